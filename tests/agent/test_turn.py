@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import msgspec
@@ -14,12 +15,14 @@ from hookline import (
     InferenceResponse,
     RunStatus,
     ToolCall,
+    ToolContext,
     Usage,
     tool,
 )
+from hookline.agent.run import Run
 from hookline.drivers import Turn
 from hookline.journal import RequestSent, ResponseReceived
-from hookline.state import Log, StepType, UserMessage
+from hookline.state import NO_USAGE, Log, StepType, UserMessage
 from hookline.testing import ScriptedDriver, call, say
 
 
@@ -348,3 +351,54 @@ async def test_observers_see_an_inference_that_failed() -> None:
     )
     result = await agent.build().run("go")
     assert (result.status, seen) == (RunStatus.FAILED, [None])
+
+
+@tool(effect="pure")
+async def words(text: str = "hello") -> str:
+    """Give some text."""
+    return text
+
+
+@pytest.mark.parametrize(
+    "point", ["before_inference", "after_inference", "before_tool_use", "after_tool_use", "output"]
+)
+async def test_whoever_has_a_say_is_asked(point: str) -> None:
+    """One hook at any point of a turn is enough for it to be asked."""
+    seen: list[str] = []
+    agent = AgentBuilder().with_driver(ScriptedDriver([call("words"), say("done")]))
+    agent.with_tools(words).add_hook(point, lambda ctx: seen.append(ctx.point.value))
+    assert (await agent.build().run("go")).text == "done"
+    assert seen == [point] * (2 if "inference" in point else 1)
+
+
+async def test_what_it_costs_is_counted_up_the_tree() -> None:
+    """The calls, steps and tokens of a child that nobody watches are its parent's too."""
+    inner = AgentBuilder().with_tools(words).with_limits(steps=4)
+    inner.with_driver(ScriptedDriver([call("words", text="a"), say("inner", tokens=5)]))
+    child = inner.build()
+
+    @tool
+    async def delegate(context: ToolContext) -> str:
+        """Hand it on."""
+        return (await context.spawn(child, "task")).text
+
+    outer = AgentBuilder().with_tools(delegate)
+    outer.with_driver(ScriptedDriver([call("delegate"), say("outer")]))
+    ended = await outer.build().run("go")
+    counters = ended.state.counters
+    assert (counters.steps, counters.tool_calls) == (4, 2)
+    assert counters.usage != NO_USAGE
+
+
+async def test_a_run_leaves_nothing_for_the_garbage_collector() -> None:
+    """A run that is over is gone with its result: a server that makes many does not pile them up."""
+    driver = ScriptedDriver([call("words"), say("done")])
+    agent = AgentBuilder().with_driver(driver).with_tools(words).build()
+    gc.collect()
+    gc.disable()
+    try:
+        await agent.run("go")
+        left = [each for each in gc.get_objects() if isinstance(each, Run)]
+        assert [run for run in left if run.definition is agent.definition] == []
+    finally:
+        gc.enable()

@@ -10,7 +10,7 @@ from hookline._aio import Once
 from hookline.agent.checks import check_request, check_response, check_result
 from hookline.agent.run import Run
 from hookline.errors import HookError
-from hookline.hooks import CRASHES, Answered, Entry, Plan, cut_off, hook_failure
+from hookline.hooks import CRASHES, Answered, Entry, Next, Plan, cut_off, hook_failure
 from hookline.lifecycle import InferenceHookContext, ToolHookContext
 from hookline.state import InferenceRequest, InferenceResponse, ToolCall, ToolResult
 
@@ -73,30 +73,25 @@ def _applies(run: Run, entry: Entry, ctx: Any) -> bool:
     return False
 
 
-class _Layer:
+class _Layer(Next[Any]):
     """One hook around an action, and what it did with it."""
 
     def __init__(self, entry: Entry, ctx: Any, changeable: tuple[str, ...], inside: Inner) -> None:
-        self.entry = entry
-        self.ctx = ctx
+        super().__init__(entry, ctx)
         self.changeable = changeable
         self.inside = inside
-        self.calls: list[Once[Any]] = []
         self.results: list[Any] = []
         self.raised: BaseException | None = None
 
-    def call_next(self, ctx: Any = None) -> Once[Any]:
-        """What the hook calls to go on inwards."""
-        call = Once(lambda: self._go_on(self.ctx if ctx is None else ctx))
-        self.calls.append(call)
-        return call
+    def __call__(self, ctx: Any = None) -> Once[Any]:
+        return super().__call__(self.context if ctx is None else ctx)
 
-    async def _go_on(self, ctx: Any) -> Any:
+    async def _enter(self, ctx: Any) -> Any:
         self._check(ctx)
         if self.entry.shadow:  # it only shows what it would do: the action is done once, as it is
             if self.results:
                 return self.results[0]
-            ctx = self.ctx
+            ctx = self.context
         try:
             result = await self.inside(ctx)
         except BaseException as error:
@@ -106,69 +101,63 @@ class _Layer:
         return result
 
     def _check(self, ctx: Any) -> None:
-        if type(ctx) is not type(self.ctx):
-            raise self._error(
+        given = self.context
+        if type(ctx) is not type(given):
+            raise self.error(
                 f"it called call_next with {ctx!r}.", "Pass the context, or one derived from it."
             )
         for name in ctx.__struct_fields__:
-            if name not in self.changeable and getattr(ctx, name) is not getattr(self.ctx, name):
-                raise self._error(
+            if name not in self.changeable and getattr(ctx, name) is not getattr(given, name):
+                raise self.error(
                     f"it changed '{name}', which cannot be changed around an action.",
                     f"Changeable: {', '.join(self.changeable)}.",
                 )
         if "request" in self.changeable:
-            if ctx.request is not self.ctx.request:
-                check_request(self.entry, self.ctx, ctx.request)
-        elif type(ctx.tool_call) is not ToolCall or ctx.tool_call.id != self.ctx.tool_call.id:
-            raise self._error(
+            if ctx.request is not given.request:
+                check_request(self.entry, given, ctx.request)
+        elif type(ctx.tool_call) is not ToolCall or ctx.tool_call.id != given.tool_call.id:
+            raise self.error(
                 "it replaced the call by something that is not the same call, changed.",
                 "Derive it: ctx.with_args(...), and keep the id.",
             )
 
     async def call(self, run: Run, kind: type) -> Any:
         """Run the hook; what it fails at counts as its fail mode says."""
-        started = run.clock()
+        entry, ctx, started = self.entry, self.context, run.clock()
         failure: HookError | None = None
         result: Any = None
         try:
-            result = self.entry.call(self.ctx, self.call_next)
+            result = entry.call(ctx, self)
             if inspect.isawaitable(result):
                 result = await result
             result = self._checked_answer(result, kind)
         except CRASHES as error:
-            cut = cut_off(self.entry, self.ctx, error)
+            cut = cut_off(entry, ctx, error)
             if cut is not None:
-                run.judged(self.entry, started, Answered(self.ctx, self.ctx, error=cut))
+                run.judged(entry, started, Answered(ctx, ctx, error=cut))
                 raise
             if error is self.raised:
                 raise  # the action's own error, which the hook let pass
-            failure = hook_failure(self.entry, self.ctx, error)
-        run.judged(self.entry, started, Answered(self.ctx, self.ctx, error=failure))
-        if failure is None and not self.entry.shadow:
+            failure = hook_failure(entry, ctx, error)
+        run.judged(entry, started, Answered(ctx, ctx, error=failure))
+        if failure is None and not entry.shadow:
             return result
-        if (
-            failure is not None
-            and self.entry.registration.on_failure == "closed"
-            and not self.entry.shadow
-        ):
+        if failure is not None and entry.registration.on_failure == "closed" and not entry.shadow:
             raise failure
         if self.raised is not None and not self.results:
             raise self.raised
-        return self.results[-1] if self.results else await self.inside(self.ctx)
+        return self.results[-1] if self.results else await self.inside(ctx)
 
     def _checked_answer(self, result: Any, kind: type) -> Any:
-        if any(not call.awaited for call in self.calls):
-            raise self._error(
+        if self.is_left_unawaited:
+            raise self.error(
                 "it called call_next and never awaited it.", "Write `await call_next(ctx)`."
             )
         if not isinstance(result, kind):
-            raise self._error(
+            raise self.error(
                 f"it returned {result!r} ({type(result).__name__}).",
                 f"Return what `await call_next(ctx)` gives, or a {kind.__name__}.",
             )
         if isinstance(result, ToolResult) and not any(result is one for one in self.results):
             return check_result(result, f"hook '{self.entry.name}'")
         return result
-
-    def _error(self, problem: str, remedy: str) -> HookError:
-        return HookError(self.entry.name, self.ctx.point, problem, remedy=remedy)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar, Unpack
 
 from hookline.errors import RegistrationError
-from hookline.hooks import HookLike, Options, Registration, name_of, register
+from hookline.hooks import HookLike, HookOptions, Options, Registration, name_of, register
 from hookline.lifecycle import point_named
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -16,33 +16,11 @@ MARK = "__hookline_hooks__"
 def hook(
     point: str,
     callback: HookLike,
-    *,
-    priority: int = 0,
-    matcher: Any = None,
-    name: str | None = None,
-    before: str | Iterable[str] = (),
-    after: str | Iterable[str] = (),
-    tier: str = "hook",
-    scope: str | None = None,
-    timeout: float | None = None,
-    on_failure: str | None = None,
-    shadow: bool = False,
+    **options: Unpack[HookOptions],
 ) -> Registration:
     """A hook at a point, with its options: what capabilities give from `hooks()`."""
-    options = Options(
-        priority=priority,
-        matcher=matcher,
-        name=name,
-        before=before,
-        after=after,
-        tier=tier,
-        scope=scope,
-        timeout=timeout,
-        on_failure=on_failure,
-        shadow=shadow,
-    )
-    who = f"hook '{name or name_of(callback)}'"
-    return register(point_named(point, who), callback, options)
+    who = f"hook '{options.get('name') or name_of(callback)}'"
+    return register(point_named(point, who), callback, Options(**options))
 
 
 class _On:
@@ -53,7 +31,7 @@ class _On:
             raise AttributeError(name)
         point = point_named(name)
 
-        def decorator(bare: Any = None, /, **options: Any) -> Any:
+        def decorator(bare: Any = None, /, **options: Unpack[HookOptions]) -> Any:
             def mark(function: F) -> F:
                 marked = [*getattr(function, MARK, ()), (point, Options(**options))]
                 setattr(function, MARK, marked)

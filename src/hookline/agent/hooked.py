@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from hookline.agent.decorators import registrations_of
 from hookline.agent.registrar import AroundFn, HookFn, Registrar
-from hookline.hooks import HookLike, Options, Point, Registration, name_of, register
+from hookline.hooks import (
+    HookLike,
+    HookOptions,
+    Options,
+    Point,
+    Registration,
+    name_of,
+    register,
+)
 from hookline.lifecycle import (
     CompactHookContext,
     ExecutionHookContext,
@@ -64,33 +71,11 @@ class TakesHooks:
         self,
         point: Point[Any] | str,
         hook: HookLike,
-        *,
-        priority: int = 0,
-        matcher: Any = None,
-        name: str | None = None,
-        before: str | Iterable[str] = (),
-        after: str | Iterable[str] = (),
-        tier: str = "hook",
-        scope: str | None = None,
-        timeout: float | None = None,
-        on_failure: str | None = None,
-        shadow: bool = False,
+        **options: Unpack[HookOptions],
     ) -> Self:
         """Register a hook at any point, by the point or by any of its names (`PreToolUse`)."""
-        options = Options(
-            priority=priority,
-            matcher=matcher,
-            name=name,
-            before=before,
-            after=after,
-            tier=tier,
-            scope=scope,
-            timeout=timeout,
-            on_failure=on_failure,
-            shadow=shadow,
-        )
-        who = f"hook '{name or name_of(hook)}'"
-        return self._add(register(point_named(point, who), hook, options))
+        who = f"hook '{options.get('name') or name_of(hook)}'"
+        return self._add(register(point_named(point, who), hook, Options(**options)))
 
     def with_hooks(self, *hooks: Any) -> Self:
         """Hooks that say where they go: decorated functions, objects with decorated methods, registrations."""

@@ -34,7 +34,6 @@ from hookline.agent.tool_phase import (
     use_tools_again,
 )
 from hookline.agent.turn import Unrecovered, take_turn
-from hookline.agent.unasked import is_unasked, judges_calls, take_turn_unasked
 from hookline.blueprint import CancelSource
 from hookline.errors import in_words
 from hookline.flow import ErrorAction, classify
@@ -77,7 +76,6 @@ async def _drive(
 ) -> RunResult:
     run.token.attach()
     run.make_aside = Aside
-    run.is_unasked, run.judges_calls = is_unasked(run), judges_calls(run)
     run.ledger.started = run.clock()  # until now it was waiting to be driven
     cancelled: asyncio.CancelledError | None = None
     output: Any = None
@@ -190,8 +188,6 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
         try:
             if again:
                 await use_tools_again(run)
-            elif run.is_unasked:
-                await take_turn_unasked(run)
             else:
                 await take_turn(run)
                 if run.response is not None and run.response.calls:

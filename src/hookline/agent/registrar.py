@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, overload
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, Unpack, overload
 
 from hookline.errors import BuildError
-from hookline.hooks import Context, Options, Point, Registration, register
+from hookline.hooks import Context, HookOptions, Options, Point, Registration, register
 
 C = TypeVar("C", bound=Context)
 C_contra = TypeVar("C_contra", bound=Context, contravariant=True)
@@ -84,29 +84,7 @@ class BoundRegistrar(Generic[F, B]):
     def __call__(
         self,
         callback: F,
-        *,
-        priority: int = 0,
-        matcher: Any = None,
-        name: str | None = None,
-        before: str | Iterable[str] = (),
-        after: str | Iterable[str] = (),
-        tier: str = "hook",
-        scope: str | None = None,
-        timeout: float | None = None,
-        on_failure: str | None = None,
-        shadow: bool = False,
+        **options: Unpack[HookOptions],
     ) -> B:
         """Register a hook at this point."""
-        options = Options(
-            priority=priority,
-            matcher=matcher,
-            name=name,
-            before=before,
-            after=after,
-            tier=tier,
-            scope=scope,
-            timeout=timeout,
-            on_failure=on_failure,
-            shadow=shadow,
-        )
-        return self._builder._add(register(self._point, callback, options))
+        return self._builder._add(register(self._point, callback, Options(**options)))

@@ -72,8 +72,6 @@ class Run(RunSpeech):
         "flights",
         "holds_answer",
         "inherited",
-        "is_unasked",
-        "judges_calls",
         "ledger",
         "lingers",
         "make_aside",
@@ -168,10 +166,6 @@ class Run(RunSpeech):
         """The last step is made, and shown to whoever drives step by step: leaving now is not cancelling."""
         self.make_aside: Callable[[Run], Any] | None = None
         self._aside: Any = None
-        self.is_unasked = False
-        """No hook has a say in what the model says, and nothing is kept or recalled: turns are taken in one go."""
-        self.judges_calls = True
-        """Hooks have a say in what the model calls."""
         self._hook_lock: asyncio.Lock | None = None
         self.uncounted = NO_USAGE
         self.uncounted_calls = 0

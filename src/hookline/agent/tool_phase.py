@@ -52,12 +52,13 @@ def use_tools(run: Run) -> Awaitable[None]:
     run.flights = flights = list(map(flight_of, calls, calls))
     if run.plans.before_tool_use is not None or is_spent(run):
         return _admit_and_run(run)
+    known = run.source.known.records
     for flight in flights:
-        if run.source.known and readmit(run, flight):
+        if known and readmit(run, flight):
             continue
         if not admit_unasked(run, flight):
             return _admit_and_run(run)
-    if len(flights) == 1 and not run.source.known:
+    if len(flights) == 1 and not known:
         return _use_one(run, flights[0])
     return _run_admitted(run)
 
@@ -79,12 +80,6 @@ async def _use_one(run: Run, flight: Flight) -> None:
         record_result(run, flight)
 
 
-async def finish_failed(run: Run, flight: Flight) -> None:
-    """The one call of a step has failed, or others before it had: ask the error policy, and finish it."""
-    await _deal_with_failures(run, [flight])
-    await finish_calls(run)
-
-
 async def _admit_and_run(run: Run) -> None:
     flights = run.flights
     for flight in flights:
@@ -94,7 +89,7 @@ async def _admit_and_run(run: Run) -> None:
             prepare(run, flight, flight.made)  # it is told of as it would have run
         else:
             await admit(run, flight)
-    if len(flights) == 1 and flights[0].stage is _ADMITTED and not run.source.known:
+    if len(flights) == 1 and flights[0].stage is _ADMITTED and not run.source.known.records:
         await _use_one(run, flights[0])
     else:
         await _run_admitted(run)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.hooks import Answered, Crew, Entry, Kind
+from hookline.hooks import Answered, Entry, HookNames, Kind
 from hookline.journal import HookRan, HooksPassed, Record
 from hookline.lifecycle.changes import describe_changes
 from hookline.state import AgentState, ContinuationEvaluation, Decision, ErrorInfo, ToolCall
@@ -56,11 +56,11 @@ class RunTrail:
         """What every record begins with: run, number, time."""
         return self.run_id, self.next_seq(), self.at
 
-    def passed(self, crew: Crew, readings: Sequence[float]) -> None:
+    def passed(self, names: HookNames, readings: Sequence[float]) -> None:
         """Hooks ran and let things be."""
         self.now = now = readings[-1]
         self.at = at = self.wall + now
-        if not crew.hooks:
+        if not names.hooks:
             return  # they gave their verdict in another process
         append, next_seq = self.append, self.next_seq
         append(
@@ -68,13 +68,13 @@ class RunTrail:
                 self.run_id,
                 next_seq(),
                 at,
-                crew.point,
-                crew.hooks,
+                names.point,
+                names.hooks,
                 tuple(readings),
                 self.step_index,
                 self.call_id,
-                crew.tiers,
-                crew.externals,
+                names.tiers,
+                names.externals,
             )
         )
 

@@ -55,7 +55,7 @@ async def take_turn(run: Run) -> None:
         request = asked
     run.messages_asked = messages
     response = supplied
-    if response is None:
+    if response is None and run.source.known.turns:
         response = await _on_record(run)
     if response is None:
         if run.token.is_cancelled:  # by a hook since the step began

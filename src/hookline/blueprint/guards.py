@@ -6,16 +6,15 @@ the last allowed step is a completed run. They hold for the whole tree of child 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from hookline.flow import STOP_REASONS, Ledger, Limits
+from hookline.flow import STOP_REASONS, Bounds, Ledger, Limits
 from hookline.hooks import Brief, HookOutcome, Options, Plan, Registration, register
-from hookline.lifecycle import HookPoint, StepHookContext, StopHookContext, ToolHookContext
+from hookline.lifecycle import AgentContext, HookPoint, StopHookContext
 from hookline.state import ContinuationDecision, ContinuationEvaluation, ContinuationOutcome
 
 SOURCE = "default"
@@ -45,94 +44,56 @@ class ToolCallPresence(Brief):
 _IN_A_STEP = ("tokens", "seconds", "cost")
 """What the model's answer may have used up before its calls are run."""
 _BEFORE_STEP = ("steps", *_IN_A_STEP)
-_BEFORE_CALLS = ("tool_calls",)
 HasRoom = Callable[[Any], bool]
 """(run) -> whether it may go on spending."""
 
 
 class LimitsGuard(Brief):
-    """Stops a run before a step when a limit is used up. `levels` is how far up the run it guards is."""
+    """Stops a run when one of these limits is used up. `levels` is how far up the run it guards is."""
 
-    def __init__(self, limits: Limits, levels: int = 0) -> None:
+    def __init__(
+        self, limits: Limits, names: tuple[str, ...] = _BEFORE_STEP, levels: int = 0
+    ) -> None:
         self.limits = limits
+        self.names = names
         self.levels = levels
-        self.keeps = _given(limits, _BEFORE_STEP)
-        self.brief = _brief(limits, levels)
+        self.bounds = Bounds.of(limits, *names)
+        self.keeps = {name: limit for name in names if (limit := getattr(limits, name)) is not None}
 
-    def __call__(self, ctx: StepHookContext) -> HookOutcome | None:
+    def __call__(self, ctx: AgentContext) -> HookOutcome | None:
         """Compare what was spent with the limits."""
-        ledger = ctx.live.ledger.above(self.levels)
-        spent = {"steps": ledger.steps, **_spent_in_a_step(ledger, ctx.live.now)}
-        return _used_up(self.limits, spent, self.levels)
+        return self.brief(ctx.live)
 
-    def has_room(self) -> HasRoom | None:
-        """Whether it has anything against calls of a step, in brief; None when nothing is limited that a step uses."""
-        return _has_room(self.limits, self.levels) if _given(self.limits, _IN_A_STEP) else None
+    def brief(self, run: Any) -> HookOutcome | None:
+        """The same without a context: it runs before every step of every run."""
+        ledger = run.ledger.above(self.levels) if self.levels else run.ledger
+        what = self.bounds.reached(ledger, run.now)
+        return None if not what else self._stop(what, ledger, run.now)
+
+    def _stop(self, what: str, ledger: Ledger, now: float) -> HookOutcome:
+        used = ledger.seconds(now) if what == "seconds" else getattr(ledger, what)
+        where = " by this run and its children" if self.levels else ""
+        limit = getattr(self.limits, what)
+        reason = f"{what.replace('_', ' ')}: {used:,.10g} of {limit:,.10g} used{where}"
+        return HookOutcome.stop(reason, stop_reason=STOP_REASONS[what])
+
+    def has_room(self, run: Any) -> bool:
+        """Whether nothing is used up."""
+        return self.brief(run) is None
+
+    def in_a_step(self) -> LimitsGuard | None:
+        """The same before calls: the step they are in has begun, so how many there may be says nothing here."""
+        guard = LimitsGuard(self.limits, _IN_A_STEP, self.levels)
+        return guard if guard.keeps else None
 
     def seconds_left(self, run: Any) -> float:
         """How much active time the run it guards has left."""
-        seconds = self.limits.seconds
-        return (
-            math.inf
-            if seconds is None
-            else seconds - run.ledger.above(self.levels).seconds(run.now)
-        )
+        ledger: Ledger = run.ledger.above(self.levels)
+        return self.bounds.seconds - ledger.seconds(run.now)
 
     def for_child(self) -> LimitsGuard:
         """The same guard seen from a child run: it still watches the run it was made for."""
-        return LimitsGuard(self.limits, self.levels + 1)
-
-
-def _spent_in_a_step(ledger: Ledger, now: float) -> dict[str, float]:
-    return {"tokens": ledger.tokens, "seconds": ledger.seconds(now), "cost": ledger.cost}
-
-
-def _brief(limits: Limits, levels: int) -> Callable[[Any], Any]:
-    """The guard's brief form. A closure rather than a method: it runs before every step of every run."""
-    given = [getattr(limits, name) for name in _BEFORE_STEP]
-    steps, tokens, seconds, cost = (math.inf if limit is None else limit for limit in given)
-
-    def brief(run: Any) -> Any:
-        ledger = run.ledger.above(levels) if levels else run.ledger
-        if (
-            ledger.steps < steps
-            and ledger.tokens < tokens
-            and ledger.seconds_before + run.now - ledger.started < seconds
-            and ledger.cost < cost
-        ):
-            return None
-        return NotImplemented
-
-    return brief
-
-
-def _has_room(limits: Limits, levels: int) -> HasRoom:
-    """The brief form before calls. It runs before the calls of every step."""
-    given = [getattr(limits, name) for name in _IN_A_STEP]
-    tokens, seconds, cost = (math.inf if limit is None else limit for limit in given)
-
-    def has_room(run: Any) -> bool:
-        ledger = run.ledger.above(levels) if levels else run.ledger
-        return (  # type: ignore[no-any-return]
-            ledger.tokens < tokens
-            and ledger.seconds_before + run.now - ledger.started < seconds
-            and ledger.cost < cost
-        )
-
-    return has_room
-
-
-class SpendingGuard:
-    """The limits guard before calls: the step they are in has begun, so how many there may be says nothing here."""
-
-    def __init__(self, limits: Limits, levels: int) -> None:
-        self.limits = limits
-        self.levels = levels
-
-    def __call__(self, ctx: ToolHookContext) -> HookOutcome | None:
-        """Compare what was spent with the limits."""
-        spent = _spent_in_a_step(ctx.live.ledger.above(self.levels), ctx.live.now)
-        return _used_up(self.limits, spent, self.levels)
+        return LimitsGuard(self.limits, self.names, self.levels + 1)
 
 
 def room_for_calls(before_step: Plan | None, *, own_only: bool = False) -> HasRoom | None:
@@ -141,7 +102,7 @@ def room_for_calls(before_step: Plan | None, *, own_only: bool = False) -> HasRo
     `own_only` leaves out what the runs above may spend.
     """
     guards = (guard for _, guard in _guards(before_step) if not (own_only and guard.levels))
-    rooms = [room for guard in guards if (room := guard.has_room()) is not None]
+    rooms = [room.has_room for guard in guards if (room := guard.in_a_step()) is not None]
     if len(rooms) < 2:
         return rooms[0] if rooms else None
     return lambda run: all(has_room(run) for has_room in rooms)
@@ -155,7 +116,7 @@ def limits_on_calls(before_step: Plan | None) -> Plan:
             msgspec.structs.replace(
                 registration,
                 point=HookPoint.BEFORE_TOOL_USE,
-                hook=SpendingGuard(guard.limits, guard.levels),
+                hook=LimitsGuard(guard.limits, _IN_A_STEP, guard.levels),
             )
             for registration, guard in _guards(before_step)
         ],
@@ -167,40 +128,6 @@ def _guards(before_step: Plan | None) -> Iterator[tuple[Registration, LimitsGuar
         hook = entry.registration.hook
         if isinstance(hook, LimitsGuard) and not entry.shadow:
             yield entry.registration, hook
-
-
-class CallsGuard:
-    """The same for tool calls, before each of a batch: calls of the batch that are admitted already count."""
-
-    def __init__(self, limits: Limits, levels: int = 0) -> None:
-        self.limits = limits
-        self.levels = levels
-        self.keeps = _given(limits, _BEFORE_CALLS)
-
-    def __call__(self, ctx: ToolHookContext) -> HookOutcome | None:
-        """Compare how many calls were made with the limit."""
-        made = ctx.live.ledger.above(self.levels).tool_calls
-        return _used_up(self.limits, {"tool_calls": made}, self.levels)
-
-    def for_child(self) -> CallsGuard:
-        """The same guard seen from a child run."""
-        return CallsGuard(self.limits, self.levels + 1)
-
-
-def _given(limits: Limits, names: tuple[str, ...]) -> dict[str, float]:
-    """The limits among these that are set."""
-    given = {name: getattr(limits, name) for name in names}
-    return {name: limit for name, limit in given.items() if limit is not None}
-
-
-def _used_up(limits: Limits, spent: dict[str, float], levels: int) -> HookOutcome | None:
-    for what, used in spent.items():
-        limit = getattr(limits, what)
-        if limit is not None and used >= limit:
-            where = " by this run and its children" if levels else ""
-            reason = f"{what.replace('_', ' ')}: {used:,.10g} of {limit:,.10g} used{where}"
-            return HookOutcome.stop(reason, stop_reason=STOP_REASONS[what])
-    return None
 
 
 @lru_cache(maxsize=64)
@@ -221,7 +148,14 @@ def _limit_guards(limits: Limits) -> tuple[Registration, ...]:
     if limits.tool_calls is not None:
         policy = msgspec.structs.replace(options, tier="policy")
         guards.append(
-            register(HookPoint.BEFORE_TOOL_USE, CallsGuard(limits), policy, source=SOURCE)
+            register(
+                HookPoint.BEFORE_TOOL_USE,
+                LimitsGuard(
+                    limits, ("tool_calls",)
+                ),  # calls of the batch that are admitted already count
+                policy,
+                source=SOURCE,
+            )
         )
     return tuple(guards)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from hookline.errors import HookError
 from hookline.hooks.crash import hook_failure
+from hookline.hooks.log import Answered
 from hookline.hooks.outcome import HookOutcome, Kind, Result
 from hookline.hooks.plan import Entry
 from hookline.hooks.point import Context
-from hookline.hooks.trail import Answered
 
 Settle = Callable[[Entry, Any, Any], Any]
 """(hook, context before, context after) -> the context to go on with. Called when a hook changed the context."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
 import msgspec
 
@@ -68,8 +68,30 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """What it sets up is gone with its process: whoever takes up a run whose process has died asks it once more."""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class HookOptions(TypedDict, total=False):
     """The options every registration method takes."""
+
+    priority: int
+    """Among the hooks of a tier, the highest goes first."""
+    matcher: Any
+    """When it runs: a tool's name, a Matcher, or a function of the context."""
+    name: str | None
+    before: str | Iterable[str]
+    after: str | Iterable[str]
+    """Names of hooks that it runs before or after, whatever their priority."""
+    tier: str
+    """`hook`, `policy` or `observer`."""
+    scope: str | None
+    """`self`, or `tree`: child runs too."""
+    timeout: float | None
+    on_failure: str | None
+    """`closed` or `open`: whether its failure lets things through."""
+    shadow: bool
+    """It is asked and recorded, and its verdict is not enforced."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The same as a value, with the defaults."""
 
     priority: int = 0
     matcher: Any = None

@@ -10,11 +10,11 @@ import msgspec
 
 from hookline.errors import HookError
 from hookline.hooks.outcome import Kind
-from hookline.hooks.plan import Crew, Entry
+from hookline.hooks.plan import Entry, HookNames
 from hookline.hooks.point import Context
 
 
-class Trail(Protocol):
+class HookLog(Protocol):
     """Where the engine reports which hooks ran, in the order they ran."""
 
     @property
@@ -22,7 +22,7 @@ class Trail(Protocol):
         """The clock, in seconds. It is read once for every hook."""
         ...
 
-    def passed(self, crew: Crew, readings: Sequence[float]) -> None:
+    def passed(self, names: HookNames, readings: Sequence[float]) -> None:
         """These hooks ran and let things be. The readings are the clock's before the first and after each."""
         ...
 
@@ -51,12 +51,12 @@ class Answered(msgspec.Struct, frozen=True):
     error: HookError | None = None
 
 
-class NoTrail:
+class NoLog:
     """Reports to nobody: for a stack that is used alone."""
 
     monotonic = staticmethod(time.perf_counter)
 
-    def passed(self, crew: Crew, readings: Sequence[float]) -> None:
+    def passed(self, names: HookNames, readings: Sequence[float]) -> None:
         """Not kept."""
 
     def left(self, ctx: Any) -> None:
@@ -71,4 +71,4 @@ class NoTrail:
         return started
 
 
-NO_TRAIL = NoTrail()
+NO_LOG = NoLog()

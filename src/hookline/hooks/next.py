@@ -1,94 +1,103 @@
-"""`next`: the rest of a chain, as the middleware around it calls it."""
+"""`next`: how a hook goes on inwards, to what it wraps: the rest of its tier, or an action."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from hookline._aio import Once
 from hookline.errors import HookError
-from hookline.hooks.meaning import Settle, changed_by
+from hookline.hooks.answers import Settle, changed_by
+from hookline.hooks.log import Answered, HookLog
 from hookline.hooks.outcome import HookOutcome, Result
-from hookline.hooks.plan import Entry
-from hookline.hooks.tally import Tally
-from hookline.hooks.trail import Answered, Trail
+from hookline.hooks.plan import Entry, HookNames
+from hookline.hooks.verdicts import Verdicts
 
-Judge = Callable[[tuple[Entry, ...], Any, Tally, Trail, Settle | None], Awaitable[Any]]
+T = TypeVar("T")
+Judge = Callable[
+    [tuple[Entry, ...], HookNames, Any, Verdicts, HookLog, Settle | None], Awaitable[Any]
+]
 """Asks the hooks of a chain one after the other; gives the context they leave behind."""
 
 
-class Rest:
-    """Runs the rest of the chain, once."""
+class Next(Generic[T]):
+    """What a hook calls to go on inwards. It must await what that gives."""
 
-    __slots__ = (
-        "_calls",
-        "_chain",
-        "_entry",
-        "_given",
-        "_handed",
-        "_judge",
-        "_started",
-        "context",
-        "is_told",
-        "ran",
-        "result",
-    )
+    def __init__(self, entry: Entry, ctx: Any) -> None:
+        self.entry = entry
+        self.context = ctx
+        self._calls: list[Once[T]] = []
+
+    def __call__(self, ctx: Any) -> Once[T]:
+        call = Once(lambda: self._enter(ctx))
+        self._calls.append(call)
+        return call
+
+    async def _enter(self, ctx: Any) -> T:
+        """Go on inwards with this context."""
+        raise NotImplementedError
+
+    @property
+    def is_left_unawaited(self) -> bool:
+        """It was called, and nobody awaited it: it did nothing, which its author did not mean."""
+        return any(not call.awaited for call in self._calls)
+
+    def error(self, problem: str, remedy: str) -> HookError:
+        """What the hook did wrong."""
+        return HookError(self.entry.name, self.context.point, problem, remedy=remedy)
+
+
+class RestOfTier(Next[Result[Any]]):
+    """The rest of a tier, inside middleware: it runs once."""
 
     def __init__(
         self,
         entry: Entry,
-        rest: tuple[Entry, ...],
         ctx: Any,
-        tally: Tally,
-        trail: Trail,
-        settle: Settle | None,
         judge: Judge,
+        inside: tuple[tuple[Entry, ...], HookNames],
+        verdicts: Verdicts,
+        log: HookLog,
+        settle: Settle | None,
     ) -> None:
-        self._entry = entry
-        self._chain = (rest, tally, trail, settle)
+        super().__init__(entry, ctx)
         self._judge = judge
-        self._calls: list[Once[Any]] = []
-        self._given = self._handed = self.context = ctx
-        self._started = trail.monotonic()
+        self._inside = inside
+        self._verdicts = verdicts
+        self._log = log
+        self._settle = settle
+        self._given = self._handed = ctx
+        self._started = log.monotonic()
         self.is_told = False
         """It handed on a changed context, and that is on record."""
         self.ran = False
         self.result: Result[Any] | None = None
 
-    def __call__(self, ctx: Any) -> Once[Result[Any]]:
-        call = Once(lambda: self._run(ctx))
-        self._calls.append(call)
-        return call
-
-    def shadow(self, ctx: Any) -> Once[Result[Any]]:
+    def pretend(self, ctx: Any) -> Once[Result[Any]]:
         """For middleware in shadow: the rest runs anyway, later, and not at its word."""
 
-        async def pretend() -> Result[Any]:
+        async def answer() -> Result[Any]:
             return Result(ctx)
 
-        call = Once(pretend)
+        call = Once(answer)
         self._calls.append(call)
         return call
 
-    async def _run(self, ctx: Any) -> Result[Any]:
-        rest, tally, trail, settle = self._chain
-        entry = self._entry
+    async def _enter(self, ctx: Any) -> Result[Any]:
         if self.ran:
-            raise HookError(
-                entry.name, self.context.point, "it called next twice.", remedy="Call next once."
-            )
-        given = self.context
-        self._handed = self.context = changed_by(entry, given, ctx, settle)
+            raise self.error("it called next twice.", "Call next once.")
+        given, verdicts, log = self.context, self._verdicts, self._log
+        self._handed = self.context = changed_by(self.entry, given, ctx, self._settle)
         self.ran = True
         if self._handed is not given:  # said now: the hooks inside run on what it handed them
-            trail.judged(entry, self._started, Answered(given, self._handed))
+            log.judged(self.entry, self._started, Answered(given, self._handed))
             self.is_told = True
-        self.context = await self._judge(rest, self.context, tally, trail, settle)
-        if tally.failure is not None and self.lost:
-            raise tally.failure
-        self.result = tally.result(self.context)
+        self.context = await self._judge(*self._inside, self.context, verdicts, log, self._settle)
+        if verdicts.failure is not None and self.lost:
+            raise verdicts.failure
+        self.result = verdicts.result(self.context)
         return self.result
 
     @property
@@ -99,17 +108,18 @@ class Rest:
     @property
     def lost(self) -> bool:
         """A later hook failed where that is an error: middleware neither hides nor owns that."""
-        return self._chain[1].failure is not None and not self.context.point.unskippable
+        return self._verdicts.failure is not None and not self.context.point.unskippable
 
     def own_part(self, answer: Any) -> Any:
         """The middleware's own part of its answer: what the rest decided is counted, what it changed stays."""
         if self.result is None:
-            return answer
+            return None if answer is self.context else answer
         if isinstance(answer, Result) and answer.kind <= self.result.kind:
             answer = answer.context
         if isinstance(answer, HookOutcome) and answer.context is not None:
             return msgspec.structs.replace(answer, context=self._rebased(answer.context))
-        return self._rebased(answer)
+        own = self._rebased(answer)
+        return None if own is self.context else own  # it handed back what came of the rest
 
     def _rebased(self, changed: Any) -> Any:
         """A context derived from the one before `next`, as if it were derived from the one after."""
@@ -123,13 +133,11 @@ class Rest:
         return msgspec.structs.replace(self.context, **mine)
 
     def check_awaited(self) -> None:
-        """A `next(ctx)` that nobody awaited did nothing, which its author did not mean."""
-        if self.cut_short or any(not call.awaited for call in self._calls):
-            raise HookError(
-                self._entry.name,
-                self.context.point,
+        """Refuse what was begun and not waited for."""
+        if self.cut_short or self.is_left_unawaited:
+            problem = (
                 "it did not wait for next to finish."
                 if self.cut_short
-                else "it called next(ctx) and never awaited it.",
-                remedy="Write `return await next(ctx)`.",
+                else "it called next(ctx) and never awaited it."
             )
+            raise self.error(problem, "Write `return await next(ctx)`.")

@@ -7,22 +7,24 @@ from typing import Any
 from hookline._aio import is_being_cancelled
 from hookline.errors import HookError
 from hookline.hooks.crash import cut_off, hook_failure, is_of_cancelled_run
+from hookline.hooks.log import Answered, HookLog
 from hookline.hooks.outcome import Kind, Result, Verdict
 from hookline.hooks.plan import Entry
 from hookline.hooks.point import C, Context, Failure, Point
-from hookline.hooks.trail import Answered, Trail
 
 
-class Tally:
+class Verdicts:
     """The strictest of what was said, whoever asked, and what failed."""
 
-    # Class attributes, so that a tally nobody adds to costs next to nothing: most points decide nothing.
+    # Class attributes, so that a verdicts nobody adds to costs next to nothing: most points decide nothing.
     strictest: tuple[Kind, str, str, str | None] = (Kind.PROCEED, "", "", None)
     asked: tuple[tuple[Entry, str], ...] = ()
     is_run_cancelled = False
     asked_by_policy: tuple[tuple[str, str], ...] = ()
     allowed: tuple[str, ...] = ()
     """Of which capability the hooks were that allowed it; empty for the user's own."""
+    is_any = False
+    """Somebody said something that counts, or failed."""
     ended = False
     withheld: tuple[str, str] | None = None
     answer: Any = None
@@ -56,6 +58,7 @@ class Tally:
 
     def count(self, entry: Entry, said: Answered, *, is_cut_short: bool) -> None:
         """Add an answer; a failure counts as the point and the hook's fail mode say."""
+        self.is_any = True
         point = said.before.point
         if said.error is None:
             self.add(entry, said)
@@ -94,15 +97,16 @@ class Tally:
         return is_stopped and self.withheld is None and point.stands
 
     def crash(
-        self, entry: Entry, ctx: Context, error: BaseException, trail: Trail, started: float
+        self, entry: Entry, ctx: Context, error: BaseException, log: HookLog, started: float
     ) -> HookError:
         """A hook's crash. On the way out a cancelled task is no reason to leave the other hooks out."""
         failure = cut_off(entry, ctx, error)
         if failure is None:
             return hook_failure(entry, ctx, error)
         if not ctx.point.unskippable:
-            trail.judged(entry, started, Answered(ctx, ctx, error=failure))
+            log.judged(entry, started, Answered(ctx, ctx, error=failure))
             raise error
+        self.is_any = True
         self.cancelled = self.cancelled or error
         self.is_run_cancelled = self.is_run_cancelled or is_of_cancelled_run(ctx)
         return failure

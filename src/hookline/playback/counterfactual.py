@@ -12,7 +12,7 @@ from hookline.agent.records.rounds import Place, Round
 from hookline.agent.run import Run
 from hookline.blueprint import Definition, Plans, for_child
 from hookline.errors import HookError
-from hookline.hooks import Answered, Crew, Entry, Plan, Registration, Tier, run_hooks
+from hookline.hooks import Answered, Entry, HookNames, Plan, Registration, Tier, run_hooks
 from hookline.journal import HookRan
 from hookline.lifecycle import HookPoint
 from hookline.playback.findings import HookKey, Tallies
@@ -283,8 +283,7 @@ class Counterfactual:
         notes = self._notes[run.run_id]
         state = msgspec.structs.replace(ctx.state, metadata=notes.shown(ctx.state.metadata))
         shown = msgspec.structs.replace(ctx, state=state, live=Beside(run, watch))
-        quiet = plan.recalling(untold)
-        quiet.observers = ()
+        quiet = plan.with_entries(tuple(map(untold, plan.judges)))
         ruling = await ask_beside(run, quiet, shown, watch, policies_only=policies_only)
         if watch.context is not None and then is not None:
             notes.take(then.state.metadata, watch.context.state.metadata)
@@ -376,11 +375,11 @@ class Watch:
         """A hook has asked a model itself."""
         self._charged.append(usage)
 
-    def passed(self, crew: Crew, readings: Sequence[float]) -> None:
+    def passed(self, names: HookNames, readings: Sequence[float]) -> None:
         """These let things be."""
-        for position, hook in enumerate(crew.hooks):
+        for position, hook in enumerate(names.hooks):
             took = readings[position + 1] - readings[position]
-            self._count((crew.point, hook), took, "proceed")
+            self._count((names.point, hook), took, "proceed")
 
     def left(self, ctx: Any) -> None:
         """One failed: this is what the others left behind."""

@@ -104,9 +104,8 @@ def without_external(
         )
         return Entry(quiet)
 
-    made = plan.recalling(answering)
-    made.observers = tuple(each for each in plan.observers if not each.registration.external)
-    return made
+    observers = tuple(each for each in plan.observers if not each.registration.external)
+    return plan.with_entries(tuple(map(answering, plan.judges)), observers)
 
 
 def unseen(point: str, round_: Round, *, is_kept: bool) -> int:
@@ -210,14 +209,10 @@ def _pass(ctx: Any) -> None:
 
 
 def plan_of(point: Point[Any], registrations: Iterable[Registration]) -> Plan:
-    """A plan of recorded hooks; each is reported on its own."""
-    return Plan(point, tuple(registrations)).recalling(lambda entry: entry)
+    """A plan of recorded hooks."""
+    return Plan(point, tuple(registrations))
 
 
 def with_judges(plan: Plan, judges: tuple[Entry, ...]) -> Plan:
     """A plan with these judges, in this order in each tier, and with the plan's observers."""
-    made = plan.recalling(lambda entry: entry)
-    made.hooks = tuple(entry for entry in judges if not entry.is_policy)
-    made.policies = tuple(entry for entry in judges if entry.is_policy)
-    made.judges = made.hooks + made.policies
-    return made
+    return plan.with_entries(judges, plan.observers)
