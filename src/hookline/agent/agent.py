@@ -9,17 +9,17 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.answers import checked_answers
+from hookline.agent.approvals.answers import checked_answers
 from hookline.agent.in_session import InSession, refuse_member, refuse_outsider
-from hookline.agent.loop import drive
+from hookline.agent.loop.drive import drive
 from hookline.agent.recovery.resume import Resumed
 from hookline.agent.result import RunResult, recorded_result
 from hookline.agent.run import Run
 from hookline.agent.runs import Pause, Runs, pause_of, refuse_child
 from hookline.agent.stream import Feed, RunStream, states
-from hookline.blueprint import Definition
+from hookline.definition import Definition
 from hookline.errors import UsageError
-from hookline.insight import Finding, explain, lint
+from hookline.inspection import Finding, explain, lint
 from hookline.journal import (
     Durable,
     InMemory,

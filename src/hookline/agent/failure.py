@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from hookline.agent.past_errors import past_error
+from hookline.agent.recovery.past_errors import past_error
 from hookline.agent.run import Run
-from hookline.blueprint.guards import LimitsGuard
+from hookline.definition.guards import LimitsGuard
 from hookline.errors import HookError, JournalError, in_words
 from hookline.flow import ErrorAction, ErrorClass, ErrorDecision, wait_asked_for
 from hookline.hooks import CRASHES, Point
@@ -140,7 +140,7 @@ def on_step_over(run: Run) -> None:
     if run.response is not None:
         worked += _OF_MODELS
     on_success(run, *(error_class for error_class in worked if error_class not in failed))
-    if run.flights and not run.flights[-1].is_invalid:
+    if run.in_progress and not run.in_progress[-1].is_invalid:
         on_success(run, ErrorClass.VALIDATION)
 
 

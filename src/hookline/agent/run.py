@@ -1,4 +1,4 @@
-"""One run in flight: its state as it changes, its record as it grows, and what it shares with its children."""
+"""One run in progress: its state as it changes, its record as it grows, and what it shares with its children."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from hookline.agent.call_in_progress import CallInProgress
 from hookline.agent.cancel import CancelToken
-from hookline.agent.flight import Flight
-from hookline.agent.held import Delta
+from hookline.agent.deltas import Delta, RunDeltas
+from hookline.agent.hook_changes import settled, settled_call
 from hookline.agent.originals import ORIGINALS, original
+from hookline.agent.redacted_output import both, both_content, context_without, result_without
 from hookline.agent.result import RunResult
-from hookline.agent.settling import settled, settled_call
-from hookline.agent.source import Source
-from hookline.agent.speech import RunSpeech
-from hookline.agent.unsaid import both, both_content, context_without, result_without
-from hookline.blueprint import Definition, Plans
+from hookline.agent.source import AnswerSource
+from hookline.definition import Definition, Plans
 from hookline.flow import Ledger, classify
 from hookline.hooks import Entry, Kind, Plan, Registration, Result, run_hooks
 from hookline.journal import (
@@ -53,28 +52,28 @@ _STOP_REASONS: frozenset[str] = frozenset(StopReason)
 _STOP = Kind.STOP
 
 
-class Run(RunSpeech):
+class Run(RunDeltas):
     """The mutable middle of a run. Everything hooks and callers see of it is immutable."""
 
     __slots__ = (
         "__weakref__",
-        "_aside",
         "_hook_lock",
+        "_services",
         "child_steps",
         "commit",
+        "current",
         "definition",
         "depth",
         "drive",
         "ends_session",
         "error",
         "failing",
-        "flight",
-        "flights",
         "holds_answer",
+        "in_progress",
         "inherited",
         "ledger",
         "lingers",
-        "make_aside",
+        "make_services",
         "messages_asked",
         "messages_before",
         "metadata_before",
@@ -116,9 +115,9 @@ class Run(RunSpeech):
         drive: Drive,
         parent: Run | None = None,
         inherited: tuple[Registration, ...] = (),
-        source: Source[Run] | None = None,
+        source: AnswerSource[Run] | None = None,
     ) -> None:
-        self.source = source = source or Source()
+        self.source = source = source or AnswerSource()
         clock = source.clock(definition)
         self.redact: Redact | None = both(
             definition.redact, None if parent is None else parent.redact
@@ -164,8 +163,8 @@ class Run(RunSpeech):
         self.pace: Callable[[], Awaitable[None]] | None = None if parent is None else parent.pace
         self.lingers = False
         """The last step is made, and shown to whoever drives step by step: leaving now is not cancelling."""
-        self.make_aside: Callable[[Run], Any] | None = None
-        self._aside: Any = None
+        self.make_services: Callable[[Run], Any] | None = None
+        self._services: Any = None
         self._hook_lock: asyncio.Lock | None = None
         self.uncounted = NO_USAGE
         self.uncounted_calls = 0
@@ -190,20 +189,20 @@ class Run(RunSpeech):
         self.step_usage = NO_USAGE
         self.step_errors: tuple[ErrorInfo, ...] = ()
         self.response: InferenceResponse | None = None
-        self.flights: list[Flight] = []
+        self.in_progress: list[CallInProgress] = []
         self.waiting = False
         self.call_id = ""
-        self.flight: Flight | None = None
+        self.current: CallInProgress | None = None
 
     @property
-    def aside(self) -> Any:
+    def services(self) -> Any:
         """What its hooks may do besides: there once it is driven, and made for the first of them that does.
 
         It knows its run. A run that needs none is gone with the last who knows it, without the garbage collector.
         """
-        if self._aside is None and self.make_aside is not None:
-            self._aside = self.make_aside(self)
-        return self._aside
+        if self._services is None and self.make_services is not None:
+            self._services = self.make_services(self)
+        return self._services
 
     @property
     def hook_lock(self) -> asyncio.Lock:
@@ -249,17 +248,17 @@ class Run(RunSpeech):
             return response
         return msgspec.structs.replace(response, calls=calls)
 
-    def flight_of(self, made: ToolCall, call: ToolCall) -> Flight:
+    def call_of(self, made: ToolCall, call: ToolCall) -> CallInProgress:
         """A call on its way. It runs with the arguments it was made with, where this process knows them."""
-        flight = Flight(made, call)
+        current = CallInProgress(made, call)
         if call.redacted and (exact := original(call)) is not call:
-            flight.original = exact
-        return flight
+            current.original = exact
+        return current
 
-    def take_call(self, flight: Flight, exact: ToolCall) -> None:
+    def take_call(self, current: CallInProgress, exact: ToolCall) -> None:
         """This is the call that runs now; what is kept of it follows."""
-        flight.call = shown = self.shown(exact)
-        flight.original = None if shown is exact else exact
+        current.call = shown = self.shown(exact)
+        current.original = None if shown is exact else exact
 
     # --- asking hooks -------------------------------------------------------------------------------
 
@@ -301,7 +300,7 @@ class Run(RunSpeech):
         """Check what a hook changed, before anyone else sees it. What does not hold up is the hook's failure."""
         after = settled(entry, before, after)
         if getattr(after, "tool_call", None) is not getattr(before, "tool_call", None):
-            after = settled_call(entry, before, after, self.flight, self.definition.toolbox)
+            after = settled_call(entry, before, after, self.current, self.definition.toolbox)
         return after if self.redact is None else context_without(before, after, self.redact)
 
     # --- for drivers, hooks and tools ---------------------------------------------------------------

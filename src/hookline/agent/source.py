@@ -4,7 +4,7 @@ All of it passes this interface, and the loop does not know what implements it:
 
 | implementation | what it gives | used by |
 |---|---|---|
-| `Source` | what happens now; the loop records it | `run`, `stream`, `iterate` |
+| `AnswerSource` | what happens now; the loop records it | `run`, `stream`, `iterate` |
 | `Resumed` | what is on record of the step that was not settled, then what happens now | `resume` |
 | `ReplaySource` | the record, but hooks are asked; the first difference ends it | `replay` |
 | `BacktestSource` | the record; other hooks are asked about each decision, to the end | `backtest` |
@@ -19,9 +19,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from hookline.agent.flight import Flight
+from hookline.agent.call_in_progress import CallInProgress
 from hookline.agent.records.index import RunIndex
-from hookline.blueprint import CancelSource, Clock, Definition, InDoubt, Plans
+from hookline.definition import CancelSource, Clock, Definition, InDoubt, Plans
 from hookline.drivers.base import Turn, awaitable
 from hookline.errors import ModelError
 from hookline.flow import ErrorClass, ErrorDecision
@@ -52,10 +52,10 @@ class OfRun(Turn, Protocol):
 
 
 R = TypeVar("R", bound=OfRun)
-UseTool = Callable[[R, Flight], Awaitable[Any]]
+UseTool = Callable[[R, CallInProgress], Awaitable[Any]]
 
 
-class Source(Generic[R]):
+class AnswerSource(Generic[R]):
     """The live source. Others override what they take from somewhere else."""
 
     known: RunIndex = NOTHING
@@ -128,9 +128,9 @@ class Source(Generic[R]):
 
     # --- tools --------------------------------------------------------------------------------------
 
-    def use(self, run: R, flight: Flight, use: UseTool[R]) -> Awaitable[Any]:
+    def use(self, run: R, current: CallInProgress, use: UseTool[R]) -> Awaitable[Any]:
         """What a tool gives."""
-        return use(run, flight)
+        return use(run, current)
 
     def was_in_doubt(self, run: R, call_id: str) -> bool:  # noqa: ARG002 - for other sources
         """Whether a call is on record as one that had started, and nobody knows what it did."""
@@ -160,9 +160,9 @@ class Source(Generic[R]):
 
     # --- child runs ---------------------------------------------------------------------------------
 
-    async def for_child(self, run: R, child_id: str) -> Source[R]:  # noqa: ARG002 - for other sources
+    async def for_child(self, run: R, child_id: str) -> AnswerSource[R]:  # noqa: ARG002 - for other sources
         """The source of a child run that begins now, or goes on."""
-        return Source()
+        return AnswerSource()
 
     def child_key(self, run: R, asked: str) -> str:
         """The key of a child that a hook starts to ask this: numbered, in a step, over all processes."""

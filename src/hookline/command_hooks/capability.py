@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from hookline.blueprint import Definition, Note
 from hookline.command_hooks.announcing import may_detach
 from hookline.command_hooks.asking import Group, HandlerMatcher
 from hookline.command_hooks.background import Background
@@ -35,6 +34,7 @@ from hookline.command_hooks.tail_calls import make_calls
 from hookline.command_hooks.texts import Spill
 from hookline.command_hooks.transcript import Transcripts, default_directory
 from hookline.command_hooks.trusting import TrustStore, pinned
+from hookline.definition import Definition, Note
 from hookline.errors import BuildError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext, point_named

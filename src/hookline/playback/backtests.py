@@ -9,7 +9,7 @@ from typing import Any
 
 from hookline.agent import Agent, AgentBuilder
 from hookline.agent.records.rounds import Place
-from hookline.blueprint import Definition, default_guards
+from hookline.definition import Definition, default_guards
 from hookline.errors import HooklineError, UsageError, in_words
 from hookline.flow import Limits
 from hookline.hooks import HookStack, Registration

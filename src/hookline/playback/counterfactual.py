@@ -10,7 +10,7 @@ import msgspec
 
 from hookline.agent.records.rounds import Place, Round
 from hookline.agent.run import Run
-from hookline.blueprint import Definition, Plans, for_child
+from hookline.definition import Definition, Plans, for_child
 from hookline.errors import HookError
 from hookline.hooks import Answered, Entry, HookNames, Plan, Registration, Tier, run_hooks
 from hookline.journal import HookRan
@@ -299,13 +299,13 @@ async def ask_beside(
     """What these hooks say. Nothing of it reaches the run."""
 
     def settle(entry: Entry, before: Any, after: Any) -> Any:
-        flight = run.flight
-        kept = (flight.tool, flight.values) if flight is not None else None
+        current = run.current
+        kept = (current.tool, current.values) if current is not None else None
         try:
             return run.settle(entry, before, after)
         finally:
-            if flight is not None and kept is not None:
-                flight.tool, flight.values = kept
+            if current is not None and kept is not None:
+                current.tool, current.values = kept
 
     try:
         result = await run_hooks(plan, ctx, watch, settle, policies_only=policies_only)

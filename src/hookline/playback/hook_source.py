@@ -8,8 +8,8 @@ import msgspec
 
 from hookline.agent.records.rounds import Round
 from hookline.agent.run import Run
-from hookline.blueprint import SOURCE as DEFAULT
-from hookline.blueprint import Definition
+from hookline.definition import SOURCE as DEFAULT
+from hookline.definition import Definition
 from hookline.hooks import Entry, Plan
 from hookline.journal import HookRan
 from hookline.playback.progress import Progress

@@ -166,8 +166,8 @@ class Progress:
 
 def _is_judged_anew(run: Run) -> bool:
     """Whether only policies are asked, about a call that was judged before the run paused."""
-    flight = run.flight
-    return flight is not None and flight.stage is not None and not flight.is_changed
+    current = run.current
+    return current is not None and current.stage is not None and not current.is_changed
 
 
 class PlaybackLog(InMemory):

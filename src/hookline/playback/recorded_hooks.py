@@ -9,7 +9,7 @@ import msgspec
 
 from hookline.agent.records.rounds import Round
 from hookline.agent.recovery.resume import answer_as_recorded
-from hookline.blueprint import SOURCE as DEFAULT
+from hookline.definition import SOURCE as DEFAULT
 from hookline.hooks import Entry, Plan, Point, Registration, Shape, Tier
 from hookline.journal import HookRan
 from hookline.playback.recording import Recording

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from hookline.agent.past_errors import past_error
+from hookline.agent.recovery.past_errors import past_error
 from hookline.playback.progress import Progress
 from hookline.playback.recording import Recording
 from hookline.state import EMPTY, FrozenDict, ToolCall, ToolMessage, ToolSpec, freeze_dict

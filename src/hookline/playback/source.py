@@ -13,16 +13,16 @@ from typing import Any, NoReturn
 import msgspec
 
 from hookline.agent import RunResult
-from hookline.agent.beginning import ask_again
-from hookline.agent.children import ChildWaits, use_in_context
-from hookline.agent.flight import Flight
-from hookline.agent.loop import drive
-from hookline.agent.past_errors import past_error
+from hookline.agent.call_in_progress import CallInProgress
+from hookline.agent.children.host import ChildWaits, use_in_context
+from hookline.agent.loop.drive import drive
+from hookline.agent.loop.start import ask_again
 from hookline.agent.records.index import RecordedCall, RunPart
+from hookline.agent.recovery.past_errors import past_error
 from hookline.agent.run import Run
-from hookline.agent.source import NOBODY, Source, UseTool
-from hookline.blueprint import CancelSource, Clock, Definition, Plans
-from hookline.blueprint.guards import HasRoom, room_for_calls
+from hookline.agent.source import NOBODY, AnswerSource, UseTool
+from hookline.definition import CancelSource, Clock, Definition, Plans
+from hookline.definition.guards import HasRoom, room_for_calls
 from hookline.errors import HookError, ModelError, ToolError, UnknownRunError, UsageError
 from hookline.flow import ErrorClass, ErrorDecision
 from hookline.hooks import Plan, Point, Registration, Tier
@@ -187,7 +187,7 @@ async def _leave(cancel: Callable[[], object]) -> NoReturn:
         await asyncio.Event().wait()
 
 
-class PlaybackSource(Source[Run]):
+class PlaybackSource(AnswerSource[Run]):
     """The answers on record of one run, in the order of its keys. Nothing outside is touched."""
 
     is_replay = True
@@ -339,10 +339,10 @@ class PlaybackSource(Source[Run]):
 
     # --- tools --------------------------------------------------------------------------------------
 
-    def use(self, run: Run, flight: Flight, use: UseTool[Run]) -> Awaitable[Any]:  # noqa: ARG002 - the tool is not used
+    def use(self, run: Run, current: CallInProgress, use: UseTool[Run]) -> Awaitable[Any]:  # noqa: ARG002 - the tool is not used
         """What came of a call. Its children are played, and its questions are asked again."""
-        flight.exception = None
-        return use_in_context(run, flight, partial(self._use, run))
+        current.exception = None
+        return use_in_context(run, current, partial(self._use, run))
 
     async def _use(self, run: Run, context: ToolContext) -> Any:
         step, call = run.step_index or 0, context.call
@@ -406,7 +406,7 @@ class PlaybackSource(Source[Run]):
 
     # --- child runs ---------------------------------------------------------------------------------
 
-    async def for_child(self, run: Run, child_id: str) -> Source[Run]:
+    async def for_child(self, run: Run, child_id: str) -> AnswerSource[Run]:
         """The source of a child run that is played too."""
         playback = self.playback
         progress = playback.progress(child_id)

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from hookline.agent.records.index import RunIndex
-from hookline.agent.source import OfRun, Source
+from hookline.agent.source import AnswerSource, OfRun
 from hookline.errors import HookError
 from hookline.flow import ErrorClass
 from hookline.hooks import Entry, HookOutcome, Kind, Plan
@@ -57,7 +57,7 @@ class Writes(OfRun, Protocol):
 R = TypeVar("R", bound=Writes)
 
 
-class Resumed(Source[R]):
+class Resumed(AnswerSource[R]):
     """What is on record of the step that was not settled, and then what happens now."""
 
     is_taken_up = True
@@ -92,7 +92,7 @@ class Resumed(Source[R]):
 
     def settle(self, run: R) -> None:
         """Everything on record is dealt with: from here on the run takes what happens now."""
-        run.source = Source()
+        run.source = AnswerSource()
         run.append = run.durable.append
         run.next_seq = itertools.count(len(run.durable.records)).__next__
 

@@ -1,0 +1,77 @@
+"""One tool call on its way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hookline.agent.result import RunResult
+from hookline.errors import HookError
+from hookline.state import (
+    EMPTY,
+    CallStage,
+    Decision,
+    ErrorInfo,
+    PendingApproval,
+    ResultStatus,
+    ToolCall,
+    ToolResult,
+)
+from hookline.tools import AnyTool
+
+
+class CallInProgress(msgspec.Struct):
+    """One tool call on its way: what the model asked for, what hooks made of it, and what came of it."""
+
+    made: ToolCall
+    call: ToolCall
+    tool: AnyTool | None = None
+    values: dict[str, Any] = EMPTY
+    stage: CallStage | None = None
+    started: bool = False
+    """The tool began, or a hook gave the result in its place."""
+    attempts: int = 0
+    result: ToolResult | None = None
+    approval: PendingApproval | None = None
+    decision: Decision | None = None
+    exception: BaseException | None = None
+    failed_hook: HookError | None = None
+    """A hook around a child run failed, where that is an error, whatever is made of it inside the call."""
+    edits: int = 0
+    questions: int = 0
+    """How many questions there were about it."""
+    is_changed: bool = False
+    """The call is not the one the answer was given for."""
+    is_refused: bool = False
+    """Nothing ran after all: the result says why, and comes neither from the tool nor from a hook in its place."""
+    is_used: bool = False
+    """An attempt has had `values`, and may have changed what is in them."""
+    errors: tuple[ErrorInfo, ...] = ()
+    """What its failed attempts left in the errors of the step."""
+    failure: BaseException | None = None
+    """What the error policy ends the run for."""
+    seen: bool = False
+    """The after_tool_use hooks have looked at the result."""
+    children: dict[str, RunResult] = EMPTY
+    objections: dict[str, int] = EMPTY
+    """How often each of its children was sent back to work."""
+    child_approvals: tuple[PendingApproval, ...] = ()
+    original: ToolCall | None = None
+    """The call with the arguments it runs with, where secrets were taken out of `call`. It is kept nowhere else."""
+
+    @property
+    def exact(self) -> ToolCall:
+        """The call as it runs: what is judged."""
+        return self.original or self.call
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it cannot run any more: this process does not know what was taken out of its arguments."""
+        return self.call.redacted != "" and self.original is None
+
+    @property
+    def is_invalid(self) -> bool:
+        """The call named no tool, or its arguments did not fit. A result that a tool gives may say anything."""
+        result = self.result
+        return not self.started and result is not None and result.status is ResultStatus.INVALID
