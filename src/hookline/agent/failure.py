@@ -51,7 +51,7 @@ async def on_error(
     elif decision.action is ErrorAction.RETRY:
         decision = in_time(run, exception, decision)
     info = ErrorInfo.from_exception(exception, error_class)
-    run.step_errors = (*run.step_errors, info)
+    run.step.add_error(info)
     run.clock()
     run.append(
         ErrorRaised(
@@ -117,7 +117,7 @@ async def fail_again(
         error_class = ErrorClass(info.error_class)
         _count(run, error_class)
         await _tell(run, HookPoint.ERROR, past_error(info), error_class, call)
-    run.step_errors = (*run.step_errors, info)
+    run.step.add_error(info)
 
 
 def on_success(run: Run, *error_classes: ErrorClass) -> None:
@@ -135,12 +135,12 @@ def on_success(run: Run, *error_classes: ErrorClass) -> None:
 
 def on_step_over(run: Run) -> None:
     """A step is over: failures in a row start from zero for what worked in it. Tools were counted when they ran."""
-    failed = {info.error_class for info in run.step_errors}
+    failed = {info.error_class for info in run.step.errors}
     worked = [ErrorClass.HOOK, ErrorClass.UNKNOWN]
-    if run.response is not None:
+    if run.step.response is not None:
         worked += _OF_MODELS
     on_success(run, *(error_class for error_class in worked if error_class not in failed))
-    if run.in_progress and not run.in_progress[-1].is_invalid:
+    if run.step.calls and not run.step.calls[-1].is_invalid:
         on_success(run, ErrorClass.VALIDATION)
 
 

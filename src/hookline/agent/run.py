@@ -17,9 +17,19 @@ from hookline.agent.originals import ORIGINALS, original
 from hookline.agent.redacted_output import both, both_content, context_without, result_without
 from hookline.agent.result import RunResult
 from hookline.agent.source import AnswerSource
+from hookline.agent.step_in_progress import StepInProgress
 from hookline.definition import Definition, Plans
 from hookline.flow import Ledger, classify
-from hookline.hooks import Entry, Kind, Plan, Registration, Result, run_hooks
+from hookline.hooks import (
+    Entry,
+    Kind,
+    Plan,
+    Registration,
+    Result,
+    Verdict,
+    observe,
+    run_hooks,
+)
 from hookline.journal import (
     Durable,
     ErrorRaised,
@@ -37,8 +47,6 @@ from hookline.state import (
     Decision,
     ErrorInfo,
     InferenceResponse,
-    Log,
-    Message,
     StopReason,
     ToolCall,
     Usage,
@@ -52,6 +60,38 @@ _STOP_REASONS: frozenset[str] = frozenset(StopReason)
 _STOP = Kind.STOP
 
 
+class SessionPart(msgspec.Struct, frozen=True):
+    """What a run has to do with its session."""
+
+    starts: bool = False
+    """session_start is asked, because this run is the first; `source` says why."""
+    ends: bool = False
+    """session_end is asked, because the session is over with this run."""
+    source: str = ""
+
+
+class Uncounted(msgspec.Struct):
+    """What a run has used since that was last put into its state."""
+
+    usage: Usage = NO_USAGE
+    calls: int = 0
+    child_steps: int = 0
+
+    def add_usage(self, usage: Usage) -> None:
+        """A model was asked."""
+        self.usage = usage if self.usage is NO_USAGE else self.usage + usage
+
+    def add_call(self) -> None:
+        """A call is about to run."""
+        self.calls += 1
+
+    def add_child(self, now: Counters, before: Counters) -> None:
+        """A child has used this, and had used that when it was last counted."""
+        self.add_usage(now.usage - before.usage)
+        self.child_steps += now.steps - before.steps
+        self.calls += now.tool_calls - before.tool_calls
+
+
 class Run(RunDeltas):
     """The mutable middle of a run. Everything hooks and callers see of it is immutable."""
 
@@ -59,23 +99,17 @@ class Run(RunDeltas):
         "__weakref__",
         "_hook_lock",
         "_services",
-        "child_steps",
         "commit",
         "current",
         "definition",
         "depth",
         "drive",
-        "ends_session",
         "error",
-        "failing",
         "holds_answer",
-        "in_progress",
         "inherited",
         "ledger",
         "lingers",
         "make_services",
-        "messages_asked",
-        "messages_before",
         "metadata_before",
         "next_step",
         "noted",
@@ -84,22 +118,14 @@ class Run(RunDeltas):
         "plans",
         "redact",
         "redact_content",
-        "response",
         "resumed",
-        "session_source",
+        "session",
         "sleep",
         "source",
-        "starts_session",
-        "step_active",
-        "step_errors",
-        "step_started",
-        "step_usage",
+        "step",
         "stopping",
         "token",
-        "turn",
         "uncounted",
-        "uncounted_calls",
-        "waiting",
     )
 
     depth: int
@@ -116,6 +142,7 @@ class Run(RunDeltas):
         parent: Run | None = None,
         inherited: tuple[Registration, ...] = (),
         source: AnswerSource[Run] | None = None,
+        session: SessionPart | None = None,
     ) -> None:
         self.source = source = source or AnswerSource()
         clock = source.clock(definition)
@@ -153,12 +180,9 @@ class Run(RunDeltas):
         self.ledger.seconds_before += source.active_seconds
         self.evaluations: tuple[ContinuationEvaluation, ...] = ()
         self.stopping = False
-        self.failing: BaseException | None = None
         self.error: BaseException | None = None
         self.resumed = pending is not None or len(durable.records) > 0
-        self.starts_session = parent is None and not self.resumed
-        self.session_source = "resume" if state.messages else "startup"
-        self.ends_session = parent is None and (pending is None or pending.ends_session)
+        self.session = session or SessionPart()
         self.on_step: Any = None
         self.pace: Callable[[], Awaitable[None]] | None = None if parent is None else parent.pace
         self.lingers = False
@@ -166,9 +190,7 @@ class Run(RunDeltas):
         self.make_services: Callable[[Run], Any] | None = None
         self._services: Any = None
         self._hook_lock: asyncio.Lock | None = None
-        self.uncounted = NO_USAGE
-        self.uncounted_calls = 0
-        self.child_steps = 0
+        self.uncounted = Uncounted()
         self.noted: Counters | None = None
         self.plans = plans = source.plans(self, self.plans)
         self.holds_answer = _may_withhold(plans.output)
@@ -181,16 +203,8 @@ class Run(RunDeltas):
         self._held: list[Delta] = []
         self.step_index: int | None = None
         self.next_step = state.step_count
-        self.turn: tuple[Log[Message], tuple[Message, ...]] | None = None
-        self.messages_before = self.messages_asked = state.messages
         self.metadata_before = state.metadata
-        self.step_started = self.now
-        self.step_active = 0.0
-        self.step_usage = NO_USAGE
-        self.step_errors: tuple[ErrorInfo, ...] = ()
-        self.response: InferenceResponse | None = None
-        self.in_progress: list[CallInProgress] = []
-        self.waiting = False
+        self.step = StepInProgress(state.messages, state.messages, self.now)
         self.call_id = ""
         self.current: CallInProgress | None = None
 
@@ -262,11 +276,52 @@ class Run(RunDeltas):
 
     # --- asking hooks -------------------------------------------------------------------------------
 
-    async def ask(self, plan: Plan, ctx: Any, *, policies_only: bool = False) -> Result[Any]:
-        """Ask the hooks of a point, and take over what they changed."""
-        plan = self.source.hooks(self, plan, ctx)
-        asked = run_hooks(plan, ctx, self, self.settle, policies_only=policies_only)
-        return self.take(await asked)
+    async def ask(
+        self,
+        plan: Plan,
+        ctx: Any,
+        *,
+        about: str = "",
+        current: CallInProgress | None = None,
+        policies_only: bool = False,
+    ) -> Result[Any]:
+        """Ask the hooks of a point, and take over what they changed. `about` is the call or the child it is about."""
+        before = self.call_id, self.current
+        self.call_id, self.current = about or self.call_id, current
+        try:
+            plan = self.source.hooks(self, plan, ctx)
+            asked = run_hooks(plan, ctx, self, self.settle, policies_only=policies_only)
+            return self.take(await asked)
+        finally:
+            self.call_id, self.current = before
+
+    async def ask_about_result(
+        self, plan: Plan, ctx: Any, about: str, decided: Callable[[Result[Any]], object]
+    ) -> Result[Any]:
+        """Ask the hooks after a tool. What they changed is for the caller to take over, also if they are cut off."""
+        before, self.call_id = self.call_id, about
+        try:
+            plan = self.source.hooks(self, plan, ctx)
+            return await run_hooks(plan, ctx, self, self.settle, decided=decided)
+        finally:
+            self.call_id = before
+
+    async def repeat(self, plan: Plan, ctx: Any, about: str) -> None:
+        """Have those hooks of a point say again what they said about this, who are on record. Nobody else is asked."""
+        before, self.call_id = self.call_id, about
+        try:
+            plan = self.source.hooks(self, plan, ctx).of_recalled()
+            self.take(await run_hooks(plan, ctx, self, self.settle))
+        finally:
+            self.call_id = before
+
+    async def show(self, plan: Plan, ctx: Any, verdict: Verdict, about: str = "") -> None:
+        """Show something to the observers of a point, and to nobody else."""
+        before, self.call_id = self.call_id, about or self.call_id
+        try:
+            await observe(self.source.hooks(self, plan, ctx), ctx, verdict, self)
+        finally:
+            self.call_id = before
 
     def take(self, result: Result[Any]) -> Result[Any]:
         """Take over what hooks changed and decided."""
@@ -291,6 +346,10 @@ class Run(RunDeltas):
             result.context.point.value,
         )
 
+    def lose(self, error: BaseException) -> None:
+        """The run has failed of this."""
+        self.error = error
+
     def evaluate(self, evaluation: ContinuationEvaluation, point: str) -> None:
         """Add an evaluation of the loop's own."""
         self.evaluations = (*self.evaluations, evaluation)
@@ -308,7 +367,7 @@ class Run(RunDeltas):
     def record_fallback(self, error: Exception, reason: str) -> None:
         """A driver asks another model in the place of one that failed: that is on record, and its text is void."""
         info = ErrorInfo.from_exception(error, classify(error))
-        self.step_errors = (*self.step_errors, info)
+        self.step.add_error(info)
         self.drop_deltas()
         self.clock()
         self.append(ErrorRaised(*self.head(), info, "fallback", 0.0, self.step_index, "", reason))
@@ -316,7 +375,7 @@ class Run(RunDeltas):
     def charge(self, usage: Usage) -> None:
         """Count a model call that a hook or a tool made itself, or that a driver made in vain."""
         self.ledger.add_usage(usage)
-        self.uncounted = self.uncounted + usage
+        self.uncounted.add_usage(usage)
 
     @property
     def is_cancelled(self) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from types import CoroutineType
 from typing import Any, Generic, Protocol, TypeVar
 
 from hookline.agent.call_in_progress import CallInProgress
@@ -120,7 +121,8 @@ class AnswerSource(Generic[R]):
                 "this agent has no model.",
                 remedy='Give it one: AgentBuilder().with_model("provider:NAME"), or set HOOKLINE_MODEL.',
             )
-        return awaitable(driver, driver.infer(request, run))
+        given = driver.infer(request, run)
+        return given if type(given) is CoroutineType else awaitable(driver, given)
 
     async def consultation(self, run: R, name: str, digest: str) -> InferenceResponse | None:  # noqa: ARG002 - for other sources
         """What a model has answered a hook that asks this. None: it is asked now, and the run pays."""

@@ -38,7 +38,7 @@ class ToolCallPresence(Brief):
     @staticmethod
     def brief(run: Any) -> ContinuationOutcome:
         """What that adds up to when nobody else has a say."""
-        return _GOES_ON if run.response is not None and run.response.calls else _STOPS
+        return _GOES_ON if run.step.response is not None and run.step.response.calls else _STOPS
 
 
 _IN_A_STEP = ("tokens", "seconds", "cost")
@@ -79,7 +79,8 @@ class LimitsGuard(Brief):
 
     def has_room(self, run: Any) -> bool:
         """Whether nothing is used up."""
-        return self.brief(run) is None
+        ledger = run.ledger.above(self.levels) if self.levels else run.ledger
+        return not self.bounds.reached(ledger, run.now)
 
     def in_a_step(self) -> LimitsGuard | None:
         """The same before calls: the step they are in has begun, so how many there may be says nothing here."""

@@ -19,7 +19,7 @@ from hookline.agent.loop.drive import drive
 from hookline.agent.loop.start import ask_again
 from hookline.agent.records.index import RecordedCall, RunPart
 from hookline.agent.recovery.past_errors import past_error
-from hookline.agent.run import Run
+from hookline.agent.run import Run, SessionPart
 from hookline.agent.source import NOBODY, AnswerSource, UseTool
 from hookline.definition import CancelSource, Clock, Definition, Plans
 from hookline.definition.guards import HasRoom, room_for_calls
@@ -34,6 +34,7 @@ from hookline.playback.recorded_tools import recorded_tools
 from hookline.playback.recording import Recording
 from hookline.playback.runs import Read
 from hookline.state import (
+    AgentState,
     Decision,
     Ending,
     InferenceRequest,
@@ -113,8 +114,10 @@ class Playback:
             self.clock.move_to(_started(part).at)
             source = self.source(progress)
             definition = source.definition(None)
-            self.root = run = Run(definition, state, log, drive=drive, source=source)
-            _set_session(run, part, recording)
+            session = _session(state, part, recording)
+            self.root = run = Run(
+                definition, state, log, drive=drive, source=source, session=session
+            )
             result = await drive(run, _prompt(part))
             is_last = part is recording.parts[-1]
             if self.parting or is_last or result.status is not RunStatus.PAUSED:
@@ -542,24 +545,27 @@ def _prompt(part: RunPart) -> UserMessage | None:
     return UserMessage("") if was_refused else None
 
 
-def _set_session(run: Run, part: RunPart, recording: Recording) -> None:
+def _session(state: AgentState, part: RunPart, recording: Recording) -> SessionPart:
     """Whether a session began and ends with this run, as far as the record says."""
     started = _started(part)
     asked = HookPoint.SESSION_START.value in part.rounds.points()
     is_first = part is recording.parts[0] and not started.resumed
-    run.starts_session = is_first and (asked or started.initial is None)
-    run.ends_session = run.state.session_id == run.run_id
+    return SessionPart(
+        starts=is_first and (asked or started.initial is None),
+        ends=state.session_id == state.run_id,
+        source="resume" if state.messages else "startup",
+    )
 
 
 def _spend_as_then(run: Run, then: StepFinished) -> None:
     """What tools, models and hooks used that are not asked now, was used all the same."""
     now, counters = run.state.counters, then.counters
     used = counters.usage - now.usage
-    steps, calls = counters.steps - now.steps, counters.tool_calls - now.tool_calls
-    more = (used.input_tokens, used.output_tokens, used.cost or 0, steps, calls)
+    more = (
+        *(used.input_tokens, used.output_tokens, used.cost or 0),
+        *(counters.steps - now.steps, counters.tool_calls - now.tool_calls),
+    )
     if min(more) >= 0 < max(more):
         run.ledger.carry(counters, now)
-        run.uncounted = run.uncounted + used
-        run.child_steps += steps
-        run.uncounted_calls += calls
+        run.uncounted.add_child(counters, now)
     run.ledger.started = run.now - (counters.active_seconds - run.ledger.seconds_before)

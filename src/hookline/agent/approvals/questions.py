@@ -299,17 +299,13 @@ async def _from_hooks(
         evaluations=run.evaluations,
         live=run,
         tool_call=current.exact,
-        response=run.response,
+        response=run.step.response,
         step_index=run.step_index or 0,
         reason=approval.reason,
         asked_by=approval.asked_by,
         also_asked_by=approval.also_asked_by,
     )
-    run.call_id = current.call.id
-    try:
-        result = await run.ask(plan, ctx)
-    finally:
-        run.call_id = ""
+    result = await run.ask(plan, ctx, about=current.call.id)
     if result.is_blocked:
         denied = (
             result.answer

@@ -23,7 +23,7 @@ from hookline.agent.run import Run
 from hookline.definition.guards import limits_on_calls
 from hookline.errors import ToolArgumentsError, ToolError
 from hookline.flow import ErrorAction, ErrorClass
-from hookline.hooks import Kind, Plan, Result, run_hooks
+from hookline.hooks import Kind, Plan, Result
 from hookline.journal import with_changes, with_remembered
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import (
@@ -241,13 +241,13 @@ async def _answer_invalid(
         on_success(run, ErrorClass.VALIDATION)
     decision = await on_error(run, error, ErrorClass.VALIDATION, call=call)
     if decision.action is ErrorAction.STOP:
-        run.failing = run.failing or error
+        run.step.fail(run.step.failing or error)
 
 
 def _follows_a_valid_call(run: Run, current: CallInProgress) -> bool:
     """Whether the call before this one in its step was valid. What earlier steps end with is counted as they end."""
-    place = next(place for place, other in enumerate(run.in_progress) if other is current)
-    return place > 0 and not run.in_progress[place - 1].is_invalid
+    place = next(place for place, other in enumerate(run.step.calls) if other is current)
+    return place > 0 and not run.step.calls[place - 1].is_invalid
 
 
 def prepare(run: Run, current: CallInProgress, call: ToolCall) -> ToolError | None:
@@ -304,16 +304,10 @@ async def _ask_hooks(
 ) -> Result[Any]:
     plan = plan or run.plans.before_tool_use
     assert plan is not None
-    run.current = current
-    run.call_id = current.call.id
     ctx = tool_context(run, _BEFORE_TOOL_USE, current, current.result)
-    plan = run.source.hooks(run, plan, ctx)
-    try:
-        asked = run_hooks(plan, ctx, run, run.settle, policies_only=policies_only)
-        return run.take(await asked)
-    finally:
-        run.current = None
-        run.call_id = ""
+    return await run.ask(
+        plan, ctx, about=current.call.id, current=current, policies_only=policies_only
+    )
 
 
 async def rejudge(
@@ -380,7 +374,7 @@ def tool_context(
         live=run,
         tool_call=current.call if point is _AFTER_TOOL_USE else current.original or current.call,
         execution=execution,
-        response=run.response,
+        response=run.step.response,
         step_index=run.step_index or 0,
     )
 

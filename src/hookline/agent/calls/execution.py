@@ -48,7 +48,7 @@ async def execute(run: Run, in_progress: list[CallInProgress]) -> None:
 async def recall_calls(run: Run, index: RunIndex) -> None:
     """Settle the calls that had run, or had started, before the process died."""
     recalled: list[tuple[CallInProgress, RecordedCall]] = []
-    for current in run.in_progress:
+    for current in run.step.calls:
         if current.stage not in (CallStage.ADMITTED, CallStage.SUSPENDED):
             continue
         known = index.call(run.step_index or 0, current.call.id)
@@ -112,7 +112,7 @@ def intend(run: Run, current: CallInProgress) -> None:
     if current.started:
         return
     current.started = True
-    run.uncounted_calls += 1
+    run.uncounted.add_call()
     tool = current.tool
     effect = _ONCE if tool is None else tool.effect  # without a tool it ran in a process that died
     append, next_seq = run.append, run.next_seq
@@ -188,7 +188,7 @@ async def execute_one(run: Run, current: CallInProgress) -> None:
     except ChildWaits as waits:
         current.stage = CallStage.SUSPENDED
         current.child_approvals = waits.approvals
-        run.waiting = True
+        run.step.wait()
         return
     except (Exception, SystemExit, asyncio.CancelledError) as error:
         settle_raised(run, current, error, started)
@@ -241,9 +241,7 @@ async def _through_hooks(run: Run, current: CallInProgress) -> ToolResult:
 
 def as_result(run: Run, call: ToolCall, value: Any, started: float) -> ToolResult:
     """What a tool gave, as the result of its call."""
-    monotonic = run.monotonic
-    run.now = now = monotonic()
-    run.at = run.wall + now
+    now = run.clock()
     if type(value) is not ToolResult:
         return ToolResult(value, None, _OK, call.id, call.name, "", "", now - started)
     value = msgspec.structs.replace(value, call_id=call.id, name=call.name, duration=now - started)

@@ -27,7 +27,7 @@ from hookline.agent.recovery.past_errors import past_error
 from hookline.agent.run import Run
 from hookline.errors import HookError, in_words
 from hookline.flow import ErrorAction, ErrorClass
-from hookline.hooks import Kind, Plan, Result, Verdict, observe, run_hooks
+from hookline.hooks import Kind, Plan, Result, Verdict
 from hookline.lifecycle import HookPoint
 from hookline.state import CallStage, ErrorInfo, ResultStatus, ToolResult
 from hookline.tools import Effect
@@ -46,10 +46,10 @@ _VERDICTS = {
 
 def use_tools(run: Run) -> Awaitable[None]:
     """Judge and run the calls of the model's answer."""
-    assert run.response is not None
-    calls = run.response.calls
+    assert run.step.response is not None
+    calls = run.step.response.calls
     call_of = CallInProgress if run.redact_content is None else run.call_of
-    run.in_progress = in_progress = list(map(call_of, calls, calls))
+    run.step.calls = in_progress = list(map(call_of, calls, calls))
     if run.plans.before_tool_use is not None or is_spent(run):
         return _admit_and_run(run)
     known = run.source.known.records
@@ -65,7 +65,7 @@ def use_tools(run: Run) -> Awaitable[None]:
 
 async def _use_one(run: Run, current: CallInProgress) -> None:
     """The usual step: one call, and nothing against it."""
-    if run.stopping or run.failing is not None or run.token.is_cancelled:
+    if run.stopping or run.step.failing is not None or run.token.is_cancelled:
         settle_unrun(run)
     else:
         intend(run, current)
@@ -81,7 +81,7 @@ async def _use_one(run: Run, current: CallInProgress) -> None:
 
 
 async def _admit_and_run(run: Run) -> None:
-    in_progress = run.in_progress
+    in_progress = run.step.calls
     for current in in_progress:
         if current.stage is not None or readmit(run, current):
             continue
@@ -97,7 +97,7 @@ async def _admit_and_run(run: Run) -> None:
 
 async def use_tools_again(run: Run) -> None:
     """Take up the calls of a paused step where they stand."""
-    for current in run.in_progress:
+    for current in run.step.calls:
         waits = current.stage in (CallStage.ASKED, CallStage.ADMITTED)
         if (waits and readmit(run, current)) or _ends(run):
             continue
@@ -112,15 +112,16 @@ async def _run_admitted(run: Run) -> None:
     known = run.source.known
     if known:
         await recall_calls(run, known)
-    for current in run.in_progress:
+    for current in run.step.calls:
         if current.stage is not _SETTLED and is_gone(run, current):
             settle_gone(run, current)
-    ready = [current for current in run.in_progress if current.stage is not _SETTLED]
-    run.waiting = run.waiting or any(current.stage is _ASKED for current in ready)
+    ready = [current for current in run.step.calls if current.stage is not _SETTLED]
+    if any(current.stage is _ASKED for current in ready):
+        run.step.wait()
     if _ends(run):
         settle_unrun(run)
-        run.waiting = False
-    elif ready and not run.waiting:
+        run.step.wait(is_waiting=False)
+    elif ready and not run.step.is_waiting:
         await execute(run, ready)
         for current in ready:
             if current.exception is not None or run.state.counters.consecutive_errors:
@@ -133,13 +134,15 @@ async def _run_admitted(run: Run) -> None:
 
 def _fail_as_before(run: Run) -> None:
     """A call on record had ended the run: only now, because those beside it had started too."""
-    failures = [current.failure for current in run.in_progress if current.failure is not None]
-    if failures and (run.failing is None or any(run.failing is each for each in failures)):
-        run.failing = failures[0]
+    failures = [current.failure for current in run.step.calls if current.failure is not None]
+    if failures and (
+        run.step.failing is None or any(run.step.failing is each for each in failures)
+    ):
+        run.step.fail(failures[0])
 
 
 def _ends(run: Run) -> bool:
-    return run.stopping or run.failing is not None or run.token.is_cancelled
+    return run.stopping or run.step.failing is not None or run.token.is_cancelled
 
 
 async def _deal_with_failures(run: Run, ran: list[CallInProgress]) -> None:
@@ -179,10 +182,10 @@ async def _after_failure(run: Run, current: CallInProgress) -> float | None:
         attempt=current.attempts if safe else None,
         call=current.call,
     )
-    current.errors = (*current.errors, run.step_errors[-1])
+    current.errors = (*current.errors, run.step.errors[-1])
     if decision.action is ErrorAction.STOP:
         current.failure = current.exception
-        run.failing = run.failing or current.exception
+        run.step.fail(run.step.failing or current.exception)
     if decision.action is ErrorAction.RETRY and safe:
         return decision.delay
     current.exception = None
@@ -191,7 +194,7 @@ async def _after_failure(run: Run, current: CallInProgress) -> float | None:
 
 def settle_unrun(run: Run) -> None:
     """The run ends here: every call that has no result yet gets one that says so."""
-    for current in run.in_progress:
+    for current in run.step.calls:
         if current.stage is not _SETTLED or current.result is None:
             if current.stage is CallStage.ADMITTED and not current.started:
                 run.ledger.add_tool_calls(-1)
@@ -201,8 +204,8 @@ def settle_unrun(run: Run) -> None:
 
 
 def _why_unrun(run: Run) -> str:
-    if run.failing is not None:
-        return f"the run failed first ({in_words(run.failing)})"
+    if run.step.failing is not None:
+        return f"the run failed first ({in_words(run.step.failing)})"
     if run.token.is_cancelled or not run.evaluations:
         return "the run was cancelled" + (f" ({run.token.why})" if run.token.why else "")
     return f"the run was stopped first ({run.evaluations[-1].reason})"
@@ -211,29 +214,27 @@ def _why_unrun(run: Run) -> str:
 async def finish_calls(run: Run) -> None:
     """Show each settled call to the after_tool_use hooks, in call order, and record what came of it."""
     plan = run.plans.after_tool_use
-    for current in run.in_progress:
+    for current in run.step.calls:
         is_new = plan is not None and current.stage is _SETTLED and not current.seen
         if plan is not None and is_new:
             await _look_at(run, plan, current)
         record_result(run, current)
-        if is_new and run.commit is not None and current is not run.in_progress[-1]:
+        if is_new and run.commit is not None and current is not run.step.calls[-1]:
             run.durable.flush()  # hooks may take their time over the next one: this one is not in doubt
 
 
 async def _look_at(run: Run, plan: Plan, current: CallInProgress) -> None:
     """The after_tool_use hooks. A call that did not run is shown to observers only."""
     ctx = tool_context(run, _AFTER, current, current.result)
-    run.call_id = current.call.id
     # Not what the result's status says: a tool may give a result with any status.
     ran = current.started and not current.is_refused
     decided: list[Result[Any]] = []
     try:
         if ran:
-            asked = run.source.hooks(run, plan, ctx)
-            result = await run_hooks(asked, ctx, run, run.settle, decided=decided.append)
+            result = await run.ask_about_result(plan, ctx, current.call.id, decided.append)
             _settle_as(run, plan, current, result)
         elif plan.observers:
-            await observe(run.source.hooks(run, plan, ctx), ctx, _verdict(current), run)
+            await run.show(plan, ctx, _verdict(current), current.call.id)
     except asyncio.CancelledError:
         if decided:  # those who were still looking on have no say in it
             _settle_as(run, plan, current, decided[0])
@@ -241,8 +242,6 @@ async def _look_at(run: Run, plan: Plan, current: CallInProgress) -> None:
             _withhold(run, current)
         record_result(run, current)
         raise
-    finally:
-        run.call_id = ""
 
 
 def _withhold(run: Run, current: CallInProgress) -> None:
@@ -291,8 +290,9 @@ def _hush_errors(run: Run, current: CallInProgress) -> None:
     if result.error == current.errors[-1]:
         return
     own = set(map(id, current.errors))
-    hushed = tuple(speechless(info) if id(info) in own else info for info in run.step_errors)
-    run.step_errors, current.errors = hushed, ()
+    hushed = tuple(speechless(info) if id(info) in own else info for info in run.step.errors)
+    run.step.replace_errors(hushed)
+    current.errors = ()
 
 
 def _forget_errors(run: Run, current: CallInProgress) -> None:
@@ -302,17 +302,17 @@ def _forget_errors(run: Run, current: CallInProgress) -> None:
     if not current.errors or result.error == current.errors[-1]:
         return
     kept: list[ErrorInfo] = []
-    for info in run.step_errors:
+    for info in run.step.errors:
         if not any(info is own for own in current.errors):
             kept.append(info)
     instead = result.error
     if instead is None and result.status is ResultStatus.WITHHELD:
         instead = ErrorInfo("withheld", result.reason, ErrorClass.TOOL)
-    if current.failure is not None and current.failure is run.failing:
+    if current.failure is not None and current.failure is run.step.failing:
         # The run fails all the same, and says of what as far as the hooks let it.
         instead = instead or ErrorInfo("replaced", _REPLACED, ErrorClass.TOOL)
-        run.failing = past_error(instead)
-    run.step_errors = tuple(kept) if instead is None else (*kept, instead)
+        run.step.fail(past_error(instead))
+    run.step.replace_errors(tuple(kept) if instead is None else (*kept, instead))
     current.errors = ()
 
 

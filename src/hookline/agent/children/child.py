@@ -24,7 +24,7 @@ from hookline.journal import (
     fold,
     with_remembered,
 )
-from hookline.state import NO_COUNTERS, AgentState, Counters, RunStatus, StopReason
+from hookline.state import NO_COUNTERS, AgentState, RunStatus, StopReason
 
 _WHY = "the run it is a part of went on without it"
 _CANCELLED = RunStatus.CANCELLED
@@ -107,7 +107,7 @@ class Child:
 
     def _count(self, state: AgentState) -> None:
         """What the child has used since it was last counted, its parent has used; the ledger knows it already."""
-        _count_child(self.parent, state.counters, self.counted)
+        self.parent.uncounted.add_child(state.counters, self.counted)
         self.counted = state.counters
 
     def finish(self, state: AgentState, status: RunStatus, text: str) -> None:
@@ -136,7 +136,7 @@ def recount_children(run: Run, current: CallInProgress, known: RecordedCall) -> 
         saved = current.children.get(key)
         counted = saved.state.counters if saved is not None else NO_COUNTERS
         run.ledger.carry(child.counters, counted)
-        _count_child(run, child.counters, counted)
+        run.uncounted.add_child(child.counters, counted)
         run.state = with_remembered(run.state, child.remembered)
 
 
@@ -147,7 +147,7 @@ def recount_hook_work(run: Run, known: RunIndex) -> None:
             run.charge(record.response.usage)
     for child in known.finished_hook_children:
         run.ledger.carry(child.counters, NO_COUNTERS)
-        _count_child(run, child.counters, NO_COUNTERS)
+        run.uncounted.add_child(child.counters, NO_COUNTERS)
 
 
 def recorded_child(run: Run, definition: Definition, child_id: str) -> RunResult:
@@ -169,12 +169,6 @@ def abandon_children(run: Run, current: CallInProgress) -> None:
             abandoned.finish(state, RunStatus.CANCELLED, "")
             end_child(run.durable, state, run.at)
     current.children = {}
-
-
-def _count_child(run: Run, now: Counters, before: Counters) -> None:
-    run.uncounted = run.uncounted + (now.usage - before.usage)
-    run.child_steps += now.steps - before.steps
-    run.uncounted_calls += now.tool_calls - before.tool_calls
 
 
 def _times_sent_back(records: Sequence[Record]) -> int:

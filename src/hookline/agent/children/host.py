@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -16,7 +16,7 @@ from hookline.agent.result import RunResult
 from hookline.agent.run import Run
 from hookline.definition import Definition
 from hookline.errors import HookError, ToolError, UsageError
-from hookline.hooks import Plan, Result, run_hooks
+from hookline.hooks import Plan, Result
 from hookline.journal import ChildStarted, Record, ToolProgress
 from hookline.lifecycle import HookPoint, SubagentHookContext
 from hookline.state import (
@@ -278,25 +278,14 @@ async def start_child(
     return result
 
 
-@contextlib.asynccontextmanager
-async def _about(run: Run, key: str) -> AsyncIterator[None]:
-    """Hooks are asked about a child, one after the other: other calls are running, and may start children too."""
-    async with run.hook_lock:
-        run.call_id = key
-        try:
-            yield
-        finally:
-            run.call_id = ""
-
-
 async def _ask_to_start(run: Run, key: str, ctx: SubagentHookContext) -> SubagentHookContext:
     plan = run.plans.subagent_start
     if plan is None:
         return ctx
-    async with _about(run, key):
+    async with run.hook_lock:  # other calls are running, and may start children too
         # Only now: hooks of other calls may have said something while this one waited for its turn.
         ctx = msgspec.structs.replace(ctx, state=run.state, evaluations=run.evaluations)
-        result: Result[Any] = await run.ask(plan, ctx)
+        result: Result[Any] = await run.ask(plan, ctx, about=key)
     if result.is_blocked or result.is_stopped:
         raise ToolError(f"the subagent was not started: {result.reason}")
     return result.context  # type: ignore[no-any-return]
@@ -316,18 +305,16 @@ def _to_show(run: Run, start: SubagentHookContext, result: RunResult) -> Subagen
 async def _show(
     run: Run, plan: Plan, key: str, start: SubagentHookContext, result: RunResult
 ) -> Result[Any]:
-    async with _about(run, key):
-        return await run.ask(plan, _to_show(run, start, result))
+    async with run.hook_lock:
+        return await run.ask(plan, _to_show(run, start, result), about=key)
 
 
 async def _object_again(run: Run, key: str, start: SubagentHookContext, result: RunResult) -> None:
     """Hooks objected to an earlier end, before a process died: those on record say so again, and nobody is asked."""
     plan = run.plans.subagent_stop
     if plan is not None:
-        async with _about(run, key):
-            ctx = _to_show(run, start, result)
-            plan = run.source.hooks(run, plan, ctx).of_recalled()
-            run.take(await run_hooks(plan, ctx, run, run.settle))
+        async with run.hook_lock:
+            await run.repeat(plan, _to_show(run, start, result), key)
 
 
 async def _ask_to_stop(

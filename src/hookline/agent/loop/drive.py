@@ -190,7 +190,7 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
                 await use_tools_again(run)
             else:
                 await take_turn(run)
-                if run.response is not None and run.response.calls:
+                if run.step.response is not None and run.step.response.calls:
                     await use_tools(run)
         except Unrecovered as error:
             failure = error.exception if error.action is ErrorAction.STOP else None
@@ -201,7 +201,7 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
             if failure is None:
                 settle_unrun(run)
                 await finish_calls(run)
-        if run.waiting and run.stopping:  # a hook ended the run while a child began to wait
+        if run.step.is_waiting and run.stopping:  # a hook ended the run while a child began to wait
             settle_unrun(run)
             await finish_calls(run)
     except asyncio.CancelledError:
@@ -210,10 +210,10 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
     if run.token.is_cancelled:
         await _cut_short(run)
         raise asyncio.CancelledError
-    failure = failure or run.failing
+    failure = failure or run.step.failing
     if failure is not None:
         return await _fail_step(run, failure)
-    if run.waiting and not run.stopping:
+    if run.step.is_waiting and not run.stopping:
         pend_step(run)
         return Ending(RunStatus.PAUSED, StopReason.APPROVAL_PENDING, _questions(run))
     plan = run.plans.should_continue
@@ -248,7 +248,7 @@ async def _cut_short(run: Run) -> None:
 
 
 async def _fail_step(run: Run, failure: BaseException) -> Ending:
-    run.failing = failure
+    run.step.fail(failure)
     await _end_step(run, StopReason.ERROR, in_words(failure))
     return failed(run, failure)
 
@@ -297,7 +297,7 @@ def _questions(run: Run) -> str:
 
 
 async def _after_step(run: Run, step: Step) -> None:
-    if run.commit is not None and run.in_progress:
+    if run.commit is not None and run.step.calls:
         run.durable.flush()  # however long the hooks of the step's end take, its calls are not in doubt
     plan = run.plans.after_step
     if plan is not None:

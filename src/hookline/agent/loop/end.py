@@ -50,7 +50,7 @@ async def finish(run: Run, ending: Ending, output: Any) -> RunResult:
         await _through(on_lost(run, run.error, classify(run.error)), cancelled)
     leaving = _leave(run, HookPoint.EXECUTION_END, run.plans.execution_end, ending)
     ending = await _through(leaving, cancelled) or ending
-    if run.ends_session and ending.status is not RunStatus.PAUSED:
+    if run.session.ends and ending.status is not RunStatus.PAUSED:
         leaving = _leave(run, HookPoint.SESSION_END, run.plans.session_end, ending)
         ending = await _through(leaving, cancelled) or ending
     result = _result(run, ending, answer)
@@ -97,7 +97,7 @@ async def give_output(run: Run, ending: Ending) -> tuple[Any, Ending]:
         reason = StopReason.OUTPUT_WITHHELD if result.is_blocked else StopReason.HOOK
         return None, Ending(RunStatus.STOPPED, reason, result.reason, result.decided_by)
     output = result.context.output
-    run.release_deltas(_told(run.response, output))
+    run.release_deltas(_told(run.step.response, output))
     return output, ending
 
 
@@ -155,7 +155,7 @@ async def _leave(run: Run, point: Point[Any], plan: Any, ending: Ending) -> Endi
     except HookError as error:
         await on_error(run, error, ErrorClass.HOOK)
         if run.error is None and ending.status is not RunStatus.PAUSED:
-            run.error = error
+            run.lose(error)
             ending = Ending(RunStatus.FAILED, StopReason.ERROR, str(error), error.hook)
             _note(run, ending)
             await on_lost(run, error, ErrorClass.HOOK)
@@ -201,7 +201,7 @@ def _context(
 
 
 def _result(run: Run, ending: Ending, output: Any) -> RunResult:
-    if run.uncounted is not NO_USAGE or run.state.counters is not run.noted:
+    if run.uncounted.usage is not NO_USAGE or run.state.counters is not run.noted:
         _note(run, ending)  # hooks on the way out asked a model, or failed
     state = run.state
     outcome = state.continuation if state.step_count else None
@@ -237,7 +237,7 @@ def ended(outcome: ContinuationOutcome) -> Ending:
 
 def failed(run: Run, error: BaseException) -> Ending:
     """How a run ends that is lost."""
-    run.error = error
+    run.lose(error)
     decided_by = error.hook if isinstance(error, HookError) else ""
     return Ending(
         RunStatus.FAILED, StopReason.ERROR, in_words(error) or type(error).__name__, decided_by

@@ -67,7 +67,7 @@ async def take_up(run: Run) -> Ending | None:
     ending = known.ending
     if ending is not None:
         if ending.status is RunStatus.FAILED:
-            run.error = _past_failure(run, known, ending.reason)
+            run.lose(_past_failure(run, known, ending.reason))
         return ending
     last = None if run.state.pending_step is not None else _last_step(run)
     if last is not None and last.outcome is not None and not last.outcome.should_continue:
@@ -123,14 +123,14 @@ def _is_bare(state: AgentState) -> bool:
 
 async def _start_session(run: Run) -> Ending | None:
     plan = run.plans.session_start
-    if plan is None or not run.starts_session:
+    if plan is None or not run.session.starts:
         return None
     ctx = SessionHookContext(
         point=HookPoint.SESSION_START,
         state=run.state,
         live=run,
         session_id=run.state.session_id,
-        source=run.session_source,
+        source=run.session.source,
     )
     await run.ask(plan, ctx)
     return None

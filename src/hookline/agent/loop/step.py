@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from hookline.agent.call_in_progress import CallInProgress
 from hookline.agent.failure import on_step_over
 from hookline.agent.result import objections_in, restored, saved
-from hookline.agent.run import Run
+from hookline.agent.run import Run, Uncounted
+from hookline.agent.step_in_progress import StepInProgress
 from hookline.journal import StepFinished, StepPaused, StepStarted
 from hookline.state import (
     NO_USAGE,
@@ -42,15 +43,9 @@ def open_step(run: Run) -> None:
     """A step begins: what the last one said about going on no longer counts."""
     run.step_index = index = run.next_step
     run.next_step = index + 1
-    run.step_started = run.now
-    run.step_active = 0.0
     run.evaluations = ()
-    run.response = None
-    run.in_progress = []
-    run.step_usage = NO_USAGE
-    run.step_errors = ()
-    run.messages_before = run.messages_asked = run.state.messages
-    run.waiting = False
+    messages = run.state.messages
+    run.step = StepInProgress(messages, messages, run.now)
 
 
 def begin_step(run: Run, guard: str = "") -> None:
@@ -72,12 +67,12 @@ def settle_step(run: Run, outcome: ContinuationOutcome | None = None, guard: str
     With an outcome the step is over, and goes on record; otherwise hooks see it first, and `finish_step` does that.
     """
     response, in_progress, state, asked = (
-        run.response,
-        run.in_progress,
+        run.step.response,
+        run.step.calls,
         run.state,
-        run.messages_asked,
+        run.step.messages_asked,
     )
-    messages, started = state.messages, run.step_started
+    messages, started = state.messages, run.step.started
     calls: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
     turn: tuple[Message, ...] | None = None
@@ -97,7 +92,7 @@ def settle_step(run: Run, outcome: ContinuationOutcome | None = None, guard: str
             calls = tuple([current.call for current in in_progress])
             results = tuple([current.result for current in in_progress])  # type: ignore[misc]
             turn = (said, *[_answer(current) for current in in_progress])
-        if messages is asked is run.messages_before:
+        if messages is asked is run.step.messages_before:
             messages = messages.extend(turn)
         else:
             messages, turn = _between(asked, turn, messages), None
@@ -107,10 +102,10 @@ def settle_step(run: Run, outcome: ContinuationOutcome | None = None, guard: str
         text,
         calls,
         results,
-        run.step_usage,
+        run.step.usage,
         run.wall + started,
-        run.step_active + run.now - started,
-        run.step_errors,
+        run.step.active + run.now - started,
+        run.step.errors,
         outcome,
     )
     usage, counters = counted(run, steps=1)
@@ -118,7 +113,7 @@ def settle_step(run: Run, outcome: ContinuationOutcome | None = None, guard: str
         state, messages=messages, steps=state.steps.extend((step,)), usage=usage, counters=counters
     )
     if outcome is None:
-        run.turn = None if turn is None else (messages, turn)
+        run.step.settle(messages, turn)
     else:
         _record(run, step, turn, guard)
     return step
@@ -146,32 +141,31 @@ def counted(run: Run, *, steps: int = 0) -> tuple[Usage, Counters]:
     """The state's usage and counters with what was used since the last count."""
     used, state, ledger = run.uncounted, run.state, run.ledger
     counters = state.counters
-    total = _sum(counters.usage, used)
+    total = _sum(counters.usage, used.usage)
     # In a first run the conversation has used what the run has used: one sum is enough.
-    usage = total if state.usage is counters.usage else state.usage + used
+    usage = total if state.usage is counters.usage else state.usage + used.usage
     counters = Counters(
-        counters.steps + steps + run.child_steps,
-        counters.tool_calls + run.uncounted_calls,
+        counters.steps + steps + used.child_steps,
+        counters.tool_calls + used.calls,
         total,
         ledger.seconds_before + run.now - ledger.started,
         counters.errors,
         counters.consecutive_errors,
         counters.objections,
     )
-    run.uncounted = NO_USAGE
-    run.child_steps = run.uncounted_calls = 0
+    run.uncounted = Uncounted()
     return usage, counters
 
 
 def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
     """The step is over: its outcome and its whole duration are known."""
-    duration = run.step_active + run.clock() - run.step_started
-    step = replace(step, outcome=outcome, duration=duration, errors=run.step_errors)
-    if run.uncounted is not NO_USAGE:  # a hook after the step asked a model
+    duration = run.step.active + run.clock() - run.step.started
+    step = replace(step, outcome=outcome, duration=duration, errors=run.step.errors)
+    if run.uncounted.usage is not NO_USAGE:  # a hook after the step asked a model
         usage, counters = counted(run)
         run.state = replace(run.state, usage=usage, counters=counters)
     run.state = state = replace(run.state, steps=run.state.steps.with_last(step))
-    turn = run.turn
+    turn = run.step.added
     _record(run, step, turn[1] if turn is not None and turn[0] is state.messages else None)
 
 
@@ -182,7 +176,7 @@ def _record(run: Run, step: Step, added: tuple[Message, ...] | None, guard: str 
     state, append, next_seq = run.state, run.append, run.next_seq
     replaced, metadata = None, None
     if added is None:
-        added = state.messages.since(run.messages_before)
+        added = state.messages.since(run.step.messages_before)
         if added is None:
             added, replaced = (), tuple(state.messages)
     if state.metadata is not run.metadata_before:
@@ -220,21 +214,21 @@ def _keep(run: Run) -> None:
 
 def pend_step(run: Run) -> None:
     """Put a step that waits for a person into the state, with all it needs to go on."""
-    assert run.response is not None
+    assert run.step.response is not None
     run.clock()
     pending = PendingStep(
         run.step_index or 0,
-        run.response.text,
-        run.response.calls,
-        tuple(_pending_call(run, current) for current in run.in_progress),
+        run.step.response.text,
+        run.step.response.calls,
+        tuple(_pending_call(run, current) for current in run.step.calls),
         run.evaluations,
-        run.step_usage,
-        run.wall + run.step_started,
-        run.step_active + run.now - run.step_started,
-        run.step_errors,
-        len(run.messages_asked) if run.state.messages.since(run.messages_asked) else None,
-        run.ends_session,
-        run.response.reasoning,
+        run.step.usage,
+        run.wall + run.step.started,
+        run.step.active + run.now - run.step.started,
+        run.step.errors,
+        len(run.step.messages_asked) if run.state.messages.since(run.step.messages_asked) else None,
+        run.session.ends,
+        run.step.response.reasoning,
     )
     usage, counters = counted(run)
     run.state = replace(run.state, pending_step=pending, usage=usage, counters=counters)
@@ -259,7 +253,7 @@ def _pending_call(run: Run, current: CallInProgress) -> PendingCall:
         current.child_approvals if keeps_children else (),
         tuple(
             place
-            for place, info in enumerate(run.step_errors)
+            for place, info in enumerate(run.step.errors)
             if any(info is own for own in current.errors)
         ),
         current.questions,
@@ -270,27 +264,32 @@ def reopen_step(run: Run, pending: PendingStep) -> None:
     """Take up a step that waited."""
     run.step_index = pending.index
     run.next_step = pending.index + 1
-    run.step_started = run.clock()
-    run.step_active = pending.active
     run.evaluations = pending.evaluations
-    run.step_usage = pending.usage
-    run.step_errors = pending.errors
+    messages = asked = run.state.messages
     if pending.follows is not None:
-        items = tuple(run.state.messages)
-        run.messages_asked = Log(items[: pending.follows])
-        messages = run.messages_asked.extend(items[pending.follows :])
+        items = tuple(messages)
+        asked = Log(items[: pending.follows])
+        messages = asked.extend(items[pending.follows :])
         run.state = run.state.with_messages(messages)
-    else:
-        run.messages_asked = run.state.messages
-    run.messages_before = run.state.messages
     run.metadata_before = run.state.metadata
-    run.response = InferenceResponse(
-        pending.text, pending.model_calls, pending.usage, "", pending.reasoning
+    run.step = StepInProgress(
+        messages_before=messages,
+        messages_asked=asked,
+        started=run.clock(),
+        active=pending.active,
+        usage=pending.usage,
+        errors=pending.errors,
+        response=InferenceResponse(
+            text=pending.text,
+            calls=pending.model_calls,
+            usage=pending.usage,
+            reasoning=pending.reasoning,
+        ),
+        calls=[
+            _call_again(run, pending, made, call)
+            for made, call in zip(pending.model_calls, pending.calls, strict=True)
+        ],
     )
-    run.in_progress = [
-        _call_again(run, pending, made, call)
-        for made, call in zip(pending.model_calls, pending.calls, strict=True)
-    ]
     run.state = replace(run.state, pending_step=None)
     run.ledger.add_step()
 

@@ -12,7 +12,7 @@ from hookline.agent.failure import fail_again, on_error, on_success
 from hookline.agent.run import Run
 from hookline.errors import in_words
 from hookline.flow import ErrorAction, ErrorClass, classify
-from hookline.hooks import Kind, Result, observe
+from hookline.hooks import Kind, Result
 from hookline.journal import RequestSent, ResponseReceived
 from hookline.lifecycle import HookPoint, InferenceHookContext
 from hookline.lifecycle.changes import describe_request
@@ -36,7 +36,7 @@ class Unrecovered(Exception):
 
 
 async def take_turn(run: Run) -> None:
-    """Ask the model. `run.response` is its settled answer; None when there is none to go on with."""
+    """Ask the model. `run.step.response` is its settled answer; None when there is none to go on with."""
     definition, plans = run.definition, run.plans
     messages = run.state.messages
     request = InferenceRequest(messages, definition.system_prompt, definition.toolbox.specs)
@@ -53,7 +53,7 @@ async def take_turn(run: Run) -> None:
         messages = run.state.messages
         altered = describe_request(request.with_messages(messages), asked) or None
         request = asked
-    run.messages_asked = messages
+    run.step.messages_asked = messages
     response = supplied
     if response is None and run.source.known.turns:
         response = await _on_record(run)
@@ -70,7 +70,8 @@ async def take_turn(run: Run) -> None:
                 response = await _ask_through_hooks(run, request)
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             response = await try_again(run, request, error, altered=altered)
-    response = run.with_shown_calls(response)
+    if run.redact_content is not None:
+        response = run.with_shown_calls(response)
     if plans.after_inference is not None:
         ctx = _context(run, HookPoint.AFTER_INFERENCE, request, response)
         result = await run.ask(plans.after_inference, ctx)
@@ -148,24 +149,24 @@ def received(run: Run, response: InferenceResponse) -> InferenceResponse:
         ledger.tokens += usage.input_tokens + usage.output_tokens
     else:
         ledger.add_usage(usage)
-    run.step_usage = usage if run.step_usage is NO_USAGE else run.step_usage + usage
-    run.uncounted = usage if run.uncounted is NO_USAGE else run.uncounted + usage
+    step = run.step
+    step.usage = usage if step.usage is NO_USAGE else step.usage + usage
+    run.uncounted.add_usage(usage)
     return response
 
 
 def take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
     """The settled answer: it is on record, and the step goes on with it."""
-    run.response = response
-    monotonic, append, next_seq = run.monotonic, run.append, run.next_seq
-    run.now = now = monotonic()
-    run.at = at = run.wall + now
+    run.step.response = response
+    append, next_seq = run.append, run.next_seq
+    run.clock()
     if run.holds_answer and not response.calls:
         run.durable.hold()  # this may be the answer, and its hooks have not seen it yet
     append(
         ResponseReceived(
             run.run_id,
             next_seq(),
-            at,
+            run.at,
             run.step_index or 0,
             response.text,
             response.calls,
@@ -240,4 +241,4 @@ async def _show_observers(run: Run, request: InferenceRequest) -> None:
     plan = run.plans.after_inference
     if plan is not None and plan.observers:
         ctx = _context(run, HookPoint.AFTER_INFERENCE, request, None)
-        await observe(run.source.hooks(run, plan, ctx), ctx, Result(ctx).verdict, run)
+        await run.show(plan, ctx, Result(ctx).verdict)
