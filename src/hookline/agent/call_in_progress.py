@@ -60,6 +60,17 @@ class CallInProgress(msgspec.Struct):
     original: ToolCall | None = None
     """The call with the arguments it runs with, where secrets were taken out of `call`. It is kept nowhere else."""
 
+    def settle(self, status: ResultStatus, reason: str, decided_by: str = "") -> None:
+        """It does not run, or what it gave is withheld: the model reads why."""
+        self.stage = CallStage.SETTLED
+        self.result = ToolResult(
+            status=status,
+            call_id=self.call.id,
+            name=self.call.name,
+            reason=reason,
+            decided_by=decided_by,
+        )
+
     @property
     def exact(self) -> ToolCall:
         """The call as it runs: what is judged."""

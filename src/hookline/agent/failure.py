@@ -56,12 +56,12 @@ async def on_error(
     run.append(
         ErrorRaised(
             *run.head(),
-            _written(run, info) if call is not None else info,
-            decision.action.value,
-            decision.delay,
-            run.step_index,
-            call.id if call is not None else "",
-            decision.reason,
+            error=_written(run, info) if call is not None else info,
+            action=decision.action.value,
+            delay=decision.delay,
+            step=run.step_index,
+            call_id=call.id if call is not None else "",
+            reason=decision.reason,
         )
     )
     return decision

@@ -117,7 +117,7 @@ def _with_state(entry: Entry, before: Any, after: Any) -> Any:
     return after
 
 
-def _kept(entry: Entry, ctx: Any, new: AgentState) -> AgentState:
+def _kept(entry: Entry, ctx: AgentContext, new: AgentState) -> AgentState:
     """A hook's state with all that the run itself keeps as it was; refuses one in which that is something else."""
     old: AgentState = ctx.state
     if (
@@ -174,4 +174,6 @@ def _checked_evaluation(entry: Entry, before: AgentContext, said: Any) -> Contin
     reason = checked_text(said.reason, "the reason of an evaluation")
     if source is said.source and reason is said.reason:
         return said  # type: ignore[no-any-return]
-    return ContinuationEvaluation(source, said.decision, reason, said.stop_reason)
+    return ContinuationEvaluation(
+        source=source, decision=said.decision, reason=reason, stop_reason=said.stop_reason
+    )

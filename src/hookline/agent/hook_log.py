@@ -9,6 +9,7 @@ import msgspec
 
 from hookline.hooks import Answered, Entry, HookNames, Kind
 from hookline.journal import HookRan, HooksPassed, Record
+from hookline.lifecycle import AgentContext
 from hookline.lifecycle.changes import describe_changes
 from hookline.state import AgentState, ContinuationEvaluation, Decision, ErrorInfo, ToolCall
 
@@ -65,31 +66,31 @@ class RunHookLog:
         append, next_seq = self.append, self.next_seq
         append(
             HooksPassed(
-                self.run_id,
-                next_seq(),
-                at,
-                names.point,
-                names.hooks,
-                tuple(readings),
-                self.step_index,
-                self.call_id,
-                names.tiers,
-                names.externals,
+                run_id=self.run_id,
+                seq=next_seq(),
+                at=at,
+                point=names.point,
+                hooks=names.hooks,
+                readings=tuple(readings),
+                step=self.step_index,
+                call_id=self.call_id,
+                tiers=names.tiers,
+                externals=names.externals,
             )
         )
 
-    def appended(self, entry: Entry, started: float, ctx: Any) -> float:
+    def appended(self, entry: Entry, started: float, ctx: AgentContext) -> float:
         """A hook said whether to go on."""
         now = self.clock()
         self.append(
             HookRan(
                 *self.head(),
-                entry.point,
-                entry.name,
-                now - started,
-                self.step_index,
-                self.call_id,
-                entry.tier_name,
+                point=entry.point,
+                hook=entry.name,
+                duration=now - started,
+                step=self.step_index,
+                call_id=self.call_id,
+                tier=entry.tier_name,
                 evaluations=ctx.evaluations[-1:],
                 external=entry.registration.external,
             )
@@ -104,7 +105,7 @@ class RunHookLog:
         """What is kept and told of an answer, which may change arguments."""
         return decision
 
-    def left(self, ctx: Any) -> None:
+    def left(self, ctx: AgentContext) -> None:
         """A hook failed: what those before it changed and said stays."""
         self.state = ctx.state
         self.evaluations = ctx.evaluations
@@ -124,28 +125,30 @@ class RunHookLog:
         self.append(
             HookRan(
                 *self.head(),
-                entry.point,
-                entry.name,
-                now - started,
-                self.step_index,
-                _call_id(before) or self.call_id,
-                entry.tier_name,
-                "failed" if error is not None else answer.kind.label,
-                answer.reason or (answer.error.problem if answer.error is not None else ""),
-                describe_changes(before, after),
-                entry.shadow,
-                error,
-                after.evaluations[len(before.evaluations) :],
-                answer.stop_reason,
-                self.shown_decision(answer.answer) if isinstance(answer.answer, Decision) else None,
-                entry.registration.source if answer.kind in _WEIGHED else None,
-                entry.registration.external,
+                point=entry.point,
+                hook=entry.name,
+                duration=now - started,
+                step=self.step_index,
+                call_id=_call_id(before) or self.call_id,
+                tier=entry.tier_name,
+                verdict="failed" if error is not None else answer.kind.label,
+                reason=answer.reason or (answer.error.problem if answer.error is not None else ""),
+                changes=describe_changes(before, after),
+                shadow=entry.shadow,
+                error=error,
+                evaluations=after.evaluations[len(before.evaluations) :],
+                stop_reason=answer.stop_reason,
+                decision=self.shown_decision(answer.answer)
+                if isinstance(answer.answer, Decision)
+                else None,
+                source=entry.registration.source if answer.kind in _WEIGHED else None,
+                external=entry.registration.external,
             )
         )
         return now
 
 
-def _call_id(ctx: Any) -> str:
+def _call_id(ctx: AgentContext) -> str:
     """The call a context is about. Around tools several are in progress at once, so the run cannot tell."""
     call = getattr(ctx, "tool_call", None)
     return call.id if call is not None else ""

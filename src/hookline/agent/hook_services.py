@@ -77,7 +77,16 @@ class HookServices:
         response = await self._answered(driver, request)
         run.charge(response.usage)
         run.clock()
-        run.append(ModelConsulted(*run.head(), name, number, response, run.step_index, digest))
+        run.append(
+            ModelConsulted(
+                *run.head(),
+                name=name,
+                number=number,
+                response=response,
+                step=run.step_index,
+                digest=digest,
+            )
+        )
         if run.commit is not None and run.has_begun:
             run.durable.flush()
         return response

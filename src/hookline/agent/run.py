@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -38,6 +38,7 @@ from hookline.journal import (
     RedactContent,
     Redacting,
 )
+from hookline.lifecycle import AgentContext
 from hookline.state import (
     NO_USAGE,
     AgentState,
@@ -56,6 +57,7 @@ from hookline.state import (
 
 Drive: TypeAlias = Callable[["Run", str | UserMessage | None], Awaitable[RunResult]]
 """The loop: drives a run to its end. A run carries it so that children go through the same one."""
+C = TypeVar("C", bound=AgentContext)
 _STOP_REASONS: frozenset[str] = frozenset(StopReason)
 _STOP = Kind.STOP
 
@@ -241,8 +243,10 @@ class Run(RunDeltas):
         if args == call.args:
             if malformed == call.malformed:
                 return call
-            return ToolCall(call.id, call.name, call.args, malformed)
-        return ORIGINALS.keep(call, ToolCall(call.id, call.name, thaw(args), malformed))
+            return ToolCall(id=call.id, name=call.name, args=call.args, malformed=malformed)
+        return ORIGINALS.keep(
+            call, ToolCall(id=call.id, name=call.name, args=thaw(args), malformed=malformed)
+        )
 
     def shown_decision(self, decision: Decision) -> Decision:
         """The same for an answer that changes arguments."""
@@ -279,12 +283,12 @@ class Run(RunDeltas):
     async def ask(
         self,
         plan: Plan,
-        ctx: Any,
+        ctx: C,
         *,
         about: str = "",
         current: CallInProgress | None = None,
         policies_only: bool = False,
-    ) -> Result[Any]:
+    ) -> Result[C]:
         """Ask the hooks of a point, and take over what they changed. `about` is the call or the child it is about."""
         before = self.call_id, self.current
         self.call_id, self.current = about or self.call_id, current
@@ -296,8 +300,8 @@ class Run(RunDeltas):
             self.call_id, self.current = before
 
     async def ask_about_result(
-        self, plan: Plan, ctx: Any, about: str, decided: Callable[[Result[Any]], object]
-    ) -> Result[Any]:
+        self, plan: Plan, ctx: C, about: str, decided: Callable[[Result[C]], object]
+    ) -> Result[C]:
         """Ask the hooks after a tool. What they changed is for the caller to take over, also if they are cut off."""
         before, self.call_id = self.call_id, about
         try:
@@ -306,7 +310,7 @@ class Run(RunDeltas):
         finally:
             self.call_id = before
 
-    async def repeat(self, plan: Plan, ctx: Any, about: str) -> None:
+    async def repeat(self, plan: Plan, ctx: AgentContext, about: str) -> None:
         """Have those hooks of a point say again what they said about this, who are on record. Nobody else is asked."""
         before, self.call_id = self.call_id, about
         try:
@@ -315,7 +319,7 @@ class Run(RunDeltas):
         finally:
             self.call_id = before
 
-    async def show(self, plan: Plan, ctx: Any, verdict: Verdict, about: str = "") -> None:
+    async def show(self, plan: Plan, ctx: AgentContext, verdict: Verdict, about: str = "") -> None:
         """Show something to the observers of a point, and to nobody else."""
         before, self.call_id = self.call_id, about or self.call_id
         try:
@@ -323,7 +327,7 @@ class Run(RunDeltas):
         finally:
             self.call_id = before
 
-    def take(self, result: Result[Any]) -> Result[Any]:
+    def take(self, result: Result[C]) -> Result[C]:
         """Take over what hooks changed and decided."""
         if self.redact is not None:
             result = result_without(result, self.redact)
@@ -341,7 +345,10 @@ class Run(RunDeltas):
         reason = StopReason(given) if given in _STOP_REASONS else StopReason.HOOK
         self.evaluate(
             ContinuationEvaluation(
-                result.decided_by, ContinuationDecision.FORBID_CONTINUATION, result.reason, reason
+                source=result.decided_by,
+                decision=ContinuationDecision.FORBID_CONTINUATION,
+                reason=result.reason,
+                stop_reason=reason,
             ),
             result.context.point.value,
         )
@@ -353,7 +360,9 @@ class Run(RunDeltas):
     def evaluate(self, evaluation: ContinuationEvaluation, point: str) -> None:
         """Add an evaluation of the loop's own."""
         self.evaluations = (*self.evaluations, evaluation)
-        self.append(Evaluated(*self.head(), point, evaluation, self.step_index))
+        self.append(
+            Evaluated(*self.head(), point=point, evaluation=evaluation, step=self.step_index)
+        )
 
     def settle(self, entry: Entry, before: Any, after: Any) -> Any:
         """Check what a hook changed, before anyone else sees it. What does not hold up is the hook's failure."""
@@ -370,7 +379,15 @@ class Run(RunDeltas):
         self.step.add_error(info)
         self.drop_deltas()
         self.clock()
-        self.append(ErrorRaised(*self.head(), info, "fallback", 0.0, self.step_index, "", reason))
+        self.append(
+            ErrorRaised(
+                *self.head(),
+                error=info,
+                action="fallback",
+                step=self.step_index,
+                reason=reason,
+            )
+        )
 
     def charge(self, usage: Usage) -> None:
         """Count a model call that a hook or a tool made itself, or that a driver made in vain."""

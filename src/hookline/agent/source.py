@@ -28,6 +28,7 @@ from hookline.errors import ModelError
 from hookline.flow import ErrorClass, ErrorDecision
 from hookline.hooks import Plan
 from hookline.journal import ChildStarted, Durable, HookRan, Record
+from hookline.lifecycle import AgentContext
 from hookline.state import (
     Decision,
     Ending,
@@ -97,7 +98,7 @@ class AnswerSource(Generic[R]):
         """The hooks of a run, by point."""
         return plans
 
-    def hooks(self, run: R, plan: Plan, ctx: Any) -> Plan:  # noqa: ARG002 - for other sources
+    def hooks(self, run: R, plan: Plan, ctx: AgentContext) -> Plan:  # noqa: ARG002 - for other sources
         """Who is asked this time, and who answers from the record."""
         return plan
 

@@ -16,7 +16,7 @@ Settle = Callable[[Entry, Any, Any], Any]
 """(hook, context before, context after) -> the context to go on with. Called when a hook changed the context."""
 
 
-def understand(entry: Entry, ctx: Any, answer: Any, settle: Settle | None) -> Answered:
+def understand(entry: Entry, ctx: Context, answer: Any, settle: Settle | None) -> Answered:
     """What an answer means at its point. An answer that means nothing is a failure of the hook."""
     if isinstance(answer, HookError):
         return Answered(ctx, ctx, error=answer)
@@ -26,7 +26,7 @@ def understand(entry: Entry, ctx: Any, answer: Any, settle: Settle | None) -> An
         return Answered(ctx, ctx, error=hook_failure(entry, ctx, error))
 
 
-def _meaning(entry: Entry, ctx: Any, answer: Any, settle: Settle | None) -> Answered:
+def _meaning(entry: Entry, ctx: Context, answer: Any, settle: Settle | None) -> Answered:
     point = ctx.point
     if isinstance(answer, Result):  # what another stack decided is this hook's word
         answer = HookOutcome(
@@ -88,7 +88,7 @@ _DONE = {
 }
 
 
-def changed_by(entry: Entry, ctx: Any, changed: Any, settle: Settle | None) -> Any:
+def changed_by(entry: Entry, ctx: Context, changed: Any, settle: Settle | None) -> Any:
     """The context a hook leaves behind, if it changed only what it may."""
     if changed is ctx:
         return ctx

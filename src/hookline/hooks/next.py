@@ -13,6 +13,7 @@ from hookline.hooks.answers import Settle, changed_by
 from hookline.hooks.log import Answered, HookLog
 from hookline.hooks.outcome import HookOutcome, Result
 from hookline.hooks.plan import Entry, HookNames
+from hookline.hooks.point import Context
 from hookline.hooks.verdicts import Verdicts
 
 T = TypeVar("T")
@@ -25,17 +26,17 @@ Judge = Callable[
 class Next(Generic[T]):
     """What a hook calls to go on inwards. It must await what that gives."""
 
-    def __init__(self, entry: Entry, ctx: Any) -> None:
+    def __init__(self, entry: Entry, ctx: Context) -> None:
         self.entry = entry
-        self.context = ctx
+        self.context: Any = ctx  # of the kind that the hook was given
         self._calls: list[Once[T]] = []
 
-    def __call__(self, ctx: Any) -> Once[T]:
+    def __call__(self, ctx: Context) -> Once[T]:
         call = Once(lambda: self._enter(ctx))
         self._calls.append(call)
         return call
 
-    async def _enter(self, ctx: Any) -> T:
+    async def _enter(self, ctx: Context) -> T:
         """Go on inwards with this context."""
         raise NotImplementedError
 
@@ -55,7 +56,7 @@ class RestOfTier(Next[Result[Any]]):
     def __init__(
         self,
         entry: Entry,
-        ctx: Any,
+        ctx: Context,
         judge: Judge,
         inside: tuple[tuple[Entry, ...], HookNames],
         verdicts: Verdicts,
@@ -75,7 +76,7 @@ class RestOfTier(Next[Result[Any]]):
         self.ran = False
         self.result: Result[Any] | None = None
 
-    def pretend(self, ctx: Any) -> Once[Result[Any]]:
+    def pretend(self, ctx: Context) -> Once[Result[Any]]:
         """For middleware in shadow: the rest runs anyway, later, and not at its word."""
 
         async def answer() -> Result[Any]:
@@ -85,7 +86,7 @@ class RestOfTier(Next[Result[Any]]):
         self._calls.append(call)
         return call
 
-    async def _enter(self, ctx: Any) -> Result[Any]:
+    async def _enter(self, ctx: Context) -> Result[Any]:
         if self.ran:
             raise self.error("it called next twice.", "Call next once.")
         given, verdicts, log = self.context, self._verdicts, self._log

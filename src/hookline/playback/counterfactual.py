@@ -14,7 +14,7 @@ from hookline.definition import Definition, Plans, for_child
 from hookline.errors import HookError
 from hookline.hooks import Answered, Entry, HookNames, Plan, Registration, Tier, run_hooks
 from hookline.journal import HookRan
-from hookline.lifecycle import HookPoint
+from hookline.lifecycle import AgentContext, HookPoint
 from hookline.playback.findings import HookKey, Tallies
 from hookline.playback.hook_source import Agents, is_own
 from hookline.playback.progress import Progress
@@ -68,7 +68,7 @@ class BacktestSource(PlaybackSource):
         name = above.child_names.get(run.run_id)
         return None if name is None else self._agents.child(self.progress, name)
 
-    def hooks(self, run: Run, plan: Plan, ctx: Any) -> Plan:
+    def hooks(self, run: Run, plan: Plan, ctx: AgentContext) -> Plan:
         """Those who were asked then, and before them the hooks under test, which change nothing."""
         place, round_ = self.progress.round_of(ctx)
         then = recorded_hooks(self.recording, plan.point, round_)
@@ -191,18 +191,18 @@ class Counterfactual:
         """
         is_done = False
 
-        async def ask(ctx: Any) -> None:
+        async def ask(ctx: AgentContext) -> None:
             nonlocal is_done
             is_done = True
             await self._judge(asked, ctx, policies_only=False)
 
-        async def ask_policies(ctx: Any) -> None:
+        async def ask_policies(ctx: AgentContext) -> None:
             if not is_done:
                 await self._judge(asked, ctx, policies_only=True)
 
         return ask, ask_policies
 
-    async def _judge(self, asked: Asked, ctx: Any, *, policies_only: bool) -> None:
+    async def _judge(self, asked: Asked, ctx: AgentContext, *, policies_only: bool) -> None:
         run, place, round_ = asked.run, asked.place, asked.round_
         recording = asked.progress.recording
         candidate = self._candidates[run.run_id]
@@ -276,7 +276,7 @@ class Counterfactual:
         return (ran.point, ran.hook) not in above.hook_names
 
     async def _ask_now(
-        self, run: Run, plan: Plan, ctx: Any, then: Any, *, policies_only: bool
+        self, run: Run, plan: Plan, ctx: AgentContext, then: Any, *, policies_only: bool
     ) -> Ruling:
         """Ask the hooks of now about what was, with the metadata that they themselves have written."""
         watch = Watch(self.tallies)
@@ -294,7 +294,7 @@ class Counterfactual:
 
 
 async def ask_beside(
-    run: Run, plan: Plan, ctx: Any, watch: Watch, *, policies_only: bool
+    run: Run, plan: Plan, ctx: AgentContext, watch: Watch, *, policies_only: bool
 ) -> Ruling:
     """What these hooks say. Nothing of it reaches the run."""
 
@@ -381,11 +381,11 @@ class Watch:
             took = readings[position + 1] - readings[position]
             self._count((names.point, hook), took, "proceed")
 
-    def left(self, ctx: Any) -> None:
+    def left(self, ctx: AgentContext) -> None:
         """One failed: this is what the others left behind."""
         self.context = ctx
 
-    def appended(self, entry: Entry, started: float, ctx: Any) -> float:  # noqa: ARG002 - the trail's signature
+    def appended(self, entry: Entry, started: float, ctx: AgentContext) -> float:  # noqa: ARG002 - the trail's signature
         """One said whether to go on."""
         return self._told(entry, started, "proceed")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from hookline.agent.records.rounds import Round
@@ -12,6 +10,7 @@ from hookline.definition import SOURCE as DEFAULT
 from hookline.definition import Definition
 from hookline.hooks import Entry, Plan
 from hookline.journal import HookRan
+from hookline.lifecycle import AgentContext
 from hookline.playback.progress import Progress
 from hookline.playback.recorded_hooks import (
     as_far_as_seen,
@@ -82,7 +81,7 @@ class ReplaySource(PlaybackSource):
         """Where the hooks of a child were asked whose agent is not there."""
         return frozenset() if self.has_agent else self.recording.points
 
-    def hooks(self, run: Run, plan: Plan, ctx: Any) -> Plan:  # noqa: ARG002 - its progress knows the run
+    def hooks(self, run: Run, plan: Plan, ctx: AgentContext) -> Plan:  # noqa: ARG002 - its progress knows the run
         """The plan of the agent, in which those answer from the record who cannot be shown what they were shown."""
         place, round_ = self.progress.round_of(ctx)
         plan = self._agents.spared(self.recording, plan, round_)

@@ -12,6 +12,7 @@ from hookline.agent.recovery.resume import answer_as_recorded
 from hookline.definition import SOURCE as DEFAULT
 from hookline.hooks import Entry, Plan, Point, Registration, Shape, Tier
 from hookline.journal import HookRan
+from hookline.lifecycle import AgentContext
 from hookline.playback.recording import Recording
 from hookline.state import StopReason
 
@@ -32,7 +33,7 @@ class RecordedHook:
     def __init__(self, ran: HookRan) -> None:
         self._answer = answer_as_recorded(ran)
 
-    def __call__(self, ctx: Any) -> Any:
+    def __call__(self, ctx: AgentContext) -> Any:
         """What it said."""
         return self._answer(ctx)
 
@@ -204,7 +205,7 @@ def _ends_from_outside(ran: HookRan) -> bool:
     return any(reason in (StopReason.TIME_LIMIT, StopReason.CANCELLED) for reason in said)
 
 
-def _pass(ctx: Any) -> None:
+def _pass(ctx: AgentContext) -> None:
     """It had nothing against it."""
 
 

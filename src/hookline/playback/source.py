@@ -27,7 +27,7 @@ from hookline.errors import HookError, ModelError, ToolError, UnknownRunError, U
 from hookline.flow import ErrorClass, ErrorDecision
 from hookline.hooks import Plan, Point, Registration, Tier
 from hookline.journal import ChildStarted, Record, RunFinished, RunStarted, StepFinished
-from hookline.lifecycle import HookPoint
+from hookline.lifecycle import AgentContext, HookPoint
 from hookline.playback.progress import PlaybackLog, Progress, RecordedClock
 from hookline.playback.recorded_hooks import plan_of, recorded_hooks, with_judges
 from hookline.playback.recorded_tools import recorded_tools
@@ -502,7 +502,7 @@ def _most_objections(progress: Progress, usual: int) -> int:
     return max(usual, 1 + (ending.counters.objections if ending is not None else 0))
 
 
-def is_in_doubt(ctx: Any) -> bool:
+def is_in_doubt(ctx: AgentContext) -> bool:
     """Whether it is about a result that is none: only observers were shown that nobody knows what a call did."""
     execution = getattr(ctx, "execution", None)
     return execution is not None and execution.status is ResultStatus.IN_DOUBT
@@ -521,7 +521,7 @@ def is_placeholder(registration: Registration) -> bool:
     return registration.hook is _pass
 
 
-def _pass(ctx: Any) -> None:
+def _pass(ctx: AgentContext) -> None:
     """Nobody's opinion."""
 
 

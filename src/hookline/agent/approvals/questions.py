@@ -84,7 +84,7 @@ async def ask_person(
         if before is not None and before.fingerprint != approval.fingerprint:
             current.is_changed = True
         current.approval, current.decision = approval, None  # an answer to another question is none
-        run.append(ApprovalAsked(*run.head(), run.step_index or 0, approval))
+        run.append(ApprovalAsked(*run.head(), step=run.step_index or 0, approval=approval))
     decision, by = await _from_hooks(run, current, approval)
     if decision is None and not run.stopping:
         # An answer to this very question goes before one that was remembered from another.
@@ -147,15 +147,15 @@ def question(
     current.questions = number
     of_the_call = [each for each in earlier if each.fingerprint == fingerprint]
     return PendingApproval(
-        id,
-        call,
-        ask.reason,
-        ask.asked_by,
-        fingerprint,
-        run.run_id,
-        of_the_call[0].expires_at if of_the_call else _deadline(run),
-        ask.askers[1:],
-        any(each.is_again for each in of_the_call),
+        id=id,
+        tool_call=call,
+        reason=ask.reason,
+        asked_by=ask.asked_by,
+        fingerprint=fingerprint,
+        run_id=run.run_id,
+        expires_at=of_the_call[0].expires_at if of_the_call else _deadline(run),
+        also_asked_by=ask.askers[1:],
+        is_again=any(each.is_again for each in of_the_call),
     )
 
 
@@ -175,14 +175,14 @@ def _asked_again(
     id = f"{_place(run, call)}/again-{len(run.durable.records)}"
     askers = dict.fromkeys((*ask.askers, *(before.askers if before is not None else ())))
     return PendingApproval(
-        id,
-        call,
-        ask.reason,
-        ask.asked_by,
-        call.fingerprint(),
-        run.run_id,
-        _deadline(run),
-        tuple(askers)[1:],
+        id=id,
+        tool_call=call,
+        reason=ask.reason,
+        asked_by=ask.asked_by,
+        fingerprint=call.fingerprint(),
+        run_id=run.run_id,
+        expires_at=_deadline(run),
+        also_asked_by=tuple(askers)[1:],
         is_again=True,
     )
 
@@ -416,7 +416,11 @@ def _note(
         # It holds once: a state has no secrets, so it cannot be remembered.
         decision = msgspec.structs.replace(decision, remember=False, rule="")
     current.decision, kept = decision, run.shown_decision(decision)
-    run.append(ApprovalAnswered(*run.head(), run.step_index or 0, approval.id, kept, by))
+    run.append(
+        ApprovalAnswered(
+            *run.head(), step=run.step_index or 0, approval_id=approval.id, decision=kept, by=by
+        )
+    )
     run.state = with_remembered(run.state, to_remember(approval, decision))
     return decision
 

@@ -190,9 +190,10 @@ async def _judge(
 async def _settle_ask(run: Run, current: CallInProgress, ask: Ask) -> None:
     decision = await ask_person(run, current, ask)
     if decision is None:
-        current.stage = CallStage.SETTLED if run.stopping else CallStage.ASKED
         if run.stopping:
-            current.result = unrun(run, current, "the run was stopped")
+            settle_unrun(run, current, "the run was stopped")
+        else:
+            current.stage = CallStage.ASKED
     elif decision.answer is Answer.ALLOW:
         _let_through(run, current)
     elif decision.answer is Answer.EDIT:
@@ -233,7 +234,9 @@ async def _answer_invalid(
     run: Run, current: CallInProgress, call: ToolCall, error: ToolError
 ) -> None:
     info = ErrorInfo.from_exception(error, ErrorClass.VALIDATION)
-    current.result = ToolResult(None, info, ResultStatus.INVALID, call.id, call.name)
+    current.result = ToolResult(
+        error=info, status=ResultStatus.INVALID, call_id=call.id, name=call.name
+    )
     current.stage = CallStage.SETTLED
     if had_started(run, current):
         stay_in_doubt(current, str(info))
@@ -394,35 +397,20 @@ def _let_through(run: Run, current: CallInProgress) -> None:
 
 
 def _refuse(run: Run, current: CallInProgress, result: Result[Any]) -> None:
-    current.stage = CallStage.SETTLED
     if had_started(run, current):
         stay_in_doubt(current, result.reason, result.decided_by)
-    elif result.kind is Kind.STOP:
-        current.result = not_run(current.call, result.reason, result.decided_by)
+        return
+    is_stop = result.kind is Kind.STOP
+    status = ResultStatus.NOT_RUN if is_stop else ResultStatus.BLOCKED
+    current.settle(status, result.reason, result.decided_by)
+
+
+def settle_unrun(run: Run, current: CallInProgress, reason: str) -> None:
+    """The run ended before a call; of one in doubt nobody can say that it did not run."""
+    if had_started(run, current):
+        stay_in_doubt(current, reason)
     else:
-        current.result = ToolResult(
-            None,
-            None,
-            ResultStatus.BLOCKED,
-            current.call.id,
-            current.call.name,
-            result.reason,
-            result.decided_by,
-        )
-
-
-def unrun(run: Run, current: CallInProgress, reason: str) -> ToolResult:
-    """The result of a call that the run ended before; of one in doubt nobody can say that it did not run."""
-    if not had_started(run, current):
-        return not_run(current.call, reason)
-    stay_in_doubt(current, reason)
-    assert current.result is not None
-    return current.result
-
-
-def not_run(call: ToolCall, reason: str, decided_by: str = "") -> ToolResult:
-    """The result of a call that the run ended before."""
-    return ToolResult(None, None, ResultStatus.NOT_RUN, call.id, call.name, reason, decided_by)
+        current.settle(ResultStatus.NOT_RUN, reason)
 
 
 def _supplied(call: ToolCall, execution: ToolResult | None) -> ToolResult | None:

@@ -116,7 +116,16 @@ def intend(run: Run, current: CallInProgress) -> None:
     tool = current.tool
     effect = _ONCE if tool is None else tool.effect  # without a tool it ran in a process that died
     append, next_seq = run.append, run.next_seq
-    append(CallAdmitted(run.run_id, next_seq(), run.at, run.step_index or 0, current.call, effect))
+    append(
+        CallAdmitted(
+            run_id=run.run_id,
+            seq=next_seq(),
+            at=run.at,
+            step=run.step_index or 0,
+            call=current.call,
+            effect=effect,
+        )
+    )
 
 
 def record_result(run: Run, current: CallInProgress) -> None:
@@ -127,7 +136,15 @@ def record_result(run: Run, current: CallInProgress) -> None:
             abandon_children(run, current)
         assert current.result is not None
         append, next_seq = run.append, run.next_seq
-        append(CallSettled(run.run_id, next_seq(), run.at, run.step_index or 0, current.result))
+        append(
+            CallSettled(
+                run_id=run.run_id,
+                seq=next_seq(),
+                at=run.at,
+                step=run.step_index or 0,
+                result=current.result,
+            )
+        )
 
 
 def _batches(in_progress: list[CallInProgress]) -> Iterator[list[CallInProgress]]:
@@ -243,7 +260,13 @@ def as_result(run: Run, call: ToolCall, value: Any, started: float) -> ToolResul
     """What a tool gave, as the result of its call."""
     now = run.clock()
     if type(value) is not ToolResult:
-        return ToolResult(value, None, _OK, call.id, call.name, "", "", now - started)
+        return ToolResult(
+            result=value,
+            status=_OK,
+            call_id=call.id,
+            name=call.name,
+            duration=now - started,
+        )
     value = msgspec.structs.replace(value, call_id=call.id, name=call.name, duration=now - started)
     return check_result(value, f"tool '{call.name}'")
 
@@ -307,8 +330,18 @@ def _failed(run: Run, current: CallInProgress, error: BaseException, started: fl
     if isinstance(error, asyncio.CancelledError) and (is_being_cancelled() or run.is_cancelled):
         reason = "the run was cancelled while this call was running; what it did is not known"
         return ToolResult(
-            None, None, ResultStatus.CANCELLED, call.id, call.name, reason, "", duration
+            status=ResultStatus.CANCELLED,
+            call_id=call.id,
+            name=call.name,
+            reason=reason,
+            duration=duration,
         )
     current.exception = error
     info = ErrorInfo.from_exception(error, ErrorClass.TOOL)
-    return ToolResult(None, info, ResultStatus.ERROR, call.id, call.name, "", "", duration)
+    return ToolResult(
+        error=info,
+        status=ResultStatus.ERROR,
+        call_id=call.id,
+        name=call.name,
+        duration=duration,
+    )

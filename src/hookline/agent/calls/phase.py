@@ -16,9 +16,9 @@ from hookline.agent.calls.admission import (
     is_spent,
     prepare,
     readmit,
+    settle_unrun,
     take_up,
     tool_context,
-    unrun,
 )
 from hookline.agent.calls.execution import execute, execute_one, intend, recall_calls, record_result
 from hookline.agent.calls.refusal import is_gone, settle_gone
@@ -66,7 +66,7 @@ def use_tools(run: Run) -> Awaitable[None]:
 async def _use_one(run: Run, current: CallInProgress) -> None:
     """The usual step: one call, and nothing against it."""
     if run.stopping or run.step.failing is not None or run.token.is_cancelled:
-        settle_unrun(run)
+        settle_all_unrun(run)
     else:
         intend(run, current)
         if run.commit is not None:
@@ -119,7 +119,7 @@ async def _run_admitted(run: Run) -> None:
     if any(current.stage is _ASKED for current in ready):
         run.step.wait()
     if _ends(run):
-        settle_unrun(run)
+        settle_all_unrun(run)
         run.step.wait(is_waiting=False)
     elif ready and not run.step.is_waiting:
         await execute(run, ready)
@@ -192,14 +192,13 @@ async def _after_failure(run: Run, current: CallInProgress) -> float | None:
     return None
 
 
-def settle_unrun(run: Run) -> None:
+def settle_all_unrun(run: Run) -> None:
     """The run ends here: every call that has no result yet gets one that says so."""
     for current in run.step.calls:
         if current.stage is not _SETTLED or current.result is None:
             if current.stage is CallStage.ADMITTED and not current.started:
                 run.ledger.add_tool_calls(-1)
-            current.result = unrun(run, current, _why_unrun(run))
-            current.stage = CallStage.SETTLED
+            settle_unrun(run, current, _why_unrun(run))
             current.is_refused = True
 
 
@@ -246,8 +245,7 @@ async def _look_at(run: Run, plan: Plan, current: CallInProgress) -> None:
 
 def _withhold(run: Run, current: CallInProgress) -> None:
     """The run is cancelled while hooks judge a result: not all of them have cleared it, so nobody gets to see it."""
-    call, why = current.call, "the run was cancelled before the hooks had seen it"
-    current.result = ToolResult(None, None, ResultStatus.WITHHELD, call.id, call.name, why)
+    current.settle(ResultStatus.WITHHELD, "the run was cancelled before the hooks had seen it")
     _forget_errors(run, current)
 
 
@@ -269,14 +267,12 @@ def _looked_at(current: CallInProgress, result: Any) -> ToolResult:
     refusal = result.refusal if result.kind >= _BLOCK else None
     if refusal is not None:
         return ToolResult(
-            None,
-            None,
-            ResultStatus.WITHHELD,
-            current.call.id,
-            current.call.name,
-            refusal[0],
-            refusal[1],
-            execution.duration,
+            status=ResultStatus.WITHHELD,
+            call_id=current.call.id,
+            name=current.call.name,
+            reason=refusal[0],
+            decided_by=refusal[1],
+            duration=execution.duration,
         )
     if execution is not current.result:
         return msgspec.structs.replace(execution, call_id=current.call.id, name=current.call.name)

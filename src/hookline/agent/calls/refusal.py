@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hookline.agent.call_in_progress import CallInProgress
 from hookline.agent.run import Run
-from hookline.state import CallStage, Decision, ResultStatus, ToolResult
+from hookline.state import CallStage, Decision, ResultStatus
 
 GONE = (
     "this call was not run: a secret in its arguments was redacted, and only a process that has ended had it in "
@@ -15,13 +15,11 @@ _REDACTION = "redaction"
 
 def deny(run: Run, current: CallInProgress, decision: Decision, asked_by: str) -> None:
     """The call does not run; the model reads why. Of one that had started nobody can say that it did not run."""
-    call, reason = current.call, decision.reason or "permission was not given"
+    reason = decision.reason or "permission was not given"
     if had_started(run, current):
         stay_in_doubt(current, reason, asked_by)
-        return
-    current.stage = CallStage.SETTLED
-    denied = ResultStatus.DENIED
-    current.result = ToolResult(None, None, denied, call.id, call.name, reason, asked_by)
+    else:
+        current.settle(ResultStatus.DENIED, reason, asked_by)
 
 
 def is_gone(run: Run, current: CallInProgress) -> bool:
@@ -36,9 +34,7 @@ def settle_gone(run: Run, current: CallInProgress) -> None:
         return
     if current.stage is CallStage.ADMITTED:
         run.ledger.add_tool_calls(-1)  # it was counted when it was cleared
-    call, blocked = current.call, ResultStatus.BLOCKED
-    current.result = ToolResult(None, None, blocked, call.id, call.name, GONE, _REDACTION)
-    current.stage = CallStage.SETTLED
+    current.settle(ResultStatus.BLOCKED, GONE, _REDACTION)
 
 
 def had_started(run: Run, current: CallInProgress) -> bool:
@@ -49,7 +45,5 @@ def had_started(run: Run, current: CallInProgress) -> bool:
 
 def stay_in_doubt(current: CallInProgress, reason: str, decided_by: str = "") -> None:
     """A call in doubt is not run again, for this reason: what it did is as unknown as before."""
-    call, in_doubt = current.call, ResultStatus.IN_DOUBT
-    current.result = ToolResult(None, None, in_doubt, call.id, call.name, reason, decided_by)
-    current.stage = CallStage.SETTLED
+    current.settle(ResultStatus.IN_DOUBT, reason, decided_by)
     current.is_refused = True  # it is no result of the tool, so only observers are shown it

@@ -125,13 +125,13 @@ class Host:
             shown = self._without_secrets(shown)
         run.durable.tell(
             ToolProgress(
-                run.run_id,
-                len(run.durable.records),
-                at,
-                call.id,
-                call.name,
-                shown,
-                run.step_index or 0,
+                run_id=run.run_id,
+                seq=len(run.durable.records),
+                at=at,
+                call_id=call.id,
+                name=call.name,
+                message=shown,
+                step=run.step_index or 0,
             )
         )
 
@@ -260,7 +260,11 @@ async def start_child(
     )
     if saved is None:
         start = await _ask_to_start(run, key, start)
-        run.append(ChildStarted(*run.head(), child_id, start.name, current.call.id))
+        run.append(
+            ChildStarted(
+                *run.head(), child_run_id=child_id, name=start.name, call_id=current.call.id
+            )
+        )
         if run.commit is not None and run.has_begun:
             await run.commit()  # or nobody would know whose child it is, should the process die
     child = Child(run, definition, key, start.name, current.call.id, objections)
@@ -348,9 +352,17 @@ def _refused(result: RunResult, asked: Result[Any], times: int) -> RunResult:
         f"subagent_stop hooks objected {times} times, which is the limit; the last: {asked.reason}"
     )
     forbid = ContinuationEvaluation(
-        asked.decided_by, ContinuationDecision.FORBID_CONTINUATION, cap, StopReason.OBJECTION_LIMIT
+        source=asked.decided_by,
+        decision=ContinuationDecision.FORBID_CONTINUATION,
+        reason=cap,
+        stop_reason=StopReason.OBJECTION_LIMIT,
     )
-    ending = Ending(RunStatus.STOPPED, StopReason.OBJECTION_LIMIT, cap, asked.decided_by)
+    ending = Ending(
+        status=RunStatus.STOPPED,
+        stop_reason=StopReason.OBJECTION_LIMIT,
+        reason=cap,
+        decided_by=asked.decided_by,
+    )
     return msgspec.structs.replace(
         result,
         state=msgspec.structs.replace(result.state, ending=ending),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 
@@ -14,7 +14,7 @@ from hookline.agent.run import Run
 from hookline.errors import HookError
 from hookline.flow import ErrorAction, classify
 from hookline.hooks import Plan, Point, Result
-from hookline.lifecycle import HookPoint, StopHookContext
+from hookline.lifecycle import AgentContext, HookPoint, StopHookContext
 from hookline.state import (
     ContinuationDecision,
     ContinuationEvaluation,
@@ -25,8 +25,10 @@ from hookline.state import (
     UserMessage,
 )
 
+C = TypeVar("C", bound=AgentContext)
 
-async def ask_in_step(run: Run, plan: Plan, ctx: Any) -> Result[Any] | None:
+
+async def ask_in_step(run: Run, plan: Plan, ctx: C) -> Result[C] | None:
     """Ask the hooks of a point inside a step. None: one of them failed, and the error policy lets that be."""
     try:
         return await run.ask(plan, ctx)
@@ -82,7 +84,10 @@ async def _ask_to_stop(
     if counters.objections >= run.definition.max_objections:
         cap = f"stop hooks objected {counters.objections} times, which is the limit; the last: {revised.reason}"
         forbid = ContinuationEvaluation(
-            "objections", ContinuationDecision.FORBID_CONTINUATION, cap, StopReason.OBJECTION_LIMIT
+            source="objections",
+            decision=ContinuationDecision.FORBID_CONTINUATION,
+            reason=cap,
+            stop_reason=StopReason.OBJECTION_LIMIT,
         )
         run.evaluate(forbid, HookPoint.STOP.value)
         return ContinuationOutcome.from_evaluations(run.evaluations)

@@ -14,7 +14,7 @@ import msgspec
 
 from hookline.agent.calls.phase import (
     finish_calls,
-    settle_unrun,
+    settle_all_unrun,
     use_tools,
     use_tools_again,
 )
@@ -170,7 +170,12 @@ async def _ask_first(run: Run, plan: Plan) -> Ending | None:
 async def _refused(run: Run, result: Result[StepHookContext]) -> Ending | None:
     """A hook did not let the step begin."""
     if result.is_blocked:
-        return Ending(RunStatus.STOPPED, StopReason.STEP_REFUSED, result.reason, result.decided_by)
+        return Ending(
+            status=RunStatus.STOPPED,
+            stop_reason=StopReason.STEP_REFUSED,
+            reason=result.reason,
+            decided_by=result.decided_by,
+        )
     return await conclude(run, None)
 
 
@@ -199,10 +204,10 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
         except Exception as error:
             failure = await _decide(run, error)
             if failure is None:
-                settle_unrun(run)
+                settle_all_unrun(run)
                 await finish_calls(run)
         if run.step.is_waiting and run.stopping:  # a hook ended the run while a child began to wait
-            settle_unrun(run)
+            settle_all_unrun(run)
             await finish_calls(run)
     except asyncio.CancelledError:
         await _cut_short(run)
@@ -238,7 +243,11 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
 
 def _no_outcome(run: Run, reason: StopReason, why: str) -> ContinuationOutcome:
     """The outcome of a step that ended before its evaluations were resolved."""
-    return ContinuationOutcome(False, reason, None, why, run.evaluations)
+    return ContinuationOutcome(
+        stop_reason=reason,
+        reason=why,
+        evaluations=run.evaluations,
+    )
 
 
 async def _cut_short(run: Run) -> None:
@@ -256,7 +265,7 @@ async def _fail_step(run: Run, failure: BaseException) -> Ending:
 async def _end_step(run: Run, reason: StopReason, why: str) -> None:
     """Settle a step that ended early. Its hooks are all asked, also when one of them is interrupted."""
     interrupted: asyncio.CancelledError | None = None
-    settle_unrun(run)
+    settle_all_unrun(run)
     while True:
         try:
             await finish_calls(run)

@@ -95,7 +95,12 @@ async def give_output(run: Run, ending: Ending) -> tuple[Any, Ending]:
     if result.is_blocked or result.is_stopped:
         run.drop_deltas()
         reason = StopReason.OUTPUT_WITHHELD if result.is_blocked else StopReason.HOOK
-        return None, Ending(RunStatus.STOPPED, reason, result.reason, result.decided_by)
+        return None, Ending(
+            status=RunStatus.STOPPED,
+            stop_reason=reason,
+            reason=result.reason,
+            decided_by=result.decided_by,
+        )
     output = result.context.output
     run.release_deltas(_told(run.step.response, output))
     return output, ending
@@ -136,12 +141,12 @@ def _note(run: Run, ending: Ending) -> None:
     run.append(
         StatusChanged(
             *run.head(),
-            ending.status,
-            ending.stop_reason,
-            ending.reason,
-            ending.decided_by,
-            usage,
-            counters,
+            status=ending.status,
+            stop_reason=ending.stop_reason,
+            reason=ending.reason,
+            decided_by=ending.decided_by,
+            usage=usage,
+            counters=counters,
         )
     )
 
@@ -156,7 +161,12 @@ async def _leave(run: Run, point: Point[Any], plan: Any, ending: Ending) -> Endi
         await on_error(run, error, ErrorClass.HOOK)
         if run.error is None and ending.status is not RunStatus.PAUSED:
             run.lose(error)
-            ending = Ending(RunStatus.FAILED, StopReason.ERROR, str(error), error.hook)
+            ending = Ending(
+                status=RunStatus.FAILED,
+                stop_reason=StopReason.ERROR,
+                reason=str(error),
+                decided_by=error.hook,
+            )
             _note(run, ending)
             await on_lost(run, error, ErrorClass.HOOK)
     return ending
@@ -209,18 +219,27 @@ def _result(run: Run, ending: Ending, output: Any) -> RunResult:
         # It ended before another step: what was said since decided that, and not the last step.
         since = ContinuationOutcome.from_evaluations(run.evaluations)
         outcome = since if since.evaluations and not since.should_continue else None
-    result = RunResult(state, ending.status, ending.stop_reason, output, outcome, run.error)
+    result = RunResult(
+        state=state,
+        status=ending.status,
+        stop_reason=ending.stop_reason,
+        output=output,
+        outcome=outcome,
+        error=run.error,
+    )
     finished = RunFinished(
         *run.head(),
-        result.text,
-        ending.status,
-        ending.stop_reason,
-        result.usage,
-        state.step_count,
-        ending.reason,
-        ending.decided_by,
-        ErrorInfo.from_exception(run.error, classify(run.error)) if run.error is not None else None,
-        state.pending,
+        text=result.text,
+        status=ending.status,
+        stop_reason=ending.stop_reason,
+        usage=result.usage,
+        steps=state.step_count,
+        reason=ending.reason,
+        decided_by=ending.decided_by,
+        error=ErrorInfo.from_exception(run.error, classify(run.error))
+        if run.error is not None
+        else None,
+        pending=state.pending,
     )
     run.append(finished)
     return msgspec.structs.replace(
@@ -232,7 +251,12 @@ def ended(outcome: ContinuationOutcome) -> Ending:
     """How a run ends that its hooks let end, or made end."""
     status = RunStatus.STOPPED if outcome.is_forbidden else RunStatus.COMPLETED
     reason = outcome.stop_reason or StopReason.COMPLETED
-    return Ending(status, reason, outcome.reason, outcome.resolved_by or "")
+    return Ending(
+        status=status,
+        stop_reason=reason,
+        reason=outcome.reason,
+        decided_by=outcome.resolved_by or "",
+    )
 
 
 def failed(run: Run, error: BaseException) -> Ending:
@@ -240,5 +264,8 @@ def failed(run: Run, error: BaseException) -> Ending:
     run.lose(error)
     decided_by = error.hook if isinstance(error, HookError) else ""
     return Ending(
-        RunStatus.FAILED, StopReason.ERROR, in_words(error) or type(error).__name__, decided_by
+        status=RunStatus.FAILED,
+        stop_reason=StopReason.ERROR,
+        reason=in_words(error) or type(error).__name__,
+        decided_by=decided_by,
     )

@@ -35,11 +35,11 @@ async def begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
     run.append(
         RunStarted(
             *run.head(),
-            state.agent_id,
-            state.session_id,
-            state.parent_run_id,
-            run.resumed,
-            None
+            agent_id=state.agent_id,
+            session_id=state.session_id,
+            parent_run_id=state.parent_run_id,
+            resumed=run.resumed,
+            initial=None
             if _is_bare(state) or run.durable.records
             else msgspec.json.decode(state.to_json()),
             parent_agent_id=state.parent_agent_id,
@@ -142,7 +142,12 @@ async def _start(run: Run) -> Ending | None:
         return None
     result = await run.ask(plan, _context(run, resumed=run.resumed))
     if result.is_blocked:
-        return Ending(RunStatus.STOPPED, StopReason.RUN_REFUSED, result.reason, result.decided_by)
+        return Ending(
+            status=RunStatus.STOPPED,
+            stop_reason=StopReason.RUN_REFUSED,
+            reason=result.reason,
+            decided_by=result.decided_by,
+        )
     return None
 
 
@@ -172,13 +177,16 @@ async def _submit(run: Run, submitted: str | UserMessage) -> Ending | None:
         result = await run.ask(plan, ctx)
         if result.is_blocked:
             return Ending(
-                RunStatus.STOPPED, StopReason.PROMPT_REFUSED, result.reason, result.decided_by
+                status=RunStatus.STOPPED,
+                stop_reason=StopReason.PROMPT_REFUSED,
+                reason=result.reason,
+                decided_by=result.decided_by,
             )
         if result.is_stopped:
             return None  # the evaluation it left ends the run, and the prompt is not taken
         prompt, attachments = result.context.prompt, result.context.attachments
     run.state = run.state.with_user_message(prompt, attachments=attachments)
-    run.append(PromptSubmitted(*run.head(), prompt, attachments))
+    run.append(PromptSubmitted(*run.head(), text=prompt, attachments=attachments))
     return None
 
 
@@ -188,8 +196,8 @@ def _forbidden_early(run: Run) -> Ending | None:
     if not outcome.is_forbidden:
         return None
     return Ending(
-        RunStatus.STOPPED,
-        outcome.stop_reason or StopReason.HOOK,
-        outcome.reason,
-        outcome.resolved_by or "",
+        status=RunStatus.STOPPED,
+        stop_reason=outcome.stop_reason or StopReason.HOOK,
+        reason=outcome.reason,
+        decided_by=outcome.resolved_by or "",
     )

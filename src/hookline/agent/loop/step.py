@@ -58,7 +58,11 @@ def begin_step(run: Run, guard: str = "") -> None:
         run.drop_deltas()  # the last answer was sent back to work: no hook has let it out
         run.durable.release("")
     append, next_seq = run.append, run.next_seq
-    append(StepStarted(run.run_id, next_seq(), run.at, run.step_index or 0, guard))
+    append(
+        StepStarted(
+            run_id=run.run_id, seq=next_seq(), at=run.at, step=run.step_index or 0, guard=guard
+        )
+    )
 
 
 def settle_step(run: Run, outcome: ContinuationOutcome | None = None, guard: str = "") -> Step:
@@ -97,16 +101,16 @@ def settle_step(run: Run, outcome: ContinuationOutcome | None = None, guard: str
         else:
             messages, turn = _between(asked, turn, messages), None
     step = Step(
-        run.step_index or 0,
-        kind,
-        text,
-        calls,
-        results,
-        run.step.usage,
-        run.wall + started,
-        run.step.active + run.now - started,
-        run.step.errors,
-        outcome,
+        index=run.step_index or 0,
+        type=kind,
+        text=text,
+        calls=calls,
+        results=results,
+        usage=run.step.usage,
+        started_at=run.wall + started,
+        duration=run.step.active + run.now - started,
+        errors=run.step.errors,
+        outcome=outcome,
     )
     usage, counters = counted(run, steps=1)
     run.state = replace(
@@ -145,13 +149,13 @@ def counted(run: Run, *, steps: int = 0) -> tuple[Usage, Counters]:
     # In a first run the conversation has used what the run has used: one sum is enough.
     usage = total if state.usage is counters.usage else state.usage + used.usage
     counters = Counters(
-        counters.steps + steps + used.child_steps,
-        counters.tool_calls + used.calls,
-        total,
-        ledger.seconds_before + run.now - ledger.started,
-        counters.errors,
-        counters.consecutive_errors,
-        counters.objections,
+        steps=counters.steps + steps + used.child_steps,
+        tool_calls=counters.tool_calls + used.calls,
+        usage=total,
+        active_seconds=ledger.seconds_before + run.now - ledger.started,
+        errors=counters.errors,
+        consecutive_errors=counters.consecutive_errors,
+        objections=counters.objections,
     )
     run.uncounted = Uncounted()
     return usage, counters
@@ -183,16 +187,16 @@ def _record(run: Run, step: Step, added: tuple[Message, ...] | None, guard: str 
         run.metadata_before = metadata = state.metadata
     append(
         StepFinished(
-            run.run_id,
-            next_seq(),
-            run.at,
-            step,
-            added,
-            replaced,
-            metadata,
-            state.usage,
-            state.counters,
-            guard,
+            run_id=run.run_id,
+            seq=next_seq(),
+            at=run.at,
+            step=step,
+            messages=added,
+            replaced=replaced,
+            metadata=metadata,
+            usage=state.usage,
+            counters=state.counters,
+            guard=guard,
         )
     )
     if run.commit is not None:
@@ -217,22 +221,24 @@ def pend_step(run: Run) -> None:
     assert run.step.response is not None
     run.clock()
     pending = PendingStep(
-        run.step_index or 0,
-        run.step.response.text,
-        run.step.response.calls,
-        tuple(_pending_call(run, current) for current in run.step.calls),
-        run.evaluations,
-        run.step.usage,
-        run.wall + run.step.started,
-        run.step.active + run.now - run.step.started,
-        run.step.errors,
-        len(run.step.messages_asked) if run.state.messages.since(run.step.messages_asked) else None,
-        run.session.ends,
-        run.step.response.reasoning,
+        index=run.step_index or 0,
+        text=run.step.response.text,
+        model_calls=run.step.response.calls,
+        calls=tuple(_pending_call(run, current) for current in run.step.calls),
+        evaluations=run.evaluations,
+        usage=run.step.usage,
+        started_at=run.wall + run.step.started,
+        active=run.step.active + run.now - run.step.started,
+        errors=run.step.errors,
+        follows=len(run.step.messages_asked)
+        if run.state.messages.since(run.step.messages_asked)
+        else None,
+        ends_session=run.session.ends,
+        reasoning=run.step.response.reasoning,
     )
     usage, counters = counted(run)
     run.state = replace(run.state, pending_step=pending, usage=usage, counters=counters)
-    run.append(StepPaused(*run.head(), pending, usage, counters))
+    run.append(StepPaused(*run.head(), pending=pending, usage=usage, counters=counters))
     run.source.settle(run)
 
 
@@ -244,19 +250,19 @@ def _pending_call(run: Run, current: CallInProgress) -> PendingCall:
     } or None
     keeps_children = current.stage is CallStage.SUSPENDED
     return PendingCall(
-        current.call,
-        current.stage,
-        current.result,
-        current.approval,
-        current.decision,
-        FrozenDict(children) if children and keeps_children else None,
-        current.child_approvals if keeps_children else (),
-        tuple(
+        call=current.call,
+        stage=current.stage,
+        result=current.result,
+        approval=current.approval,
+        decision=current.decision,
+        children=FrozenDict(children) if children and keeps_children else None,
+        child_approvals=current.child_approvals if keeps_children else (),
+        errors=tuple(
             place
             for place, info in enumerate(run.step.errors)
             if any(info is own for own in current.errors)
         ),
-        current.questions,
+        questions=current.questions,
     )
 
 

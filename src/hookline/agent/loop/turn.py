@@ -75,11 +75,12 @@ async def take_turn(run: Run) -> None:
     if plans.after_inference is not None:
         ctx = _context(run, HookPoint.AFTER_INFERENCE, request, response)
         result = await run.ask(plans.after_inference, ctx)
-        refusal = result.refusal
+        refusal, left = result.refusal, result.context.response
+        assert left is not None  # it was there, and what takes its place is checked
         if refusal is not None:
-            _discard(run, result.context.response, *refusal)
+            _discard(run, left, *refusal)
             return
-        response = run.with_shown_calls(result.context.response)
+        response = run.with_shown_calls(left)
     take(run, response, supplied=supplied is not None)
 
 
@@ -164,18 +165,17 @@ def take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
         run.durable.hold()  # this may be the answer, and its hooks have not seen it yet
     append(
         ResponseReceived(
-            run.run_id,
-            next_seq(),
-            run.at,
-            run.step_index or 0,
-            response.text,
-            response.calls,
-            response.usage,
-            response.model,
-            False,
-            supplied,
-            response.reasoning,
-            response.finish,
+            run_id=run.run_id,
+            seq=next_seq(),
+            at=run.at,
+            step=run.step_index or 0,
+            text=response.text,
+            calls=response.calls,
+            usage=response.usage,
+            model=response.model,
+            supplied=supplied,
+            reasoning=response.reasoning,
+            finish=response.finish,
         )
     )
     if run.holds_deltas and (response.calls or not run.holds_answer):
@@ -187,7 +187,11 @@ def _discard(run: Run, response: InferenceResponse, why: str, decided_by: str) -
     run.clock()
     run.append(
         ResponseReceived(
-            *run.head(), run.step_index or 0, "", (), response.usage, response.model, True
+            *run.head(),
+            step=run.step_index or 0,
+            usage=response.usage,
+            model=response.model,
+            discarded=True,
         )
     )
     run.drop_deltas()
@@ -224,14 +228,14 @@ def _record_request(
     append, next_seq = run.append, run.next_seq
     append(
         RequestSent(
-            run.run_id,
-            next_seq(),
-            run.at,
-            run.step_index or 0,
-            len(request.messages),
-            attempt,
-            request.model,
-            altered,
+            run_id=run.run_id,
+            seq=next_seq(),
+            at=run.at,
+            step=run.step_index or 0,
+            messages=len(request.messages),
+            attempt=attempt,
+            model=request.model,
+            altered=altered,
         )
     )
 

@@ -195,7 +195,12 @@ class RunIndex:
         if last is None:
             return None
         assert last.stop_reason is not None
-        return Ending(last.status, last.stop_reason, last.reason, last.decided_by)
+        return Ending(
+            status=last.status,
+            stop_reason=last.stop_reason,
+            reason=last.reason,
+            decided_by=last.decided_by,
+        )
 
     @property
     def finished_hook_children(self) -> list[ChildFinished]:

@@ -35,7 +35,7 @@ from hookline.journal import (
     StatusChanged,
     StepStarted,
 )
-from hookline.lifecycle import HookPoint
+from hookline.lifecycle import AgentContext, HookPoint
 from hookline.lifecycle.changes import can_be_redone, redo_changes
 from hookline.state import InferenceResponse
 
@@ -106,7 +106,7 @@ class Resumed(AnswerSource[R]):
 
     # --- hooks --------------------------------------------------------------------------------------
 
-    def hooks(self, run: R, plan: Plan, ctx: Any) -> Plan:
+    def hooks(self, run: R, plan: Plan, ctx: AgentContext) -> Plan:
         """The plan in which those who gave their verdict before give it again without being called."""
         call = getattr(ctx, "tool_call", None)
         call_id = call.id if call is not None else run.call_id
@@ -205,7 +205,7 @@ def _pass(_: Any) -> None:
 def answer_as_recorded(ran: HookRan) -> Callable[[Any], Any]:
     """A hook that says what is on record."""
 
-    def answer(ctx: Any) -> Any:
+    def answer(ctx: AgentContext) -> Any:
         if ran.shadow:
             return None
         if ran.verdict == "failed":
