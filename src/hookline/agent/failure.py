@@ -130,7 +130,7 @@ def on_success(run: Run, *error_classes: ErrorClass) -> None:
     }
     if len(rest) < len(counters.consecutive_errors):
         counters = msgspec.structs.replace(counters, consecutive_errors=FrozenDict(rest))
-        run.state = msgspec.structs.replace(run.state, counters=counters)
+        run.become(msgspec.structs.replace(run.state, counters=counters))
 
 
 def on_step_over(run: Run) -> None:
@@ -156,7 +156,7 @@ def _count(run: Run, error_class: ErrorClass) -> int:
     counters = msgspec.structs.replace(
         counters, errors=counters.errors + 1, consecutive_errors=consecutive
     )
-    run.state = msgspec.structs.replace(run.state, counters=counters)
+    run.become(msgspec.structs.replace(run.state, counters=counters))
     return in_a_row
 
 

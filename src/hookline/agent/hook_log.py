@@ -1,4 +1,4 @@
-"""What hooks report while they are asked: the engine's trail, which goes on record."""
+"""The hook log of a run: what hooks said while they were asked, as records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hooks do besides: ask a model themselves, run another agent, ask whether history may be summarised.
+"""What hooks may have done: ask a model, run another agent, ask whether history may be summarised.
 
 All of it is on record and paid for by the run. A run that is taken up does none of it twice.
 """
@@ -41,7 +41,7 @@ C = TypeVar("C", bound=AgentContext)
 
 
 class HookServices:
-    """What the hooks of one run may do besides. They reach it as `ctx.run`."""
+    """What the hooks of one run may have done. They reach it as `ctx.run`."""
 
     __slots__ = ("_run", "_times")
 
@@ -137,7 +137,7 @@ class HookServices:
         before = run.evaluations
         result = await start_child(run, current, key, definition, prompt, name)
         said = run.evaluations[len(before) :]
-        run.evaluations = before  # they go the way of the hook's own
+        run.replace_evaluations(before)  # they go the way of the hook's own
         if result.status is RunStatus.PAUSED:
             raise UsageError(
                 f"the agent '{name}' that a hook runs waits for an approval, and a hook cannot wait.",

@@ -212,7 +212,7 @@ class Run(RunDeltas):
 
     @property
     def services(self) -> Any:
-        """What its hooks may do besides: there once it is driven, and made for the first of them that does.
+        """What its hooks may have done: there once it is driven, and made for the first that asks for it.
 
         It knows its run. A run that needs none is gone with the last who knows it, without the garbage collector.
         """
@@ -352,6 +352,14 @@ class Run(RunDeltas):
             ),
             result.context.point.value,
         )
+
+    def become(self, state: AgentState) -> None:
+        """This is the settled state now. Nothing but hooks (`take`, `left`) and this changes it."""
+        self.state = state
+
+    def replace_evaluations(self, evaluations: tuple[ContinuationEvaluation, ...]) -> None:
+        """This is what was said about going on since the step began."""
+        self.evaluations = evaluations
 
     def lose(self, error: BaseException) -> None:
         """The run has failed of this."""

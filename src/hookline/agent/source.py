@@ -61,7 +61,7 @@ class AnswerSource(Generic[R]):
     """The live source. Others override what they take from somewhere else."""
 
     known: RunIndex = NOTHING
-    """What is on record of the step that goes on, and stands."""
+    """What is on record of the step that continues, and stands."""
     is_replay = False
     is_taken_up = False
     """The run had begun in another process, which did not live to settle it."""
@@ -164,7 +164,7 @@ class AnswerSource(Generic[R]):
     # --- child runs ---------------------------------------------------------------------------------
 
     async def for_child(self, run: R, child_id: str) -> AnswerSource[R]:  # noqa: ARG002 - for other sources
-        """The source of a child run that begins now, or goes on."""
+        """The source of a child run that begins now, or continues."""
         return AnswerSource()
 
     def child_key(self, run: R, asked: str) -> str:

@@ -12,14 +12,14 @@ from hookline.state import ToolCall
 
 
 class Doubt(enum.Enum):
-    """What a check may say about a call in doubt, besides giving its result."""
+    """What a check may say about a call in doubt, apart from giving its result."""
 
     NOT_DONE = "it did nothing: run it"
     UNKNOWN = "it cannot be told: the model reads that"
 
 
 class InDoubt(msgspec.Struct, frozen=True):
-    """A call in doubt, as a check is told about it."""
+    """A call in doubt, as a check gets it."""
 
     call: ToolCall
     idempotency_key: str

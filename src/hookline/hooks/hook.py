@@ -211,7 +211,7 @@ def _shape(point: Point[Any], hook: HookLike, where: str) -> Shape:
     if target is not hook and least == 2:
         return Shape.MIDDLEWARE
     if not least <= 1 <= most:
-        takes = f"takes {least}" if least < MANY else "needs keywords besides"
+        takes = f"takes {least}" if least < MANY else "needs keywords"
         raise RegistrationError(
             f"{where}: a hook takes one argument, the context, and this one {takes}.",
             remedy=(

@@ -1,4 +1,4 @@
-"""`next`: how a hook goes on inwards, to what it wraps: the rest of its tier, or an action."""
+"""`next`: how a hook continues inwards, to what it wraps: the rest of its tier, or an action."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Judge = Callable[
 
 
 class Next(Generic[T]):
-    """What a hook calls to go on inwards. It must await what that gives."""
+    """What a hook calls to continue inwards. It must await what that gives."""
 
     def __init__(self, entry: Entry, ctx: Context) -> None:
         self.entry = entry
@@ -37,7 +37,7 @@ class Next(Generic[T]):
         return call
 
     async def _enter(self, ctx: Context) -> T:
-        """Go on inwards with this context."""
+        """Continue inwards with this context."""
         raise NotImplementedError
 
     @property

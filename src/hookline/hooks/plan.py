@@ -88,7 +88,7 @@ class Entry:
         )
 
     def recalling(self, answer: Callable[[Any], Any]) -> Entry:
-        """This hook as it answered before: it is not called again, and nothing more is told of it."""
+        """This hook as it answered before: it is not called again, and nothing more is reported of it."""
         entry = copy.copy(self)
         entry.call = answer
         entry.is_recalled = True
@@ -135,7 +135,7 @@ class Plan:
         return self.with_entries(tuple(entry for entry in self.judges if entry.is_recalled))
 
     def of_each_process(self) -> Plan:
-        """This plan with nobody but those that every process asks which goes on with a run."""
+        """This plan with nobody but those that every process asks which continues a run."""
         kept = [each for each in self.entries if each.registration.each_process]
         judges = tuple(each for each in kept if each.tier is not Tier.OBSERVER)
         return self.with_entries(judges, tuple(each for each in kept if each not in judges))

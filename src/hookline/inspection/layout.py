@@ -81,7 +81,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 def _line(row: Row, widths: Sequence[int]) -> Iterator[str]:
-    """One row; a cell that is too long goes on below itself."""
+    """One row; a cell that is too long continues below itself."""
     cells = [textwrap.wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
     cells[0] = [row[0].rjust(widths[0])]
     for parts in itertools.zip_longest(*cells, fillvalue=""):

@@ -122,7 +122,7 @@ class RunHandle:
     async def ask_model(
         self, request: InferenceRequest, *, name: str, driver: Any = None
     ) -> InferenceResponse:
-        """Ask a model besides: the agent's own, or that of another driver. It is on record, and the run pays for it.
+        """Ask a model: the agent's own, or that of another driver. It is on record, and the run pays for it.
 
         `name` says on whose behalf. What failed is tried again as the error policy says; what fails for good is
         raised. A run that is taken up after a crash has the answer from its journal.

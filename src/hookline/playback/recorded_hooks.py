@@ -78,7 +78,7 @@ def without_external(
 ) -> Plan:
     """A plan in which no command, address or model is asked: they say what is on record.
 
-    `not_asked` is told the names of those that may say something else now: what they are made of has changed, or is not
+    `not_asked` gets the names of those that may say something else now: what they are made of has changed, or is not
     on record, or they were not asked then.
     """
     if not any(entry.registration.external for entry in plan.entries):
@@ -195,7 +195,7 @@ def _looks_elsewhere(entry: Entry) -> bool:
 
 
 def _is_of_process(entry: Entry) -> bool:
-    """Whether a hook is asked by every process that goes on with a run. A run that is played has one."""
+    """Whether a hook is asked by every process that continues a run. A run that is played has one."""
     return entry.registration.each_process
 
 

@@ -189,7 +189,7 @@ class Recording(RunIndex):
 class Driven:
     """Tells what was recorded while a run was driven from what was written about it afterwards.
 
-    A child that waits when its run goes on without it ends by its record alone.
+    A child that waits when its run continues without it ends by its record alone.
     """
 
     def __init__(self) -> None:

@@ -63,7 +63,7 @@ class Replayed(msgspec.Struct, frozen=True):
     runs: tuple[str, ...] = ()
     """The runs that were played: this one and its children."""
     is_whole: bool = True
-    """The record goes on to the end of the run. If it does not, it was followed as far as it goes."""
+    """The record reaches the end of the run. If it does not, it was followed as far as it reaches."""
     unasked: tuple[str, ...] = ()
     """Hooks that answered from the record at least once, because what they were shown is not on record."""
     unknown: tuple[str, ...] = ()

@@ -99,7 +99,7 @@ def _changes(before: Any, after: Any) -> dict[str, Any]:
 
 
 def _request_changes(before: Any, after: Any) -> dict[str, Any]:
-    """What hooks made of a request, besides showing the model the conversation they have changed."""
+    """What hooks made of a request, apart from showing the model the conversation they have changed."""
     expected: InferenceRequest = before.request.with_messages(after.state.messages)
     return {
         name: msgspec.to_builtins(getattr(after.request, name), enc_hook=list)

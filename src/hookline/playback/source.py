@@ -325,7 +325,7 @@ class PlaybackSource(AnswerSource[Run]):
         return await playback.stop_here(run)
 
     async def consultation(self, run: Run, name: str, digest: str) -> InferenceResponse | None:
-        """What the model answered a hook then: to the very same, or else the next thing it was asked."""
+        """What the model answered a hook then: to the same, or else the next thing it was asked."""
         key = (run.step_index, name)
         left = self.progress.consultations.get(key)
         if left is None:

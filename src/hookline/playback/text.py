@@ -61,7 +61,7 @@ def not_asked(hooks: Sequence[str]) -> str:
 
 
 def remarks(report: Findings) -> Iterator[str]:
-    """What a reader has to know besides."""
+    """What else a reader has to know."""
     later = sum(not change.is_first for change in report.changes)
     if later:
         yield (

@@ -216,7 +216,7 @@ async def _handed_over(
     if decision is None or _is_expired(run, approval):
         return None
     problem = misfit(run.definition.toolbox, approval, decision)
-    if problem:  # of a child run: it goes on waiting, and says why when it is shown again
+    if problem:  # of a child run: it keeps waiting, and says why when it is shown again
         current.approval = _not_like_that(approval, problem)
     return None if problem else decision
 
@@ -421,7 +421,7 @@ def _note(
             *run.head(), step=run.step_index or 0, approval_id=approval.id, decision=kept, by=by
         )
     )
-    run.state = with_remembered(run.state, to_remember(approval, decision))
+    run.become(with_remembered(run.state, to_remember(approval, decision)))
     return decision
 
 

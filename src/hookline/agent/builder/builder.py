@@ -147,7 +147,7 @@ class AgentBuilder(TakesHooks):
         return self
 
     def with_system_prompt(self, text: str) -> AgentBuilder:
-        """What the model is told before the conversation."""
+        """The text that goes to the model before the conversation."""
         self._system_prompt = text_of(text, "the system prompt")
         return self
 
@@ -238,7 +238,7 @@ class AgentBuilder(TakesHooks):
         return self
 
     def with_cancel_source(self, source: CancelSource) -> AgentBuilder:
-        """Somebody outside who may cancel the runs of this agent: it is told when one begins and when it has ended."""
+        """Somebody outside who may cancel the runs of this agent: it hears when one begins and when it has ended."""
         check_cancel_source(source)
         self._cancel_sources = (*self._cancel_sources, source)
         return self
@@ -248,7 +248,7 @@ class AgentBuilder(TakesHooks):
     ) -> AgentBuilder:
         """Pass every record of a run and its children through a function before it is written, or told to anyone.
 
-        It is given JSON values and gives them without what is not to be kept; `Redaction(...)` is the ready-made one.
+        It is given JSON values and gives them without secrets; `Redaction(...)` is the ready-made one.
         Arguments of calls and progress messages go through `content`, if it is given: it also gets the text that came
         directly before, and takes out at least what `redact` does. A call runs with its own arguments; the state and
         the journal have the redacted ones.

@@ -50,7 +50,9 @@ MOST_EDITS = 8
 
 def admit_unasked(run: Run, current: CallInProgress) -> bool:
     """Admit a call that no hook wants to judge and nothing is wrong with; says whether that was so."""
-    if prepare(run, current, current.made) is not None or current.is_gone:
+    if prepare(run, current, current.made) is not None:
+        return False
+    if current.call.redacted and current.is_gone:
         return False
     current.stage = _ADMITTED
     ledger = run.ledger
@@ -110,15 +112,15 @@ def readmit(run: Run, current: CallInProgress) -> bool:
     if intent is None:
         return False
     for ran in source.said_about(call_id):
-        run.state = with_changes(run.state, (ran.changes or {}).get("state"))
-        run.evaluations = (*run.evaluations, *ran.evaluations)
+        run.become(with_changes(run.state, (ran.changes or {}).get("state")))
+        run.replace_evaluations((*run.evaluations, *ran.evaluations))
     asked = list(known.asked.values())
     # What the run had paused for was asked before, and answered since.
     waited_for = [] if current.approval is None else [current.approval]
     for approval in waited_for + asked:
         decision = source.known.answers.get(approval.id)
         if decision is not None and decision.remember:
-            run.state = with_remembered(run.state, to_remember(approval, decision))
+            run.become(with_remembered(run.state, to_remember(approval, decision)))
     _stand_by_answers(current, asked, intent.call)
     if prepare(run, current, intent.call) is not None:  # another tool has the name now, or none
         current.call, current.tool = intent.call, None
@@ -140,7 +142,7 @@ def _stand_by_answers(
 
 
 async def take_up(run: Run, current: CallInProgress) -> None:
-    """A call that had started and waits for a child: it is not judged again, and goes on."""
+    """A call that had started and waits for a child: it is not judged again, and continues."""
     current.started = await _validate(run, current, current.call)
 
 
@@ -267,7 +269,10 @@ def prepare(run: Run, current: CallInProgress, call: ToolCall) -> ToolError | No
     args = call.args
     if not call.malformed and type(args) is FrozenDict and tool.arguments.are_whole(args):
         current.tool, current.values = tool, args
-        _take_call(run, current, call)
+        if run.redact_content is None:
+            current.call = call
+        else:
+            _take_call(run, current, call)
         return None
     try:
         validated = tool.validate_call(call)

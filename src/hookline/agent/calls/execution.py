@@ -54,7 +54,7 @@ async def recall_calls(run: Run, index: RunIndex) -> None:
         known = index.call(run.step_index or 0, current.call.id)
         result = known.result
         if current.stage is CallStage.SUSPENDED and result is None:
-            continue  # it had started before the run paused, and goes on
+            continue  # it had started before the run paused, and continues
         if result is not None and not (current.started or known.intent is not None):
             run.ledger.add_tool_calls(-1)
             current.result, current.stage, current.is_refused = result, CallStage.SETTLED, True
@@ -129,7 +129,7 @@ def intend(run: Run, current: CallInProgress) -> None:
 
 
 def record_result(run: Run, current: CallInProgress) -> None:
-    """What came of a call goes on record, once it is settled and the hooks have seen it."""
+    """Record what came of a call, once it is settled and the hooks have seen it."""
     if current.stage is _SETTLED and not current.seen:
         current.seen = True
         if current.children:
@@ -169,7 +169,7 @@ async def _together(run: Run, in_progress: list[CallInProgress]) -> None:
         if current.tool is not None and current.tool.concurrency is not None
     }
 
-    # A process that dies while one call goes on must not put the others in doubt, which are done.
+    # A process that dies while one call is running must not put the others in doubt, which are done.
     at_once = run.commit is not None and run.plans.after_tool_use is None
 
     async def in_turn(current: CallInProgress) -> None:
@@ -215,7 +215,7 @@ async def execute_one(run: Run, current: CallInProgress) -> None:
 
 
 def settle_raised(run: Run, current: CallInProgress, error: BaseException, started: float) -> None:
-    """Settle a call that raised. A cancellation of the run goes on from here."""
+    """Settle a call that raised. A cancellation of the run is raised again."""
     current.result = result = _failed(run, current, error, started)
     current.stage = _SETTLED
     if result.status is ResultStatus.CANCELLED:

@@ -46,10 +46,11 @@ _VERDICTS = {
 
 def use_tools(run: Run) -> Awaitable[None]:
     """Judge and run the calls of the model's answer."""
-    assert run.step.response is not None
-    calls = run.step.response.calls
+    step = run.step
+    assert step.response is not None
+    calls = step.response.calls
     call_of = CallInProgress if run.redact_content is None else run.call_of
-    run.step.calls = in_progress = list(map(call_of, calls, calls))
+    step.calls = in_progress = list(map(call_of, calls, calls))
     if run.plans.before_tool_use is not None or is_spent(run):
         return _admit_and_run(run)
     known = run.source.known.records
@@ -86,7 +87,7 @@ async def _admit_and_run(run: Run) -> None:
         if current.stage is not None or readmit(run, current):
             continue
         if _ends(run):
-            prepare(run, current, current.made)  # it is told of as it would have run
+            prepare(run, current, current.made)  # it is shown as it would have run
         else:
             await admit(run, current)
     if len(in_progress) == 1 and in_progress[0].stage is _ADMITTED and not run.source.known.records:

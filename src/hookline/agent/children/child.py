@@ -111,12 +111,22 @@ class Child:
         self.counted = state.counters
 
     def finish(self, state: AgentState, status: RunStatus, text: str) -> None:
-        """The child is done, and goes on record."""
+        """The child is done, and that is recorded."""
         run = self.parent
-        head = (*run.head(), state.run_id, self.name, self.call_id)
-        run.append(ChildFinished(*head, status, text, state.counters, state.remembered))
+        run.append(
+            ChildFinished(
+                *run.head(),
+                child_run_id=state.run_id,
+                name=self.name,
+                call_id=self.call_id,
+                status=status,
+                text=text,
+                counters=state.counters,
+                remembered=state.remembered,
+            )
+        )
         run.durable.flush()
-        run.state = with_remembered(run.state, state.remembered)
+        run.become(with_remembered(run.state, state.remembered))
 
 
 def _fresh(run: Run, definition: Definition, child_id: str) -> AgentState:
@@ -137,7 +147,7 @@ def recount_children(run: Run, current: CallInProgress, known: RecordedCall) -> 
         counted = saved.state.counters if saved is not None else NO_COUNTERS
         run.ledger.carry(child.counters, counted)
         run.uncounted.add_child(child.counters, counted)
-        run.state = with_remembered(run.state, child.remembered)
+        run.become(with_remembered(run.state, child.remembered))
 
 
 def recount_hook_work(run: Run, known: RunIndex) -> None:
@@ -205,17 +215,39 @@ def end_paused(durable: Durable, state: AgentState, at: float) -> None:
             child = restored(saved)
             if child.status is RunStatus.PAUSED:
                 ended.append((call.call.id, child.state))
+    head = (run_id, 0, at)
     records: list[Record] = [
         ChildFinished(
-            *(run_id, 0, at, child.run_id, child_name(durable.records, child), call_id),
-            *(_CANCELLED, "", child.counters, child.remembered),
+            *head,
+            child_run_id=child.run_id,
+            name=child_name(durable.records, child),
+            call_id=call_id,
+            status=_CANCELLED,
+            counters=child.counters,
+            remembered=child.remembered,
         )
         for call_id, child in ended
     ]
-    why = (_CANCELLED, StopReason.CANCELLED)
-    usage, counters = state.usage, state.counters
-    records.append(StatusChanged(run_id, 0, at, *why, _WHY, "", usage, counters))
-    records.append(RunFinished(run_id, 0, at, "", *why, counters.usage, state.step_count, _WHY))
+    records.append(
+        StatusChanged(
+            *head,
+            status=_CANCELLED,
+            stop_reason=StopReason.CANCELLED,
+            reason=_WHY,
+            usage=state.usage,
+            counters=state.counters,
+        )
+    )
+    records.append(
+        RunFinished(
+            *head,
+            status=_CANCELLED,
+            stop_reason=StopReason.CANCELLED,
+            usage=state.counters.usage,
+            steps=state.step_count,
+            reason=_WHY,
+        )
+    )
     for number, record in enumerate(records, first):
         durable.append(replace(record, seq=number))
     durable.flush()

@@ -220,7 +220,7 @@ class Host:
 async def use_in_context(
     run: Run, current: CallInProgress, use: Callable[[ToolContext], Awaitable[Any]]
 ) -> Any:
-    """Use a tool that is told where it runs, and that may start children."""
+    """Use a tool that takes a context: it knows where it runs, and may start children."""
     host = Host(run, current)
     current.failed_hook = None
     call = current.exact

@@ -92,7 +92,7 @@ async def _ask_to_stop(
         run.evaluate(forbid, HookPoint.STOP.value)
         return ContinuationOutcome.from_evaluations(run.evaluations)
     counters = msgspec.structs.replace(counters, objections=counters.objections + 1)
-    run.state = msgspec.structs.replace(run.state, counters=counters)
+    run.become(msgspec.structs.replace(run.state, counters=counters))
     return revised
 
 
@@ -103,4 +103,4 @@ def _tell_model_why(run: Run, outcome: ContinuationOutcome) -> None:
         (said.reason, said.source) for said in outcome.evaluations if said.decision is request
     )
     notes = tuple(UserMessage(reason, source) for reason, source in reasons if reason)
-    run.state = run.state.with_messages(run.state.messages.extend(notes))
+    run.become(run.state.with_messages(run.state.messages.extend(notes)))

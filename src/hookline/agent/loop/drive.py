@@ -226,9 +226,11 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
         outcome: ContinuationOutcome = plan.brief(run)
         if run.plans.after_step is None and (outcome.should_continue or run.plans.stop is None):
             # Nobody is to look at the step before its outcome is known: it is settled in one go.
-            run.evaluations = outcome.evaluations
             settle_step(run, outcome, plan.guard)
-            return None if outcome.should_continue else ended(outcome)
+            if outcome.should_continue:
+                return None
+            run.replace_evaluations(outcome.evaluations)
+            return ended(outcome)
     step = settle_step(run)
     try:
         await _after_step(run, step)

@@ -136,7 +136,7 @@ def _note(run: Run, ending: Ending) -> None:
     active = run.ledger.seconds(run.clock())
     usage, counters = counted(run)
     counters = msgspec.structs.replace(counters, active_seconds=active)
-    run.state = msgspec.structs.replace(run.state, ending=ending, usage=usage, counters=counters)
+    run.become(msgspec.structs.replace(run.state, ending=ending, usage=usage, counters=counters))
     run.noted = counters
     run.append(
         StatusChanged(

@@ -45,14 +45,14 @@ async def begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
             parent_agent_id=state.parent_agent_id,
         )
     )
-    run.state = msgspec.structs.replace(state, ending=None)
+    run.become(msgspec.structs.replace(state, ending=None))
     refused = await _start_session(run) or await _start(run)
     if refused is None and prompt is not None and not run.stopping:
         refused = await _submit(run, prompt)
     if refused is None:
         refused = _forbidden_early(run)
     if run.commit is not None and refused is None:
-        # From here on the run exists, and whoever takes it up goes on from here. One that is refused is only
+        # From here on the run exists, and whoever takes it up continues from here. One that is refused is only
         # written with its end: nobody is to make the steps that were refused.
         await run.commit()
     return refused
@@ -61,7 +61,7 @@ async def begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
 async def take_up(run: Run) -> Ending | None:
     """Go on with a run whose process died: with its way out, its unfinished step, or the next one."""
     run.durable.append(RunTakenUp(run.run_id, len(run.durable.records), run.at))
-    run.state = msgspec.structs.replace(run.state, ending=None)
+    run.become(msgspec.structs.replace(run.state, ending=None))
     known = run.source.known
     recount_hook_work(run, known)
     ending = known.ending
@@ -71,7 +71,7 @@ async def take_up(run: Run) -> Ending | None:
         return ending
     last = None if run.state.pending_step is not None else _last_step(run)
     if last is not None and last.outcome is not None and not last.outcome.should_continue:
-        run.evaluations = last.outcome.evaluations
+        run.replace_evaluations(last.outcome.evaluations)
         return _ended_then(run, known, last.outcome)
     if run.parent is not None or run.plans.execution_start is None:
         return None
@@ -185,7 +185,7 @@ async def _submit(run: Run, submitted: str | UserMessage) -> Ending | None:
         if result.is_stopped:
             return None  # the evaluation it left ends the run, and the prompt is not taken
         prompt, attachments = result.context.prompt, result.context.attachments
-    run.state = run.state.with_user_message(prompt, attachments=attachments)
+    run.become(run.state.with_user_message(prompt, attachments=attachments))
     run.append(PromptSubmitted(*run.head(), text=prompt, attachments=attachments))
     return None
 

@@ -43,7 +43,7 @@ def open_step(run: Run) -> None:
     """A step begins: what the last one said about going on no longer counts."""
     run.step_index = index = run.next_step
     run.next_step = index + 1
-    run.evaluations = ()
+    run.replace_evaluations(())
     messages = run.state.messages
     run.step = StepInProgress(messages, messages, run.now)
 
@@ -68,15 +68,11 @@ def begin_step(run: Run, guard: str = "") -> None:
 def settle_step(run: Run, outcome: ContinuationOutcome | None = None, guard: str = "") -> Step:
     """Put the turn, its calls and their results into the state, together.
 
-    With an outcome the step is over, and goes on record; otherwise hooks see it first, and `finish_step` does that.
+    With an outcome the step is over, and is recorded; otherwise hooks see it first, and `finish_step` does that.
     """
-    response, in_progress, state, asked = (
-        run.step.response,
-        run.step.calls,
-        run.state,
-        run.step.messages_asked,
-    )
-    messages, started = state.messages, run.step.started
+    made, state = run.step, run.state
+    response, in_progress, started = made.response, made.calls, made.started
+    messages, asked = state.messages, made.messages_asked
     calls: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
     turn: tuple[Message, ...] | None = None
@@ -96,7 +92,7 @@ def settle_step(run: Run, outcome: ContinuationOutcome | None = None, guard: str
             calls = tuple([current.call for current in in_progress])
             results = tuple([current.result for current in in_progress])  # type: ignore[misc]
             turn = (said, *[_answer(current) for current in in_progress])
-        if messages is asked is run.step.messages_before:
+        if messages is asked is made.messages_before:
             messages = messages.extend(turn)
         else:
             messages, turn = _between(asked, turn, messages), None
@@ -106,18 +102,24 @@ def settle_step(run: Run, outcome: ContinuationOutcome | None = None, guard: str
         text=text,
         calls=calls,
         results=results,
-        usage=run.step.usage,
+        usage=made.usage,
         started_at=run.wall + started,
-        duration=run.step.active + run.now - started,
-        errors=run.step.errors,
+        duration=made.active + run.now - started,
+        errors=made.errors,
         outcome=outcome,
     )
     usage, counters = counted(run, steps=1)
-    run.state = replace(
-        state, messages=messages, steps=state.steps.extend((step,)), usage=usage, counters=counters
+    run.become(
+        replace(
+            state,
+            messages=messages,
+            steps=state.steps.extend((step,)),
+            usage=usage,
+            counters=counters,
+        )
     )
     if outcome is None:
-        run.step.settle(messages, turn)
+        made.settle(messages, turn)
     else:
         _record(run, step, turn, guard)
     return step
@@ -135,7 +137,7 @@ def _between(
 ) -> Log[Message]:
     """The conversation with a turn put where it belongs, so that every state is a valid one.
 
-    What hooks appended while the calls were in current comes after the results, where it can be read.
+    What hooks appended while the calls were running comes after the results, where it can be read.
     """
     notes = messages.since(before)
     return messages.extend(turn) if notes is None else before.extend((*turn, *notes))
@@ -167,14 +169,15 @@ def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
     step = replace(step, outcome=outcome, duration=duration, errors=run.step.errors)
     if run.uncounted.usage is not NO_USAGE:  # a hook after the step asked a model
         usage, counters = counted(run)
-        run.state = replace(run.state, usage=usage, counters=counters)
-    run.state = state = replace(run.state, steps=run.state.steps.with_last(step))
+        run.become(replace(run.state, usage=usage, counters=counters))
+    state = replace(run.state, steps=run.state.steps.with_last(step))
+    run.become(state)
     turn = run.step.added
     _record(run, step, turn[1] if turn is not None and turn[0] is state.messages else None)
 
 
 def _record(run: Run, step: Step, added: tuple[Message, ...] | None, guard: str = "") -> None:
-    """A finished step goes on record, with what it made of the conversation; `added`, where that is known."""
+    """Record a finished step, with what it made of the conversation; `added`, where that is known."""
     if run.state.counters.consecutive_errors:
         on_step_over(run)
     state, append, next_seq = run.state, run.append, run.next_seq
@@ -237,7 +240,7 @@ def pend_step(run: Run) -> None:
         reasoning=run.step.response.reasoning,
     )
     usage, counters = counted(run)
-    run.state = replace(run.state, pending_step=pending, usage=usage, counters=counters)
+    run.become(replace(run.state, pending_step=pending, usage=usage, counters=counters))
     run.append(StepPaused(*run.head(), pending=pending, usage=usage, counters=counters))
     run.source.settle(run)
 
@@ -270,13 +273,13 @@ def reopen_step(run: Run, pending: PendingStep) -> None:
     """Take up a step that waited."""
     run.step_index = pending.index
     run.next_step = pending.index + 1
-    run.evaluations = pending.evaluations
+    run.replace_evaluations(pending.evaluations)
     messages = asked = run.state.messages
     if pending.follows is not None:
         items = tuple(messages)
         asked = Log(items[: pending.follows])
         messages = asked.extend(items[pending.follows :])
-        run.state = run.state.with_messages(messages)
+        run.become(run.state.with_messages(messages))
     run.metadata_before = run.state.metadata
     run.step = StepInProgress(
         messages_before=messages,
@@ -296,7 +299,7 @@ def reopen_step(run: Run, pending: PendingStep) -> None:
             for made, call in zip(pending.model_calls, pending.calls, strict=True)
         ],
     )
-    run.state = replace(run.state, pending_step=None)
+    run.become(replace(run.state, pending_step=None))
     run.ledger.add_step()
 
 

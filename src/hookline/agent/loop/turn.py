@@ -157,7 +157,7 @@ def received(run: Run, response: InferenceResponse) -> InferenceResponse:
 
 
 def take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
-    """The settled answer: it is on record, and the step goes on with it."""
+    """The settled answer: it is recorded, and the step continues with it."""
     run.step.response = response
     append, next_seq = run.append, run.next_seq
     run.clock()
@@ -218,7 +218,7 @@ def _explain_block(run: Run, point: str, why: str, decided_by: str) -> None:
         ContinuationEvaluation(decided_by, ContinuationDecision.REQUEST_CONTINUATION, why),
         str(point),
     )
-    run.state = run.state.with_messages(run.state.messages.append(UserMessage(why, decided_by)))
+    run.become(run.state.with_messages(run.state.messages.append(UserMessage(why, decided_by))))
 
 
 def _record_request(

@@ -118,7 +118,7 @@ class HookRounds:
         return [ran for round_ in self._at.get(place, []) for ran in round_]
 
     def at(self, place: Place, number: int) -> Round:
-        """What was said there the so-maniest time, counted from zero; nothing if that is not on record."""
+        """What was said there in this round, counted from zero; nothing if that is not on record."""
         rounds = self._at.get(place, [])
         return tuple(rounds[number]) if number < len(rounds) else ()
 

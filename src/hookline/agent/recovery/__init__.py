@@ -1,1 +1,1 @@
-"""A run that goes on from its record after its process died."""
+"""A run that continues from its record after its process died."""

@@ -158,7 +158,7 @@ class Resumed(AnswerSource[R]):
     # --- what hooks had others do -------------------------------------------------------------------
 
     async def consultation(self, run: R, name: str, digest: str) -> InferenceResponse | None:
-        """What a model had answered a hook that asked the very same, once for each time it was asked."""
+        """What a model had answered a hook that asked the same, once for each time it was asked."""
         then = self.known.consultations.get((run.step_index, name), ())
         same = [each for each in then if each.digest == digest]
         number = self._next(("consulted", run.step_index, name, digest), len(same))
