@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline import Usage
-from hookline.playback.findings import Latency, Tallies, latency
+from hookline.playback.findings import HookCounts, Latency, latency
 
 times = st.lists(st.floats(0, 100), min_size=1)
 
@@ -29,10 +29,10 @@ def test_nothing_took_no_time() -> None:
 
 def test_a_tally_adds_up() -> None:
     """Calls, verdicts and what was charged, by point and hook."""
-    tallies = Tallies()
-    tallies.count(("stop", "a"), 1.0, "proceed", [Usage(output_tokens=1), Usage(input_tokens=2)])
-    tallies.count(("stop", "a"), 2.0, "block")
-    tallies.count(("output", "a"), 2.0, "block")
-    tally = tallies["stop", "a"]
-    assert (tally.calls, dict(tally.verdicts)) == (2, {"proceed": 1, "block": 1})
-    assert tally.usage.total_tokens == 3
+    counts = HookCounts()
+    counts.count(("stop", "a"), 1.0, "proceed", [Usage(output_tokens=1), Usage(input_tokens=2)])
+    counts.count(("stop", "a"), 2.0, "block")
+    counts.count(("output", "a"), 2.0, "block")
+    counted = counts["stop", "a"]
+    assert (counted.calls, dict(counted.verdicts)) == (2, {"proceed": 1, "block": 1})
+    assert counted.usage.total_tokens == 3

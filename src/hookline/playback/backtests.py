@@ -17,9 +17,9 @@ from hookline.journal import JournalStore, Record
 from hookline.playback.counterfactual import BacktestSource, Counterfactual, Judged, names_of
 from hookline.playback.findings import (
     Change,
+    HookCounts,
     HookKey,
     HookReport,
-    Tallies,
     Unfollowed,
     Unjudged,
     latency,
@@ -94,7 +94,7 @@ class _Test:
         self.agents = agents
         self.defaults = defaults
         """The guards that every agent has. They are told of only where they make a difference."""
-        self.recorded = Tallies()
+        self.recorded = HookCounts()
         self.tiers: dict[HookKey, str] = {}
         self.changes: list[Change] = []
         self.unjudged: list[Unjudged] = []
@@ -185,7 +185,7 @@ class _Test:
         return any((change.point, change.hook) == key for change in self.changes)
 
     def _hook(self, key: HookKey, status: str, tier: str, *, shadow: bool = False) -> HookReport:
-        now, then = self.others.tallies[key], self.recorded[key]
+        now, then = self.others.counts[key], self.recorded[key]
         point, hook = key
         return HookReport(
             hook=hook,

@@ -15,7 +15,7 @@ from hookline.errors import HookError
 from hookline.hooks import Answered, Entry, HookNames, Plan, Registration, Tier, run_hooks
 from hookline.journal import HookRan
 from hookline.lifecycle import AgentContext, HookPoint
-from hookline.playback.findings import HookKey, Tallies
+from hookline.playback.findings import HookCounts, HookKey
 from hookline.playback.hook_source import Agents, is_own
 from hookline.playback.progress import Progress
 from hookline.playback.recorded_hooks import (
@@ -142,7 +142,7 @@ class Counterfactual:
         self._agents = agents
         self.is_added = is_added
         """They come to those on record, instead of taking their place."""
-        self.tallies = Tallies()
+        self.counts = HookCounts()
         self.judged: list[Judged] = []
         self.known: dict[HookKey, Registration] = names_of(registrations)
         """The hooks that decide something, those of the children that were given included."""
@@ -279,7 +279,7 @@ class Counterfactual:
         self, run: Run, plan: Plan, ctx: AgentContext, then: Any, *, policies_only: bool
     ) -> Ruling:
         """Ask the hooks of now about what was, with the metadata that they themselves have written."""
-        watch = Watch(self.tallies)
+        watch = Watch(self.counts)
         notes = self._notes[run.run_id]
         state = msgspec.structs.replace(ctx.state, metadata=notes.shown(ctx.state.metadata))
         shown = msgspec.structs.replace(ctx, state=state, live=Beside(run, watch))
@@ -364,8 +364,8 @@ class Watch:
 
     monotonic = staticmethod(time.perf_counter)
 
-    def __init__(self, tallies: Tallies | None = None) -> None:
-        self._tallies = tallies
+    def __init__(self, counts: HookCounts | None = None) -> None:
+        self._counts = counts
         self._charged: list[Usage] = []
         self.changed_by = ""
         self.answered_by = ""
@@ -406,5 +406,5 @@ class Watch:
 
     def _count(self, key: tuple[str, str], took: float, verdict: str) -> None:
         charged, self._charged = self._charged, []
-        if self._tallies is not None:
-            self._tallies.count(key, took, verdict, charged)
+        if self._counts is not None:
+            self._counts.count(key, took, verdict, charged)

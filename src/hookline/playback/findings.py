@@ -24,7 +24,7 @@ class Latency(msgspec.Struct, frozen=True):
     max: float = 0.0
 
 
-class Tally:
+class HookCount:
     """One hook."""
 
     def __init__(self) -> None:
@@ -38,21 +38,21 @@ class Tally:
         return len(self.seconds)
 
 
-class Tallies(defaultdict[HookKey, Tally]):
+class HookCounts(defaultdict[HookKey, HookCount]):
     """Many hooks."""
 
     def __init__(self) -> None:
-        super().__init__(Tally)
+        super().__init__(HookCount)
 
     def count(
         self, key: HookKey, seconds: float, verdict: str, charged: Iterable[Usage] = ()
     ) -> None:
         """A hook was asked."""
-        tally = self[key]
-        tally.seconds.append(seconds)
-        tally.verdicts[verdict] += 1
+        counted = self[key]
+        counted.seconds.append(seconds)
+        counted.verdicts[verdict] += 1
         for usage in charged:
-            tally.usage = tally.usage + usage
+            counted.usage = counted.usage + usage
 
 
 def latency(seconds: Sequence[float]) -> Latency:

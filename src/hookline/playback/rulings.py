@@ -22,7 +22,7 @@ _OF_THE_AGENT = ("system", "tools")
 
 
 class Ruling(msgspec.Struct, frozen=True, kw_only=True):
-    """What all hooks of an occasion decided."""
+    """What all hooks of a round decided."""
 
     verdict: str = "proceed"
     """`proceed`, `ask`, `block`, `stop`, `failed`; a person's answer; `change`; or `unknown`."""
