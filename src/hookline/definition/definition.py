@@ -10,7 +10,7 @@ import msgspec
 
 from hookline.definition.clock import SYSTEM_CLOCK, Clock
 from hookline.definition.doubt import OnInDoubt
-from hookline.definition.guards import room_for_calls
+from hookline.definition.guards import limit_reached_in_step
 from hookline.drivers import Driver
 from hookline.flow import ErrorPolicy
 from hookline.hooks import Plan, Point, Registration, in_order, unique_names
@@ -39,7 +39,7 @@ _NAMES = tuple(point.value for point in HookPoint)
 class Plans:
     """One attribute per hook point: its plan, or None, so that a point without hooks costs one look-up."""
 
-    __slots__ = (*_NAMES, "has_room")
+    __slots__ = (*_NAMES, "limit_reached")
 
     session_start: Plan | None
     execution_start: Plan | None
@@ -79,8 +79,8 @@ class Plans:
         for point in {**by_point, **above}:
             plan = _plan(point, by_point.get(point), above.get(point), names)
             setattr(self, point.value, plan)
-        self.has_room = room_for_calls(self.before_step)
-        """Whether the limits leave room for the calls of a step; None when nothing is limited that a step uses."""
+        self.limit_reached = limit_reached_in_step(self.before_step)
+        """Which limit leaves no room for the calls of a step, if one does; None when none is set."""
 
     def of(self, point: str) -> Plan | None:
         """The plan of a point, by name."""

@@ -6,13 +6,14 @@ the last allowed step is a completed run. They hold for the whole tree of child 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from hookline.flow import STOP_REASONS, Bounds, Ledger, Limits
+from hookline.flow import STOP_REASONS, Ledger, Limits
 from hookline.hooks import Brief, HookOutcome, Options, Plan, Registration, register
 from hookline.lifecycle import AgentContext, HookPoint, StopHookContext
 from hookline.state import ContinuationDecision, ContinuationEvaluation, ContinuationOutcome
@@ -44,8 +45,8 @@ class ToolCallPresence(Brief):
 _IN_A_STEP = ("tokens", "seconds", "cost")
 """What the model's answer may have used up before its calls are run."""
 _BEFORE_STEP = ("steps", *_IN_A_STEP)
-HasRoom = Callable[[Any], bool]
-"""(run) -> whether it may go on spending."""
+Reached = Callable[[Any], str]
+"""(run) -> the limit that is used up, if one is."""
 
 
 class LimitsGuard(Brief):
@@ -57,30 +58,40 @@ class LimitsGuard(Brief):
         self.limits = limits
         self.names = names
         self.levels = levels
-        self.bounds = Bounds.of(limits, *names)
         self.keeps = {name: limit for name in names if (limit := getattr(limits, name)) is not None}
+        get = self.keeps.get
+        self._steps: float = get("steps", math.inf)
+        self._tokens: float = get("tokens", math.inf)
+        self._seconds: float = get("seconds", math.inf)
+        self._cost: float = get("cost", math.inf)
+        self._tool_calls: float = get("tool_calls", math.inf)
+
+    def reached(self, run: Any) -> str:
+        """The first limit that is used up, by its name; empty when there is room. Limits are compared here only."""
+        ledger = run.ledger.above(self.levels) if self.levels else run.ledger
+        if ledger.steps >= self._steps:
+            return "steps"
+        if ledger.tokens >= self._tokens:
+            return "tokens"
+        if ledger.seconds_before + run.now - ledger.started >= self._seconds:
+            return "seconds"
+        if ledger.cost >= self._cost:
+            return "cost"
+        return "tool_calls" if ledger.tool_calls >= self._tool_calls else ""
+
+    brief = reached
 
     def __call__(self, ctx: AgentContext) -> HookOutcome | None:
         """Compare what was spent with the limits."""
-        return self.brief(ctx.live)
-
-    def brief(self, run: Any) -> HookOutcome | None:
-        """The same without a context: it runs before every step of every run."""
-        ledger = run.ledger.above(self.levels) if self.levels else run.ledger
-        what = self.bounds.reached(ledger, run.now)
-        return None if not what else self._stop(what, ledger, run.now)
-
-    def _stop(self, what: str, ledger: Ledger, now: float) -> HookOutcome:
-        used = ledger.seconds(now) if what == "seconds" else getattr(ledger, what)
+        run = ctx.live
+        what = self.reached(run)
+        if not what:
+            return None
+        ledger: Ledger = run.ledger.above(self.levels)
+        used = ledger.seconds(run.now) if what == "seconds" else getattr(ledger, what)
         where = " by this run and its children" if self.levels else ""
-        limit = getattr(self.limits, what)
-        reason = f"{what.replace('_', ' ')}: {used:,.10g} of {limit:,.10g} used{where}"
+        reason = f"{what.replace('_', ' ')}: {used:,.10g} of {self.keeps[what]:,.10g} used{where}"
         return HookOutcome.stop(reason, stop_reason=STOP_REASONS[what])
-
-    def has_room(self, run: Any) -> bool:
-        """Whether nothing is used up."""
-        ledger = run.ledger.above(self.levels) if self.levels else run.ledger
-        return not self.bounds.reached(ledger, run.now)
 
     def in_a_step(self) -> LimitsGuard | None:
         """The same before calls: the step they are in has begun, so how many there may be says nothing here."""
@@ -90,23 +101,23 @@ class LimitsGuard(Brief):
     def seconds_left(self, run: Any) -> float:
         """How much active time the run it guards has left."""
         ledger: Ledger = run.ledger.above(self.levels)
-        return self.bounds.seconds - ledger.seconds(run.now)
+        return self._seconds - ledger.seconds(run.now)
 
     def for_child(self) -> LimitsGuard:
         """The same guard seen from a child run: it still watches the run it was made for."""
         return LimitsGuard(self.limits, self.names, self.levels + 1)
 
 
-def room_for_calls(before_step: Plan | None, *, own_only: bool = False) -> HasRoom | None:
-    """Whether the limits that are checked before a step leave room for its calls; None when there are none.
+def limit_reached_in_step(before_step: Plan | None, *, own_only: bool = False) -> Reached | None:
+    """What says which limit leaves no room for the calls of a step; None when nothing is limited that a step uses.
 
     `own_only` leaves out what the runs above may spend.
     """
     guards = (guard for _, guard in _guards(before_step) if not (own_only and guard.levels))
-    rooms = [room.has_room for guard in guards if (room := guard.in_a_step()) is not None]
-    if len(rooms) < 2:
-        return rooms[0] if rooms else None
-    return lambda run: all(has_room(run) for has_room in rooms)
+    checks = [check.reached for guard in guards if (check := guard.in_a_step()) is not None]
+    if len(checks) < 2:
+        return checks[0] if checks else None
+    return lambda run: next(filter(None, (reached(run) for reached in checks)), "")
 
 
 def limits_on_calls(before_step: Plan | None) -> Plan:

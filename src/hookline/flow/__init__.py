@@ -1,6 +1,6 @@
 """Go on, stop or retry: pure rules, and the ledger they are applied to."""
 
-from hookline.flow.limits import STOP_REASONS, Bounds, Ledger, Limits
+from hookline.flow.limits import STOP_REASONS, Ledger, Limits
 from hookline.flow.policy import (
     ErrorAction,
     ErrorClass,
@@ -12,7 +12,6 @@ from hookline.flow.policy import (
 
 __all__ = [
     "STOP_REASONS",
-    "Bounds",
     "ErrorAction",
     "ErrorClass",
     "ErrorDecision",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import msgspec
 
 from hookline.errors import BuildError
@@ -85,34 +83,6 @@ class Ledger:
             assert ledger.parent is not None
             ledger = ledger.parent
         return ledger
-
-
-class Bounds(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """The limits that are checked at one place. Those that are not set, or not checked there, are infinite."""
-
-    steps: float = math.inf
-    tokens: float = math.inf
-    seconds: float = math.inf
-    cost: float = math.inf
-    tool_calls: float = math.inf
-
-    @staticmethod
-    def of(limits: Limits, *names: str) -> Bounds:
-        """These limits, as far as they are set."""
-        given = {name: getattr(limits, name) for name in names}
-        return Bounds(**{name: limit for name, limit in given.items() if limit is not None})
-
-    def reached(self, ledger: Ledger, now: float) -> str:
-        """The first limit that is used up, by its name; empty when there is room. Limits are compared here only."""
-        if ledger.steps >= self.steps:
-            return "steps"
-        if ledger.tokens >= self.tokens:
-            return "tokens"
-        if ledger.seconds_before + now - ledger.started >= self.seconds:
-            return "seconds"
-        if ledger.cost >= self.cost:
-            return "cost"
-        return "tool_calls" if ledger.tool_calls >= self.tool_calls else ""
 
 
 STOP_REASONS = {

@@ -165,7 +165,7 @@ class Plan:
 class Brief:
     """A hook that may be able to answer without a context, from what is alive, when it stands alone at its point.
 
-    `brief(live)` gives None when it lets things be, what it has decided, or NotImplemented when it must be called
+    `brief(live)` gives something false when it lets things be; otherwise what it has decided, or that it must be called
     after all. It saves the context, which costs more than a guard that only compares numbers.
     """
 

@@ -22,7 +22,7 @@ from hookline.agent.recovery.past_errors import past_error
 from hookline.agent.run import Run, SessionPart
 from hookline.agent.source import NOBODY, AnswerSource, UseTool
 from hookline.definition import CancelSource, Clock, Definition, Plans
-from hookline.definition.guards import HasRoom, room_for_calls
+from hookline.definition.guards import Reached, limit_reached_in_step
 from hookline.errors import HookError, ModelError, ToolError, UnknownRunError, UsageError
 from hookline.flow import ErrorClass, ErrorDecision
 from hookline.hooks import Plan, Point, Registration, Tier
@@ -271,18 +271,23 @@ class PlaybackSource(AnswerSource[Run]):
             elif plan is not None and plan.brief is not None and point.value == "before_step":
                 plan = with_judges(plan, plan.judges)
             setattr(kept, point.value, plan)
-        if plans.has_room is not None:
-            kept.has_room = self._room_as_then(kept.before_step)
+        if plans.limit_reached is not None:
+            kept.limit_reached = self._limit_reached_then(kept.before_step)
         return kept
 
     def asked_points(self, run: Run) -> frozenset[str]:
         """The points where hooks are asked of which the run's agent has none."""
         raise NotImplementedError
 
-    def _room_as_then(self, before_step: Plan | None) -> HasRoom:
+    def _limit_reached_then(self, before_step: Plan | None) -> Reached:
         """Whether limits leave room for calls: not where they did not then, whatever others have used since."""
-        own, spent = room_for_calls(before_step, own_only=True), self.recording.spent_steps
-        return lambda run: (own is None or own(run)) and (run.step_index or 0) not in spent
+        own, spent = limit_reached_in_step(before_step, own_only=True), self.recording.spent_steps
+
+        def reached(run: Run) -> str:
+            said = "" if own is None else own(run)
+            return said or ("on record" if (run.step_index or 0) in spent else "")
+
+        return reached
 
     def decide(
         self, run: Run, error_class: ErrorClass, failures: int, errors: int, error: BaseException

@@ -148,8 +148,8 @@ async def take_up(run: Run, current: CallInProgress) -> None:
 
 def is_spent(run: Run) -> bool:
     """Whether what the run has used leaves no room for calls: then the limits are asked, and they stop it."""
-    has_room = run.plans.has_room
-    return has_room is not None and not has_room(run)
+    limit_reached = run.plans.limit_reached
+    return limit_reached is not None and limit_reached(run) != ""
 
 
 async def _refused_by_limits(run: Run, current: CallInProgress) -> bool:
@@ -307,15 +307,13 @@ def _said_of_shown(run: Run, tool: AnyTool, call: ToolCall, error: ToolError) ->
     )
 
 
-async def _ask_hooks(
+def _ask_hooks(
     run: Run, current: CallInProgress, plan: Plan | None = None, *, policies_only: bool = False
-) -> Result[Any]:
+) -> Awaitable[Result[ToolHookContext]]:
     plan = plan or run.plans.before_tool_use
     assert plan is not None
     ctx = tool_context(run, _BEFORE_TOOL_USE, current, current.result)
-    return await run.ask(
-        plan, ctx, about=current.call.id, current=current, policies_only=policies_only
-    )
+    return run.ask(plan, ctx, about=current.call.id, current=current, policies_only=policies_only)
 
 
 async def rejudge(

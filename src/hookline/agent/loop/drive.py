@@ -146,7 +146,7 @@ def _step(run: Run) -> Awaitable[Ending | None]:
     plan = run.plans.before_step
     guard = ""
     if plan is not None:
-        if plan.brief is None or plan.brief(run) is not None:
+        if plan.brief is None or plan.brief(run):
             return _ask_first(run, plan)
         guard = plan.guard
     begin_step(run, guard)

@@ -43,7 +43,8 @@ def open_step(run: Run) -> None:
     """A step begins: what the last one said about going on no longer counts."""
     run.step_index = index = run.next_step
     run.next_step = index + 1
-    run.replace_evaluations(())
+    if run.evaluations:
+        run.replace_evaluations(())
     messages = run.state.messages
     run.step = StepInProgress(messages, messages, run.now)
 
