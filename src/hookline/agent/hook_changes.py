@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.call_in_progress import CallInProgress
 from hookline.agent.checks import check_request, check_response, check_result
+from hookline.agent.in_progress import CallInProgress
 from hookline.agent.originals import original
 from hookline.agent.result import RunResult
 from hookline.errors import HookError

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hookline.agent.call_in_progress import CallInProgress
 from hookline.agent.checks import check_response
 from hookline.agent.children.child import recorded_child
 from hookline.agent.children.host import HasDefinition, start_child
 from hookline.agent.failure import in_time
+from hookline.agent.in_progress import CallInProgress
 from hookline.agent.redacted_output import result_without
 from hookline.agent.run import Run
 from hookline.definition import Definition

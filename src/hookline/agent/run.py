@@ -9,15 +9,14 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from hookline.agent.call_in_progress import CallInProgress
 from hookline.agent.cancel import CancelToken
 from hookline.agent.deltas import Delta, RunDeltas
 from hookline.agent.hook_changes import settled, settled_call
+from hookline.agent.in_progress import CallInProgress, StepInProgress
 from hookline.agent.originals import ORIGINALS, original
 from hookline.agent.redacted_output import both, both_content, context_without, result_without
 from hookline.agent.result import RunResult
 from hookline.agent.source import AnswerSource
-from hookline.agent.step_in_progress import StepInProgress
 from hookline.definition import Definition, Plans
 from hookline.flow import Ledger, classify
 from hookline.hooks import (

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from types import CoroutineType
 from typing import Any, Generic, Protocol, TypeVar
 
-from hookline.agent.call_in_progress import CallInProgress
+from hookline.agent.in_progress import CallInProgress
 from hookline.agent.records.index import RunIndex
 from hookline.definition import CancelSource, Clock, Definition, InDoubt, Plans
 from hookline.drivers.base import Turn, awaitable

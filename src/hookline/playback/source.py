@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 import msgspec
 
 from hookline.agent import RunResult
-from hookline.agent.call_in_progress import CallInProgress
 from hookline.agent.children.host import ChildWaits, use_in_context
+from hookline.agent.in_progress import CallInProgress
 from hookline.agent.loop.drive import drive
 from hookline.agent.loop.start import ask_again
 from hookline.agent.records.index import RecordedCall, RunPart

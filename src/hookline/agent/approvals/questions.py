@@ -11,7 +11,7 @@ import msgspec
 
 from hookline import permissions  # rules are read in when one is given, and not before
 from hookline._aio import is_being_cancelled
-from hookline.agent.call_in_progress import CallInProgress
+from hookline.agent.in_progress import CallInProgress
 from hookline.agent.originals import original
 from hookline.agent.redacted_output import decision_without
 from hookline.agent.run import Run

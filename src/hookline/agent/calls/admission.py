@@ -15,9 +15,9 @@ from hookline.agent.approvals.questions import (
     is_same,
     question,
 )
-from hookline.agent.call_in_progress import CallInProgress
-from hookline.agent.calls.refusal import deny, had_started, is_gone, settle_gone, stay_in_doubt
+from hookline.agent.calls.not_run import deny, had_started, is_gone, settle_gone, stay_in_doubt
 from hookline.agent.failure import on_error, on_success
+from hookline.agent.in_progress import CallInProgress
 from hookline.agent.originals import original
 from hookline.agent.run import Run
 from hookline.definition.guards import limits_on_calls

@@ -9,15 +9,14 @@ from typing import Any
 import msgspec
 
 from hookline._aio import is_being_cancelled
-from hookline.agent.call_in_progress import CallInProgress
 from hookline.agent.calls.admission import rejudge, tool_context
 from hookline.agent.calls.around import around_tool
-from hookline.agent.calls.in_doubt import settle_doubt
-from hookline.agent.calls.refusal import GONE, is_gone
+from hookline.agent.calls.not_run import GONE, is_gone, settle_doubt
 from hookline.agent.checks import check_result
 from hookline.agent.children.child import abandon_children, recount_children
 from hookline.agent.children.host import ChildWaits, use_in_context
 from hookline.agent.failure import fail_again, on_success
+from hookline.agent.in_progress import CallInProgress
 from hookline.agent.records.index import RecordedCall, RunIndex
 from hookline.agent.recovery.past_errors import past_error
 from hookline.agent.run import Run

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.call_in_progress import CallInProgress
 from hookline.agent.calls.admission import (
     admit,
     admit_again,
@@ -21,8 +20,9 @@ from hookline.agent.calls.admission import (
     tool_context,
 )
 from hookline.agent.calls.execution import execute, execute_one, intend, recall_calls, record_result
-from hookline.agent.calls.refusal import is_gone, settle_gone
+from hookline.agent.calls.not_run import is_gone, settle_gone
 from hookline.agent.failure import on_error, on_success, speechless
+from hookline.agent.in_progress import CallInProgress
 from hookline.agent.recovery.past_errors import past_error
 from hookline.agent.run import Run
 from hookline.errors import HookError, in_words

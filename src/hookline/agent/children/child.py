@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from hookline.agent.call_in_progress import CallInProgress
+from hookline.agent.in_progress import CallInProgress
 from hookline.agent.records.index import RecordedCall, RunIndex
 from hookline.agent.recovery.resume import Resumed
 from hookline.agent.result import RunResult, recorded_result, restored

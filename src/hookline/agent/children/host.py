@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import msgspec
 
 from hookline.agent.approvals.questions import ask_while_running
-from hookline.agent.call_in_progress import CallInProgress
 from hookline.agent.children.child import Child
+from hookline.agent.in_progress import CallInProgress
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
 from hookline.definition import Definition

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from hookline.agent.call_in_progress import CallInProgress
 from hookline.agent.failure import on_step_over
+from hookline.agent.in_progress import CallInProgress, StepInProgress
 from hookline.agent.result import objections_in, restored, saved
 from hookline.agent.run import Run, Uncounted
-from hookline.agent.step_in_progress import StepInProgress
 from hookline.journal import StepFinished, StepPaused, StepStarted
 from hookline.state import (
     NO_USAGE,
