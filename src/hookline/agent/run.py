@@ -227,6 +227,11 @@ class Run(RunDeltas):
         return self._hook_lock
 
     @property
+    def response(self) -> InferenceResponse | None:
+        """The model's settled answer in the current step."""
+        return self.step.response
+
+    @property
     def has_begun(self) -> bool:
         """It has come to a step: before that there is nothing to go on with, so nothing is written yet."""
         return self.step_index is not None
