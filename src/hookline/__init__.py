@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         SubagentHookContext,
         ToolHookContext,
     )
-    from hookline.rehearse import backtest, replay
+    from hookline.playback import backtest, replay
     from hookline.sessions import Session, Sessions
     from hookline.state import (
         AgentState,
@@ -145,7 +145,7 @@ _ROOMS = (
     "tools",
     "agent",
     "sessions",
-    "rehearse",
+    "playback",
 )
 """The lifecycle before the engine: its HookStack knows the points by name."""
 

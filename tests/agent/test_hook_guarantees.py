@@ -21,7 +21,6 @@ from hookline.journal import (
     ApprovalAsked,
     ErrorRaised,
     HookRan,
-    InMemory,
     Record,
     ResponseReceived,
     RunStarted,
@@ -184,48 +183,6 @@ async def test_an_answer_that_becomes_a_value_is_heard_as_that_value() -> None:
     result = await agent.on_output(lambda ctx: ctx.with_output({"n": 5})).build().run("go")
     answers = [record.text for record in heard if isinstance(record, ResponseReceived)]
     assert answers == [result.text] == ['{"n":5}']
-
-
-# --- work has a key of its own ------------------------------------------------------------------------
-
-
-class Keys(InMemory):
-    """A record that keeps the keys of the work it was given."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.keys: list[Any] = []
-
-    def step(self, key: Any, work: Any, *args: Any) -> Any:
-        self.keys.append(key)
-        return super().step(key, work, *args)
-
-
-async def test_work_that_is_done_again_has_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a store never takes a second try for the first one."""
-    made: list[Keys] = []
-
-    def keep(*args: Any) -> Keys:
-        made.append(Keys(*args))
-        return made[-1]
-
-    monkeypatch.setattr("hookline.agent.agent.InMemory", keep)
-
-    async def twice(ctx: Any, call_next: Any) -> Any:
-        await call_next(ctx)
-        return await call_next(ctx)
-
-    @tool(effect="pure")
-    async def look() -> str:
-        """Look."""
-        return "seen"
-
-    agent = AgentBuilder().with_tools(look)
-    agent.with_driver(ScriptedDriver([call("look"), call("look"), say("a"), say("b")]))
-    agent.around_inference(twice).around_tool_use(twice)
-    await agent.build().run("go")
-    (record,) = made
-    assert len(record.keys) == len(set(record.keys))
 
 
 # --- pauses and children --------------------------------------------------------------------------------

@@ -124,6 +124,33 @@ def test_replay_and_backtest_use_the_hooks_of_now(place: Any) -> None:
     assert place.run("backtest", "--since", "soon").returncode == Exit.USAGE
 
 
+def test_replay_and_backtest_start_commands_only_if_asked_to(place: Any) -> None:
+    """Without --run-hooks they say what is on record; one that has changed is named in the first line."""
+    log = place.home / "started"
+    log.touch()
+    script = place.home / "check.sh"
+    script.write_text(f'echo "${{HOOKLINE_REPLAY:-0}}" >> {log}\n')
+    own = place.home / ".config/hookline/config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(f'[[hooks]]\non = "before_tool_use"\ncommand = ["sh", "{script}"]\n')
+    model = place.script({"call": "list", "args": {}}, {"say": "Empty."})
+    place.run("run", "--model", model, "Look.", *_BARE)
+    assert log.read_text().split() == ["0"]
+    for command in ("replay", "backtest"):
+        same = place.run(command)
+        assert (same.returncode, "not asked" in same.stdout) == (0, False), same.stdout
+    assert log.read_text().split() == ["0"]
+    script.write_text(script.read_text() + "exit 2\n")
+    for command in ("replay", "backtest"):
+        first = place.run(command).stdout.splitlines()[0]
+        assert "not asked: " in first
+        assert "check.sh" in first
+    assert log.read_text().split() == ["0"]
+    assert place.run("replay", "--run-hooks").returncode == Exit.FAILED
+    assert place.run("backtest", "--check", "--run-hooks").returncode == Exit.FAILED
+    assert log.read_text().split() == ["0", "1", "1"]
+
+
 def test_another_project_has_runs_of_its_own(place: Any) -> None:
     """They are listed with --all, and found by their id from anywhere."""
     place.run("run", "--model", place.script({"say": "Hi."}), "Here.", *_BARE)

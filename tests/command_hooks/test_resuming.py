@@ -11,7 +11,7 @@ from plain_store import PlainStore
 
 from hookline import AgentBuilder, HookOutcome, RunStatus
 from hookline.capabilities import Bash
-from hookline.rehearse import replay
+from hookline.playback import replay
 from hookline.testing import ScriptedDriver, call, say
 
 START = "cat >> starts; echo 'export GREETING=hello' >> \"$CLAUDE_ENV_FILE\"; echo 'be kind'"

@@ -11,7 +11,7 @@ from plain_store import PlainStore
 from hookline import AgentBuilder, RunStatus
 from hookline.capabilities import Bash
 from hookline.journal import HookRan, RunTakenUp, StatusChanged, StepFinished, fold
-from hookline.rehearse import backtest, replay
+from hookline.playback import backtest, replay
 from hookline.testing import ScriptedDriver, call, say
 
 START = "cat >> starts; echo 'export GREETING=hello' >> \"$CLAUDE_ENV_FILE\"; echo 'be kind'"

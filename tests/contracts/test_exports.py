@@ -6,13 +6,13 @@ import importlib
 import inspect
 import pkgutil
 import types
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
 import hookline
 import hookline.testing
-from hookline.hooks import Options
+from hookline.hooks import HookOptions, Options
 from hookline.testing import ScriptedDriver, call, calls, say
 
 ROOMS = sorted(
@@ -155,32 +155,33 @@ def test_every_point_has_a_name_and_a_builder_method(point: str) -> None:
     "method", [*(f"on_{point}" for point in POINTS), "around_tool_use", "around_inference"]
 )
 def test_every_registration_takes_the_same_options(method: str) -> None:
-    """A hook's options are the same at every point, by name and with the same defaults."""
+    """A hook's options are the same at every point."""
     parameters = inspect.signature(getattr(hookline.AgentBuilder, method)).parameters
-    options = {p.name: p.default for p in parameters.values() if p.kind is p.KEYWORD_ONLY}
-    assert list(parameters)[:2] == ["self", "callback"]
-    assert options == HOOK_OPTIONS
+    assert list(parameters) == ["self", "callback", "options"]
+    assert parameters["options"].annotation == "Unpack[HookOptions]"
 
 
 @pytest.mark.parametrize(
-    ("method", "but"),
+    "method",
     [
-        (hookline.AgentBuilder.on_stop, ()),
-        (hookline.AgentBuilder.add_hook, ()),
-        (hookline.hook, ()),
-        (hookline.HookStack.with_hook, ("scope",)),
+        hookline.AgentBuilder.on_stop,
+        hookline.AgentBuilder.add_hook,
+        hookline.hook,
+        hookline.HookStack.with_hook,
     ],
 )
-def test_every_way_to_register_takes_what_options_say(method: Any, but: tuple[str, ...]) -> None:
-    """The names, types and defaults of the one list of options; a stack has no children, and so no scope."""
+def test_every_way_to_register_takes_the_one_list_of_options(method: Any) -> None:
+    """None of them has options of its own."""
+    *_, last = inspect.signature(method).parameters.values()
+    assert (last.kind, last.annotation) == (last.VAR_KEYWORD, "Unpack[HookOptions]")
+
+
+def test_options_have_their_names_types_and_defaults() -> None:
+    """The list, and the value that is made of it."""
+    assert HookOptions.__annotations__.keys() == Options.__annotations__.keys()
+    assert get_type_hints(HookOptions) == get_type_hints(Options)
     said = inspect.signature(Options).parameters.values()
-    types_of = Options.__annotations__
-    known = {
-        each.name: (types_of[each.name], each.default) for each in said if each.name not in but
-    }
-    taken = inspect.signature(method).parameters.values()
-    options = [each for each in taken if each.kind is each.KEYWORD_ONLY]
-    assert {each.name: (each.annotation, each.default) for each in options} == known
+    assert {each.name: each.default for each in said} == HOOK_OPTIONS
 
 
 def test_the_fixed_example_runs() -> None:

@@ -9,7 +9,7 @@ from case_world import IN_DOUBT, Case, World
 from run_cases import NOTHING, YES, asking, helper, parent, payer
 
 from hookline import AgentBuilder, ToolContext, tool
-from hookline.blueprint import Doubt
+from hookline.definition import Doubt
 from hookline.errors import RateLimitError
 from hookline.testing import ScriptedDriver, call, calls, say
 

@@ -14,9 +14,9 @@ from hookline.errors import HookError, HooklineError
 from hookline.hooks import (
     Answered,
     Context,
-    Crew,
     Entry,
     Failure,
+    HookNames,
     HookOutcome,
     HookStack,
     Kind,
@@ -83,7 +83,7 @@ class Failures:
     def left(self, ctx: Any) -> None:
         self.last = ctx
 
-    def passed(self, crew: Crew, readings: Sequence[float]) -> None:
+    def passed(self, names: HookNames, readings: Sequence[float]) -> None:
         pass
 
     def appended(self, entry: Entry, started: float, ctx: Any) -> float:

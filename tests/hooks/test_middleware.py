@@ -15,9 +15,9 @@ from hookline.errors import HookError
 from hookline.hooks import (
     Answered,
     Context,
-    Crew,
     Entry,
     Failure,
+    HookNames,
     HookOutcome,
     HookStack,
     Kind,
@@ -71,8 +71,8 @@ class Notes:
     def left(self, ctx: Any) -> None:
         self.last = ctx
 
-    def passed(self, crew: Crew, readings: Sequence[float]) -> None:
-        self.entries += [(hook, "ran") for hook in crew.hooks]
+    def passed(self, names: HookNames, readings: Sequence[float]) -> None:
+        self.entries += [(hook, "ran") for hook in names.hooks]
 
     def appended(self, entry: Entry, started: float, ctx: Any) -> float:
         raise NotImplementedError

@@ -56,19 +56,17 @@ def test_a_plan_keeps_the_order_and_tells_the_tiers_apart() -> None:
 
 
 @pytest.mark.parametrize("tier", ["hook", "policy"])
-def test_a_plan_of_plain_hooks_is_flat(tier: str) -> None:
-    """Middleware, a matcher or a shadow among those who judge take the longer way; observers do not count."""
+def test_a_hook_is_bare_if_it_is_called_whatever_the_context_is(tier: str) -> None:
+    """Not middleware, one with a matcher, or one in shadow."""
 
-    def is_flat(judge: Any = hook, **options: Any) -> bool:
-        judging = register(GATE, judge, Options(tier=tier, **options))
-        looking_on = register(GATE, hook, Options(tier="observer", matcher="bash"))
-        return Plan(GATE, [judging, looking_on]).is_flat
+    def is_bare(judge: Any = hook, **options: Any) -> bool:
+        return Entry(register(GATE, judge, Options(tier=tier, **options))).is_bare
 
-    assert is_flat()
-    assert is_flat(timeout=1)
-    assert not is_flat(Middleware())
-    assert not is_flat(matcher="bash")
-    assert not is_flat(shadow=True)
+    assert is_bare()
+    assert is_bare(timeout=1)
+    assert not is_bare(Middleware())
+    assert not is_bare(matcher="bash")
+    assert not is_bare(shadow=True)
 
 
 def test_an_entry_has_at_hand_what_the_engine_asks() -> None:

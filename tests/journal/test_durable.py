@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from hookline import AgentBuilder, Decision, RunStatus
-from hookline.journal import Durable, InMemory, PromptSubmitted, Record, TextDelta
+from hookline.journal import InMemory, PromptSubmitted, Record, TextDelta
 from hookline.testing import ScriptedDriver, say
 
 
@@ -67,32 +67,6 @@ def test_a_listener_that_crashes_does_not_change_a_run(caplog: pytest.LogCapture
     result = agent.run_sync("hello")
     assert (result.status, result.text) == (RunStatus.COMPLETED, "hi")
     assert "deaf" in caplog.text
-
-
-async def test_work_is_done_and_its_result_given() -> None:
-    """In memory nothing was recorded before, so every step is done, under whatever key."""
-    journal: Durable = InMemory()
-    done: list[str] = []
-
-    async def work() -> str:
-        done.append("work")
-        return "result"
-
-    assert await journal.step("0/inference/1", work) == "result"
-    assert await journal.step("0/inference/1", work) == "result"
-    assert await journal.spawn("0/call_1/1", work) == "result"
-    assert done == ["work"] * 3
-
-
-async def test_what_work_raises_is_raised() -> None:
-    """Errors are the caller's to deal with."""
-
-    async def work() -> None:
-        raise KeyError("inside")
-
-    for do in (InMemory().step, InMemory().spawn):
-        with pytest.raises(KeyError, match="inside"):
-            await do("key", work)
 
 
 async def test_an_answer_is_found_under_its_key() -> None:

@@ -73,11 +73,6 @@ async def test_children_have_the_same_door() -> None:
     assert len(heard) == 2
     assert "secret" not in str(heard)
     assert await door.wait("x") is None
-    assert await door.step((0,), _work, 7) == 7
     assert door.commit is None
     door.flush()
     door.close()
-
-
-async def _work(value: int) -> int:
-    return value

@@ -10,9 +10,9 @@ import msgspec
 from hookline.hooks import (
     Answered,
     Context,
-    Crew,
     Entry,
     Failure,
+    HookNames,
     HookStack,
     Point,
     Result,
@@ -105,9 +105,9 @@ class Notes:
     def left(self, ctx: Any) -> None:
         self.last = ctx
 
-    def passed(self, crew: Crew, readings: Sequence[float]) -> None:
-        assert len(readings) == len(crew.hooks) + 1
-        self.entries += [(hook, "ran") for hook in crew.hooks]
+    def passed(self, names: HookNames, readings: Sequence[float]) -> None:
+        assert len(readings) == len(names.hooks) + 1
+        self.entries += [(hook, "ran") for hook in names.hooks]
 
     def appended(self, entry: Entry, started: float, ctx: Any) -> float:
         self.entries.append((entry.name, "appended"))

@@ -6,13 +6,13 @@ from hookline.agent.adapters import (
     ToolMiddlewareAdapter,
 )
 from hookline.agent.agent import Agent
-from hookline.agent.builder import AgentBuilder
-from hookline.agent.capability import Capability
-from hookline.agent.decorators import hook, on
+from hookline.agent.builder.builder import AgentBuilder
+from hookline.agent.builder.capability import Capability
+from hookline.agent.builder.decorators import hook, on
 from hookline.agent.result import RunResult
 from hookline.agent.stream import RunStream
-from hookline.blueprint import Approver, Clock, Note
-from hookline.insight import Finding
+from hookline.definition import Approver, Clock, Note
+from hookline.inspection import Finding
 
 __all__ = [
     "Agent",

@@ -9,17 +9,17 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.answers import checked_answers
+from hookline.agent.approvals.answers import checked_answers
 from hookline.agent.in_session import InSession, refuse_member, refuse_outsider
-from hookline.agent.loop import drive
-from hookline.agent.recall import Memory
+from hookline.agent.loop.drive import drive
+from hookline.agent.recovery.resume import Resumed
 from hookline.agent.result import RunResult, recorded_result
-from hookline.agent.run import Run
+from hookline.agent.run import Run, SessionPart
 from hookline.agent.runs import Pause, Runs, pause_of, refuse_child
 from hookline.agent.stream import Feed, RunStream, states
-from hookline.blueprint import Definition
+from hookline.definition import Definition
 from hookline.errors import UsageError
-from hookline.insight import Finding, explain, lint
+from hookline.inspection import Finding, explain, lint
 from hookline.journal import (
     Durable,
     InMemory,
@@ -146,8 +146,8 @@ class Agent:
             state, {} if decisions is None else decisions, self.definition.toolbox
         )
         durable = InMemory(self.definition.listeners, answers)
-        resumed = Run(self.definition, state, durable, drive=drive)
-        resumed.ends_session = state.session_id == state.run_id
+        part = SessionPart(ends=state.session_id == state.run_id)
+        resumed = Run(self.definition, state, durable, drive=drive, session=part)
         return self._driven(self._runs.begin(resumed), None, session, pause)
 
     def _resume_stored(
@@ -185,10 +185,9 @@ class Agent:
             story.state if paused else story.settled,
             durable,
             drive=drive,
-            memory=None if paused else Memory(story.tail, story.unsettled_seconds),
+            source=None if paused else Resumed[Run](story.tail, story.unsettled_seconds),
+            session=SessionPart(ends=story.state.session_id == run_id),
         )
-        resumed.starts_session = False
-        resumed.ends_session = story.state.session_id == run_id
         return self._driven(self._runs.begin(resumed), None, session)
 
     def resume_sync(
@@ -258,12 +257,12 @@ class Agent:
         durable: Durable = (
             InMemory(listeners) if journal is None else begin(journal, begun.run_id, listeners)
         )
-        run = Run(self.definition, begun, durable, drive=drive)
         known = state is not None and session is not None and state.session_id == session
-        run.starts_session = not known
+        source = "resume" if begun.messages else "startup"
         if inside is not None:
-            run.starts_session, run.session_source = bool(inside.source), inside.source
-        run.ends_session = session is None
+            known, source = not inside.source, inside.source
+        part = SessionPart(starts=not known, ends=session is None, source=source)
+        run = Run(self.definition, begun, durable, drive=drive, session=part)
         return self._runs.begin(run)
 
     async def _driven(

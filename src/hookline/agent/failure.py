@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from hookline.agent.past_errors import past_error
+from hookline.agent.recovery.past_errors import past_error
 from hookline.agent.run import Run
-from hookline.blueprint.guards import LimitsGuard
+from hookline.definition.guards import LimitsGuard
 from hookline.errors import HookError, JournalError, in_words
 from hookline.flow import ErrorAction, ErrorClass, ErrorDecision, wait_asked_for
 from hookline.hooks import CRASHES, Point
@@ -51,17 +51,17 @@ async def on_error(
     elif decision.action is ErrorAction.RETRY:
         decision = in_time(run, exception, decision)
     info = ErrorInfo.from_exception(exception, error_class)
-    run.step_errors = (*run.step_errors, info)
+    run.step.add_error(info)
     run.clock()
     run.append(
         ErrorRaised(
             *run.head(),
-            _written(run, info) if call is not None else info,
-            decision.action.value,
-            decision.delay,
-            run.step_index,
-            call.id if call is not None else "",
-            decision.reason,
+            error=_written(run, info) if call is not None else info,
+            action=decision.action.value,
+            delay=decision.delay,
+            step=run.step_index,
+            call_id=call.id if call is not None else "",
+            reason=decision.reason,
         )
     )
     return decision
@@ -87,9 +87,9 @@ def _ask_policy(
     run: Run, exception: BaseException, error_class: ErrorClass, failures: int
 ) -> ErrorDecision:
     """What the policy says; one that fails itself has nobody else to ask, so it says stop."""
-    policy, errors = run.definition.error_policy, run.state.counters.errors
+    errors = run.state.counters.errors
     try:
-        return policy.decide(error_class, failures, errors, exception)
+        return run.source.decide(run, error_class, failures, errors, exception)
     except CRASHES as error:
         return ErrorDecision(ErrorAction.STOP, 0.0, f"the error policy failed ({in_words(error)})")
 
@@ -117,7 +117,7 @@ async def fail_again(
         error_class = ErrorClass(info.error_class)
         _count(run, error_class)
         await _tell(run, HookPoint.ERROR, past_error(info), error_class, call)
-    run.step_errors = (*run.step_errors, info)
+    run.step.add_error(info)
 
 
 def on_success(run: Run, *error_classes: ErrorClass) -> None:
@@ -130,17 +130,17 @@ def on_success(run: Run, *error_classes: ErrorClass) -> None:
     }
     if len(rest) < len(counters.consecutive_errors):
         counters = msgspec.structs.replace(counters, consecutive_errors=FrozenDict(rest))
-        run.state = msgspec.structs.replace(run.state, counters=counters)
+        run.become(msgspec.structs.replace(run.state, counters=counters))
 
 
 def on_step_over(run: Run) -> None:
     """A step is over: failures in a row start from zero for what worked in it. Tools were counted when they ran."""
-    failed = {info.error_class for info in run.step_errors}
+    failed = {info.error_class for info in run.step.errors}
     worked = [ErrorClass.HOOK, ErrorClass.UNKNOWN]
-    if run.response is not None:
+    if run.step.response is not None:
         worked += _OF_MODELS
     on_success(run, *(error_class for error_class in worked if error_class not in failed))
-    if run.flights and not run.flights[-1].is_invalid:
+    if run.step.calls and not run.step.calls[-1].is_invalid:
         on_success(run, ErrorClass.VALIDATION)
 
 
@@ -156,7 +156,7 @@ def _count(run: Run, error_class: ErrorClass) -> int:
     counters = msgspec.structs.replace(
         counters, errors=counters.errors + 1, consecutive_errors=consecutive
     )
-    run.state = msgspec.structs.replace(run.state, counters=counters)
+    run.become(msgspec.structs.replace(run.state, counters=counters))
     return in_a_row
 
 

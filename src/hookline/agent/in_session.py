@@ -45,7 +45,7 @@ def refuse_outsider(journal: JournalStore | None, session: str | None, run_id: s
 
 
 def refuse_member(journal: JournalStore, run: Story) -> None:
-    """A run of a session goes on in the session, which keeps others off meanwhile and may have left it behind."""
+    """A run of a session continues in the session, which keeps others off and may have left it behind."""
     state, session = run.state, run.state.session_id
     story = _known(journal, session) if session != state.run_id else None
     if story is None or state.parent_run_id is not None:

@@ -150,12 +150,12 @@ def restored(data: JSONValue) -> RunResult:
     kept = msgspec.convert(data, _Saved)
     error = kept.error
     return RunResult(
-        AgentState.from_json(kept.state),
-        kept.status,
-        kept.stop_reason,
-        freeze(msgspec.json.decode(kept.output)),
-        kept.outcome,
-        None if error is None else PastError(error.type, error.message),
+        state=AgentState.from_json(kept.state),
+        status=kept.status,
+        stop_reason=kept.stop_reason,
+        output=freeze(msgspec.json.decode(kept.output)),
+        outcome=kept.outcome,
+        error=None if error is None else PastError(error.type, error.message),
         said=kept.text,
     )
 
@@ -183,14 +183,14 @@ def recorded_result(story: Story, records: Sequence[Record], output: Plan | None
             if restore is not None and last.stop_reason is not StopReason.OUTPUT_WITHHELD:
                 answer = restore(story.state)
     return RunResult(
-        story.state,
-        last.status,
-        last.stop_reason,
-        answer,
-        _recorded_outcome(story),
-        error,
-        tuple(records),
-        None if isinstance(answer, str) else last.text,
+        state=story.state,
+        status=last.status,
+        stop_reason=last.stop_reason,
+        output=answer,
+        outcome=_recorded_outcome(story),
+        error=error,
+        records=tuple(records),
+        said=None if isinstance(answer, str) else last.text,
     )
 
 

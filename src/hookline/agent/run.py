@@ -1,36 +1,43 @@
-"""One run in flight: its state as it changes, its record as it grows, and what it shares with its children."""
+"""One run in progress: its state as it changes, its record as it grows, and what it shares with its children."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from hookline.agent.cancel import CancelToken
-from hookline.agent.flight import Flight
-from hookline.agent.held import Delta
+from hookline.agent.deltas import Delta, RunDeltas
+from hookline.agent.hook_changes import settled, settled_call
+from hookline.agent.in_progress import CallInProgress, StepInProgress
 from hookline.agent.originals import ORIGINALS, original
-from hookline.agent.recall import Memory
+from hookline.agent.redacted_output import both, both_content, context_without, result_without
 from hookline.agent.result import RunResult
-from hookline.agent.settling import settled, settled_call
-from hookline.agent.speech import RunSpeech
-from hookline.agent.unsaid import both, both_content, context_without, result_without
-from hookline.blueprint import Definition, Plans
+from hookline.agent.source import AnswerSource
+from hookline.definition import Definition, Plans
 from hookline.flow import Ledger, classify
-from hookline.hooks import Entry, Kind, Plan, Registration, Result, run_hooks
+from hookline.hooks import (
+    Entry,
+    Kind,
+    Plan,
+    Registration,
+    Result,
+    Verdict,
+    observe,
+    run_hooks,
+)
 from hookline.journal import (
-    ChildStarted,
     Durable,
     ErrorRaised,
     Evaluated,
-    Record,
     Redact,
     RedactContent,
     Redacting,
 )
+from hookline.lifecycle import AgentContext
 from hookline.state import (
     NO_USAGE,
     AgentState,
@@ -40,8 +47,6 @@ from hookline.state import (
     Decision,
     ErrorInfo,
     InferenceResponse,
-    Log,
-    Message,
     StopReason,
     ToolCall,
     Usage,
@@ -51,61 +56,77 @@ from hookline.state import (
 
 Drive: TypeAlias = Callable[["Run", str | UserMessage | None], Awaitable[RunResult]]
 """The loop: drives a run to its end. A run carries it so that children go through the same one."""
+C = TypeVar("C", bound=AgentContext)
 _STOP_REASONS: frozenset[str] = frozenset(StopReason)
 _STOP = Kind.STOP
 
 
-class Run(RunSpeech):
+class SessionPart(msgspec.Struct, frozen=True):
+    """What a run has to do with its session."""
+
+    starts: bool = False
+    """session_start is asked, because this run is the first; `source` says why."""
+    ends: bool = False
+    """session_end is asked, because the session is over with this run."""
+    source: str = ""
+
+
+class Uncounted(msgspec.Struct):
+    """What a run has used since that was last put into its state."""
+
+    usage: Usage = NO_USAGE
+    calls: int = 0
+    child_steps: int = 0
+
+    def add_usage(self, usage: Usage) -> None:
+        """A model was asked."""
+        self.usage = usage if self.usage is NO_USAGE else self.usage + usage
+
+    def add_call(self) -> None:
+        """A call is about to run."""
+        self.calls += 1
+
+    def add_child(self, now: Counters, before: Counters) -> None:
+        """A child has used this, and had used that when it was last counted."""
+        self.add_usage(now.usage - before.usage)
+        self.child_steps += now.steps - before.steps
+        self.calls += now.tool_calls - before.tool_calls
+
+
+class Run(RunDeltas):
     """The mutable middle of a run. Everything hooks and callers see of it is immutable."""
 
     __slots__ = (
         "__weakref__",
-        "_aside",
         "_hook_lock",
-        "asked",
-        "child_steps",
+        "_services",
         "commit",
+        "current",
         "definition",
         "depth",
         "drive",
-        "ends_session",
         "error",
-        "failing",
-        "flight",
-        "flights",
         "holds_answer",
         "inherited",
-        "is_unasked",
-        "judges_calls",
         "ledger",
         "lingers",
-        "make_aside",
-        "memory",
-        "messages_asked",
-        "messages_before",
+        "make_services",
         "metadata_before",
         "next_step",
         "noted",
         "on_step",
         "parent",
         "plans",
-        "recalls",
         "redact",
         "redact_content",
-        "response",
         "resumed",
-        "session_source",
-        "starts_session",
-        "step_active",
-        "step_errors",
-        "step_started",
-        "step_usage",
+        "session",
+        "sleep",
+        "source",
+        "step",
         "stopping",
         "token",
-        "turn",
         "uncounted",
-        "uncounted_calls",
-        "waiting",
     )
 
     depth: int
@@ -121,9 +142,11 @@ class Run(RunSpeech):
         drive: Drive,
         parent: Run | None = None,
         inherited: tuple[Registration, ...] = (),
-        memory: Memory | None = None,
+        source: AnswerSource[Run] | None = None,
+        session: SessionPart | None = None,
     ) -> None:
-        clock = definition.clock
+        self.source = source = source or AnswerSource()
+        clock = source.clock(definition)
         self.redact: Redact | None = both(
             definition.redact, None if parent is None else parent.redact
         )
@@ -139,12 +162,10 @@ class Run(RunSpeech):
         self.state = state
         self.run_id = state.run_id
         self.durable = durable
-        self.append = durable.append
+        self.append = source.append(durable)
         self.commit = durable.commit
-        self.memory = memory
-        self.recalls = memory is not None
-        """Some hooks may have given their verdict before: `recalled` is to be asked who is left."""
         self.monotonic = clock.monotonic
+        self.sleep = clock.sleep
         self.parent = parent
         self.depth = 0 if parent is None else parent.depth + 1
         self.inherited = inherited
@@ -157,33 +178,22 @@ class Run(RunSpeech):
         pending = state.pending_step
         earlier = 0 if pending is None else pending.records
         self.next_seq = itertools.count(len(durable.records) or earlier).__next__
-        if memory is not None:
-            self.append = self._append_what_is_new
-            self.ledger.seconds_before += memory.seconds
+        self.ledger.seconds_before += source.active_seconds
         self.evaluations: tuple[ContinuationEvaluation, ...] = ()
         self.stopping = False
-        self.failing: BaseException | None = None
         self.error: BaseException | None = None
         self.resumed = pending is not None or len(durable.records) > 0
-        self.starts_session = parent is None and not self.resumed
-        self.session_source = "resume" if state.messages else "startup"
-        self.ends_session = parent is None and (pending is None or pending.ends_session)
+        self.session = session or SessionPart()
         self.on_step: Any = None
         self.pace: Callable[[], Awaitable[None]] | None = None if parent is None else parent.pace
         self.lingers = False
         """The last step is made, and shown to whoever drives step by step: leaving now is not cancelling."""
-        self.make_aside: Callable[[Run], Any] | None = None
-        self._aside: Any = None
-        self.is_unasked = False
-        """No hook has a say in what the model says, and nothing is kept or recalled: turns are taken in one go."""
-        self.judges_calls = True
-        """Hooks have a say in what the model calls."""
+        self.make_services: Callable[[Run], Any] | None = None
+        self._services: Any = None
         self._hook_lock: asyncio.Lock | None = None
-        self.uncounted = NO_USAGE
-        self.uncounted_calls = 0
-        self.child_steps = 0
+        self.uncounted = Uncounted()
         self.noted: Counters | None = None
-        plans = self.plans
+        self.plans = plans = source.plans(self, self.plans)
         self.holds_answer = _may_withhold(plans.output)
         self.holds_deltas = (
             self.holds_answer
@@ -193,57 +203,21 @@ class Run(RunSpeech):
         )
         self._held: list[Delta] = []
         self.step_index: int | None = None
-        self.asked = 0
-        """How often the model was asked in this step."""
         self.next_step = state.step_count
-        self.turn: tuple[Log[Message], tuple[Message, ...]] | None = None
-        self.messages_before = self.messages_asked = state.messages
         self.metadata_before = state.metadata
-        self.step_started = self.now
-        self.step_active = 0.0
-        self.step_usage = NO_USAGE
-        self.step_errors: tuple[ErrorInfo, ...] = ()
-        self.response: InferenceResponse | None = None
-        self.flights: list[Flight] = []
-        self.waiting = False
+        self.step = StepInProgress(state.messages, state.messages, self.now)
         self.call_id = ""
-        self.flight: Flight | None = None
-
-    # --- the record -----------------------------------------------------------------
-
-    def _append_what_is_new(self, record: Record) -> None:
-        """While a run goes through its last step again: what is on record is not written twice."""
-        if self.memory is None or not self.memory.is_written(record):
-            self.durable.append(msgspec.structs.replace(record, seq=len(self.durable.records)))
-
-    def forget(self) -> None:
-        """Everything that was known of the unsettled part is dealt with: from here on it is all new."""
-        self.memory = None
-        self.recalls = False
-        self.append = self.durable.append
-        self.next_seq = itertools.count(len(self.durable.records)).__next__
-
-    def recalled(self, plan: Plan, ctx: Any) -> Plan:
-        """The plan to ask: the agent's, or what is left of it when some hooks gave their verdict before."""
-        return plan if self.memory is None else self.memory.recalled(plan, ctx, self.call_id)
-
-    def taken_up_then(self) -> Sequence[Plan]:
-        """What is on record of other processes that took the run up here, for a run that is played."""
-        return ()
-
-    def was_in_doubt(self, call_id: str) -> bool:  # noqa: ARG002 - for a run that is played
-        """Whether a call of this step is on record as one that had started, and nobody knows what it did."""
-        return False
+        self.current: CallInProgress | None = None
 
     @property
-    def aside(self) -> Any:
-        """What its hooks may do besides: there once it is driven, and made for the first of them that does.
+    def services(self) -> Any:
+        """What its hooks may have done: there once it is driven, and made for the first that asks for it.
 
         It knows its run. A run that needs none is gone with the last who knows it, without the garbage collector.
         """
-        if self._aside is None and self.make_aside is not None:
-            self._aside = self.make_aside(self)
-        return self._aside
+        if self._services is None and self.make_services is not None:
+            self._services = self.make_services(self)
+        return self._services
 
     @property
     def hook_lock(self) -> asyncio.Lock:
@@ -253,35 +227,16 @@ class Run(RunSpeech):
         return self._hook_lock
 
     @property
+    def response(self) -> InferenceResponse | None:
+        """The model's settled answer in the current step."""
+        return self.step.response
+
+    @property
     def has_begun(self) -> bool:
         """It has come to a step: before that there is nothing to go on with, so nothing is written yet."""
         return self.step_index is not None
 
-    async def consulted(self, name: str, digest: str) -> InferenceResponse | None:
-        """What a model has answered a hook already, in a process that died; it is counted."""
-        memory = self.memory
-        return None if memory is None else memory.consultation(self.step_index, name, digest)
-
-    def aside_key(self, asked: str) -> str:
-        """The key of a child that a hook starts: one that was started when a process died, or one of its own."""
-        known = None if self.memory is None else self.memory.started_aside(asked)
-        if known is not None:
-            return known
-        place = f"{self.run_id}/{self.step_index}/{asked}/"
-        started = sum(
-            isinstance(record, ChildStarted) and record.child_run_id.startswith(place)
-            for record in self.durable.records
-        )
-        return f"{asked}/{started + 1}"
-
-    def child_definition(self, definition: Definition, child_id: str, name: str) -> Definition:  # noqa: ARG002 - a run that is played looks its children up
-        """What a child run that a hook starts is made of."""
-        return definition
-
     # --- arguments that hold secrets ----------------------------------------------------------------
-
-    is_played = False
-    """Whether tools are not run: what is on record stands for them."""
 
     def shown(self, call: ToolCall) -> ToolCall:
         """What is kept and told of a call: without the secrets in its arguments, which stay in memory."""
@@ -292,8 +247,10 @@ class Run(RunSpeech):
         if args == call.args:
             if malformed == call.malformed:
                 return call
-            return ToolCall(call.id, call.name, call.args, malformed)
-        return ORIGINALS.keep(call, ToolCall(call.id, call.name, thaw(args), malformed))
+            return ToolCall(id=call.id, name=call.name, args=call.args, malformed=malformed)
+        return ORIGINALS.keep(
+            call, ToolCall(id=call.id, name=call.name, args=thaw(args), malformed=malformed)
+        )
 
     def shown_decision(self, decision: Decision) -> Decision:
         """The same for an answer that changes arguments."""
@@ -313,28 +270,68 @@ class Run(RunSpeech):
             return response
         return msgspec.structs.replace(response, calls=calls)
 
-    def flight_of(self, made: ToolCall, call: ToolCall) -> Flight:
+    def call_of(self, made: ToolCall, call: ToolCall) -> CallInProgress:
         """A call on its way. It runs with the arguments it was made with, where this process knows them."""
-        flight = Flight(made, call)
+        current = CallInProgress(made, call)
         if call.redacted and (exact := original(call)) is not call:
-            flight.original = exact
-        return flight
+            current.original = exact
+        return current
 
-    def take_call(self, flight: Flight, exact: ToolCall) -> None:
+    def take_call(self, current: CallInProgress, exact: ToolCall) -> None:
         """This is the call that runs now; what is kept of it follows."""
-        flight.call = shown = self.shown(exact)
-        flight.original = None if shown is exact else exact
+        current.call = shown = self.shown(exact)
+        current.original = None if shown is exact else exact
 
     # --- asking hooks -------------------------------------------------------------------------------
 
-    async def ask(self, plan: Plan, ctx: Any, *, policies_only: bool = False) -> Result[Any]:
-        """Ask the hooks of a point, and take over what they changed."""
-        asked = run_hooks(
-            self.recalled(plan, ctx), ctx, self, self.settle, policies_only=policies_only
-        )
-        return self.take(await asked)
+    async def ask(
+        self,
+        plan: Plan,
+        ctx: C,
+        *,
+        about: str = "",
+        current: CallInProgress | None = None,
+        policies_only: bool = False,
+    ) -> Result[C]:
+        """Ask the hooks of a point, and take over what they changed. `about` is the call or the child it is about."""
+        before = self.call_id, self.current
+        self.call_id, self.current = about or self.call_id, current
+        try:
+            plan = self.source.hooks(self, plan, ctx)
+            asked = run_hooks(plan, ctx, self, self.settle, policies_only=policies_only)
+            return self.take(await asked)
+        finally:
+            self.call_id, self.current = before
 
-    def take(self, result: Result[Any]) -> Result[Any]:
+    async def ask_about_result(
+        self, plan: Plan, ctx: C, about: str, decided: Callable[[Result[C]], object]
+    ) -> Result[C]:
+        """Ask the hooks after a tool. What they changed is for the caller to take over, also if they are cut off."""
+        before, self.call_id = self.call_id, about
+        try:
+            plan = self.source.hooks(self, plan, ctx)
+            return await run_hooks(plan, ctx, self, self.settle, decided=decided)
+        finally:
+            self.call_id = before
+
+    async def repeat(self, plan: Plan, ctx: AgentContext, about: str) -> None:
+        """Have those hooks of a point say again what they said about this, who are on record. Nobody else is asked."""
+        before, self.call_id = self.call_id, about
+        try:
+            plan = self.source.hooks(self, plan, ctx).of_recalled()
+            self.take(await run_hooks(plan, ctx, self, self.settle))
+        finally:
+            self.call_id = before
+
+    async def show(self, plan: Plan, ctx: AgentContext, verdict: Verdict, about: str = "") -> None:
+        """Show something to the observers of a point, and to nobody else."""
+        before, self.call_id = self.call_id, about or self.call_id
+        try:
+            await observe(self.source.hooks(self, plan, ctx), ctx, verdict, self)
+        finally:
+            self.call_id = before
+
+    def take(self, result: Result[C]) -> Result[C]:
         """Take over what hooks changed and decided."""
         if self.redact is not None:
             result = result_without(result, self.redact)
@@ -352,21 +349,38 @@ class Run(RunSpeech):
         reason = StopReason(given) if given in _STOP_REASONS else StopReason.HOOK
         self.evaluate(
             ContinuationEvaluation(
-                result.decided_by, ContinuationDecision.FORBID_CONTINUATION, result.reason, reason
+                source=result.decided_by,
+                decision=ContinuationDecision.FORBID_CONTINUATION,
+                reason=result.reason,
+                stop_reason=reason,
             ),
             result.context.point.value,
         )
 
+    def become(self, state: AgentState) -> None:
+        """This is the settled state now. Nothing but hooks (`take`, `left`) and this changes it."""
+        self.state = state
+
+    def replace_evaluations(self, evaluations: tuple[ContinuationEvaluation, ...]) -> None:
+        """This is what was said about going on since the step began."""
+        self.evaluations = evaluations
+
+    def lose(self, error: BaseException) -> None:
+        """The run has failed of this."""
+        self.error = error
+
     def evaluate(self, evaluation: ContinuationEvaluation, point: str) -> None:
         """Add an evaluation of the loop's own."""
         self.evaluations = (*self.evaluations, evaluation)
-        self.append(Evaluated(*self.head(), point, evaluation, self.step_index))
+        self.append(
+            Evaluated(*self.head(), point=point, evaluation=evaluation, step=self.step_index)
+        )
 
     def settle(self, entry: Entry, before: Any, after: Any) -> Any:
         """Check what a hook changed, before anyone else sees it. What does not hold up is the hook's failure."""
         after = settled(entry, before, after)
         if getattr(after, "tool_call", None) is not getattr(before, "tool_call", None):
-            after = settled_call(entry, before, after, self.flight, self.definition.toolbox)
+            after = settled_call(entry, before, after, self.current, self.definition.toolbox)
         return after if self.redact is None else context_without(before, after, self.redact)
 
     # --- for drivers, hooks and tools ---------------------------------------------------------------
@@ -374,15 +388,23 @@ class Run(RunSpeech):
     def record_fallback(self, error: Exception, reason: str) -> None:
         """A driver asks another model in the place of one that failed: that is on record, and its text is void."""
         info = ErrorInfo.from_exception(error, classify(error))
-        self.step_errors = (*self.step_errors, info)
+        self.step.add_error(info)
         self.drop_deltas()
         self.clock()
-        self.append(ErrorRaised(*self.head(), info, "fallback", 0.0, self.step_index, "", reason))
+        self.append(
+            ErrorRaised(
+                *self.head(),
+                error=info,
+                action="fallback",
+                step=self.step_index,
+                reason=reason,
+            )
+        )
 
     def charge(self, usage: Usage) -> None:
         """Count a model call that a hook or a tool made itself, or that a driver made in vain."""
         self.ledger.add_usage(usage)
-        self.uncounted = self.uncounted + usage
+        self.uncounted.add_usage(usage)
 
     @property
     def is_cancelled(self) -> bool:

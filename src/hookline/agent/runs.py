@@ -96,7 +96,7 @@ def pause_of(state: AgentState) -> Pause:
 
 
 def refuse_child(state: AgentState, journal: JournalStore | None = None) -> None:
-    """A child run goes on with the run it is a part of: alone, the policies and limits above it would not hold."""
+    """A child run continues with the run it is a part of: alone, the policies and limits above it would not hold."""
     outer = state.parent_run_id
     if outer is None:
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hookline.blueprint import Definition, Note
+from hookline.definition import Definition, Note
 from hookline.hooks import Options, Registration, register
 from hookline.lifecycle import (
     ExecutionHookContext,

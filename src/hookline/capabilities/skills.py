@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from hookline.agent import Note
-from hookline.blueprint import Definition
+from hookline.definition import Definition
 from hookline.errors import BuildError, ToolError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import (

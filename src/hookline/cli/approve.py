@@ -103,7 +103,7 @@ class Desk:
         self._board.put(f"  {line}", prose=True)
 
     def _explain(self, question: PendingApproval, agent: Agent) -> None:
-        from hookline.insight import explain
+        from hookline.inspection import explain
 
         call = question.tool_call
 

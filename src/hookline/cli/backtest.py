@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hookline.cli.exits import Exit
-from hookline.cli.options import add_agent_flags, flags_of, take_target, whole_number
+from hookline.cli.options import (
+    add_agent_flags,
+    add_run_hooks,
+    flags_of,
+    take_target,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from hookline.config import Settings
@@ -24,7 +30,7 @@ def add_to(commands: Any) -> None:
         "backtest",
         help="what the hooks of now would say about recorded runs",
         description="Ask the hooks of now about everything that was decided in recorded runs, and show each verdict "
-        "that would change. Nothing runs but the hooks.",
+        "that would change. Nothing runs but hooks in Python; commands, addresses and models say what is on record.",
     )
     parser.add_argument(
         "runs",
@@ -43,6 +49,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--check", action="store_true", help="exit code 1 when a verdict would change"
     )
+    add_run_hooks(parser)
     add_agent_flags(parser)
     parser.set_defaults(run=run)
 
@@ -64,7 +71,7 @@ async def _backtest(arguments: argparse.Namespace, settings: Settings) -> int:
     from hookline.cli.terminal import printable
     from hookline.drivers import ScriptedDriver
     from hookline.errors import UsageError
-    from hookline.rehearse import backtest
+    from hookline.playback import backtest
 
     named: list[str] = []
     path = journal_path(settings)
@@ -83,7 +90,12 @@ async def _backtest(arguments: argparse.Namespace, settings: Settings) -> int:
         async with opened(settings, extras) as agent:
             with theirs():
                 report = await backtest(
-                    journal, agent, runs=named or None, since=arguments.since, limit=arguments.limit
+                    journal,
+                    agent,
+                    runs=named or None,
+                    since=arguments.since,
+                    limit=arguments.limit,
+                    run_hooks=arguments.run_hooks,
                 )
     if arguments.html:
         with open(arguments.html, "w", encoding="utf-8") as page:  # noqa: ASYNC230 - nothing else goes on

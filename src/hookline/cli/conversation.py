@@ -182,7 +182,7 @@ class Conversation:
         self.stage.screen.say(", ".join(names) or "none")
 
     def _do_hooks(self, _rest: str) -> None:
-        from hookline.insight import explain
+        from hookline.inspection import explain
 
         screen = self.stage.screen
         told = explain(self.agent.definition, None, {}, width=page_width(screen.err))

@@ -182,7 +182,7 @@ async def _list(agent: Agent, arguments: argparse.Namespace) -> int:
 
 async def _explain(agent: Agent, arguments: argparse.Namespace) -> int:
     from hookline.cli.terminal import page_width, printable
-    from hookline.insight import explain
+    from hookline.inspection import explain
 
     args = _arguments_for(agent, arguments) if arguments.tool else {}
     if arguments.tool and agent.definition.toolbox.get(arguments.tool) is None:

@@ -89,6 +89,15 @@ def add_agent_flags(parser: argparse.ArgumentParser) -> None:
     add_setting_flags(parser)
 
 
+def add_run_hooks(parser: argparse.ArgumentParser) -> None:
+    """The flag that starts hooks in a replay or a back-test."""
+    parser.add_argument(
+        "--run-hooks",
+        action="store_true",
+        help="start hooks that are commands, addresses or models; they say what is on record otherwise",
+    )
+
+
 def add_setting_flags(parser: argparse.ArgumentParser) -> None:
     """The flags about configuration itself."""
     group = parser.add_argument_group("configuration")

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from hookline.blueprint import Definition, Note
 from hookline.command_hooks.async_hooks import AsyncHooks
 from hookline.command_hooks.batch import HandlerBatch, HandlerMatcher
 from hookline.command_hooks.checks import check_hooks
@@ -27,11 +26,12 @@ from hookline.command_hooks.handler import (
 from hookline.command_hooks.model_hooks import HookModels
 from hookline.command_hooks.objections import ENDS, ObjectionCap
 from hookline.command_hooks.runner import Runner
-from hookline.command_hooks.scripts import scripts_of
+from hookline.command_hooks.scripts import definition_digest, scripts_of
 from hookline.command_hooks.texts import Spill
 from hookline.command_hooks.transcripts import default_directory
 from hookline.command_hooks.trust_store import TrustStore, pinned
 from hookline.command_hooks.untrusted import kept_from_starting, untrusted, why_held_back
+from hookline.definition import Definition, Note
 from hookline.errors import BuildError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext, point_named
@@ -309,7 +309,8 @@ class CommandHooks:
         )
         made = register(point_named(point), batch.hook(index), options)
         again = point == _RESTART and dialect.is_restart(handler.event)
-        return msgspec.structs.replace(made, each_process=again)
+        digest = definition_digest(handler, self.project)
+        return msgspec.structs.replace(made, each_process=again, external=digest)
 
     def _observes(self, handler: Handler) -> bool:
         """Whether it decides nothing; one that says what is shown is waited for, if there is a display."""

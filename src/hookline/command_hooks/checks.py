@@ -9,12 +9,12 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from hookline.blueprint import Note
 from hookline.command_hooks.dialect import dialect_of
 from hookline.command_hooks.handler import Handler
 from hookline.command_hooks.scripts import programs_of, with_project
+from hookline.definition import Note
 from hookline.errors import UsageError
-from hookline.insight.cases import may_have_children
+from hookline.inspection.cases import may_have_children
 from hookline.permissions import Rules
 from hookline.tools import Toolbox
 

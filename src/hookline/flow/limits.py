@@ -65,7 +65,7 @@ class Ledger:
             self.parent.add_tool_calls(count)
 
     def carry(self, counters: Counters, counted: Counters) -> None:
-        """Count what a child had used in a process that died, besides what was counted before."""
+        """Count what a child had used in a process that died, without what was counted before."""
         self.add_usage(counters.usage - counted.usage)
         self.add_tool_calls(counters.tool_calls - counted.tool_calls)
         for _ in range(counters.steps - counted.steps):

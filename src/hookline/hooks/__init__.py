@@ -1,7 +1,17 @@
 """The hook engine. It knows nothing about agents and can be used alone."""
 
 from hookline.hooks.crash import CRASHES, cut_off, hook_failure
-from hookline.hooks.hook import HookLike, Options, Registration, Shape, Tier, name_of, register
+from hookline.hooks.hook import (
+    HookLike,
+    HookOptions,
+    Options,
+    Registration,
+    Shape,
+    Tier,
+    name_of,
+    register,
+)
+from hookline.hooks.log import Answered, HookLog
 from hookline.hooks.match import (
     CallableMatcher,
     CompositeMatcher,
@@ -15,13 +25,13 @@ from hookline.hooks.match import (
     as_matcher,
     describe,
 )
+from hookline.hooks.next import Next
 from hookline.hooks.order import in_order, unique_names
 from hookline.hooks.outcome import HookOutcome, Kind, Result, Verdict
-from hookline.hooks.plan import Brief, Crew, Entry, Plan
+from hookline.hooks.plan import Brief, Entry, HookNames, Plan
 from hookline.hooks.point import Context, Failure, Point, spelled
 from hookline.hooks.run import observe, run_hooks
 from hookline.hooks.stack import HookStack
-from hookline.hooks.trail import Answered, Trail
 
 __all__ = [
     "CRASHES",
@@ -30,16 +40,19 @@ __all__ = [
     "CallableMatcher",
     "CompositeMatcher",
     "Context",
-    "Crew",
     "Entry",
     "EventTypeMatcher",
     "Failure",
     "HookLike",
+    "HookLog",
+    "HookNames",
+    "HookOptions",
     "HookOutcome",
     "HookStack",
     "Kind",
     "Matcher",
     "MetadataMatcher",
+    "Next",
     "NotMatcher",
     "Options",
     "Plan",
@@ -51,7 +64,6 @@ __all__ = [
     "Tier",
     "ToolArgsMatcher",
     "ToolNameMatcher",
-    "Trail",
     "Verdict",
     "as_matcher",
     "cut_off",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
 import msgspec
 
@@ -62,12 +62,36 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     shape: Shape = Shape.PLAIN
     source: str = ""
     """The capability or default it came from; empty for the user's own."""
+    external: str = ""
+    """Of a hook that is a command, an address or a model: a digest of its definition and script. Empty for Python."""
     each_process: bool = False
     """What it sets up is gone with its process: whoever takes up a run whose process has died asks it once more."""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class HookOptions(TypedDict, total=False):
     """The options every registration method takes."""
+
+    priority: int
+    """Among the hooks of a tier, the highest goes first."""
+    matcher: Any
+    """When it runs: a tool's name, a Matcher, or a function of the context."""
+    name: str | None
+    before: str | Iterable[str]
+    after: str | Iterable[str]
+    """Names of hooks that it runs before or after, whatever their priority."""
+    tier: str
+    """`hook`, `policy` or `observer`."""
+    scope: str | None
+    """`self`, or `tree`: child runs too."""
+    timeout: float | None
+    on_failure: str | None
+    """`closed` or `open`: whether its failure lets things through."""
+    shadow: bool
+    """It is asked and recorded, and its verdict is not enforced."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The same as a value, with the defaults."""
 
     priority: int = 0
     matcher: Any = None
@@ -187,7 +211,7 @@ def _shape(point: Point[Any], hook: HookLike, where: str) -> Shape:
     if target is not hook and least == 2:
         return Shape.MIDDLEWARE
     if not least <= 1 <= most:
-        takes = f"takes {least}" if least < MANY else "needs keywords besides"
+        takes = f"takes {least}" if least < MANY else "needs keywords"
         raise RegistrationError(
             f"{where}: a hook takes one argument, the context, and this one {takes}.",
             remedy=(

@@ -44,7 +44,7 @@ class HookOutcome(msgspec.Struct, frozen=True):
 
     @staticmethod
     def block(reason: str, context: Context | None = None) -> HookOutcome:
-        """Prevent this one thing; the run goes on where the point allows it."""
+        """Prevent this one thing; the run continues where the point allows it."""
         return HookOutcome(Kind.BLOCK, reason, context)
 
     @staticmethod
@@ -116,7 +116,7 @@ class Result(msgspec.Struct, Generic[C], frozen=True):
 
     @property
     def refusal(self) -> tuple[str, str] | None:
-        """Why what was judged is blocked, and by whom; None when it stands. A run may be stopped besides."""
+        """Why what was judged is blocked, and by whom; None when it stands. A run may be stopped as well."""
         return (self.reason, self.decided_by) if self.kind is Kind.BLOCK else self.withheld
 
     @property

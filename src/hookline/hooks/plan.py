@@ -16,25 +16,31 @@ from hookline.hooks.match import predicate
 from hookline.hooks.point import Point
 
 
-class Crew(msgspec.Struct, frozen=True, gc=False):
-    """Hooks that run one after the other at a point, by name: what is told of those that let things be."""
+class HookNames(msgspec.Struct, frozen=True, gc=False):
+    """Hooks that run one after the other at a point, by name: what is reported of those that let things be."""
 
     point: str
-    hooks: tuple[str, ...]
-    tiers: tuple[str, ...]
+    hooks: tuple[str, ...] = ()
+    tiers: tuple[str, ...] = ()
+    externals: tuple[str, ...] = ()
+    """The digests of those that are not Python; empty when all are."""
 
-    def part(self, first: int, count: int) -> Crew:
+    def part(self, first: int, end: int) -> HookNames:
         """Some of them."""
-        end = first + count
-        if count == len(self.hooks):
+        if end - first == len(self.hooks):
             return self
-        return Crew(self.point, self.hooks[first:end], self.tiers[first:end])
+        some = slice(first, end)
+        return HookNames(self.point, self.hooks[some], self.tiers[some], self.externals[some])
 
 
-def _crew(point: str, entries: Iterable[Entry]) -> Crew:
+def _names(point: str, entries: Iterable[Entry]) -> HookNames:
     given = tuple(entries)
-    return Crew(
-        point, tuple(entry.name for entry in given), tuple(entry.tier_name for entry in given)
+    digests = tuple(entry.registration.external for entry in given)
+    return HookNames(
+        point=point,
+        hooks=tuple(entry.name for entry in given),
+        tiers=tuple(entry.tier_name for entry in given),
+        externals=digests if any(digests) else (),
     )
 
 
@@ -43,13 +49,15 @@ class Entry:
 
     __slots__ = (
         "call",
-        "crew",
         "is_async",
+        "is_bare",
         "is_middleware",
+        "is_plain",
         "is_policy",
         "is_recalled",
         "matches",
         "name",
+        "names",
         "point",
         "registration",
         "shadow",
@@ -63,11 +71,15 @@ class Entry:
         self.point = registration.point.value
         self.tier = registration.tier
         self.tier_name = registration.tier.value
-        self.crew = _crew(self.point, (self,))
+        self.names = _names(self.point, (self,))
         self.shadow = registration.shadow
         self.is_recalled = False
         self.is_policy = registration.tier is Tier.POLICY
         self.is_middleware = registration.shape is Shape.MIDDLEWARE
+        self.is_plain = not (self.is_middleware or self.shadow)
+        """It is called with the context alone, and what it says counts."""
+        self.is_bare = self.is_plain and registration.matcher is None
+        """It is called whatever the context is."""
         self.matches = None if registration.matcher is None else predicate(registration.matcher)
         target = target_of(registration.hook)
         self.is_async = registration.timeout is not None or is_async_callable(target)
@@ -76,13 +88,12 @@ class Entry:
         )
 
     def recalling(self, answer: Callable[[Any], Any]) -> Entry:
-        """This hook as it answered before: it is not called again, and nothing more is told of it."""
+        """This hook as it answered before: it is not called again, and nothing more is reported of it."""
         entry = copy.copy(self)
         entry.call = answer
         entry.is_recalled = True
-        entry.is_async = entry.is_middleware = entry.shadow = False
+        entry.is_async = entry.is_bare = entry.is_middleware = entry.is_plain = entry.shadow = False
         entry.matches = None
-        entry.crew = Crew(self.point, (), ())
         return entry
 
 
@@ -91,11 +102,10 @@ class Plan:
 
     __slots__ = (
         "brief",
-        "crew",
         "guard",
         "hooks",
-        "is_flat",
         "judges",
+        "names",
         "observers",
         "point",
         "policies",
@@ -108,11 +118,8 @@ class Plan:
         self.policies = tuple(entry for entry in entries if entry.tier is Tier.POLICY)
         self.observers = tuple(entry for entry in entries if entry.tier is Tier.OBSERVER)
         self.judges = self.hooks + self.policies
-        self.crew = _crew(point.value, self.judges)
-        self.is_flat = not any(
-            entry.is_middleware or entry.shadow or entry.matches for entry in self.judges
-        )
-        self.brief = _brief(entries[0]) if self.is_flat and len(entries) == 1 else None
+        self.names = _names(point.value, self.judges)
+        self.brief = _brief(entries[0]) if len(entries) == 1 else None
         self.guard = "" if self.brief is None else entries[0].name
 
     def __bool__(self) -> bool:
@@ -120,34 +127,28 @@ class Plan:
 
     def recalling(self, recall: Callable[[Entry], Entry]) -> Plan:
         """This plan with some of its hooks as they answered before."""
-        plan = copy.copy(self)
-        plan.hooks = tuple(map(recall, self.hooks))
-        plan.policies = tuple(map(recall, self.policies))
-        plan.observers = tuple(map(recall, self.observers))
-        plan.judges = plan.hooks + plan.policies
-        plan.is_flat = False  # told one by one, so that those who answered before can be left out
-        plan.brief = None
-        return plan
+        judges = tuple(map(recall, self.judges))
+        return self.with_entries(judges, tuple(map(recall, self.observers)))
 
     def of_recalled(self) -> Plan:
         """This plan with nobody but those who answered before."""
-        plan = self._only(lambda entry: entry.is_recalled)
-        plan.observers = ()
-        return plan
+        return self.with_entries(tuple(entry for entry in self.judges if entry.is_recalled))
 
     def of_each_process(self) -> Plan:
-        """This plan with nobody but those that every process asks which goes on with a run."""
-        plan = self._only(lambda entry: entry.registration.each_process)
-        plan.is_flat = False  # told one by one: its crew is not the whole of it
-        plan.brief = None
-        return plan
+        """This plan with nobody but those that every process asks which continues a run."""
+        kept = [each for each in self.entries if each.registration.each_process]
+        judges = tuple(each for each in kept if each.tier is not Tier.OBSERVER)
+        return self.with_entries(judges, tuple(each for each in kept if each not in judges))
 
-    def _only(self, keep: Callable[[Entry], bool]) -> Plan:
+    def with_entries(self, judges: tuple[Entry, ...], observers: tuple[Entry, ...] = ()) -> Plan:
+        """This plan with others in their place, in this order in each tier. They are always asked with a context."""
         plan = copy.copy(self)
-        plan.hooks = tuple(filter(keep, self.hooks))
-        plan.policies = tuple(filter(keep, self.policies))
-        plan.observers = tuple(filter(keep, self.observers))
+        plan.hooks = tuple(entry for entry in judges if not entry.is_policy)
+        plan.policies = tuple(entry for entry in judges if entry.is_policy)
+        plan.observers = observers
         plan.judges = plan.hooks + plan.policies
+        plan.names = _names(self.point.value, plan.judges)
+        plan.brief = None
         return plan
 
     @property
@@ -164,7 +165,7 @@ class Plan:
 class Brief:
     """A hook that may be able to answer without a context, from what is alive, when it stands alone at its point.
 
-    `brief(live)` gives None when it lets things be, what it has decided, or NotImplemented when it must be called
+    `brief(live)` gives something false when it lets things be; otherwise what it has decided, or that it must be called
     after all. It saves the context, which costs more than a guard that only compares numbers.
     """
 
@@ -177,7 +178,7 @@ class Brief:
 
 def _brief(entry: Entry) -> Callable[[Any], Any] | None:
     hook = entry.registration.hook
-    if not isinstance(hook, Brief) or entry.tier is Tier.OBSERVER:
+    if not isinstance(hook, Brief) or not entry.is_bare or entry.tier is Tier.OBSERVER:
         return None
     return hook.brief if entry.registration.timeout is None else None
 

@@ -29,7 +29,7 @@ class Point(str, Generic[C]):
 
     `changes` are the context fields a hook may change here. `answers` are the plain values a hook may
     return instead of an outcome, each with what it means. `blocks` says what a block prevents here;
-    None means that nothing can be blocked. `verdicts` are the words a hook may use besides `proceed`.
+    None means that nothing can be blocked. `verdicts` are the words a hook may use, apart from `proceed`.
     """
 
     context: type[C]

@@ -1,8 +1,9 @@
 """The semantics of a hook call, on one screen.
 
-Hooks run one after the other in plan order, then policies, then observers. A hook that answers None
-goes on. `block` and `stop` end the chain; `ask` does not, so that everyone else still judges. Where what
-was judged stands after a stop, policies are asked all the same, and a block of theirs counts besides.
+Hooks run one after the other in plan order, then policies, then observers. A hook that answers None lets things be.
+`block` and `stop` end the chain; `ask` does not, so that everyone else still judges. Where what was judged stands after
+a stop, policies are asked all the same, and a block of theirs counts too. Middleware wraps the rest of its own tier:
+what policies have judged nobody changes afterwards.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from typing import Any
 import msgspec
 
 from hookline.errors import UsageError
+from hookline.hooks.answers import Settle, understand
 from hookline.hooks.crash import CRASHES, cut_off, hook_failure
-from hookline.hooks.meaning import Settle, understand
+from hookline.hooks.log import NO_LOG, Answered, HookLog
+from hookline.hooks.next import RestOfTier
 from hookline.hooks.outcome import Result, Verdict
-from hookline.hooks.plan import Crew, Entry, Plan
+from hookline.hooks.plan import Entry, HookNames, Plan
 from hookline.hooks.point import C, Context
-from hookline.hooks.rest import Rest
-from hookline.hooks.tally import Tally
-from hookline.hooks.trail import NO_TRAIL, Answered, Trail
+from hookline.hooks.verdicts import Verdicts
 
 Decided = Callable[[Any], object]
 """Told the result once everyone has judged, and before observers look on: it stands, also when they are cut off."""
@@ -30,123 +31,149 @@ Decided = Callable[[Any], object]
 async def run_hooks(
     plan: Plan,
     ctx: C,
-    trail: Trail = NO_TRAIL,
+    log: HookLog = NO_LOG,
     settle: Settle | None = None,
     *,
     policies_only: bool = False,
-    started: float | None = None,
     decided: Decided | None = None,
 ) -> Result[C]:
     """Ask every hook of a point. Raises HookError when one failed closed at a point where that is an error."""
-    if policies_only or not plan.is_flat:
-        tiers = (plan.policies,) if policies_only else (plan.hooks, plan.policies)
-        return await _run_any(plan, tiers, ctx, trail, settle, decided)
-    tally: Tally | None = None
-    point, crew, monotonic = plan.point, plan.crew, trail.monotonic
-    readings = [monotonic() if started is None else started]
-    first = 0
-    for entry in plan.judges:
-        hook = entry.call
-        try:
-            answer = hook(ctx)
-            if answer is not None and (entry.is_async or hasattr(answer, "__await__")):
-                answer = await answer
-        except CRASHES as error:
-            first += _tell(trail, crew, first, readings)
-            readings = readings[-1:]
-            trail.left(ctx)  # it may be a cancellation: that is raised here
-            tally = tally or Tally()
-            answer = tally.crash(entry, ctx, error, trail, readings[0])
-        if answer is None:
-            readings.append(monotonic())
-            continue
-        first += _tell(trail, crew, first, readings) + 1
-        now = readings[-1]
-        if type(answer) is point.appends and point.append is not None and not entry.is_policy:
-            # The one answer that hooks give at every step: it is not weighed, only written down.
-            try:
-                ctx = point.append(ctx, answer, entry.name)
-                readings = [trail.appended(entry, now, ctx)]
-                continue
-            except UsageError as error:
-                answer = hook_failure(entry, ctx, error)
-        tally = tally or Tally()
-        ctx, now = _weigh(entry, ctx, answer, tally, trail, settle, now)
-        readings = [now]
-        if tally.ended:
-            break
-    if len(readings) > 1:
-        trail.passed(crew if not first else crew.part(first, len(readings) - 1), readings)
-    if tally is None and not plan.observers:
-        return Result(ctx)
-    if tally is not None and tally.leaves_it_to_policies(point):
-        ctx = await _in_tiers((plan.policies,), ctx, tally, trail, settle)
-    return await _conclude(plan, ctx, tally or Tally(), trail, decided)
-
-
-def _tell(trail: Trail, crew: Crew, first: int, readings: list[float]) -> int:
-    """Report the hooks that let things be so far; gives how many they are."""
-    count = len(readings) - 1
-    if count:
-        trail.passed(crew.part(first, count), readings)
-    return count
-
-
-async def _run_any(
-    plan: Plan,
-    tiers: tuple[tuple[Entry, ...], ...],
-    ctx: C,
-    trail: Trail,
-    settle: Settle | None,
-    decided: Decided | None,
-) -> Result[C]:
-    """The same for a plan with everything it may contain."""
-    tally = Tally()
-    ctx = await _in_tiers(tiers, ctx, tally, trail, settle)
-    return await _conclude(plan, ctx, tally, trail, decided)
-
-
-async def _in_tiers(
-    tiers: tuple[tuple[Entry, ...], ...],
-    ctx: C,
-    tally: Tally,
-    trail: Trail,
-    settle: Settle | None,
-) -> C:
+    verdicts, entries, names = Verdicts(), plan.judges, plan.names
+    if policies_only:
+        entries, names = plan.policies, names.part(len(plan.hooks), len(plan.judges))
     try:
-        # Middleware wraps the rest of its own tier only: what policies have judged nobody changes afterwards.
-        for entries in tiers:
-            if tally.leaves_it_to_policies(ctx.point):
-                tally.ended = False
-            if not tally.ended:
-                ctx = await _judge(entries, ctx, tally, trail, settle)
+        ctx = await _judge(entries, names, ctx, verdicts, log, settle)
     except BaseException:
-        trail.left(ctx if tally.left is None else tally.left)
+        log.left(ctx if verdicts.left is None else verdicts.left)
         raise
-    return ctx
-
-
-async def _conclude(
-    plan: Plan, ctx: C, tally: Tally, trail: Trail, decided: Decided | None
-) -> Result[C]:
-    """Everyone was asked: the observers look on, and what was decided is the result."""
-    result = tally.result(ctx)
-    if tally.failure is not None or tally.cancelled is not None:
-        trail.left(ctx)
+    if not verdicts.is_any and not plan.observers:
+        return Result(ctx)
+    result = verdicts.result(ctx)
+    if verdicts.failure is not None or verdicts.cancelled is not None:
+        log.left(ctx)
     elif decided is not None:
         decided(result)
     if plan.observers:
-        await observe(plan, ctx, tally.verdict(result), trail)
-    tally.raise_what_is_left()
+        await observe(plan, ctx, verdicts.verdict(result), log)
+    verdicts.raise_what_is_left()
     return result
 
 
-async def observe(plan: Plan, ctx: Context, verdict: Verdict, trail: Trail = NO_TRAIL) -> None:
+async def _judge(
+    entries: tuple[Entry, ...],
+    names: HookNames,
+    ctx: Any,
+    verdicts: Verdicts,
+    log: HookLog,
+    settle: Settle | None,
+) -> Any:
+    """Ask hooks one after the other; gives the context they leave behind."""
+    monotonic = log.monotonic
+    readings = [monotonic()]  # before the first hook that is not reported yet, and after each since
+    first = skip = 0
+    for position, entry in enumerate(entries):
+        if position < skip:
+            continue
+        rest: RestOfTier | None = None
+        try:
+            if entry.is_bare:
+                answer = entry.call(ctx)
+            elif entry.matches is not None and not entry.matches(ctx):
+                first, readings = _report(log, names, first, readings, position)
+                continue
+            elif entry.is_middleware:
+                first, readings = _report(log, names, first, readings, position)
+                end = _end_of_tier(entries, position)
+                inside = (entries[position + 1 : end], names.part(position + 1, end))
+                rest = RestOfTier(entry, ctx, _judge, inside, verdicts, log, settle)
+                answer = entry.call(ctx, rest.pretend if entry.shadow else rest)
+            else:
+                answer = entry.call(ctx)
+            if answer is not None and (entry.is_async or hasattr(answer, "__await__")):
+                answer = await answer
+            if rest is not None:
+                rest.check_awaited()
+        except CRASHES as error:
+            first, readings = _report(log, names, first, readings, position)
+            if verdicts.left is None:  # what the innermost chain had got to
+                verdicts.left = ctx if rest is None else rest.context
+            answer = verdicts.crash(entry, ctx, error, log, readings[0])
+            verdicts.left = None
+        if answer is None and entry.is_plain:
+            readings.append(monotonic())
+            continue
+        first, readings = _report(log, names, first, readings, position)
+        if rest is not None:
+            if rest.lost:
+                return rest.context
+            answer, ctx = rest.own_part(answer), rest.context
+            skip = end if rest.ran else skip
+        ctx, now = _weigh(entry, ctx, answer, verdicts, log, settle, readings[0], rest)
+        readings = [now]
+        if verdicts.ended:
+            end = _end_of_tier(entries, position)
+            if end == len(entries) or not verdicts.leaves_it_to_policies(ctx.point):
+                break
+            verdicts.ended, skip = False, end
+    _report(log, names, first, readings, len(entries))
+    return ctx
+
+
+def _report(
+    log: HookLog, names: HookNames, first: int, readings: list[float], position: int
+) -> tuple[int, list[float]]:
+    """Report the hooks that let things be, up to this one. Gives where the next ones begin, and their clock."""
+    count = len(readings) - 1
+    if count:
+        log.passed(names.part(first, first + count), readings)
+    return position + 1, readings[-1:]
+
+
+def _end_of_tier(entries: tuple[Entry, ...], position: int) -> int:
+    """Where the tier of a hook ends: hooks come first, then policies."""
+    is_policy = entries[position].is_policy
+    later = range(position + 1, len(entries))
+    return next((each for each in later if entries[each].is_policy is not is_policy), len(entries))
+
+
+def _weigh(
+    entry: Entry,
+    ctx: Any,
+    answer: Any,
+    verdicts: Verdicts,
+    log: HookLog,
+    settle: Settle | None,
+    started: float,
+    rest: RestOfTier | None,
+) -> tuple[Any, float]:
+    """Understand an answer, report it, and count it; in shadow it is only reported."""
+    point = ctx.point
+    if answer is None and not entry.shadow:
+        now = log.monotonic()
+        if not entry.is_recalled and (rest is None or not rest.is_told):
+            log.passed(entry.names, (started, now))
+        return ctx, now
+    if type(answer) is point.appends and entry.is_plain and not entry.is_policy:
+        # The one answer that hooks give at every step: it is not weighed, only written down.
+        try:
+            ctx = point.append(ctx, answer, entry.name)
+            return ctx, log.appended(entry, started, ctx)
+        except UsageError as error:
+            answer = hook_failure(entry, ctx, error)
+    said = Answered(ctx, ctx) if answer is None else understand(entry, ctx, answer, settle)
+    now = log.judged(entry, started, said)
+    if entry.shadow:
+        return ctx, now
+    verdicts.count(entry, said, is_cut_short=rest is not None and rest.cut_short)
+    return said.after, now
+
+
+async def observe(plan: Plan, ctx: Context, verdict: Verdict, log: HookLog = NO_LOG) -> None:
     """Show what was decided to the observers. Nothing they do reaches the run."""
     shown = msgspec.structs.replace(ctx, verdict=verdict) if hasattr(ctx, "verdict") else ctx
     cancelled: BaseException | None = None
     for entry in plan.observers:
-        started = trail.monotonic()
+        started = log.monotonic()
         try:
             if entry.matches is not None and not entry.matches(shown):
                 continue
@@ -156,74 +183,12 @@ async def observe(plan: Plan, ctx: Context, verdict: Verdict, trail: Trail = NO_
         except CRASHES as error:
             cut = cut_off(entry, shown, error)
             failure = cut or hook_failure(entry, shown, error)
-            trail.judged(entry, started, Answered(shown, shown, error=failure))
+            log.judged(entry, started, Answered(shown, shown, error=failure))
             if cut is not None and not plan.point.unskippable:
                 raise
             cancelled = cancelled or (error if cut is not None else None)
         else:
-            trail.passed(entry.crew, (started, trail.monotonic()))
+            if not entry.is_recalled:
+                log.passed(entry.names, (started, log.monotonic()))
     if cancelled is not None:
         raise cancelled
-
-
-async def _judge(
-    entries: tuple[Entry, ...], ctx: Any, tally: Tally, trail: Trail, settle: Settle | None
-) -> Any:
-    """The chain with everything it may contain: matchers, middleware, hooks in shadow."""
-    started = trail.monotonic()
-    for position, entry in enumerate(entries):
-        rest = None
-        try:
-            if entry.matches is not None and not entry.matches(ctx):
-                continue
-            if entry.is_middleware:
-                rest = Rest(entry, entries[position + 1 :], ctx, tally, trail, settle, _judge)
-                answer = entry.call(ctx, rest.shadow if entry.shadow else rest)
-            else:
-                answer = entry.call(ctx)
-            if entry.is_async or (answer is not None and hasattr(answer, "__await__")):
-                answer = await answer
-            if rest is not None:
-                rest.check_awaited()
-        except CRASHES as error:
-            if tally.left is None:  # what the innermost chain had got to
-                tally.left = ctx if rest is None else rest.context
-            answer = tally.crash(entry, ctx, error, trail, started)
-            tally.left = None
-        if rest is not None:
-            if rest.lost:
-                return rest.context
-            answer, ctx = rest.own_part(answer), rest.context
-            if answer is ctx:  # it handed back what came of the rest, as it is
-                answer = None
-        if answer is None and entry.shadow:
-            started = trail.judged(entry, started, Answered(ctx, ctx))
-        elif answer is None:
-            now = trail.monotonic()
-            if rest is None or not rest.is_told:
-                trail.passed(entry.crew, (started, now))
-            started = now
-        else:
-            ctx, started = _weigh(entry, ctx, answer, tally, trail, settle, started, rest)
-        if tally.ended or (rest is not None and rest.ran):
-            break
-    return ctx
-
-
-def _weigh(
-    entry: Entry,
-    ctx: Any,
-    answer: Any,
-    tally: Tally,
-    trail: Trail,
-    settle: Settle | None,
-    started: float,
-    rest: Rest | None = None,
-) -> tuple[Any, float]:
-    """Understand an answer, report it, and count it; in shadow it is only reported."""
-    said = understand(entry, ctx, answer, settle)
-    started = trail.judged(entry, started, said)
-    if entry.shadow:
-        return ctx, started
-    tally.count(entry, said, is_cut_short=rest is not None and rest.cut_short)
-    return said.after, started

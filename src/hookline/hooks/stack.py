@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from hookline.errors import RegistrationError, UsageError
-from hookline.hooks.hook import HookLike, Options, Registration, register
+from hookline.hooks.hook import HookLike, HookOptions, Options, Registration, register
 from hookline.hooks.order import in_order, unique_names
 from hookline.hooks.outcome import Result
 from hookline.hooks.plan import Plan
@@ -30,30 +30,10 @@ class HookStack:
         self,
         hook: HookLike,
         point: Point[Any] | str,
-        *,
-        priority: int = 0,
-        matcher: Any = None,
-        name: str | None = None,
-        before: str | Iterable[str] = (),
-        after: str | Iterable[str] = (),
-        tier: str = "hook",
-        timeout: float | None = None,
-        on_failure: str | None = None,
-        shadow: bool = False,
+        **options: Unpack[HookOptions],
     ) -> Self:
         """This stack and one more hook."""
-        options = Options(
-            priority=priority,
-            matcher=matcher,
-            name=name,
-            before=before,
-            after=after,
-            tier=tier,
-            timeout=timeout,
-            on_failure=on_failure,
-            shadow=shadow,
-        )
-        registration = register(self.point(point), hook, options)
+        registration = register(self.point(point), hook, Options(**options))
         return type(self)((*self.registrations, registration))
 
     def point(self, meant: Point[Any] | str) -> Point[Any]:

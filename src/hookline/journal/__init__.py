@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hookline import lazy
 from hookline.journal.answered import answers_on_record, still_waiting
 from hookline.journal.codec import AnyRecord, decode, encode
-from hookline.journal.durable import Durable, InMemory, Key, Listener
+from hookline.journal.durable import Durable, InMemory, Listener
 from hookline.journal.fold import Story, counted_on, fold, with_changes, with_remembered
 from hookline.journal.record import (
     RECORD_VERSION,
@@ -94,7 +94,6 @@ __all__ = [
     "HooksPassed",
     "InMemory",
     "JournalStore",
-    "Key",
     "Listener",
     "MemoryJournal",
     "ModelConsulted",

@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Protocol
 
 from hookline.journal.record import Record
 from hookline.journal.telling import retold
 from hookline.state import Decision
 
-T = TypeVar("T")
-Key: TypeAlias = tuple[int | str | None, ...]
-"""Names a piece of work within its run: step, call, attempt. The same in every process that drives the run."""
 Listener = Callable[[Record], object]
 """Hears every record as it happens. What it returns is ignored; what it raises never reaches the run."""
 
@@ -21,11 +18,7 @@ _log = logging.getLogger("hookline")
 
 
 class Durable(Protocol):
-    """One run's record, and the ways to do something once.
-
-    Keys are stable: they are made of step number and call id, so that the same work has the same key
-    in every process that drives the run. Approvals are waited for under their id.
-    """
+    """One run's record. Approvals are waited for under their id."""
 
     @property
     def records(self) -> Sequence[Record]:
@@ -48,7 +41,7 @@ class Durable(Protocol):
 
     @property
     def commit(self) -> Callable[[], Awaitable[None]] | None:
-        """Waits until everything that was appended is safe; None when nothing ever is, nor remembered under a key."""
+        """Waits until everything that was appended is safe; None when nothing ever is."""
         ...
 
     def flush(self) -> None:
@@ -71,16 +64,8 @@ class Durable(Protocol):
         """Tell the listeners what they have missed; where the answer was, they are told this text."""
         ...
 
-    def step(self, key: Key, work: Callable[..., Awaitable[T]], *args: Any) -> Awaitable[T]:
-        """What was recorded under this key; if nothing was, do the work. The loop records it once it is settled."""
-        ...
-
     async def wait(self, key: str) -> Decision | None:
         """The outside answer under this key; None when there is none yet, and the run must pause."""
-        ...
-
-    def spawn(self, key: Key, start: Callable[[], Awaitable[T]]) -> Awaitable[T]:
-        """The result of the child run under this key, starting it if it never was."""
         ...
 
     def for_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Durable:
@@ -148,18 +133,10 @@ class InMemory:
         for record in held or ():
             self.tell(retold(record, text))
 
-    def step(self, key: Key, work: Callable[..., Awaitable[T]], *args: Any) -> Awaitable[T]:  # noqa: ARG002 - nothing is remembered
-        """Do the work: in memory nothing outlives the process, so nothing was recorded before."""
-        return work(*args)
-
     async def wait(self, key: str) -> Decision | None:
         """The answer handed to `resume`, if there is one."""
         return self._answers.get(key)
 
-    def spawn(self, key: Key, start: Callable[[], Awaitable[T]]) -> Awaitable[T]:  # noqa: ARG002 - as in `step`
-        """Start the child."""
-        return start()
-
-    def for_child(self, run_id: str, listeners: tuple[Listener, ...]) -> InMemory:  # noqa: ARG002 - as in `step`
+    def for_child(self, run_id: str, listeners: tuple[Listener, ...]) -> InMemory:  # noqa: ARG002 - the protocol's signature
         """A record of its own, with the parent's listeners and answers."""
         return InMemory((*self._listeners, *listeners), self._answers)

@@ -99,6 +99,10 @@ class HookRan(Record, frozen=True, gc=False, omit_defaults=True, tag="hook"):
     """For a stop: the reason it gave the run."""
     decision: Decision | None = None
     """At permission_request: its answer."""
+    source: str | None = None
+    """Of a hook that allows or asks: the capability it came from, empty for the user's own. Older records have none."""
+    external: str = ""
+    """Of a command, an address or a model: the digest of its definition and script."""
 
 
 class HooksPassed(Record, frozen=True, gc=False, omit_defaults=True, tag="hooks"):
@@ -111,6 +115,8 @@ class HooksPassed(Record, frozen=True, gc=False, omit_defaults=True, tag="hooks"
     step: int | None = None
     call_id: str = ""
     tiers: tuple[str, ...] = ()
+    externals: tuple[str, ...] = ()
+    """The digest of each, where one of them is a command, an address or a model."""
 
     def each(self) -> Iterator[HookRan]:
         """One record for each of the hooks."""
@@ -119,7 +125,16 @@ class HooksPassed(Record, frozen=True, gc=False, omit_defaults=True, tag="hooks"
             took = began[position + 1] - began[position]
             at = self.at - (began[-1] - began[position + 1])
             yield HookRan(
-                self.run_id, self.seq, at, self.point, hook, took, self.step, self.call_id, tier
+                run_id=self.run_id,
+                seq=self.seq,
+                at=at,
+                point=self.point,
+                hook=hook,
+                duration=took,
+                step=self.step,
+                call_id=self.call_id,
+                tier=tier,
+                external=self.externals[position] if self.externals else "",
             )
 
 

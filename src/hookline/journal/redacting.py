@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
-from hookline.journal.durable import Durable, Key, Listener
+from hookline.journal.durable import Durable, Listener
 from hookline.journal.record import Record
 from hookline.state import Decision, Log
 
-T = TypeVar("T")
 Redact = Callable[[Any], Any]
 """Gives a JSON value without secrets: the very same object if there were none."""
 RedactContent = Callable[..., Any]
@@ -64,17 +63,9 @@ class Redacting:
         """Tell the listeners what they have missed."""
         self._inner.release(self._redact(text))
 
-    def step(self, key: Key, work: Callable[..., Awaitable[T]], *args: Any) -> Awaitable[T]:
-        """What was recorded under this key, or else what the work gives."""
-        return self._inner.step(key, work, *args)
-
     async def wait(self, key: str) -> Decision | None:
         """The outside answer under this key."""
         return await self._inner.wait(key)
-
-    def spawn(self, key: Key, start: Callable[[], Awaitable[T]]) -> Awaitable[T]:
-        """The result of the child run under this key."""
-        return self._inner.spawn(key, start)
 
     def for_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Redacting:
         """The record of a child run, behind the same door."""

@@ -16,8 +16,7 @@ from hookline.lifecycle.contexts import (
     SubagentHookContext,
     ToolHookContext,
 )
-from hookline.lifecycle.points import HookPoint, point_named
-from hookline.lifecycle.stack import HookStack
+from hookline.lifecycle.points import HookPoint, HookStack, point_named
 
 __all__ = [
     "AgentContext",

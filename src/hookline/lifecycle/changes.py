@@ -94,7 +94,7 @@ def redo_request(request: InferenceRequest, changed: dict[str, Any]) -> Inferenc
 
 
 def _typed(value: object) -> Any:
-    """An answer of a type of its own: as JSON it is told, and not made again."""
+    """An answer of a type of its own: as JSON it is shown, and not made again."""
     try:
         return freeze(value)
     except Exception:  # the author's own type, which may do as it likes

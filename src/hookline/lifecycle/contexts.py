@@ -63,6 +63,11 @@ class RunHandle:
         return self._live.depth  # type: ignore[no-any-return]
 
     @property
+    def is_replay(self) -> bool:
+        """Whether this is a replay or a back-test of a recorded run: whatever a hook does outside, it did then."""
+        return self._live.source.is_replay  # type: ignore[no-any-return]
+
+    @property
     def tools(self) -> tuple[ToolSpec, ...]:
         """All tools of the agent, as models are told about them."""
         return self._live.definition.toolbox.specs  # type: ignore[no-any-return]
@@ -117,19 +122,19 @@ class RunHandle:
     async def ask_model(
         self, request: InferenceRequest, *, name: str, driver: Any = None
     ) -> InferenceResponse:
-        """Ask a model besides: the agent's own, or that of another driver. It is on record, and the run pays for it.
+        """Ask a model: the agent's own, or that of another driver. It is on record, and the run pays for it.
 
         `name` says on whose behalf. What failed is tried again as the error policy says; what fails for good is
         raised. A run that is taken up after a crash has the answer from its journal.
         """
-        return await self._live.aside.ask_model(request, name, driver)  # type: ignore[no-any-return]
+        return await self._live.services.ask_model(request, name, driver)  # type: ignore[no-any-return]
 
     async def spawn(self, ctx: Self, agent: Any, prompt: str, *, name: str) -> tuple[Self, Any]:
         """Run another agent as a child of this run, under its limits and policies.
 
         Gives the hook's context with what hooks around the child said about going on, and the child's result.
         """
-        return await self._live.aside.spawn(ctx, agent, prompt, name)  # type: ignore[no-any-return]
+        return await self._live.services.spawn(ctx, agent, prompt, name)  # type: ignore[no-any-return]
 
     async def before_compact(
         self, ctx: AgentContext, messages: Sequence[Message], instructions: str
@@ -138,7 +143,7 @@ class RunHandle:
 
         What they changed and said is in the result's context: go on with its state and its evaluations.
         """
-        return await self._live.aside.before_compact(ctx, messages, instructions)  # type: ignore[no-any-return]
+        return await self._live.services.before_compact(ctx, messages, instructions)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"<run {self.run_id}, depth {self.depth}>"

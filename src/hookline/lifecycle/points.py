@@ -28,6 +28,7 @@ from typing import Any
 
 import msgspec
 
+from hookline import hooks
 from hookline.errors import RegistrationError, UsageError
 from hookline.hooks import Failure, HookOutcome, Point, spelled
 from hookline.hooks.outcome import Kind
@@ -323,3 +324,13 @@ def point_named(name: str | Point[Any], who: str = "") -> Point[Any]:
         if close
         else f"Points: {', '.join(point.value for point in _ALL)}.",
     )
+
+
+class HookStack(hooks.HookStack):
+    """A set of hooks, usable alone. It takes points by name: `HookStack().with_hook(hook, "PreToolUse")`."""
+
+    __slots__ = ()
+
+    def point(self, meant: Point[Any] | str) -> Point[Any]:
+        """The point that is meant: one of the lifecycle by its name, or any point itself."""
+        return point_named(meant)

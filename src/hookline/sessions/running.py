@@ -11,9 +11,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from hookline.agent import Agent, RunResult
-from hookline.agent.ending import end_session
 from hookline.agent.in_session import InSession, halted
-from hookline.agent.loop import drive
+from hookline.agent.loop.drive import drive
+from hookline.agent.loop.end import end_session
 from hookline.agent.run import Run
 from hookline.errors import HookError, JournalError, SessionError, UsageError
 from hookline.journal import (

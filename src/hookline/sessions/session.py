@@ -10,7 +10,7 @@ import msgspec
 from hookline.agent import Agent, RunResult
 from hookline.agent.agent import run_to_end
 from hookline.agent.in_session import halted
-from hookline.blueprint import Clock
+from hookline.definition import Clock
 from hookline.errors import (
     RunInUseError,
     SessionConflictError,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookline.blueprint import SYSTEM_CLOCK, Clock
+from hookline.definition import SYSTEM_CLOCK, Clock
 from hookline.errors import UsageError
 from hookline.journal import JournalStore, SessionInfo, SessionStatus
 from hookline.sessions.naming import checked_id, checked_title, new_id

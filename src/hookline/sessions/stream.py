@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from hookline.blueprint import Clock
+from hookline.definition import Clock
 from hookline.errors import (
     RunInUseError,
     SessionConflictError,

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline import AgentBuilder, tool
-from hookline.blueprint import Definition
 from hookline.capabilities import Subagent
 from hookline.capabilities.subagents.choice import choose
+from hookline.definition import Definition
 
 NAMES = ("read", "write", "edit", "search", "bash", "send", "look")
 PURE = ("read", "search", "look")

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from hookline.blueprint import Definition, Note
 from hookline.capabilities.approval.modes import STATE_KEY, ApprovalMode, Modes, as_mode
+from hookline.definition import Definition, Note
 from hookline.errors import BuildError, UsageError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext

@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from hookline.blueprint import Definition, Note
 from hookline.capabilities.bash.descriptions import describe
 from hookline.capabilities.bash.guard import ShellGuard, directory_of, named_place
 from hookline.capabilities.bash.outputs import Scratch
@@ -19,6 +18,7 @@ from hookline.capabilities.bash.session import SessionRecorder, ShellSession, lo
 from hookline.containment import Sandbox, SandboxLimits, SandboxPaths
 from hookline.containment.interpreter import module_places_in
 from hookline.containment.sandbox import PLACES, Place
+from hookline.definition import Definition, Note
 from hookline.errors import BuildError, HooklineError, SandboxError, ToolError
 from hookline.hooks import Options, Registration, register
 from hookline.lifecycle import ExecutionHookContext, HookPoint, ToolHookContext

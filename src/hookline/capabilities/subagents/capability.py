@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from hookline.agent import Agent, Note
-from hookline.blueprint import Definition
 from hookline.capabilities.subagents.choice import Choice
 from hookline.capabilities.subagents.family import Common, Family
 from hookline.capabilities.subagents.reading import read_agents
 from hookline.capabilities.subagents.spawning import spawn_tool
 from hookline.capabilities.subagents.subagent import Subagent
+from hookline.definition import Definition
 from hookline.errors import BuildError
 from hookline.markdown import PageHooks, SkillLibrary, has_commands, is_known_elsewhere
 from hookline.state import EMPTY

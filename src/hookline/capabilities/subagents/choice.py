@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from hookline.blueprint import Definition
 from hookline.capabilities.subagents.subagent import Subagent
+from hookline.definition import Definition
 from hookline.errors import BuildError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from hookline.agent import Agent, AgentBuilder
-from hookline.blueprint import Definition
 from hookline.capabilities.subagents.choice import Choice, choose, denial, narrowing
 from hookline.capabilities.subagents.spawning import spawn_tool
 from hookline.capabilities.subagents.subagent import Subagent
+from hookline.definition import Definition
 from hookline.drivers import Driver, driver_for
 from hookline.errors import BuildError, HooklineError
 from hookline.flow import Limits

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from hookline.blueprint import Definition, Note
 from hookline.capabilities.tool_registry.ranking import ranked
+from hookline.definition import Definition, Note
 from hookline.errors import BuildError, ToolError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import HookPoint, InferenceHookContext, ToolHookContext

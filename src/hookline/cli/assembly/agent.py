@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 
 from hookline.agent import Agent, AgentBuilder
-from hookline.blueprint import Plans
 from hookline.cli.assembly.capabilities import capabilities_of
 from hookline.cli.assembly.commands import command_hooks
 from hookline.cli.assembly.strangers import warn_of_strangers
 from hookline.cli.streams import theirs
 from hookline.config import AgentSettings, Settings, data_folder
+from hookline.definition import Plans
 from hookline.drivers import ScriptedDriver
 from hookline.errors import AuthenticationError, BuildError, ConfigError, UsageError
 from hookline.flow import ErrorClass, ErrorPolicy

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from hookline.blueprint import Definition, Note
 from hookline.cli.assembly.matching import match_of, matcher_of, names_in, ours_of
 from hookline.cli.assembly.rules import rule_of
 from hookline.config import HookSettings, MatchSettings, Settings
+from hookline.definition import Definition, Note
 from hookline.errors import BuildError, ConfigError, UsageError
 from hookline.hooks import Matcher, Options, Point, Registration, register
 from hookline.lifecycle import ToolHookContext, point_named

@@ -1,0 +1,436 @@
+"""When a hook asks: permission hooks, remembered answers, answers handed to `resume`, the approver; else wait."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Mapping
+from typing import Any
+
+import msgspec
+
+from hookline import permissions  # rules are read in when one is given, and not before
+from hookline._aio import is_being_cancelled
+from hookline.agent.in_progress import CallInProgress
+from hookline.agent.originals import original
+from hookline.agent.redacted_output import decision_without
+from hookline.agent.run import Run
+from hookline.agent.source import NOBODY
+from hookline.errors import ToolError, UsageError, in_words
+from hookline.hooks import CRASHES, Result
+from hookline.journal import ApprovalAnswered, ApprovalAsked, with_remembered
+from hookline.lifecycle import HookPoint, ToolHookContext
+from hookline.state import (
+    Answer,
+    Decision,
+    PendingApproval,
+    ToolCall,
+    remembered_answer,
+    rule_key,
+    to_remember,
+)
+from hookline.tools import Toolbox
+
+_EXPIRED = Decision.deny("the question expired")
+_UNREADABLE = Decision.deny(
+    "a part of the call is hidden because it looks like a secret, and it may be more than that, so nobody can be asked "
+    "about it. Read the secret from the environment or a file."
+)
+_MARKED = "it has [redacted:...] in it, which only stands for a value: leave that argument as it is, or write the value"
+_MISFIT = " (it cannot be edited as it was: "
+_MOST_MISFITS = 8
+"""How often an approver may edit a call so that it does not fit its tool, before that is a no."""
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """Why a call is asked about, and everybody who asks."""
+
+    reason: str
+    askers: tuple[str, ...]
+
+    @property
+    def asked_by(self) -> str:
+        """Who asks first."""
+        return self.askers[0]
+
+    @staticmethod
+    def of(result: Result[Any]) -> Ask:
+        """What hooks asked."""
+        reasons = dict.fromkeys(reason for _, reason in result.asks)
+        askers = dict.fromkeys(name for name, _ in result.asks)
+        return Ask("; ".join(filter(None, reasons)), tuple(askers))
+
+    @staticmethod
+    def anew(approval: PendingApproval, result: Result[Any] | None = None) -> Ask:
+        """A question once more, with what those ask who did not ask then: they have had no answer."""
+        new = (
+            [] if result is None else [ask for ask in result.asks if ask[0] not in approval.askers]
+        )
+        reasons = dict.fromkeys((approval.reason, *(reason for _, reason in new)))
+        return Ask("; ".join(filter(None, reasons)), (*approval.askers, *(name for name, _ in new)))
+
+
+async def ask_person(
+    run: Run, current: CallInProgress, ask: Ask, *, again: bool = False
+) -> Decision | None:
+    """The answer to an asked call; None when there is none yet, or when the run was stopped instead.
+
+    `again` asks about a call that had its answer and has used it up: this is a question of its own.
+    """
+    before, approval = current.approval, question(run, current, ask, again=again)
+    if approval is before and current.decision is not None:
+        return current.decision  # it was answered before the run paused for another call
+    if approval is not before:
+        if before is not None and before.fingerprint != approval.fingerprint:
+            current.is_changed = True
+        current.approval, current.decision = approval, None  # an answer to another question is none
+        run.append(ApprovalAsked(*run.head(), step=run.step_index or 0, approval=approval))
+    decision, by = await _from_hooks(run, current, approval)
+    if decision is None and not run.stopping:
+        # An answer to this very question goes before one that was remembered from another.
+        known = run.source.known.answers.get(approval.id)
+        decision, by = known or await _handed_over(run, current, approval), "resume"
+    if decision is None and not run.stopping:
+        decision, by = _remembered(run, current, approval), "a remembered answer"
+    if decision is None and not run.stopping and not _can_be_read(current):
+        decision, by = _UNREADABLE, "redaction"
+    if decision is None and not run.stopping:
+        if run.commit is not None:
+            run.durable.flush()
+        decision, by = await _answered_in_time(run, approval)
+    if decision is not None:
+        decision = _note(run, current, approval, decision, by)
+    return decision
+
+
+async def ask_while_running(run: Run, call: ToolCall, reason: str, asked_by: str) -> Decision:
+    """The answer to what a running tool asks. The run cannot pause here: without an answer at once, it is no."""
+    current = CallInProgress(call, call)
+    run.take_call(current, call)
+    if run.redact is not None:
+        reason = run.redact(reason)
+    async with run.hook_lock:  # other calls are running, and their hooks may be asked too
+        decision = await ask_person(run, current, Ask(reason, (asked_by,)))
+        if decision is None:
+            decision = Decision.deny("nobody is there to answer it now")
+            assert current.approval is not None
+            _note(run, current, current.approval, decision, "")
+    return decision
+
+
+def question(
+    run: Run, current: CallInProgress, ask: Ask, *, again: bool = False
+) -> PendingApproval:
+    """The question about a call: the one that was asked already, in this process or another, or a new one.
+
+    Its id names the question and not only the call, and is the same in every process that drives the run: who has
+    been shown one call cannot be taken to have answered for what it has become since, or for somebody who asks since.
+    """
+    call, before = current.call, current.approval
+    fingerprint = call.fingerprint()
+    if again:
+        return _asked_again(run, call, ask, before)
+    if before is not None and is_same(before, fingerprint, ask):
+        return before
+    earlier = [] if before is None else [before]
+    number = max(current.questions, len(earlier))
+    while True:
+        number += 1
+        id = f"{_place(run, call)}/question-{number}" if number > 1 else _place(run, call)
+        known = run.source.known.asked.get(id)
+        if known is None:
+            break
+        if is_same(known, fingerprint, ask):
+            current.questions = number
+            return known
+        earlier.append(known)
+    current.questions = number
+    of_the_call = [each for each in earlier if each.fingerprint == fingerprint]
+    return PendingApproval(
+        id=id,
+        tool_call=call,
+        reason=ask.reason,
+        asked_by=ask.asked_by,
+        fingerprint=fingerprint,
+        run_id=run.run_id,
+        expires_at=of_the_call[0].expires_at if of_the_call else _deadline(run),
+        also_asked_by=ask.askers[1:],
+        is_again=any(each.is_again for each in of_the_call),
+    )
+
+
+def _place(run: Run, call: ToolCall) -> str:
+    return f"{run.run_id}/{run.step_index}/{call.id}"
+
+
+def is_same(approval: PendingApproval, fingerprint: str, ask: Ask) -> bool:
+    """Whether a question is about this very call, and a yes to it settles what everybody asks."""
+    return approval.fingerprint == fingerprint and {*ask.askers} <= {*approval.askers}
+
+
+def _asked_again(
+    run: Run, call: ToolCall, ask: Ask, before: PendingApproval | None
+) -> PendingApproval:
+    """Whether to run a call again. A yes settles what those asked, too, who asked before it ran the first time."""
+    id = f"{_place(run, call)}/again-{len(run.durable.records)}"
+    askers = dict.fromkeys((*ask.askers, *(before.askers if before is not None else ())))
+    return PendingApproval(
+        id=id,
+        tool_call=call,
+        reason=ask.reason,
+        asked_by=ask.asked_by,
+        fingerprint=call.fingerprint(),
+        run_id=run.run_id,
+        expires_at=_deadline(run),
+        also_asked_by=tuple(askers)[1:],
+        is_again=True,
+    )
+
+
+def _deadline(run: Run) -> float | None:
+    """Until when a question that is asked now can be answered: what is set for the run, or for one above it."""
+    above: Run | None = run
+    set_for = []
+    while above is not None:
+        if above.definition.expire_after is not None:
+            set_for.append(above.definition.expire_after)
+        above = above.parent
+    if not set_for:
+        return None
+    run.clock()
+    return run.at + min(set_for)
+
+
+def _is_expired(run: Run, approval: PendingApproval) -> bool:
+    if approval.expires_at is None:
+        return False
+    run.clock()
+    return approval.is_expired(run.at)
+
+
+async def _handed_over(
+    run: Run, current: CallInProgress, approval: PendingApproval
+) -> Decision | None:
+    """The answer that was handed to `resume`, unless it comes too late."""
+    decision = await run.source.handed_over(run, approval.id)
+    if decision is None or _is_expired(run, approval):
+        return None
+    problem = misfit(run.definition.toolbox, approval, decision)
+    if problem:  # of a child run: it keeps waiting, and says why when it is shown again
+        current.approval = _not_like_that(approval, problem)
+    return None if problem else decision
+
+
+def _not_like_that(approval: PendingApproval, problem: str) -> PendingApproval:
+    """The same question, for whoever has edited the call so that it does not fit."""
+    reason = f"{approval.reason}{_MISFIT}{problem})"
+    return msgspec.structs.replace(approval, reason=reason)
+
+
+def as_asked(approval: PendingApproval) -> PendingApproval:
+    """The question as it was before somebody edited the call so that it does not fit."""
+    return msgspec.structs.replace(approval, reason=approval.reason.partition(_MISFIT)[0])
+
+
+async def _answered_in_time(run: Run, approval: PendingApproval) -> tuple[Decision | None, str]:
+    """What the approver says, as long as the question can be answered."""
+    shown, problem = approval, ""
+    for _ in range(_MOST_MISFITS):
+        if _is_expired(run, approval):
+            return _EXPIRED, "expiry"
+        decision = await _from_approver(run, shown)
+        if decision is _EXPIRED or (decision is not None and _is_expired(run, approval)):
+            return _EXPIRED, "expiry"
+        problem = "" if decision is None else misfit(run.definition.toolbox, approval, decision)
+        if not problem:
+            return decision, "approver"
+        shown = _not_like_that(approval, problem)
+    return Decision.deny(f"it was edited in ways that do not fit: {problem}"), "approver"
+
+
+def misfit(toolbox: Toolbox, approval: PendingApproval, decision: Decision) -> str:
+    """Why a call cannot be edited as it was, if it cannot: who edited it should hear of it, and not the model."""
+    if decision.answer is not Answer.EDIT:
+        return ""
+    if approval.is_again:
+        return "what it did with its arguments is not known, so it is run again as it is, or not at all"
+    call, changed = original(approval.tool_call), changed_args(approval, decision)
+    if approval.tool_call.redacted and _is_marked(changed):
+        return _MARKED
+    tool = toolbox.get(call.name)
+    if tool is None or call.redacted:
+        return ""  # there is no such tool, or nobody knows its arguments: it does not run
+    try:
+        tool.validate_call(call.with_args(**changed))
+    except ToolError as error:
+        return str(error)
+    return ""
+
+
+def changed_args(approval: PendingApproval, decision: Decision) -> dict[str, Any]:
+    """What somebody changed in a call. What is as it was shown stays as it was made."""
+    shown = approval.tool_call.args
+    given = decision.args or {}
+    return {
+        name: value for name, value in given.items() if name not in shown or shown[name] != value
+    }
+
+
+def is_redacted_edit(run: Run, changed: Mapping[str, Any]) -> bool:
+    """Whether an edit comes from a journal or a state, without the secrets that were in it."""
+    return run.redact_content is not None and _is_marked(changed)
+
+
+def _is_marked(args: Mapping[str, Any]) -> bool:
+    from hookline.redaction import has_mark  # as above
+
+    return has_mark(args)
+
+
+async def _from_hooks(
+    run: Run, current: CallInProgress, approval: PendingApproval
+) -> tuple[Decision | None, str]:
+    plan = run.plans.permission_request
+    if plan is None:
+        return None, ""
+    ctx = ToolHookContext(
+        point=HookPoint.PERMISSION_REQUEST,
+        state=run.state,
+        evaluations=run.evaluations,
+        live=run,
+        tool_call=current.exact,
+        response=run.step.response,
+        step_index=run.step_index or 0,
+        reason=approval.reason,
+        asked_by=approval.asked_by,
+        also_asked_by=approval.also_asked_by,
+    )
+    result = await run.ask(plan, ctx, about=current.call.id)
+    if result.is_blocked:
+        denied = (
+            result.answer
+            if isinstance(result.answer, Decision) and result.answer.answer == "deny"
+            else None
+        )
+        return denied or Decision.deny(result.reason), result.decided_by
+    answer = result.answer
+    if answer is not None and not isinstance(answer, Decision):
+        answer = Decision.deny(f"a permission hook answered {answer!r}, which is no Decision")
+    return answer, "a permission hook"
+
+
+def _can_be_read(current: CallInProgress) -> bool:
+    """Whether a person who reads what is shown of a call sees all of it but single words that are secrets."""
+    if current.original is None:
+        return True
+    from hookline.redaction import hides_only_words  # only where it is needed: it takes a while
+
+    return hides_only_words(current.original.args, current.call.args)
+
+
+def _remembered(run: Run, current: CallInProgress, approval: PendingApproval) -> Decision | None:
+    """What was answered for the session: in this run, or in one above it."""
+    if approval.is_again:  # what is remembered of the call is no answer to running it a second time
+        return None
+    above: Run | None = run
+    while above is not None:
+        remembered = above.state.remembered
+        known = remembered_answer(remembered, approval) or _by_rule(
+            run, current, remembered, approval
+        )
+        if known is not None:
+            return known
+        above = above.parent
+    return None
+
+
+def _by_rule(
+    run: Run, current: CallInProgress, remembered: Mapping[str, Decision], approval: PendingApproval
+) -> Decision | None:
+    """What was answered for a rule that is about this call, if it was answered to everyone who asks now."""
+    given = dict.fromkeys(decision.rule for decision in remembered.values() if decision.rule)
+    for text in given:
+        answers = [remembered.get(rule_key(text, asker)) for asker in approval.askers]
+        decision = answers[0]
+        if decision is None or any(each != decision for each in answers):
+            continue
+        rule, call = permissions.Rule.parse(text), current.exact
+        tool = run.definition.toolbox.get(call.name)
+        root = (tool and tool.root) or "."
+        if rule.covers(call, root) if decision.answer is Answer.ALLOW else rule.touches(call, root):
+            return decision
+    return None
+
+
+async def _from_approver(run: Run, approval: PendingApproval) -> Decision | None:
+    try:
+        answer: Any = run.source.approve(run, approval)
+        if answer is NOBODY:
+            return None
+        if inspect.isawaitable(answer):
+            answer = await _until_expired(run, approval, answer)
+    except CRASHES as error:
+        if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+            raise
+        return Decision.deny(f"the approver failed ({type(error).__name__}: {in_words(error)})")
+    return _as_decision(answer)
+
+
+async def _until_expired(run: Run, approval: PendingApproval, answer: Awaitable[Any]) -> Any:
+    """Wait for an approver, and not longer than its answer is good for anything."""
+    if approval.expires_at is None:
+        return await answer
+    timer = asyncio.timeout(approval.expires_at - run.at)
+    try:
+        async with timer:
+            return await answer
+    except TimeoutError:
+        if timer.expired():
+            return _EXPIRED
+        raise
+
+
+def _as_decision(answer: object) -> Decision:
+    if isinstance(answer, Decision):
+        return answer
+    if answer is True:
+        return Decision.allow()
+    if answer is False:
+        return Decision.deny("the approver said no")
+    return Decision.deny(
+        f"the approver answered {answer!r}, which is neither a Decision nor a bool"
+    )
+
+
+def _note(
+    run: Run, current: CallInProgress, approval: PendingApproval, decision: Decision, by: str
+) -> Decision:
+    if decision.answer is Answer.EDIT and approval.is_again:
+        decision = Decision.deny(misfit(run.definition.toolbox, approval, decision))
+    if decision.remember and approval.is_again:
+        decision = msgspec.structs.replace(decision, remember=False, rule="")
+    decision = _with_valid_rule(decision)
+    if run.redact is not None:
+        decision = decision_without(decision, run.redact)
+    if run.shown_decision(decision) is not decision:
+        # It holds once: a state has no secrets, so it cannot be remembered.
+        decision = msgspec.structs.replace(decision, remember=False, rule="")
+    current.decision, kept = decision, run.shown_decision(decision)
+    run.append(
+        ApprovalAnswered(
+            *run.head(), step=run.step_index or 0, approval_id=approval.id, decision=kept, by=by
+        )
+    )
+    run.become(with_remembered(run.state, to_remember(approval, decision)))
+    return decision
+
+
+def _with_valid_rule(decision: Decision) -> Decision:
+    """A decision whose rule can be understood; one whose rule cannot is a no, and says why."""
+    if not decision.rule:
+        return decision
+    try:
+        permissions.Rule.parse(decision.rule)
+    except UsageError as error:
+        return Decision.deny(f"the answer came with a rule that is none: {in_words(error)}")
+    return decision

@@ -1,0 +1,378 @@
+"""The builder: describe an agent in any order, then build it. Everything that can be checked is checked here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from copy import copy
+from typing import Any, Self
+
+import msgspec
+
+from hookline.agent.agent import Agent
+from hookline.agent.builder.capability import completed, hooks_of, tools_of
+from hookline.agent.builder.checks import (
+    check_approver,
+    check_cancel_source,
+    check_driver,
+    check_expiry,
+    check_journal,
+    check_listener,
+    check_objections,
+    check_points,
+    check_redact,
+    instead_of_a_second,
+    model_from_environment,
+    name_of_capability,
+    text_of,
+)
+from hookline.agent.builder.defaults import check_left_out, guards_beside, refuse_replacement
+from hookline.agent.builder.hook_methods import TakesHooks
+from hookline.agent.redacted_output import both, both_content
+from hookline.definition import (
+    SYSTEM_CLOCK,
+    Approver,
+    CancelSource,
+    Clock,
+    Definition,
+    OnInDoubt,
+    Plans,
+)
+from hookline.drivers import FALLBACK_ON, Driver, driver_for
+from hookline.errors import BuildError
+from hookline.flow import ErrorClass, ErrorPolicy, Limits
+from hookline.hooks import (
+    Registration,
+)
+from hookline.journal import JournalStore, Listener, Redact, RedactContent
+from hookline.state import EMPTY, FrozenDict
+from hookline.tools import Toolbox, as_tool
+
+_KEEP: Any = object()
+
+
+class AgentBuilder(TakesHooks):
+    """Describes an agent. Each method changes the builder and returns it; `build()` gives a frozen agent."""
+
+    __slots__ = (
+        "_approver",
+        "_cancel_sources",
+        "_capabilities",
+        "_clock",
+        "_driver",
+        "_error_policy",
+        "_expire_after",
+        "_id",
+        "_installed",
+        "_journal",
+        "_limits",
+        "_listeners",
+        "_max_objections",
+        "_on_in_doubt",
+        "_redact",
+        "_redact_content",
+        "_registrations",
+        "_source",
+        "_system_prompt",
+        "_tool_sources",
+        "_tools",
+        "_without",
+    )
+
+    def __init__(self) -> None:
+        self._driver: Driver | None = None
+        self._tools: list[Any] = []
+        self._tool_sources: list[str] = []
+        self._registrations: list[Registration] = []
+        self._capabilities: list[str] = []
+        self._installed: list[Any] = []
+        self._source = ""
+        self._limits = _DEFAULT_LIMITS
+        self._max_objections = 8
+        self._error_policy = _DEFAULT_POLICY
+        self._system_prompt = ""
+        self._approver: Approver | None = None
+        self._expire_after: float | None = None
+        self._listeners: tuple[Listener, ...] = ()
+        self._clock: Clock = SYSTEM_CLOCK
+        self._cancel_sources: tuple[CancelSource, ...] = ()
+        self._journal: JournalStore | None = None
+        self._on_in_doubt: OnInDoubt = "tell"
+        self._redact: Redact | None = None
+        self._redact_content: RedactContent | None = None
+        self._without: set[str] = set()
+        self._id = ""
+
+    # --- the parts ----------------------------------------------------------------------------------
+
+    def with_id(self, agent_id: str) -> AgentBuilder:
+        """A name for the agent; a random one is made otherwise."""
+        self._id = text_of(agent_id, "the agent's id")
+        return self
+
+    def with_driver(self, driver: Driver) -> AgentBuilder:
+        """How turns with the model go."""
+        check_driver(driver)
+        self._driver = driver
+        return self
+
+    def with_model(
+        self,
+        model: str | Driver | Sequence[str | Driver],
+        *,
+        options: Mapping[str, Any] = EMPTY,
+        tool_choice: str = "auto",
+        fallback_on: Collection[ErrorClass | str] = FALLBACK_ON,
+        **settings: Any,
+    ) -> AgentBuilder:
+        """The model: "anthropic:NAME", "script:FILE.json", a driver, or a list of these that is tried in order.
+
+        `options` go with every request (temperature, say); `settings` are the provider's (base_url, timeout, ...).
+        With a list, the next model is asked when one fails with a class of `fallback_on`.
+        """
+        return self.with_driver(
+            driver_for(
+                model,
+                options=options,
+                tool_choice=tool_choice,
+                fallback_on=fallback_on,
+                settings=settings,
+            )
+        )
+
+    def with_tools(self, *tools: Any) -> AgentBuilder:
+        """Tools: made with @tool, or plain functions with annotations."""
+        self._tools.extend(tools)
+        self._tool_sources.extend([self._source] * len(tools))
+        return self
+
+    def with_system_prompt(self, text: str) -> AgentBuilder:
+        """The text that goes to the model before the conversation."""
+        self._system_prompt = text_of(text, "the system prompt")
+        return self
+
+    def with_limits(
+        self,
+        *,
+        steps: int | None = _KEEP,
+        tokens: int | None = _KEEP,
+        seconds: float | None = _KEEP,
+        cost: float | None = _KEEP,
+        tool_calls: int | None = _KEEP,
+        objections: int = _KEEP,
+    ) -> AgentBuilder:
+        """What a run, with its children, may spend. None takes a limit away; what is not named stays as it is."""
+        given = {
+            "steps": steps,
+            "tokens": tokens,
+            "seconds": seconds,
+            "cost": cost,
+            "tool_calls": tool_calls,
+        }
+        changes = {name: value for name, value in given.items() if value is not _KEEP}
+        if self._source:
+            self._refuse_wider(changes)
+        current = {name: getattr(self._limits, name) for name in self._limits.__struct_fields__}
+        self._limits = Limits(**{**current, **changes})
+        if objections is not _KEEP:
+            check_objections(objections)
+            self._max_objections = objections
+        return self
+
+    def _refuse_wider(self, changes: dict[str, Any]) -> None:
+        """What the user allows a run to spend, a capability cannot raise."""
+        for name, value in changes.items():
+            limit = getattr(self._limits, name)
+            if limit is not None and (value is None or value > limit):
+                raise BuildError(
+                    f"capability '{self._source}' may only narrow limits: {name} is {limit:g}, not {value!r}.",
+                    remedy="Set a wider limit yourself, with with_limits(...) before the capability.",
+                )
+
+    def with_error_policy(self, policy: ErrorPolicy) -> AgentBuilder:
+        """What happens when something fails."""
+        if not isinstance(policy, ErrorPolicy):
+            raise BuildError(
+                f"{policy!r} is not an ErrorPolicy.",
+                remedy="Use ErrorPolicy.retry_tool_errors(), say.",
+            )
+        self._error_policy = policy
+        return self
+
+    def with_approver(self, approver: Approver) -> AgentBuilder:
+        """Who answers when a hook asks: a function of the pending approval, sync or async, or "deny"."""
+        check_approver(approver)
+        before = self._approver
+        if self._source and before is not None and approver not in (before, "deny"):
+            raise BuildError(
+                f"capability '{self._source}' cannot replace the approver of this agent.",
+                remedy='Set one for both yourself, after the capability; a capability may only set "deny" here.',
+            )
+        self._approver = approver
+        return self
+
+    def with_approval_expiry(self, seconds: float | None) -> AgentBuilder:
+        """How long a question can be answered; after that it is a no. None, the default: for ever."""
+        check_expiry(seconds)
+        before = self._expire_after
+        if self._source and before is not None and (seconds is None or seconds > before):
+            raise BuildError(
+                f"capability '{self._source}' may only let approvals expire sooner: "
+                f"after {before:g} s, not {seconds!r}.",
+                remedy="Set a longer time yourself, with with_approval_expiry(...) before the capability.",
+            )
+        self._expire_after = seconds
+        return self
+
+    def with_journal(
+        self, journal: JournalStore, *, on_in_doubt: OnInDoubt = "tell"
+    ) -> AgentBuilder:
+        """Keep every run in a journal that outlives the process: `SQLiteJournal(path)`.
+
+        `on_in_doubt` says what becomes of a call that had started when a process died and must run once: "tell"
+        (the model reads that the outcome is unknown), "ask" (a person), or a function that finds out.
+        """
+        check_journal(journal, on_in_doubt)
+        self._journal = journal
+        self._on_in_doubt = on_in_doubt
+        return self
+
+    def with_cancel_source(self, source: CancelSource) -> AgentBuilder:
+        """Somebody outside who may cancel the runs of this agent: it hears when one begins and when it has ended."""
+        check_cancel_source(source)
+        self._cancel_sources = (*self._cancel_sources, source)
+        return self
+
+    def with_redaction(
+        self, redact: Redact, *, content: RedactContent | None = None
+    ) -> AgentBuilder:
+        """Pass every record of a run and its children through a function before it is written, or told to anyone.
+
+        It is given JSON values and gives them without secrets; `Redaction(...)` is the ready-made one.
+        Arguments of calls and progress messages go through `content`, if it is given: it also gets the text that came
+        directly before, and takes out at least what `redact` does. A call runs with its own arguments; the state and
+        the journal have the redacted ones.
+        """
+        check_redact(redact)
+        if content is None:
+            content = lambda value, _before="": redact(value)  # noqa: E731 - a function without a name
+        check_redact(content)
+        self._redact = both(redact, self._redact)
+        self._redact_content = both_content(content, self._redact_content)
+        return self
+
+    def with_clock(self, clock: Clock) -> AgentBuilder:
+        """Another clock: for tests."""
+        self._clock = clock
+        return self
+
+    def on_event(self, listener: Listener) -> AgentBuilder:
+        """Hear every record as it happens, of this agent's runs and their children. Nothing it does reaches a run."""
+        check_listener(listener)
+        self._listeners = (*self._listeners, listener)
+        return self
+
+    # --- hooks --------------------------------------------------------------------------------------
+
+    def with_capability(self, capability: Any) -> AgentBuilder:
+        """Tools and hooks that belong together, under one name, once."""
+        name = name_of_capability(capability)
+        if name in self._capabilities:
+            raise BuildError(
+                f"capability '{name}' is installed already.", remedy=instead_of_a_second(capability)
+            )
+        before = self._parts()
+        self._capabilities.append(name)
+        self._installed.append(capability)
+        # A capability that is nothing but its user's words counts as the user, unless another one installs it.
+        is_users = bool(getattr(capability, "speaks_for_user", False)) and not self._source
+        self._source = "" if is_users else name
+        try:
+            for each in hooks_of(capability):
+                self.with_hooks(each)
+            self.with_tools(*tools_of(capability))
+            configure = getattr(capability, "configure", None)
+            if callable(configure):
+                configure(self)
+        except BaseException:
+            for part, value in before.items():  # all of it or nothing: the builder is as it was
+                setattr(self, part, value)
+            raise
+        self._source = before["_source"]
+        return self
+
+    def _parts(self) -> dict[str, Any]:
+        """The builder's parts as they are now, the lists and sets among them copied."""
+        parts = {name: getattr(self, name) for name in self.__slots__}
+        return {
+            name: copy(part) if isinstance(part, list | set) else part
+            for name, part in parts.items()
+        }
+
+    def without_default(self, name: str) -> AgentBuilder:
+        """Leave out one of the default guards: `tool-calls`, `limits`. Not for capabilities."""
+        check_left_out(name, self._limits, self._source)
+        self._without.add(name)
+        return self
+
+    def _add(self, registration: Registration) -> Self:
+        check_points(registration)
+        if self._source:
+            refuse_replacement(registration, self._source)
+            registration = msgspec.structs.replace(registration, source=self._source)
+        self._registrations.append(registration)
+        return self
+
+    # --- building -----------------------------------------------------------------------------------
+
+    def build(self) -> Agent:
+        """The agent, frozen. The builder can go on and build others.
+
+        Without a model or a driver of its own it asks the model that HOOKLINE_MODEL names in the environment.
+        """
+        own = tuple(self._registrations)
+        guards = guards_beside(own, self._limits, self._without)
+        registrations = (*guards, *own)
+        driver, source = (
+            (self._driver, "") if self._driver is not None else model_from_environment()
+        )
+        return self._completed(
+            Definition(
+                agent_id=self._id or f"agent-{os.urandom(6).hex()}",
+                driver=driver,
+                driver_source=source,
+                toolbox=Toolbox(self._tools),
+                registrations=registrations,
+                plans=Plans(registrations),
+                error_policy=self._error_policy,
+                system_prompt=self._system_prompt,
+                approver=self._approver,
+                expire_after=self._expire_after,
+                listeners=self._listeners,
+                clock=self._clock,
+                cancel_sources=self._cancel_sources,
+                journal=self._journal,
+                redact=self._redact,
+                redact_content=self._redact_content,
+                on_in_doubt=self._on_in_doubt,
+                max_objections=self._max_objections,
+                capabilities=tuple(self._capabilities),
+                brought=self._brought(),
+            )
+        )
+
+    def _completed(self, definition: Definition) -> Agent:
+        """The agent, once its capabilities have seen the whole of it."""
+        installed = zip(self._capabilities, self._installed, strict=True)
+        return Agent(completed(definition, installed))
+
+    def _brought(self) -> dict[str, str]:
+        """Which capability each tool came with."""
+        if not self._capabilities:
+            return EMPTY
+        pairs = zip(self._tools, self._tool_sources, strict=True)
+        return FrozenDict({as_tool(each).name: source for each, source in pairs if source})
+
+
+_DEFAULT_LIMITS = Limits()
+_DEFAULT_POLICY = ErrorPolicy()

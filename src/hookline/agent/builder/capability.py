@@ -1,0 +1,83 @@
+"""A capability: tools and hooks that belong together, installed by name, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from hookline.definition import Definition, Note
+from hookline.errors import BuildError
+from hookline.hooks import Registration
+from hookline.state import FrozenDict
+from hookline.tools import as_tool
+
+
+@runtime_checkable
+class Capability(Protocol):
+    """What `with_capability` takes. Only `name` is required; the rest is looked for.
+
+    - `hooks()` gives registrations, made with `hook(point, function, ...)` or the `on` decorators;
+    - `tools()` gives tools or plain functions;
+    - `configure(builder)` may use everything else a builder can do, and may only narrow limits;
+    - `speaks_for_user = True` says that it is nothing but settings of whoever builds the agent, and counts as them.
+    - `tools_for(definition)` gives tools that are made of what else the agent has, when it is built;
+    - `protected_files()` gives files by which the agent is guarded: commands that it runs in a sandbox leave them;
+    - `notes(definition)` gives what `explain()` and `lint()` should say about it in that agent.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name under which it is installed, once."""
+        ...
+
+
+def hooks_of(capability: Any) -> Iterable[Registration]:
+    """The registrations a capability brings."""
+    return _brought(capability, "hooks")
+
+
+def tools_of(capability: Any) -> Iterable[Any]:
+    """The tools a capability brings."""
+    return _brought(capability, "tools")
+
+
+def completed(definition: Definition, installed: Iterable[tuple[str, Any]]) -> Definition:
+    """The definition with what its capabilities add once they can see the whole of it."""
+    installed = tuple(installed)
+    late = [(name, tuple(_brought(each, "tools_for", definition))) for name, each in installed]
+    if any(tools for _, tools in late):
+        toolbox = definition.toolbox.with_tools(*(tool for _, tools in late for tool in tools))
+        brought = {as_tool(tool).name: name for name, tools in late for tool in tools}
+        definition = msgspec.structs.replace(
+            definition, toolbox=toolbox, brought=FrozenDict({**definition.brought, **brought})
+        )
+    guarding = {str(path) for _, each in installed for path in _brought(each, "protected_files")}
+    if guarding:
+        definition = msgspec.structs.replace(definition, protected_files=tuple(sorted(guarding)))
+    notes = [
+        msgspec.structs.replace(_checked_note(note, name), capability=name)
+        for name, each in installed
+        for note in _brought(each, "notes", definition)
+    ]
+    return msgspec.structs.replace(definition, notes=tuple(notes)) if notes else definition
+
+
+def _checked_note(note: Any, capability: str) -> Note:
+    if isinstance(note, Note):
+        return note
+    raise BuildError(
+        f"notes() of capability '{capability}' gave {note!r}.", remedy="Give Note(text) values."
+    )
+
+
+def _brought(capability: Any, part: str, *args: Any) -> Iterable[Any]:
+    method = getattr(capability, part, None)
+    given = method(*args) if callable(method) else ()
+    if isinstance(given, Iterable):
+        return given
+    name = getattr(capability, "name", None) or type(capability).__name__
+    raise BuildError(
+        f"{part}() of capability '{name}' gave {given!r}.", remedy="Return a list, or yield them."
+    )

@@ -1,0 +1,168 @@
+"""Where a builder takes hooks: one method for each point, and those for hooks that say themselves where they go."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar, Unpack, overload
+
+from hookline.agent.builder.decorators import registrations_of
+from hookline.errors import BuildError
+from hookline.hooks import (
+    Context,
+    HookLike,
+    HookOptions,
+    Options,
+    Point,
+    Registration,
+    name_of,
+    register,
+)
+from hookline.lifecycle import (
+    CompactHookContext,
+    ExecutionHookContext,
+    FailureHookContext,
+    HookPoint,
+    InferenceHookContext,
+    OutputHookContext,
+    PromptHookContext,
+    SessionHookContext,
+    StepHookContext,
+    StopHookContext,
+    SubagentHookContext,
+    ToolHookContext,
+    point_named,
+)
+from hookline.state import InferenceResponse, ToolResult
+
+C = TypeVar("C", bound=Context)
+C_contra = TypeVar("C_contra", bound=Context, contravariant=True)
+F = TypeVar("F")
+R = TypeVar("R")
+B = TypeVar("B", bound="Registering")
+
+
+class Middleware(Protocol[C_contra]):
+    """An object whose `handle(ctx, next)` wraps the rest of its tier."""
+
+    def handle(self, ctx: C_contra, next: Any, /) -> object:
+        """Answer, or hand on: `return await next(ctx)`."""
+        ...
+
+
+HookFn: TypeAlias = Callable[[C], object] | Middleware[C]
+"""A hook at a point: a function of its context, sync or async, or middleware."""
+AroundFn: TypeAlias = Callable[[C, Callable[..., Awaitable[R]]], Awaitable[R]]
+"""A hook around an action: `async (ctx, call_next) -> result`."""
+
+
+class Registering(Protocol):
+    """A builder, as far as its `on_…` methods know it."""
+
+    def _add(self: B, registration: Registration) -> B:
+        """Take a hook that is checked, and give the builder back."""
+        ...
+
+
+class Registrar(Generic[F]):
+    """One `on_…` method, before it is one of a builder."""
+
+    __slots__ = ("_point",)
+
+    def __init__(self, point: Point[Any]) -> None:
+        self._point = point
+
+    @overload
+    def __get__(self, builder: None, owner: type) -> Registrar[F]: ...
+    @overload
+    def __get__(self, builder: B, owner: type) -> BoundRegistrar[F, B]: ...
+    def __get__(self, builder: B | None, owner: type) -> Registrar[F] | BoundRegistrar[F, B]:
+        return self if builder is None else BoundRegistrar(self._point, builder)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What `help()` and editors show: a descriptor's own signature would say nothing."""
+        return inspect.signature(BoundRegistrar.__call__)
+
+    def __call__(self, *_args: object, **_options: object) -> object:
+        """Says whose method this is."""
+        raise BuildError(
+            "this is a method of a builder.",
+            remedy="Call it on one: AgentBuilder().on_…(hook).",
+        )
+
+
+class BoundRegistrar(Generic[F, B]):
+    """One `on_…` method: registers a hook at its point and returns the builder. All have the same options."""
+
+    __slots__ = ("_builder", "_point")
+
+    def __init__(self, point: Point[Any], builder: B) -> None:
+        self._point = point
+        self._builder = builder
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What `help()` and editors show."""
+        method = inspect.signature(type(self).__call__)
+        return method.replace(parameters=list(method.parameters.values())[1:])
+
+    def __call__(
+        self,
+        callback: F,
+        **options: Unpack[HookOptions],
+    ) -> B:
+        """Register a hook at this point."""
+        return self._builder._add(register(self._point, callback, Options(**options)))
+
+
+class TakesHooks:
+    """The part of a builder that takes hooks."""
+
+    __slots__ = ()
+
+    on_session_start = Registrar[HookFn[SessionHookContext]](HookPoint.SESSION_START)
+    on_execution_start = Registrar[HookFn[ExecutionHookContext]](HookPoint.EXECUTION_START)
+    on_prompt_submit = Registrar[HookFn[PromptHookContext]](HookPoint.PROMPT_SUBMIT)
+    on_before_step = Registrar[HookFn[StepHookContext]](HookPoint.BEFORE_STEP)
+    on_before_inference = Registrar[HookFn[InferenceHookContext]](HookPoint.BEFORE_INFERENCE)
+    around_inference = Registrar[AroundFn[InferenceHookContext, InferenceResponse]](
+        HookPoint.AROUND_INFERENCE
+    )
+    on_after_inference = Registrar[HookFn[InferenceHookContext]](HookPoint.AFTER_INFERENCE)
+    on_before_tool_use = Registrar[HookFn[ToolHookContext]](HookPoint.BEFORE_TOOL_USE)
+    on_permission_request = Registrar[HookFn[ToolHookContext]](HookPoint.PERMISSION_REQUEST)
+    around_tool_use = Registrar[AroundFn[ToolHookContext, ToolResult]](HookPoint.AROUND_TOOL_USE)
+    on_after_tool_use = Registrar[HookFn[ToolHookContext]](HookPoint.AFTER_TOOL_USE)
+    on_after_step = Registrar[HookFn[StepHookContext]](HookPoint.AFTER_STEP)
+    on_should_continue = Registrar[HookFn[StopHookContext]](HookPoint.SHOULD_CONTINUE)
+    on_stop = Registrar[HookFn[StopHookContext]](HookPoint.STOP)
+    on_output = Registrar[HookFn[OutputHookContext]](HookPoint.OUTPUT)
+    on_execution_end = Registrar[HookFn[ExecutionHookContext]](HookPoint.EXECUTION_END)
+    on_error = Registrar[HookFn[FailureHookContext]](HookPoint.ERROR)
+    on_agent_failed = Registrar[HookFn[FailureHookContext]](HookPoint.AGENT_FAILED)
+    on_subagent_start = Registrar[HookFn[SubagentHookContext]](HookPoint.SUBAGENT_START)
+    on_subagent_stop = Registrar[HookFn[SubagentHookContext]](HookPoint.SUBAGENT_STOP)
+    on_before_compact = Registrar[HookFn[CompactHookContext]](HookPoint.BEFORE_COMPACT)
+    on_session_end = Registrar[HookFn[SessionHookContext]](HookPoint.SESSION_END)
+
+    def _add(self, registration: Registration) -> Self:
+        """Take a hook that is checked, and give the builder back."""
+        raise NotImplementedError
+
+    def add_hook(
+        self,
+        point: Point[Any] | str,
+        hook: HookLike,
+        **options: Unpack[HookOptions],
+    ) -> Self:
+        """Register a hook at any point, by the point or by any of its names (`PreToolUse`)."""
+        who = f"hook '{options.get('name') or name_of(hook)}'"
+        return self._add(register(point_named(point, who), hook, Options(**options)))
+
+    def with_hooks(self, *hooks: Any) -> Self:
+        """Hooks that say where they go: decorated functions, objects with decorated methods, registrations."""
+        for each in hooks:
+            for registration in registrations_of(each):
+                self._add(registration)
+        return self

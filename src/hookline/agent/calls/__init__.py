@@ -1,0 +1,1 @@
+"""The tool calls of a step: admitted, run and settled."""

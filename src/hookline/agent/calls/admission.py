@@ -1,0 +1,422 @@
+"""May this call run? Look it up, validate it, ask the hooks, and, when one of them asks, ask a person."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any
+
+import msgspec
+
+from hookline.agent.approvals.questions import (
+    Ask,
+    ask_person,
+    changed_args,
+    is_redacted_edit,
+    is_same,
+    question,
+)
+from hookline.agent.calls.not_run import deny, had_started, is_gone, settle_gone, stay_in_doubt
+from hookline.agent.failure import on_error, on_success
+from hookline.agent.in_progress import CallInProgress
+from hookline.agent.originals import original
+from hookline.agent.run import Run
+from hookline.definition.guards import limits_on_calls
+from hookline.errors import ToolArgumentsError, ToolError
+from hookline.flow import ErrorAction, ErrorClass
+from hookline.hooks import Kind, Plan, Result
+from hookline.journal import with_changes, with_remembered
+from hookline.lifecycle import HookPoint, ToolHookContext
+from hookline.state import (
+    Answer,
+    CallStage,
+    Decision,
+    ErrorInfo,
+    FrozenDict,
+    PendingApproval,
+    ResultStatus,
+    ToolCall,
+    ToolResult,
+    to_remember,
+)
+from hookline.tools import AnyTool
+
+# Looking a member up on its class costs more than a name, and these are looked up for every call.
+_ADMITTED = CallStage.ADMITTED
+_BEFORE_TOOL_USE, _AFTER_TOOL_USE = HookPoint.BEFORE_TOOL_USE, HookPoint.AFTER_TOOL_USE
+_ASK, _BLOCK = Kind.ASK, Kind.BLOCK
+MOST_EDITS = 8
+"""How often a call may be edited and judged again before it is refused."""
+
+
+def admit_unasked(run: Run, current: CallInProgress) -> bool:
+    """Admit a call that no hook wants to judge and nothing is wrong with; says whether that was so."""
+    if prepare(run, current, current.made) is not None:
+        return False
+    if current.call.redacted and current.is_gone:
+        return False
+    current.stage = _ADMITTED
+    ledger = run.ledger
+    if ledger.parent is None:
+        ledger.tool_calls += 1
+    else:
+        ledger.add_tool_calls(1)
+    return True
+
+
+def admit(run: Run, current: CallInProgress) -> Awaitable[None]:
+    """Judge one call. Afterwards it is admitted, waits for a person, or has its result."""
+    error = prepare(run, current, current.made)
+    if error is not None:
+        return _answer_invalid(run, current, current.made, error)
+    return _judge(run, current)
+
+
+def _is_settled_as_gone(run: Run, current: CallInProgress) -> bool:
+    """Whether nobody needs to be asked about a call, because it cannot run."""
+    if not current.call.redacted or not is_gone(run, current):
+        return False
+    settle_gone(run, current)
+    return True
+
+
+async def admit_again(run: Run, current: CallInProgress) -> None:
+    """Judge a call of a resumed step: what hooks made of it stands, and the policies of now judge it anew."""
+    if not await _validate(run, current, current.call) or _is_settled_as_gone(run, current):
+        return
+    if is_spent(run) and await _refused_by_limits(run, current):
+        return
+    plan = run.plans.before_tool_use
+    before = current.approval
+    ask = None if before is None else Ask.anew(before)
+    if plan is not None and plan.policies:
+        result = await _ask_hooks(run, current, policies_only=True)
+        if result.kind >= Kind.BLOCK:
+            _refuse(run, current, result)
+            return
+        if result.is_asking:
+            ask = Ask.of(result) if before is None else Ask.anew(before, result)
+    if ask is None:
+        _let_through(run, current)
+    else:
+        await _settle_ask(run, current, ask)
+
+
+def readmit(run: Run, current: CallInProgress) -> bool:
+    """Stand by the record of a call that had started; says whether there is one.
+
+    What hooks noted about it is noted again, and nobody is asked: there is nothing left to judge.
+    """
+    source, call_id = run.source, current.made.id
+    known = source.known.call(run.step_index or 0, call_id)
+    intent = known.intent
+    if intent is None:
+        return False
+    for ran in source.said_about(call_id):
+        run.become(with_changes(run.state, (ran.changes or {}).get("state")))
+        run.replace_evaluations((*run.evaluations, *ran.evaluations))
+    asked = list(known.asked.values())
+    # What the run had paused for was asked before, and answered since.
+    waited_for = [] if current.approval is None else [current.approval]
+    for approval in waited_for + asked:
+        decision = source.known.answers.get(approval.id)
+        if decision is not None and decision.remember:
+            run.become(with_remembered(run.state, to_remember(approval, decision)))
+    _stand_by_answers(current, asked, intent.call)
+    if prepare(run, current, intent.call) is not None:  # another tool has the name now, or none
+        current.call, current.tool = intent.call, None
+    _clear(run, current)
+    return True
+
+
+def _stand_by_answers(
+    current: CallInProgress, asked: list[PendingApproval], started: ToolCall
+) -> None:
+    """A call that had started was approved as it started: nobody is asked that again, should the run pause."""
+    current.questions += sum(not question.is_again for question in asked)
+    approval = asked[-1] if asked else current.approval
+    if approval is not None:
+        current.decision = Decision.allow()
+        current.approval = msgspec.structs.replace(
+            approval, tool_call=started, fingerprint=started.fingerprint()
+        )
+
+
+async def take_up(run: Run, current: CallInProgress) -> None:
+    """A call that had started and waits for a child: it is not judged again, and continues."""
+    current.started = await _validate(run, current, current.call)
+
+
+def is_spent(run: Run) -> bool:
+    """Whether what the run has used leaves no room for calls: then the limits are asked, and they stop it."""
+    limit_reached = run.plans.limit_reached
+    return limit_reached is not None and limit_reached(run) != ""
+
+
+async def _refused_by_limits(run: Run, current: CallInProgress) -> bool:
+    result = await _ask_hooks(run, current, limits_on_calls(run.plans.before_step))
+    if result.kind >= _BLOCK:
+        _refuse(run, current, result)
+    return result.kind >= _BLOCK
+
+
+async def _judge(
+    run: Run, current: CallInProgress, approved: PendingApproval | None = None
+) -> None:
+    """Ask the hooks about a call. `approved` is a question that a person has said yes to by making this call."""
+    if _is_settled_as_gone(run, current):
+        return
+    if is_spent(run) and await _refused_by_limits(run, current):
+        return
+    if run.plans.before_tool_use is None:
+        _clear(run, current)
+        return
+    result = await _ask_hooks(run, current)
+    ctx = result.context
+    _take_call(run, current, ctx.tool_call)
+    current.result = _supplied(current.call, ctx.execution)
+    if result.kind >= _BLOCK:
+        _refuse(run, current, result)
+    elif _is_settled_as_gone(run, current):
+        return
+    elif result.kind is not _ASK:
+        _let_through(run, current)
+    else:
+        ask = Ask.of(result)
+        if approved is None or not is_same(approved, current.call.fingerprint(), ask):
+            await _settle_ask(run, current, ask)
+        else:  # the yes is kept, should the run pause for another call
+            current.approval, current.decision = question(run, current, ask), Decision.allow()
+            _let_through(run, current)
+
+
+async def _settle_ask(run: Run, current: CallInProgress, ask: Ask) -> None:
+    decision = await ask_person(run, current, ask)
+    if decision is None:
+        if run.stopping:
+            settle_unrun(run, current, "the run was stopped")
+        else:
+            current.stage = CallStage.ASKED
+    elif decision.answer is Answer.ALLOW:
+        _let_through(run, current)
+    elif decision.answer is Answer.EDIT:
+        await _judge_edited(run, current, decision)
+    else:
+        deny(run, current, decision, ask.asked_by)
+
+
+async def _judge_edited(run: Run, current: CallInProgress, decision: Decision) -> None:
+    """A person changed the arguments: that is a yes to exactly the changed call, if nothing forbids it."""
+    current.edits += 1
+    if current.edits > MOST_EDITS:
+        deny(run, current, Decision.deny(f"it was edited more than {MOST_EDITS} times"), "")
+        return
+    asked = current.approval
+    assert asked is not None  # an answer has its question
+    changed = changed_args(asked, decision)
+    if is_redacted_edit(run, changed):
+        settle_gone(run, current)
+        return
+    edited = current.exact.with_args(**changed)
+    current.approval = current.decision = current.result = None
+    current.is_changed = True
+    if await _validate(run, current, edited):
+        fingerprint = current.call.fingerprint()
+        await _judge(run, current, msgspec.structs.replace(asked, fingerprint=fingerprint))
+
+
+async def _validate(run: Run, current: CallInProgress, call: ToolCall) -> bool:
+    """Check a call. What is wrong with it becomes a result the model can act on."""
+    error = prepare(run, current, call)
+    if error is not None:
+        await _answer_invalid(run, current, call, error)
+    return error is None
+
+
+async def _answer_invalid(
+    run: Run, current: CallInProgress, call: ToolCall, error: ToolError
+) -> None:
+    info = ErrorInfo.from_exception(error, ErrorClass.VALIDATION)
+    current.result = ToolResult(
+        error=info, status=ResultStatus.INVALID, call_id=call.id, name=call.name
+    )
+    current.stage = CallStage.SETTLED
+    if had_started(run, current):
+        stay_in_doubt(current, str(info))
+    if _follows_a_valid_call(run, current):
+        on_success(run, ErrorClass.VALIDATION)
+    decision = await on_error(run, error, ErrorClass.VALIDATION, call=call)
+    if decision.action is ErrorAction.STOP:
+        run.step.fail(run.step.failing or error)
+
+
+def _follows_a_valid_call(run: Run, current: CallInProgress) -> bool:
+    """Whether the call before this one in its step was valid. What earlier steps end with is counted as they end."""
+    place = next(place for place, other in enumerate(run.step.calls) if other is current)
+    return place > 0 and not run.step.calls[place - 1].is_invalid
+
+
+def prepare(run: Run, current: CallInProgress, call: ToolCall) -> ToolError | None:
+    """Find the tool and check the arguments; gives what is wrong, if something is."""
+    toolbox = run.definition.toolbox
+    tool = toolbox.get(call.name)
+    if tool is None:
+        return toolbox.unknown(call.name)
+    if call.redacted:
+        call = original(call)
+        if call.redacted and run.source.runs_tools:
+            current.tool, current.call, current.original = tool, call, None
+            return None
+    args = call.args
+    if not call.malformed and type(args) is FrozenDict and tool.arguments.are_whole(args):
+        current.tool, current.values = tool, args
+        if run.redact_content is None:
+            current.call = call
+        else:
+            _take_call(run, current, call)
+        return None
+    try:
+        validated = tool.validate_call(call)
+    except ToolError as error:
+        return _said_of_shown(run, tool, call, error)
+    current.tool = tool
+    current.values = validated.values
+    if validated.args is not call.args:
+        call = ToolCall(call.id, call.name, validated.args, redacted=call.redacted)
+    _take_call(run, current, call)
+    return None
+
+
+def _take_call(run: Run, current: CallInProgress, call: ToolCall) -> None:
+    if run.redact_content is None:
+        current.call = call
+    elif call is not current.exact:
+        run.take_call(current, call)
+
+
+def _said_of_shown(run: Run, tool: AnyTool, call: ToolCall, error: ToolError) -> ToolError:
+    """What is wrong with a call, without the secrets in it: an error may repeat any argument."""
+    shown = run.shown(call)
+    if shown is call:
+        return error
+    try:
+        tool.validate_call(shown)
+    except ToolError as said:
+        return said
+    return ToolArgumentsError(
+        f"the arguments of '{call.name}' do not fit, and hold secrets, so more cannot be said."
+    )
+
+
+def _ask_hooks(
+    run: Run, current: CallInProgress, plan: Plan | None = None, *, policies_only: bool = False
+) -> Awaitable[Result[ToolHookContext]]:
+    plan = plan or run.plans.before_tool_use
+    assert plan is not None
+    ctx = tool_context(run, _BEFORE_TOOL_USE, current, current.result)
+    return run.ask(plan, ctx, about=current.call.id, current=current, policies_only=policies_only)
+
+
+async def rejudge(
+    run: Run, current: CallInProgress, call: ToolCall
+) -> tuple[ToolResult | None, bool]:
+    """A hook around a tool handed on another call: validate it and judge it as if the model had made it.
+
+    Gives the result it has instead of running, and whether a hook supplied that; None when it may run. Other
+    calls are running by now, so hooks are asked under a lock, and nobody can be waited for: without an
+    answer at once, the call is denied.
+    """
+    cleared = (current.call, current.original, current.tool, current.values)
+    asked = (current.approval, current.decision)
+    async with run.hook_lock:
+        run.ledger.add_tool_calls(-1)  # it was counted when it was cleared, and is one call still
+        try:
+            supplied = await _judge_changed(run, current, call)
+        finally:
+            run.ledger.add_tool_calls(1)
+    instead, current.result = current.result, None
+    if instead is not None:  # what may run is still what was cleared before, and nothing else
+        current.call, current.original, current.tool, current.values = cleared
+        current.approval, current.decision = asked
+    return instead, supplied
+
+
+async def _judge_changed(run: Run, current: CallInProgress, call: ToolCall) -> bool:
+    """Judge it. Afterwards its result says why it may not run, or is None; says whether a hook supplied it."""
+    ask = None if current.approval is None else Ask.anew(current.approval)
+    current.result = None
+    if not await _validate(run, current, call):
+        return False
+    if run.plans.before_tool_use is not None:
+        result = await _ask_hooks(run, current)
+        _take_call(run, current, result.context.tool_call)
+        if result.kind >= Kind.BLOCK:
+            _refuse(run, current, result)
+            return False
+        current.result = _supplied(current.call, result.context.execution)
+        if result.is_asking:
+            ask = Ask.of(result)
+    if ask is None:
+        return current.result is not None
+    decision = await ask_person(run, current, ask)
+    if decision is not None and decision.answer is Answer.ALLOW:
+        return current.result is not None
+    deny(
+        run,
+        current,
+        decision or Decision.deny("the changed call needs an approval"),
+        ask.asked_by,
+    )
+    return False
+
+
+def tool_context(
+    run: Run, point: Any, current: CallInProgress, execution: ToolResult | None = None
+) -> ToolHookContext:
+    """The context for a call at one of the tool points: before it ran, as it will run; afterwards, as it is kept."""
+    return ToolHookContext(
+        point=point,
+        state=run.state,
+        evaluations=run.evaluations,
+        live=run,
+        tool_call=current.call if point is _AFTER_TOOL_USE else current.original or current.call,
+        execution=execution,
+        response=run.step.response,
+        step_index=run.step_index or 0,
+    )
+
+
+def _clear(run: Run, current: CallInProgress) -> None:
+    current.stage = _ADMITTED
+    run.ledger.add_tool_calls(1)
+
+
+def _let_through(run: Run, current: CallInProgress) -> None:
+    """Nothing stands against the call: it may run, unless a hook gave its result already."""
+    if current.result is None:
+        _clear(run, current)
+    else:
+        current.stage = CallStage.SETTLED
+        current.started = True  # its hooks see the result as if the tool had run
+
+
+def _refuse(run: Run, current: CallInProgress, result: Result[Any]) -> None:
+    if had_started(run, current):
+        stay_in_doubt(current, result.reason, result.decided_by)
+        return
+    is_stop = result.kind is Kind.STOP
+    status = ResultStatus.NOT_RUN if is_stop else ResultStatus.BLOCKED
+    current.settle(status, result.reason, result.decided_by)
+
+
+def settle_unrun(run: Run, current: CallInProgress, reason: str) -> None:
+    """The run ended before a call; of one in doubt nobody can say that it did not run."""
+    if had_started(run, current):
+        stay_in_doubt(current, reason)
+    else:
+        current.settle(ResultStatus.NOT_RUN, reason)
+
+
+def _supplied(call: ToolCall, execution: ToolResult | None) -> ToolResult | None:
+    if execution is None:
+        return None
+    return msgspec.structs.replace(execution, call_id=call.id, name=call.name)

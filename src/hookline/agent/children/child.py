@@ -1,0 +1,265 @@
+"""One child run: begun, driven as often as it takes, counted with its parent, and on record when it is done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from hookline.agent.in_progress import CallInProgress
+from hookline.agent.records.index import RecordedCall, RunIndex
+from hookline.agent.recovery.resume import Resumed
+from hookline.agent.result import RunResult, recorded_result, restored
+from hookline.agent.run import Run
+from hookline.agent.source import AnswerSource
+from hookline.definition import Definition, for_child
+from hookline.journal import (
+    ChildFinished,
+    ChildStarted,
+    Durable,
+    Record,
+    RunFinished,
+    StatusChanged,
+    fold,
+    with_remembered,
+)
+from hookline.state import NO_COUNTERS, AgentState, RunStatus, StopReason
+
+_WHY = "the run it is a part of went on without it"
+_CANCELLED = RunStatus.CANCELLED
+
+
+class Child:
+    """One child run, which may be driven more than once before it is done."""
+
+    def __init__(
+        self,
+        parent: Run,
+        definition: Definition,
+        key: str,
+        name: str,
+        call_id: str,
+        objections: int,
+    ) -> None:
+        self.parent = parent
+        self.definition = definition
+        self.key = key
+        self.name = name
+        self.call_id = call_id
+        self.objections = objections
+        """How often the parent's hooks have sent it back to work."""
+        self.counted = NO_COUNTERS
+        self.durable: Durable | None = None
+
+    async def begin(self, child_id: str, saved: RunResult | None, prompt: str) -> RunResult:
+        """Start it; or go on with it, from where it paused, or from where its process died."""
+        parent, definition = self.parent, self.definition
+        self.durable = durable = parent.durable.for_child(child_id, definition.listeners)
+        if saved is not None:
+            self.counted = saved.state.counters  # the parent knew of that much when it paused
+        if not durable.records:
+            if saved is None:
+                return await self.drive(_fresh(parent, definition, child_id), prompt)
+            return await self.drive(saved.state, None)
+        story = fold(durable.records)
+        self.objections = _times_sent_back(durable.records)
+        parent.ledger.carry(story.settled.counters, self.counted)
+        if not story.is_finished:
+            source = Resumed[Run](story.tail, story.unsettled_seconds)
+            return await self.drive(story.settled, None, source)
+        if story.state.pending_step is not None:
+            return await self.drive(story.state, None)
+        self._count(story.state)
+        return recorded_result(story, durable.records, definition.plans.output)
+
+    def close(self) -> None:
+        """Let go of its record."""
+        if self.durable is not None:
+            self.durable.close()
+
+    async def drive(
+        self, state: AgentState, prompt: str | None, source: AnswerSource[Run] | None = None
+    ) -> RunResult:
+        """Drive it to its end, or to where it waits."""
+        parent, definition = self.parent, self.definition
+        inherited = for_child((*parent.inherited, *parent.definition.registrations))
+        assert self.durable is not None
+        child = Run(
+            definition,
+            state,
+            self.durable,
+            drive=parent.drive,
+            parent=parent,
+            inherited=inherited,
+            source=source or await parent.source.for_child(parent, state.run_id),
+        )
+        try:
+            result = await parent.drive(child, prompt)
+        except asyncio.CancelledError:
+            self._count(child.state)
+            self.finish(child.state, RunStatus.CANCELLED, "")
+            if child.state.pending_step is not None:  # it did not get so far as to go on
+                end_paused(self.durable, child.state, child.at)
+            raise
+        self._count(result.state)
+        return result
+
+    def _count(self, state: AgentState) -> None:
+        """What the child has used since it was last counted, its parent has used; the ledger knows it already."""
+        self.parent.uncounted.add_child(state.counters, self.counted)
+        self.counted = state.counters
+
+    def finish(self, state: AgentState, status: RunStatus, text: str) -> None:
+        """The child is done, and that is recorded."""
+        run = self.parent
+        run.append(
+            ChildFinished(
+                *run.head(),
+                child_run_id=state.run_id,
+                name=self.name,
+                call_id=self.call_id,
+                status=status,
+                text=text,
+                counters=state.counters,
+                remembered=state.remembered,
+            )
+        )
+        run.durable.flush()
+        run.become(with_remembered(run.state, state.remembered))
+
+
+def _fresh(run: Run, definition: Definition, child_id: str) -> AgentState:
+    return AgentState(
+        agent_id=definition.agent_id,
+        run_id=child_id,
+        session_id=run.state.session_id,
+        parent_agent_id=run.state.agent_id,
+        parent_run_id=run.run_id,
+    )
+
+
+def recount_children(run: Run, current: CallInProgress, known: RecordedCall) -> None:
+    """Count what the children of a call had used that was settled before the process died."""
+    for child in known.finished_children:
+        key = child.child_run_id.removeprefix(f"{run.run_id}/{run.step_index}/")
+        saved = current.children.get(key)
+        counted = saved.state.counters if saved is not None else NO_COUNTERS
+        run.ledger.carry(child.counters, counted)
+        run.uncounted.add_child(child.counters, counted)
+        run.become(with_remembered(run.state, child.remembered))
+
+
+def recount_hook_work(run: Run, known: RunIndex) -> None:
+    """Count what hooks had models and agents do, which they are not going to have done again."""
+    for consulted in known.consultations.values():
+        for record in consulted:
+            run.charge(record.response.usage)
+    for child in known.finished_hook_children:
+        run.ledger.carry(child.counters, NO_COUNTERS)
+        run.uncounted.add_child(child.counters, NO_COUNTERS)
+
+
+def recorded_child(run: Run, definition: Definition, child_id: str) -> RunResult:
+    """The result of a child that was done before the process died, from its journal."""
+    durable = run.durable.for_child(child_id, ())
+    try:
+        return recorded_result(fold(durable.records), durable.records, definition.plans.output)
+    finally:
+        durable.close()
+
+
+def abandon_children(run: Run, current: CallInProgress) -> None:
+    """A call is settled while children of it still wait: nobody takes them up any more, and that is on record."""
+    for key, child in current.children.items():
+        if child.status is RunStatus.PAUSED:
+            state = child.state
+            name = child_name(run.durable.records, state)
+            abandoned = Child(run, run.definition, key, name, current.call.id, 0)
+            abandoned.finish(state, RunStatus.CANCELLED, "")
+            end_child(run.durable, state, run.at)
+    current.children = {}
+
+
+def _times_sent_back(records: Sequence[Record]) -> int:
+    """How often a child went on after it had come to an end: that it was done is known of the last end only."""
+    ends = [
+        record
+        for record in records
+        if isinstance(record, RunFinished) and record.status is not RunStatus.PAUSED
+    ]
+    return len(ends) - (1 if ends and ends[-1] is records[-1] else 0)
+
+
+# --- children that nobody takes up any more -----------------------------------------------------------
+
+
+def end_child(above: Durable, state: AgentState, at: float) -> None:
+    """End a child that paused, in its own record; `above` is the record of the run it is a part of."""
+    durable = above.for_child(state.run_id, ())
+    try:
+        if not (durable.records and fold(durable.records).is_over):
+            end_paused(durable, state, at)
+    finally:
+        durable.close()
+
+
+def end_paused(durable: Durable, state: AgentState, at: float) -> None:
+    """End a run that paused, and all below it. There is no agent to drive it with, so no hook is asked."""
+    step = state.pending_step
+    assert step is not None
+    first = len(durable.records) or step.records
+    run_id, ended = state.run_id, []
+    for call in step.calls:
+        for saved in (call.children or {}).values():
+            child = restored(saved)
+            if child.status is RunStatus.PAUSED:
+                ended.append((call.call.id, child.state))
+    head = (run_id, 0, at)
+    records: list[Record] = [
+        ChildFinished(
+            *head,
+            child_run_id=child.run_id,
+            name=child_name(durable.records, child),
+            call_id=call_id,
+            status=_CANCELLED,
+            counters=child.counters,
+            remembered=child.remembered,
+        )
+        for call_id, child in ended
+    ]
+    records.append(
+        StatusChanged(
+            *head,
+            status=_CANCELLED,
+            stop_reason=StopReason.CANCELLED,
+            reason=_WHY,
+            usage=state.usage,
+            counters=state.counters,
+        )
+    )
+    records.append(
+        RunFinished(
+            *head,
+            status=_CANCELLED,
+            stop_reason=StopReason.CANCELLED,
+            usage=state.counters.usage,
+            steps=state.step_count,
+            reason=_WHY,
+        )
+    )
+    for number, record in enumerate(records, first):
+        durable.append(replace(record, seq=number))
+    durable.flush()
+    for _, each in ended:
+        end_child(durable, each, at)
+
+
+def child_name(records: Iterable[Record], child: AgentState) -> str:
+    """What a child was called when it was started."""
+    names = (
+        record.name
+        for record in records
+        if isinstance(record, ChildStarted) and record.child_run_id == child.run_id
+    )
+    return next(names, child.agent_id)

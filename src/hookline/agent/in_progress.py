@@ -1,0 +1,140 @@
+"""What a run knows of the step it is making, and of each tool call on its way.
+
+Each step has its own. `loop/turn.py` writes what comes of the model, `calls/phase.py` the calls. The rest is written
+here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hookline.agent.result import RunResult
+from hookline.errors import HookError
+from hookline.state import (
+    EMPTY,
+    NO_USAGE,
+    CallStage,
+    Decision,
+    ErrorInfo,
+    InferenceResponse,
+    Log,
+    Message,
+    PendingApproval,
+    ResultStatus,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from hookline.tools import AnyTool
+
+
+class CallInProgress(msgspec.Struct):
+    """One tool call on its way: what the model asked for, what hooks made of it, and what came of it."""
+
+    made: ToolCall
+    call: ToolCall
+    tool: AnyTool | None = None
+    values: dict[str, Any] = EMPTY
+    stage: CallStage | None = None
+    started: bool = False
+    """The tool began, or a hook gave the result in its place."""
+    attempts: int = 0
+    result: ToolResult | None = None
+    approval: PendingApproval | None = None
+    decision: Decision | None = None
+    exception: BaseException | None = None
+    failed_hook: HookError | None = None
+    """A hook around a child run failed, where that is an error, whatever is made of it inside the call."""
+    edits: int = 0
+    questions: int = 0
+    """How many questions there were about it."""
+    is_changed: bool = False
+    """The call is not the one the answer was given for."""
+    is_refused: bool = False
+    """Nothing ran after all: the result says why, and comes neither from the tool nor from a hook in its place."""
+    is_used: bool = False
+    """An attempt has had `values`, and may have changed what is in them."""
+    errors: tuple[ErrorInfo, ...] = ()
+    """What its failed attempts left in the errors of the step."""
+    failure: BaseException | None = None
+    """What the error policy ends the run for."""
+    seen: bool = False
+    """The after_tool_use hooks have looked at the result."""
+    children: dict[str, RunResult] = EMPTY
+    objections: dict[str, int] = EMPTY
+    """How often each of its children was sent back to work."""
+    child_approvals: tuple[PendingApproval, ...] = ()
+    original: ToolCall | None = None
+    """The call with the arguments it runs with, where secrets were taken out of `call`. It is kept nowhere else."""
+
+    def settle(self, status: ResultStatus, reason: str, decided_by: str = "") -> None:
+        """It does not run, or what it gave is withheld: the model reads why."""
+        self.stage = CallStage.SETTLED
+        self.result = ToolResult(
+            status=status,
+            call_id=self.call.id,
+            name=self.call.name,
+            reason=reason,
+            decided_by=decided_by,
+        )
+
+    @property
+    def exact(self) -> ToolCall:
+        """The call as it runs: what is judged."""
+        return self.original or self.call
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it cannot run any more: this process does not know what was taken out of its arguments."""
+        return self.call.redacted != "" and self.original is None
+
+    @property
+    def is_invalid(self) -> bool:
+        """The call named no tool, or its arguments did not fit. A result that a tool gives may say anything."""
+        result = self.result
+        return not self.started and result is not None and result.status is ResultStatus.INVALID
+
+
+class StepInProgress(msgspec.Struct):
+    """One step: the model's answer, its calls, and what failed."""
+
+    messages_before: Log[Message]
+    """The conversation as the step began."""
+    messages_asked: Log[Message]
+    """The conversation that the model was shown: its answer comes after it."""
+    started: float
+    """When it began, or went on after a pause, by the run's clock."""
+    active: float = 0.0
+    """The seconds that it had taken before a pause."""
+    usage: Usage = NO_USAGE
+    errors: tuple[ErrorInfo, ...] = ()
+    response: InferenceResponse | None = None
+    calls: list[CallInProgress] = []
+    is_waiting: bool = False
+    """For a person: the run pauses."""
+    failing: BaseException | None = None
+    """What the run fails of at the end of the step."""
+    added: tuple[Log[Message], tuple[Message, ...]] | None = None
+    """The conversation once it was settled, and what that added."""
+
+    def add_error(self, info: ErrorInfo) -> None:
+        """Something failed."""
+        self.errors = (*self.errors, info)
+
+    def replace_errors(self, errors: tuple[ErrorInfo, ...]) -> None:
+        """Hooks leave this of what failed."""
+        self.errors = errors
+
+    def wait(self, *, is_waiting: bool = True) -> None:
+        """A call needs an answer that is not there."""
+        self.is_waiting = is_waiting
+
+    def fail(self, error: BaseException) -> None:
+        """The run fails of this."""
+        self.failing = error
+
+    def settle(self, messages: Log[Message], turn: tuple[Message, ...] | None) -> None:
+        """It is in the conversation; `turn` is all that was added, where that is known."""
+        self.added = None if turn is None else (messages, turn)

@@ -1,0 +1,1 @@
+"""The loop: how a run begins, makes its steps and ends."""

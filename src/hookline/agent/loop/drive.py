@@ -1,0 +1,332 @@
+"""The loop. It walks the lifecycle and asks the hooks; it has no behaviour of its own.
+
+Run, stream, step by step, resumed, as a child: every way of driving an agent comes through `drive`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from hookline.agent.calls.phase import (
+    finish_calls,
+    settle_all_unrun,
+    use_tools,
+    use_tools_again,
+)
+from hookline.agent.failure import on_error
+from hookline.agent.hook_services import HookServices
+from hookline.agent.loop.continuation import ask_in_step, conclude
+from hookline.agent.loop.end import ended, failed, finish, give_output
+from hookline.agent.loop.start import begin, take_up
+from hookline.agent.loop.step import (
+    begin_step,
+    finish_step,
+    open_step,
+    pend_step,
+    reopen_step,
+    settle_step,
+)
+from hookline.agent.loop.turn import Unrecovered, take_turn
+from hookline.agent.result import RunResult
+from hookline.agent.run import Run
+from hookline.definition import CancelSource
+from hookline.errors import in_words
+from hookline.flow import ErrorAction, classify
+from hookline.hooks import Kind, Plan, Result
+from hookline.lifecycle import (
+    HookPoint,
+    StepHookContext,
+)
+from hookline.state import (
+    ContinuationDecision,
+    ContinuationEvaluation,
+    ContinuationOutcome,
+    Ending,
+    RunStatus,
+    Step,
+    StopReason,
+    UserMessage,
+)
+
+
+def drive(run: Run, prompt: str | UserMessage | None) -> Awaitable[RunResult]:
+    """Drive a run to its end, whatever that is."""
+    sources = run.source.cancel_sources(run.definition)
+    return _watched(run, prompt, sources) if sources else _drive(run, prompt)
+
+
+async def _watched(
+    run: Run, prompt: str | UserMessage | None, sources: Sequence[CancelSource]
+) -> RunResult:
+    with contextlib.ExitStack() as watches:
+        return await _drive(
+            run,
+            prompt,
+            lambda: [watches.callback(source.watch(run.token.cancel)) for source in sources],
+        )
+
+
+async def _drive(
+    run: Run, prompt: str | UserMessage | None, watch: Callable[[], object] | None = None
+) -> RunResult:
+    run.token.attach()
+    run.make_services = HookServices
+    run.ledger.started = run.clock()  # until now it was waiting to be driven
+    cancelled: asyncio.CancelledError | None = None
+    output: Any = None
+    try:
+        try:
+            if watch is not None:
+                watch()
+            ending = await (take_up(run) if run.source.is_taken_up else begin(run, prompt))
+            step_over = run.source.step_over
+            if ending is None and step_over is not None:
+                ending = await step_over(run, None)
+            if ending is None and run.state.pending_step is not None:
+                ending = await _resume_step(run)
+                if step_over is not None:
+                    ending = await step_over(run, ending)
+            while ending is None:
+                ending = await _step(run)
+                if run.on_step is not None and run.state.step_count > (run.step_index or 0):
+                    run.lingers = ending is not None
+                    await _wait_for_caller(run)
+                if step_over is not None:
+                    ending = await step_over(run, ending)
+            output, ending = await give_output(run, _unless_it_waits(run, ending))
+        except Exception as error:
+            ending = await _lost(run, error)
+    except asyncio.CancelledError as error:
+        cancelled = None if run.token.absorb() else error
+        ending = _cancelled(run)
+    run.token.close()
+    result = await finish(run, _unless_it_waits(run, ending), output)
+    if cancelled is not None:
+        raise cancelled  # whoever cancelled the task, and not the run, is owed this
+    return result
+
+
+def _cancelled(run: Run) -> Ending:
+    """How it ended from outside; if that was a clock, it reached a limit, as if it had been between two steps."""
+    if run.token.is_out_of_time:
+        return Ending(RunStatus.STOPPED, StopReason.TIME_LIMIT, run.token.why)
+    return Ending(RunStatus.CANCELLED, StopReason.CANCELLED, run.token.why)
+
+
+def _unless_it_waits(run: Run, ending: Ending) -> Ending:
+    """How it ended. What was kept from going on when it was resumed waits as before, and can be resumed again."""
+    if run.state.pending_step is None:
+        return ending
+    return msgspec.structs.replace(ending, status=RunStatus.PAUSED)
+
+
+async def _wait_for_caller(run: Run) -> None:
+    """Show the state to whoever drives step by step. The time until they ask for more is theirs, not the run's."""
+    since = run.clock()
+    try:
+        await run.on_step(run.state)
+    finally:
+        run.ledger.started += run.clock() - since
+        run.lingers = False
+
+
+# --- one step -----------------------------------------------------------------------------------------
+
+
+def _step(run: Run) -> Awaitable[Ending | None]:
+    """One step, from before_step to the decision whether there is another."""
+    if run.token.is_cancelled:
+        raise asyncio.CancelledError
+    open_step(run)
+    plan = run.plans.before_step
+    guard = ""
+    if plan is not None:
+        if plan.brief is None or plan.brief(run):
+            return _ask_first(run, plan)
+        guard = plan.guard
+    begin_step(run, guard)
+    return _work(run, again=False)
+
+
+async def _ask_first(run: Run, plan: Plan) -> Ending | None:
+    ctx = StepHookContext(
+        point=HookPoint.BEFORE_STEP, state=run.state, live=run, step_index=run.step_index or 0
+    )
+    try:
+        result = await ask_in_step(run, plan, ctx)
+    except Unrecovered as error:
+        return failed(run, error.exception)
+    if result is not None and result.kind is not Kind.PROCEED:
+        return await _refused(run, result)
+    begin_step(run)
+    return await _work(run, again=False)
+
+
+async def _refused(run: Run, result: Result[StepHookContext]) -> Ending | None:
+    """A hook did not let the step begin."""
+    if result.is_blocked:
+        return Ending(
+            status=RunStatus.STOPPED,
+            stop_reason=StopReason.STEP_REFUSED,
+            reason=result.reason,
+            decided_by=result.decided_by,
+        )
+    return await conclude(run, None)
+
+
+async def _resume_step(run: Run) -> Ending | None:
+    pending = run.state.pending_step
+    assert pending is not None
+    reopen_step(run, pending)
+    return await _work(run, again=True)
+
+
+async def _work(run: Run, *, again: bool) -> Ending | None:
+    """The turn and its tool calls. Whatever happens in here, the step is settled and after_step runs."""
+    failure: BaseException | None = None
+    try:
+        try:
+            if again:
+                await use_tools_again(run)
+            else:
+                await take_turn(run)
+                if run.step.response is not None and run.step.response.calls:
+                    await use_tools(run)
+        except Unrecovered as error:
+            failure = error.exception if error.action is ErrorAction.STOP else None
+            if failure is None:
+                _go_on_after(run, error.exception)
+        except Exception as error:
+            failure = await _decide(run, error)
+            if failure is None:
+                settle_all_unrun(run)
+                await finish_calls(run)
+        if run.step.is_waiting and run.stopping:  # a hook ended the run while a child began to wait
+            settle_all_unrun(run)
+            await finish_calls(run)
+    except asyncio.CancelledError:
+        await _cut_short(run)
+        raise
+    if run.token.is_cancelled:
+        await _cut_short(run)
+        raise asyncio.CancelledError
+    failure = failure or run.step.failing
+    if failure is not None:
+        return await _fail_step(run, failure)
+    if run.step.is_waiting and not run.stopping:
+        pend_step(run)
+        return Ending(RunStatus.PAUSED, StopReason.APPROVAL_PENDING, _questions(run))
+    plan = run.plans.should_continue
+    if plan is not None and plan.brief is not None and not run.evaluations:
+        outcome: ContinuationOutcome = plan.brief(run)
+        if run.plans.after_step is None and (outcome.should_continue or run.plans.stop is None):
+            # Nobody is to look at the step before its outcome is known: it is settled in one go.
+            settle_step(run, outcome, plan.guard)
+            if outcome.should_continue:
+                return None
+            run.replace_evaluations(outcome.evaluations)
+            return ended(outcome)
+    step = settle_step(run)
+    try:
+        await _after_step(run, step)
+        return await conclude(run, step)
+    except asyncio.CancelledError:
+        finish_step(run, step, _no_outcome(run, StopReason.CANCELLED, run.token.why))
+        raise
+    except Unrecovered as error:
+        finish_step(run, step, _no_outcome(run, StopReason.ERROR, in_words(error.exception)))
+        return failed(run, error.exception)
+
+
+def _no_outcome(run: Run, reason: StopReason, why: str) -> ContinuationOutcome:
+    """The outcome of a step that ended before its evaluations were resolved."""
+    return ContinuationOutcome(
+        stop_reason=reason,
+        reason=why,
+        evaluations=run.evaluations,
+    )
+
+
+async def _cut_short(run: Run) -> None:
+    """The run was cancelled in the middle of a step: give every call its result, and run what comes after."""
+    run.token.close()
+    await _end_step(run, StopReason.CANCELLED, run.token.why)
+
+
+async def _fail_step(run: Run, failure: BaseException) -> Ending:
+    run.step.fail(failure)
+    await _end_step(run, StopReason.ERROR, in_words(failure))
+    return failed(run, failure)
+
+
+async def _end_step(run: Run, reason: StopReason, why: str) -> None:
+    """Settle a step that ended early. Its hooks are all asked, also when one of them is interrupted."""
+    interrupted: asyncio.CancelledError | None = None
+    settle_all_unrun(run)
+    while True:
+        try:
+            await finish_calls(run)
+            break
+        except asyncio.CancelledError as error:  # that call is settled; there may be others
+            interrupted = error
+    step = settle_step(run)
+    try:
+        await _after_step(run, step)
+    except asyncio.CancelledError as error:
+        interrupted = error
+    except Unrecovered:
+        pass  # it is on record; what ended the step stays the reason
+    finish_step(run, step, _no_outcome(run, reason, why))
+    if interrupted is not None:
+        raise interrupted
+
+
+async def _decide(run: Run, error: BaseException) -> BaseException | None:
+    """An exception out of a step's hooks: the policy decides whether it is the end. Gives the failure if it is."""
+    decision = await on_error(run, error, classify(error))
+    if decision.action is ErrorAction.STOP:
+        return error
+    _go_on_after(run, error)
+    return None
+
+
+def _go_on_after(run: Run, error: BaseException) -> None:
+    """The policy lets the run go on after an error that cost it its turn: the model gets another."""
+    why = f"the last step failed: {in_words(error)}"
+    said = ContinuationEvaluation("error-policy", ContinuationDecision.REQUEST_CONTINUATION, why)
+    run.evaluate(said, HookPoint.ERROR.value)
+
+
+def _questions(run: Run) -> str:
+    names = ", ".join(sorted({approval.tool_call.name for approval in run.state.pending}))
+    return f"waiting for an answer about {names}"
+
+
+async def _after_step(run: Run, step: Step) -> None:
+    if run.commit is not None and run.step.calls:
+        run.durable.flush()  # however long the hooks of the step's end take, its calls are not in doubt
+    plan = run.plans.after_step
+    if plan is not None:
+        ctx = StepHookContext(
+            point=HookPoint.AFTER_STEP,
+            state=run.state,
+            evaluations=run.evaluations,
+            live=run,
+            step_index=step.index,
+            step=step,
+        )
+        await ask_in_step(run, plan, ctx)
+
+
+# --- when the run is lost -----------------------------------------------------------------------------
+
+
+async def _lost(run: Run, error: BaseException) -> Ending:
+    """An exception that no step could deal with: the error hooks hear of it, and the run fails."""
+    await on_error(run, error, classify(error), is_lost=True)
+    return failed(run, error)

@@ -1,0 +1,271 @@
+"""The way out, which every run takes: output, agent_failed, execution_end, session_end, the result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+import msgspec
+
+from hookline.agent.failure import on_error, on_lost
+from hookline.agent.loop.step import counted
+from hookline.agent.result import RunResult, as_text
+from hookline.agent.run import Run
+from hookline.errors import HookError, JournalError, in_words
+from hookline.flow import ErrorClass, classify
+from hookline.hooks import Point
+from hookline.journal import RunFinished, StatusChanged, counted_on
+from hookline.lifecycle import (
+    ExecutionHookContext,
+    HookPoint,
+    OutputHookContext,
+    SessionHookContext,
+)
+from hookline.state import (
+    NO_USAGE,
+    ContinuationOutcome,
+    Ending,
+    ErrorInfo,
+    InferenceResponse,
+    RunStatus,
+    StopReason,
+)
+
+T = TypeVar("T")
+_OTHER = "other"
+"""Why a session is over that ends with its only run."""
+_ANSWERS = (RunStatus.COMPLETED, RunStatus.STOPPED)
+
+
+async def finish(run: Run, ending: Ending, output: Any) -> RunResult:
+    """End a run: ask the hooks of the way out, and make the result. All of it is done even if the task is cancelled."""
+    cancelled: list[asyncio.CancelledError] = []
+    answer = (
+        output if ending.status in _ANSWERS else None
+    )  # given; hooks that fail from here on cannot take it back
+    run.durable.release(as_text(output))
+    _note(run, ending)
+    if run.error is not None:
+        await _through(on_lost(run, run.error, classify(run.error)), cancelled)
+    leaving = _leave(run, HookPoint.EXECUTION_END, run.plans.execution_end, ending)
+    ending = await _through(leaving, cancelled) or ending
+    if run.session.ends and ending.status is not RunStatus.PAUSED:
+        leaving = _leave(run, HookPoint.SESSION_END, run.plans.session_end, ending)
+        ending = await _through(leaving, cancelled) or ending
+    result = _result(run, ending, answer)
+    if run.commit is not None:
+        result = await _through(_saved(run, result), cancelled) or result
+    if cancelled:
+        raise cancelled[0]
+    return result
+
+
+async def _through(work: Awaitable[T], cancelled: list[asyncio.CancelledError]) -> T | None:
+    """Do a part of the way out; if the task is cancelled during it, remember that and go on with the next part."""
+    try:
+        return await work
+    except asyncio.CancelledError as error:
+        cancelled.append(error)
+        return None
+
+
+async def give_output(run: Run, ending: Ending) -> tuple[Any, Ending]:
+    """The final answer, after the output hooks: they may change it, or withhold it."""
+    if ending.status not in _ANSWERS:
+        return None, ending
+    if run.token.is_cancelled:
+        raise asyncio.CancelledError
+    last = run.state.last_step if run.state.step_count else None
+    output: Any = last.text if last is not None else ""
+    plan = run.plans.output
+    if plan is None or last is None:
+        return output, ending
+    ctx = OutputHookContext(
+        point=HookPoint.OUTPUT,
+        state=run.state,
+        evaluations=run.evaluations,
+        live=run,
+        output=output,
+    )
+    result = await run.ask(plan, ctx)
+    run.token.close()  # the answer is given
+    if run.token.is_cancelled:
+        raise asyncio.CancelledError
+    if result.is_blocked or result.is_stopped:
+        run.drop_deltas()
+        reason = StopReason.OUTPUT_WITHHELD if result.is_blocked else StopReason.HOOK
+        return None, Ending(
+            status=RunStatus.STOPPED,
+            stop_reason=reason,
+            reason=result.reason,
+            decided_by=result.decided_by,
+        )
+    output = result.context.output
+    run.release_deltas(_told(run.step.response, output))
+    return output, ending
+
+
+def _told(response: InferenceResponse | None, output: Any) -> InferenceResponse:
+    """The answer as the output hooks left it. If they changed it, its thinking might tell what it was."""
+    text = as_text(output)
+    return response if response is not None and response.text == text else InferenceResponse(text)
+
+
+async def _saved(run: Run, result: RunResult) -> RunResult:
+    """The result, once everything is safe; a run whose journal cannot be written has failed, whatever it did."""
+    assert run.commit is not None
+    try:
+        await run.commit()
+    except JournalError as error:
+        if result.status is RunStatus.FAILED:
+            return result
+        ending = Ending(RunStatus.FAILED, StopReason.ERROR, in_words(error))
+        return msgspec.structs.replace(
+            result,
+            state=msgspec.structs.replace(result.state, ending=ending),
+            status=ending.status,
+            stop_reason=ending.stop_reason,
+            error=error,
+        )
+    return result
+
+
+def _note(run: Run, ending: Ending) -> None:
+    """The state says how it ended, and how long it was at it."""
+    active = run.ledger.seconds(run.clock())
+    usage, counters = counted(run)
+    counters = msgspec.structs.replace(counters, active_seconds=active)
+    run.become(msgspec.structs.replace(run.state, ending=ending, usage=usage, counters=counters))
+    run.noted = counters
+    run.append(
+        StatusChanged(
+            *run.head(),
+            status=ending.status,
+            stop_reason=ending.stop_reason,
+            reason=ending.reason,
+            decided_by=ending.decided_by,
+            usage=usage,
+            counters=counters,
+        )
+    )
+
+
+async def _leave(run: Run, point: Point[Any], plan: Any, ending: Ending) -> Ending:
+    """Ask the hooks on the way out. One that fails closed makes an ended run a failed one."""
+    if plan is None:
+        return ending
+    try:
+        await run.ask(plan, _context(run, point, ending))
+    except HookError as error:
+        await on_error(run, error, ErrorClass.HOOK)
+        if run.error is None and ending.status is not RunStatus.PAUSED:
+            run.lose(error)
+            ending = Ending(
+                status=RunStatus.FAILED,
+                stop_reason=StopReason.ERROR,
+                reason=str(error),
+                decided_by=error.hook,
+            )
+            _note(run, ending)
+            await on_lost(run, error, ErrorClass.HOOK)
+    return ending
+
+
+async def end_session(run: Run, reason: str = _OTHER) -> HookError | None:
+    """Ask the session_end hooks of a session that is closed between its runs; gives the failure of one that fails."""
+    plan = run.plans.session_end
+    if plan is None:
+        return None
+    ending = Ending(RunStatus.COMPLETED, StopReason.COMPLETED)
+    try:
+        await run.ask(plan, _context(run, HookPoint.SESSION_END, ending, reason))
+    except HookError as error:
+        await on_error(run, error, ErrorClass.HOOK, is_lost=True)
+        return error
+    return None
+
+
+def _context(
+    run: Run, point: Point[Any], ending: Ending, reason: str = _OTHER
+) -> ExecutionHookContext | SessionHookContext:
+    if point is HookPoint.SESSION_END:
+        return SessionHookContext(
+            point=point,
+            state=run.state,
+            evaluations=run.evaluations,
+            live=run,
+            session_id=run.state.session_id,
+            source=reason,
+        )
+    return ExecutionHookContext(
+        point=point,
+        state=run.state,
+        evaluations=run.evaluations,
+        live=run,
+        status=ending.status,
+        stop_reason=ending.stop_reason,
+        outcome=ContinuationOutcome.from_evaluations(run.evaluations),
+        resumed=run.resumed,
+    )
+
+
+def _result(run: Run, ending: Ending, output: Any) -> RunResult:
+    if run.uncounted.usage is not NO_USAGE or run.state.counters is not run.noted:
+        _note(run, ending)  # hooks on the way out asked a model, or failed
+    state = run.state
+    outcome = state.continuation if state.step_count else None
+    if outcome is None or outcome.should_continue:
+        # It ended before another step: what was said since decided that, and not the last step.
+        since = ContinuationOutcome.from_evaluations(run.evaluations)
+        outcome = since if since.evaluations and not since.should_continue else None
+    result = RunResult(
+        state=state,
+        status=ending.status,
+        stop_reason=ending.stop_reason,
+        output=output,
+        outcome=outcome,
+        error=run.error,
+    )
+    finished = RunFinished(
+        *run.head(),
+        text=result.text,
+        status=ending.status,
+        stop_reason=ending.stop_reason,
+        usage=result.usage,
+        steps=state.step_count,
+        reason=ending.reason,
+        decided_by=ending.decided_by,
+        error=ErrorInfo.from_exception(run.error, classify(run.error))
+        if run.error is not None
+        else None,
+        pending=state.pending,
+    )
+    run.append(finished)
+    return msgspec.structs.replace(
+        result, state=counted_on(state, finished), records=tuple(run.durable.records)
+    )
+
+
+def ended(outcome: ContinuationOutcome) -> Ending:
+    """How a run ends that its hooks let end, or made end."""
+    status = RunStatus.STOPPED if outcome.is_forbidden else RunStatus.COMPLETED
+    reason = outcome.stop_reason or StopReason.COMPLETED
+    return Ending(
+        status=status,
+        stop_reason=reason,
+        reason=outcome.reason,
+        decided_by=outcome.resolved_by or "",
+    )
+
+
+def failed(run: Run, error: BaseException) -> Ending:
+    """How a run ends that is lost."""
+    run.lose(error)
+    decided_by = error.hook if isinstance(error, HookError) else ""
+    return Ending(
+        status=RunStatus.FAILED,
+        stop_reason=StopReason.ERROR,
+        reason=in_words(error) or type(error).__name__,
+        decided_by=decided_by,
+    )

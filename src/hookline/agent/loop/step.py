@@ -1,0 +1,320 @@
+"""Settling a step: what was in progress becomes state, and what waits becomes a pending step."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from hookline.agent.failure import on_step_over
+from hookline.agent.in_progress import CallInProgress, StepInProgress
+from hookline.agent.result import objections_in, restored, saved
+from hookline.agent.run import Run, Uncounted
+from hookline.journal import StepFinished, StepPaused, StepStarted
+from hookline.state import (
+    NO_USAGE,
+    AssistantMessage,
+    CallStage,
+    ContinuationOutcome,
+    Counters,
+    FrozenDict,
+    InferenceResponse,
+    Log,
+    Message,
+    PendingCall,
+    PendingStep,
+    Step,
+    StepType,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    Usage,
+    tool_message,
+)
+
+_sum = Usage.__add__  # an operator that is a function of Python costs a detour through C
+_INCOMPLETE, _TOOL_USE, _FINAL_RESPONSE = (
+    StepType.INCOMPLETE,
+    StepType.TOOL_USE,
+    StepType.FINAL_RESPONSE,
+)
+
+
+def open_step(run: Run) -> None:
+    """A step begins: what the last one said about going on no longer counts."""
+    run.step_index = index = run.next_step
+    run.next_step = index + 1
+    if run.evaluations:
+        run.replace_evaluations(())
+    messages = run.state.messages
+    run.step = StepInProgress(messages, messages, run.now)
+
+
+def begin_step(run: Run, guard: str = "") -> None:
+    """The step is let through: from here on it counts. `guard` is a default guard that was asked without a context."""
+    ledger = run.ledger
+    ledger.steps += 1
+    if ledger.parent is not None:
+        ledger.parent.add_step()
+    if run.holds_answer:
+        run.drop_deltas()  # the last answer was sent back to work: no hook has let it out
+        run.durable.release("")
+    append, next_seq = run.append, run.next_seq
+    append(
+        StepStarted(
+            run_id=run.run_id, seq=next_seq(), at=run.at, step=run.step_index or 0, guard=guard
+        )
+    )
+
+
+def settle_step(run: Run, outcome: ContinuationOutcome | None = None, guard: str = "") -> Step:
+    """Put the turn, its calls and their results into the state, together.
+
+    With an outcome the step is over, and is recorded; otherwise hooks see it first, and `finish_step` does that.
+    """
+    made, state = run.step, run.state
+    response, in_progress, started = made.response, made.calls, made.started
+    messages, asked = state.messages, made.messages_asked
+    calls: tuple[ToolCall, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+    turn: tuple[Message, ...] | None = None
+    if response is None:
+        kind, text = _INCOMPLETE, ""
+    else:
+        text, calls = response.text, response.calls
+        kind = _TOOL_USE if calls else _FINAL_RESPONSE
+        said = AssistantMessage(text, calls, response.reasoning)
+        if len(in_progress) == 1:
+            current = in_progress[0]
+            if current.call is not current.made:
+                calls = (current.call,)
+            results = (current.result,)  # type: ignore[assignment]
+            turn = (said, _answer(current))
+        else:
+            calls = tuple([current.call for current in in_progress])
+            results = tuple([current.result for current in in_progress])  # type: ignore[misc]
+            turn = (said, *[_answer(current) for current in in_progress])
+        if messages is asked is made.messages_before:
+            messages = messages.extend(turn)
+        else:
+            messages, turn = _between(asked, turn, messages), None
+    step = Step(
+        index=run.step_index or 0,
+        type=kind,
+        text=text,
+        calls=calls,
+        results=results,
+        usage=made.usage,
+        started_at=run.wall + started,
+        duration=made.active + run.now - started,
+        errors=made.errors,
+        outcome=outcome,
+    )
+    usage, counters = counted(run, steps=1)
+    run.become(
+        replace(
+            state,
+            messages=messages,
+            steps=state.steps.extend((step,)),
+            usage=usage,
+            counters=counters,
+        )
+    )
+    if outcome is None:
+        made.settle(messages, turn)
+    else:
+        _record(run, step, turn, guard)
+    return step
+
+
+def _answer(current: CallInProgress) -> ToolMessage:
+    """What the model reads about a call. Every call has its result by now."""
+    tool, result = current.tool, current.result
+    assert result is not None
+    return tool_message(result, tool.max_chars if tool is not None else None)
+
+
+def _between(
+    before: Log[Message], turn: tuple[Message, ...], messages: Log[Message]
+) -> Log[Message]:
+    """The conversation with a turn put where it belongs, so that every state is a valid one.
+
+    What hooks appended while the calls were running comes after the results, where it can be read.
+    """
+    notes = messages.since(before)
+    return messages.extend(turn) if notes is None else before.extend((*turn, *notes))
+
+
+def counted(run: Run, *, steps: int = 0) -> tuple[Usage, Counters]:
+    """The state's usage and counters with what was used since the last count."""
+    used, state, ledger = run.uncounted, run.state, run.ledger
+    counters = state.counters
+    total = _sum(counters.usage, used.usage)
+    # In a first run the conversation has used what the run has used: one sum is enough.
+    usage = total if state.usage is counters.usage else state.usage + used.usage
+    counters = Counters(
+        steps=counters.steps + steps + used.child_steps,
+        tool_calls=counters.tool_calls + used.calls,
+        usage=total,
+        active_seconds=ledger.seconds_before + run.now - ledger.started,
+        errors=counters.errors,
+        consecutive_errors=counters.consecutive_errors,
+        objections=counters.objections,
+    )
+    run.uncounted = Uncounted()
+    return usage, counters
+
+
+def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
+    """The step is over: its outcome and its whole duration are known."""
+    duration = run.step.active + run.clock() - run.step.started
+    step = replace(step, outcome=outcome, duration=duration, errors=run.step.errors)
+    if run.uncounted.usage is not NO_USAGE:  # a hook after the step asked a model
+        usage, counters = counted(run)
+        run.become(replace(run.state, usage=usage, counters=counters))
+    state = replace(run.state, steps=run.state.steps.with_last(step))
+    run.become(state)
+    turn = run.step.added
+    _record(run, step, turn[1] if turn is not None and turn[0] is state.messages else None)
+
+
+def _record(run: Run, step: Step, added: tuple[Message, ...] | None, guard: str = "") -> None:
+    """Record a finished step, with what it made of the conversation; `added`, where that is known."""
+    if run.state.counters.consecutive_errors:
+        on_step_over(run)
+    state, append, next_seq = run.state, run.append, run.next_seq
+    replaced, metadata = None, None
+    if added is None:
+        added = state.messages.since(run.step.messages_before)
+        if added is None:
+            added, replaced = (), tuple(state.messages)
+    if state.metadata is not run.metadata_before:
+        run.metadata_before = metadata = state.metadata
+    append(
+        StepFinished(
+            run_id=run.run_id,
+            seq=next_seq(),
+            at=run.at,
+            step=step,
+            messages=added,
+            replaced=replaced,
+            metadata=metadata,
+            usage=state.usage,
+            counters=state.counters,
+            guard=guard,
+        )
+    )
+    if run.commit is not None:
+        _keep(run)
+
+
+def _keep(run: Run) -> None:
+    """Write what is on record of a step to the store. Of a run that was taken up from there, the rest is new."""
+    plan = run.plans.before_step
+    if plan is None or plan.brief is not None:
+        run.durable.flush_soon()
+    else:
+        run.durable.flush()  # hooks are next, and may take their time
+    run.source.settle(run)
+
+
+# --- a step that waits ------------------------------------------------------------------------------
+
+
+def pend_step(run: Run) -> None:
+    """Put a step that waits for a person into the state, with all it needs to go on."""
+    assert run.step.response is not None
+    run.clock()
+    pending = PendingStep(
+        index=run.step_index or 0,
+        text=run.step.response.text,
+        model_calls=run.step.response.calls,
+        calls=tuple(_pending_call(run, current) for current in run.step.calls),
+        evaluations=run.evaluations,
+        usage=run.step.usage,
+        started_at=run.wall + run.step.started,
+        active=run.step.active + run.now - run.step.started,
+        errors=run.step.errors,
+        follows=len(run.step.messages_asked)
+        if run.state.messages.since(run.step.messages_asked)
+        else None,
+        ends_session=run.session.ends,
+        reasoning=run.step.response.reasoning,
+    )
+    usage, counters = counted(run)
+    run.become(replace(run.state, pending_step=pending, usage=usage, counters=counters))
+    run.append(StepPaused(*run.head(), pending=pending, usage=usage, counters=counters))
+    run.source.settle(run)
+
+
+def _pending_call(run: Run, current: CallInProgress) -> PendingCall:
+    assert current.stage is not None
+    children = {
+        key: saved(result, current.objections.get(key, 0))
+        for key, result in current.children.items()
+    } or None
+    keeps_children = current.stage is CallStage.SUSPENDED
+    return PendingCall(
+        call=current.call,
+        stage=current.stage,
+        result=current.result,
+        approval=current.approval,
+        decision=current.decision,
+        children=FrozenDict(children) if children and keeps_children else None,
+        child_approvals=current.child_approvals if keeps_children else (),
+        errors=tuple(
+            place
+            for place, info in enumerate(run.step.errors)
+            if any(info is own for own in current.errors)
+        ),
+        questions=current.questions,
+    )
+
+
+def reopen_step(run: Run, pending: PendingStep) -> None:
+    """Take up a step that waited."""
+    run.step_index = pending.index
+    run.next_step = pending.index + 1
+    run.replace_evaluations(pending.evaluations)
+    messages = asked = run.state.messages
+    if pending.follows is not None:
+        items = tuple(messages)
+        asked = Log(items[: pending.follows])
+        messages = asked.extend(items[pending.follows :])
+        run.become(run.state.with_messages(messages))
+    run.metadata_before = run.state.metadata
+    run.step = StepInProgress(
+        messages_before=messages,
+        messages_asked=asked,
+        started=run.clock(),
+        active=pending.active,
+        usage=pending.usage,
+        errors=pending.errors,
+        response=InferenceResponse(
+            text=pending.text,
+            calls=pending.model_calls,
+            usage=pending.usage,
+            reasoning=pending.reasoning,
+        ),
+        calls=[
+            _call_again(run, pending, made, call)
+            for made, call in zip(pending.model_calls, pending.calls, strict=True)
+        ],
+    )
+    run.become(replace(run.state, pending_step=None))
+    run.ledger.add_step()
+
+
+def _call_again(
+    run: Run, step: PendingStep, made: ToolCall, pending: PendingCall
+) -> CallInProgress:
+    current = run.call_of(made, pending.call)
+    current.errors = tuple(step.errors[place] for place in pending.errors)
+    current.stage = pending.stage
+    current.result = pending.result
+    current.approval = pending.approval
+    current.decision = pending.decision
+    current.questions = pending.questions
+    current.seen = pending.stage is CallStage.SETTLED
+    children = pending.children or {}
+    current.children = {key: restored(data) for key, data in children.items()}
+    current.objections = {key: objections_in(data) for key, data in children.items()}
+    return current

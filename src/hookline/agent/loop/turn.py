@@ -1,0 +1,248 @@
+"""One turn with the model: before_inference, the driver, after_inference."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from hookline._aio import is_being_cancelled
+from hookline.agent.calls.around import around_inference
+from hookline.agent.checks import check_response, is_plain
+from hookline.agent.failure import fail_again, on_error, on_success
+from hookline.agent.run import Run
+from hookline.errors import in_words
+from hookline.flow import ErrorAction, ErrorClass, classify
+from hookline.hooks import Kind, Result
+from hookline.journal import RequestSent, ResponseReceived
+from hookline.lifecycle import HookPoint, InferenceHookContext
+from hookline.lifecycle.changes import describe_request
+from hookline.state import (
+    NO_USAGE,
+    ContinuationDecision,
+    ContinuationEvaluation,
+    InferenceRequest,
+    InferenceResponse,
+    UserMessage,
+)
+
+
+class Unrecovered(Exception):
+    """An error that the policy has seen and that ends the step."""
+
+    def __init__(self, exception: BaseException, action: ErrorAction) -> None:
+        self.exception = exception
+        self.action = action
+        super().__init__(in_words(exception))
+
+
+async def take_turn(run: Run) -> None:
+    """Ask the model. `run.step.response` is its settled answer; None when there is none to go on with."""
+    definition, plans = run.definition, run.plans
+    messages = run.state.messages
+    request = InferenceRequest(messages, definition.system_prompt, definition.toolbox.specs)
+    supplied, altered = None, None
+    if plans.before_inference is not None:
+        ctx = _context(run, HookPoint.BEFORE_INFERENCE, request, None)
+        result = await run.ask(plans.before_inference, ctx)
+        if result.kind >= Kind.BLOCK:
+            if result.kind is Kind.BLOCK:
+                _explain_block(run, HookPoint.BEFORE_INFERENCE, result.reason, result.decided_by)
+            await _show_observers(run, request)
+            return
+        asked, supplied = result.context.request, result.context.response
+        messages = run.state.messages
+        altered = describe_request(request.with_messages(messages), asked) or None
+        request = asked
+    run.step.messages_asked = messages
+    response = supplied
+    if response is None and run.source.known.turns:
+        response = await _on_record(run)
+    if response is None:
+        if run.token.is_cancelled:  # by a hook since the step began
+            raise asyncio.CancelledError
+        _record_request(run, request, 1, altered)
+        if run.commit is not None:
+            run.durable.flush_soon()
+        try:
+            if plans.around_inference is None:
+                response = received(run, await run.source.infer(run, request))
+            else:
+                response = await _ask_through_hooks(run, request)
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            response = await try_again(run, request, error, altered=altered)
+    if run.redact_content is not None:
+        response = run.with_shown_calls(response)
+    if plans.after_inference is not None:
+        ctx = _context(run, HookPoint.AFTER_INFERENCE, request, response)
+        result = await run.ask(plans.after_inference, ctx)
+        refusal, left = result.refusal, result.context.response
+        assert left is not None  # it was there, and what takes its place is checked
+        if refusal is not None:
+            _discard(run, left, *refusal)
+            return
+        response = run.with_shown_calls(left)
+    take(run, response, supplied=supplied is not None)
+
+
+async def _on_record(run: Run) -> InferenceResponse | None:
+    """The answer the model gave before the process died, if it is on record. It was paid for then, and counts now."""
+    turn = run.source.known.turn(run.step_index or 0)
+    response = None if turn is None else turn.response
+    if turn is not None and response is not None:
+        for known in turn.errors:
+            assert known.error is not None
+            await fail_again(run, known, known.error)
+        received(run, response)
+    return response
+
+
+async def try_again(
+    run: Run, request: InferenceRequest, error: BaseException, *, altered: dict[str, Any] | None
+) -> InferenceResponse:
+    """Ask the model again and again, as long as it fails and the error policy says so."""
+    attempt = 1
+    failed: list[ErrorClass] = []
+    while True:
+        if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+            await _show_observers(run, request)
+            raise error
+        run.drop_deltas()
+        decision = await on_error(run, error, classify(error), attempt=attempt)
+        if decision.action is not ErrorAction.RETRY:
+            await _show_observers(run, request)
+            raise Unrecovered(error, decision.action) from error
+        await run.sleep(decision.delay)
+        if run.token.is_cancelled:
+            raise asyncio.CancelledError
+        attempt += 1
+        run.clock()
+        _record_request(run, request, attempt, altered)
+        failed.append(classify(error))
+        try:
+            response = await _ask_through_hooks(run, request)
+        except (Exception, SystemExit, asyncio.CancelledError) as raised:
+            error = raised
+        else:
+            on_success(run, *failed)
+            return response
+
+
+async def _ask_through_hooks(run: Run, request: InferenceRequest) -> InferenceResponse:
+    """One question to the model, through the hooks around it."""
+
+    async def ask(asked: InferenceRequest) -> InferenceResponse:
+        return received(run, await run.source.infer(run, asked))
+
+    around = run.plans.around_inference
+    if around is None:
+        return await ask(request)
+    ctx = _context(run, HookPoint.AROUND_INFERENCE, request, None)
+    return await around_inference(run, around, ctx, ask)
+
+
+def received(run: Run, response: InferenceResponse) -> InferenceResponse:
+    """An answer as it came from the model: it is looked over and paid for, whatever becomes of it."""
+    if not is_plain(response):
+        driver = type(run.definition.driver).__qualname__
+        response = check_response(response, f"the driver ({driver})")
+    usage, ledger = response.usage, run.ledger
+    if usage.cost is None and ledger.parent is None:
+        ledger.tokens += usage.input_tokens + usage.output_tokens
+    else:
+        ledger.add_usage(usage)
+    step = run.step
+    step.usage = usage if step.usage is NO_USAGE else step.usage + usage
+    run.uncounted.add_usage(usage)
+    return response
+
+
+def take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
+    """The settled answer: it is recorded, and the step continues with it."""
+    run.step.response = response
+    append, next_seq = run.append, run.next_seq
+    run.clock()
+    if run.holds_answer and not response.calls:
+        run.durable.hold()  # this may be the answer, and its hooks have not seen it yet
+    append(
+        ResponseReceived(
+            run_id=run.run_id,
+            seq=next_seq(),
+            at=run.at,
+            step=run.step_index or 0,
+            text=response.text,
+            calls=response.calls,
+            usage=response.usage,
+            model=response.model,
+            supplied=supplied,
+            reasoning=response.reasoning,
+            finish=response.finish,
+        )
+    )
+    if run.holds_deltas and (response.calls or not run.holds_answer):
+        run.release_deltas(response)
+
+
+def _discard(run: Run, response: InferenceResponse, why: str, decided_by: str) -> None:
+    """An answer that a hook discarded: of what it said nothing is kept."""
+    run.clock()
+    run.append(
+        ResponseReceived(
+            *run.head(),
+            step=run.step_index or 0,
+            usage=response.usage,
+            model=response.model,
+            discarded=True,
+        )
+    )
+    run.drop_deltas()
+    _explain_block(run, HookPoint.AFTER_INFERENCE, why, decided_by)
+
+
+def _context(
+    run: Run, point: Any, request: InferenceRequest, response: InferenceResponse | None
+) -> InferenceHookContext:
+    return InferenceHookContext(
+        point=point,
+        state=run.state,
+        evaluations=run.evaluations,
+        live=run,
+        request=request,
+        response=response,
+        step_index=run.step_index or 0,
+    )
+
+
+def _explain_block(run: Run, point: str, why: str, decided_by: str) -> None:
+    """An inference that was blocked, or discarded: the model reads why in the next step."""
+    run.evaluate(
+        ContinuationEvaluation(decided_by, ContinuationDecision.REQUEST_CONTINUATION, why),
+        str(point),
+    )
+    run.become(run.state.with_messages(run.state.messages.append(UserMessage(why, decided_by))))
+
+
+def _record_request(
+    run: Run, request: InferenceRequest, attempt: int, altered: dict[str, Any] | None
+) -> None:
+    """That the model is asked is on record; what it is asked only where the state does not say so."""
+    append, next_seq = run.append, run.next_seq
+    append(
+        RequestSent(
+            run_id=run.run_id,
+            seq=next_seq(),
+            at=run.at,
+            step=run.step_index or 0,
+            messages=len(request.messages),
+            attempt=attempt,
+            model=request.model,
+            altered=altered,
+        )
+    )
+
+
+async def _show_observers(run: Run, request: InferenceRequest) -> None:
+    """An inference that failed or was cancelled has an end too, for those who only watch."""
+    plan = run.plans.after_inference
+    if plan is not None and plan.observers:
+        ctx = _context(run, HookPoint.AFTER_INFERENCE, request, None)
+        await run.show(plan, ctx, Result(ctx).verdict)

@@ -1,0 +1,390 @@
+"""The records of a run by key: step, point or kind, call id, name, attempt.
+
+The one index for resume, replay and back-test. Resume reads into it the records of the step that was not settled, the
+others read the whole run. Nothing in an index changes while it is used: who has read an answer counts that itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import TypeAlias
+
+import msgspec
+
+from hookline.agent.records.rounds import HookRounds
+from hookline.flow import ErrorClass
+from hookline.journal import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    CallAdmitted,
+    CallSettled,
+    ChildFinished,
+    ChildStarted,
+    ErrorRaised,
+    HookRan,
+    ModelConsulted,
+    PromptSubmitted,
+    Record,
+    RequestSent,
+    ResponseReceived,
+    RunFinished,
+    RunStarted,
+    RunTakenUp,
+    StatusChanged,
+    StepFinished,
+    StepStarted,
+    hooks_in,
+)
+from hookline.state import (
+    Decision,
+    Ending,
+    ErrorInfo,
+    InferenceResponse,
+    PendingApproval,
+    ResultStatus,
+    StopReason,
+    ToolCall,
+    ToolResult,
+)
+from hookline.tools import Effect
+
+CallKey: TypeAlias = tuple[int, str]
+"""A call: the step it was made in, and its id."""
+_SPENT = frozenset({StopReason.TOKEN_LIMIT, StopReason.TIME_LIMIT, StopReason.COST_LIMIT})
+"""What a run stops for when its turn leaves no room for calls."""
+_CUT_SHORT = (ResultStatus.CANCELLED, ResultStatus.NOT_RUN)
+
+
+class RecordedTurn(msgspec.Struct):
+    """What came of asking the model in one step."""
+
+    errors: list[ErrorRaised] = msgspec.field(default_factory=list)
+    """What failed and was tried again, with what the error policy decided."""
+    failed: ErrorRaised | None = None
+    """What failed last, if it was not tried again."""
+    answer: ResponseReceived | None = None
+    is_asked: bool = False
+    is_lost: bool = False
+    """It answered, and a hook failed over the answer, which is not on record then."""
+
+    @property
+    def response(self) -> InferenceResponse | None:
+        """The answer as the hooks left it."""
+        answer = self.answer
+        if answer is None:
+            return None
+        return InferenceResponse(
+            text=answer.text,
+            calls=answer.calls,
+            usage=answer.usage,
+            model=answer.model,
+            reasoning=answer.reasoning,
+            finish=answer.finish,
+        )
+
+
+class RecordedCall(msgspec.Struct):
+    """What came of one tool call."""
+
+    intent: CallAdmitted | None = None
+    """The call as it was about to run. With an intent and no result, the call is in doubt."""
+    result: ToolResult | None = None
+    """As the hooks left it."""
+    at: float = 0.0
+    errors: list[ErrorRaised] = msgspec.field(default_factory=list)
+    """How the tool failed, in the process that came to its result."""
+    failures: list[ErrorRaised] = msgspec.field(default_factory=list)
+    """The same with what hooks around it failed at, and, for a call that runs once, in every process."""
+    children: list[list[ChildStarted]] = msgspec.field(default_factory=list)
+    """The child runs it started; those in one list were there at the same time."""
+    open_children: set[str] = msgspec.field(default_factory=set)
+    """Those that were not done."""
+    finished_children: list[ChildFinished] = msgspec.field(default_factory=list)
+    asked: dict[str, PendingApproval] = msgspec.field(default_factory=dict)
+    """Every question about it, in order, by its id."""
+    questions: list[PendingApproval] = msgspec.field(default_factory=list)
+    """What the tool itself asked whoever approves."""
+    versions: list[ToolCall] = msgspec.field(default_factory=list)
+    """The call as it was judged, asked about and run."""
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """The call had started, and nobody knows what came of it."""
+        return self.intent is not None and self.result is None
+
+
+NO_CALL = RecordedCall()
+
+
+class RunPart(msgspec.Struct):
+    """One drive of a run: from its start, or from a resume, to its end or to a pause."""
+
+    started: RunStarted | None = None
+    prompt: PromptSubmitted | None = None
+    handed_over: dict[str, Decision] = msgspec.field(default_factory=dict)
+    """The answers that were given to `resume`, by question."""
+    approved: dict[str, list[Decision]] = msgspec.field(default_factory=dict)
+    """Those of an approver."""
+    rounds: HookRounds = msgspec.field(default_factory=HookRounds)
+    finished: RunFinished | None = None
+
+
+class RunIndex:
+    """The records of one run, or of the end of one, by key."""
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self.records: Sequence[Record] = tuple(records)
+        self.parts: list[RunPart] = []
+        self.turns: dict[int, RecordedTurn] = {}
+        self.calls: dict[int, dict[str, RecordedCall]] = {}
+        """By step, and then by call id."""
+        self.begun: set[int] = set()
+        """The steps that began."""
+        self.steps: dict[int, StepFinished] = {}
+        self.errors: list[ErrorRaised] = []
+        """What failed, in order, where the error policy had a say."""
+        self.consultations: dict[tuple[int | None, str], list[ModelConsulted]] = {}
+        """What models answered hooks, by step and name."""
+        self.asked: dict[str, PendingApproval] = {}
+        self.answers: dict[str, Decision | None] = {}
+        """What was asked of people, and what they answered, by the id of the question."""
+        self.child_names: dict[str, str] = {}
+        self.ended_children: dict[str, ChildFinished] = {}
+        self.hook_children: dict[tuple[int, str], list[str]] = {}
+        """The keys of child runs that hooks started, by step and by what was asked."""
+        self.spent_steps: set[int] = set()
+        """The steps whose calls were stopped because a limit was used up."""
+        self.status: StatusChanged | None = None
+        self.raised: list[ErrorInfo] = []
+        """Everything that failed, in order."""
+        self.reasons: set[str] = set()
+        """Every reason for something that was not let through, or failed."""
+        reader = _Reader(self)
+        for record in self.records:
+            reader.read(record)
+
+    def __bool__(self) -> bool:
+        return bool(self.records)
+
+    def turn(self, step: int) -> RecordedTurn | None:
+        """What came of asking the model in a step."""
+        return self.turns.get(step)
+
+    def call(self, step: int, call_id: str) -> RecordedCall:
+        """What is known of a call."""
+        return self.calls.get(step, {}).get(call_id, NO_CALL)
+
+    def settled_calls(self, step: int) -> int:
+        """How many calls of a step had come to their end when it ended."""
+        results = self.results(step)
+        return sum(result.status not in _CUT_SHORT for result in results)
+
+    def results(self, step: int) -> list[ToolResult]:
+        """What came of the calls of a step that were started."""
+        calls = self.calls.get(step, {}).values()
+        return [
+            each.result for each in calls if each.intent is not None and each.result is not None
+        ]
+
+    @property
+    def ending(self) -> Ending | None:
+        """How the run had ended, when only its way out is left."""
+        last = self.status
+        if last is None:
+            return None
+        assert last.stop_reason is not None
+        return Ending(
+            status=last.status,
+            stop_reason=last.stop_reason,
+            reason=last.reason,
+            decided_by=last.decided_by,
+        )
+
+    @property
+    def finished_hook_children(self) -> list[ChildFinished]:
+        """The children that hooks had started and that were done."""
+        ended = self.ended_children.values()
+        return [each for each in ended if _key_in_step(each) == each.call_id]
+
+    @cached_property
+    def verdicts(self) -> dict[tuple[str, str, str], list[HookRan]]:
+        """What hooks said, by point, call id and name: for records of one step, in which that is enough."""
+        found: dict[tuple[str, str, str], list[HookRan]] = defaultdict(list)
+        for ran in hooks_in(self.records):
+            found[ran.point, ran.call_id, ran.hook].append(ran)
+        return found
+
+    @cached_property
+    def points(self) -> frozenset[str]:
+        """The points at which hooks were asked for a verdict."""
+        return frozenset(point for part in self.parts for point in part.rounds.points())
+
+
+def _key_in_step(child: ChildStarted | ChildFinished) -> str:
+    """The end of a child's id, which tells it from the others of its step. A hook's child has it as its call id."""
+    return child.child_run_id.removeprefix(f"{child.run_id}/").partition("/")[2]
+
+
+def _step_of(child: ChildStarted | ChildFinished) -> int:
+    """The step is not in the record, and is in the child's id: run, step, call, number."""
+    return int(child.child_run_id.removeprefix(f"{child.run_id}/").partition("/")[0])
+
+
+class _Reader:
+    """Reads the records of a run into its index, once."""
+
+    def __init__(self, into: RunIndex) -> None:
+        self.into = into
+        self.waits = False
+        """The model was asked, and has not answered."""
+        self.step = 0
+
+    def read(self, record: Record) -> None:
+        into = self.into
+        if isinstance(record, RunStarted) or not into.parts:
+            into.parts.append(RunPart(record if isinstance(record, RunStarted) else None))
+        part = into.parts[-1]
+        part.rounds.add(record)
+        step = getattr(record, "step", None)
+        self.step = step if isinstance(step, int) else self.step
+        match record:
+            case HookRan() if record.hook == "limits" and record.verdict == "stop":
+                if record.point == "before_tool_use" and record.stop_reason in _SPENT:
+                    into.spent_steps.add(record.step or 0)
+            case PromptSubmitted():
+                part.prompt = record
+            case StepStarted():
+                into.begun.add(record.step)
+            case RequestSent():
+                turn = self._turn(record.step)
+                turn.is_asked = self.waits = True
+                if record.attempt == 1:
+                    turn.errors = []
+                elif turn.failed is not None:
+                    turn.errors.append(turn.failed)
+                turn.failed = None
+            case ResponseReceived():
+                self._turn(record.step).answer = record
+                self.waits = False
+            case ModelConsulted():
+                into.consultations.setdefault((record.step, record.name), []).append(record)
+            case StepFinished():
+                self._settle(record)
+            case StatusChanged():
+                into.status = record
+                into.reasons.add(record.reason)
+            case RunFinished():
+                part.finished = record
+            case RunTakenUp():
+                self._take_up()
+            case ErrorRaised():
+                self._fail(record)
+            case ChildStarted():
+                self._start_child(record)
+            case ChildFinished():
+                into.ended_children[record.child_run_id] = record
+                call = self._call(_step_of(record), record.call_id)
+                call.open_children.discard(record.child_run_id)
+                call.finished_children.append(record)
+            case _:
+                self._read_call(part, record)
+
+    def _turn(self, step: int) -> RecordedTurn:
+        return self.into.turns.setdefault(step, RecordedTurn())
+
+    def _call(self, step: int, call_id: str) -> RecordedCall:
+        calls = self.into.calls.setdefault(step, {})
+        if call_id not in calls:
+            calls[call_id] = RecordedCall()
+        return calls[call_id]
+
+    def _read_call(self, part: RunPart, record: Record) -> None:
+        into = self.into
+        match record:
+            case CallAdmitted():
+                call = self._call(record.step, record.call.id)
+                call.intent = record
+                call.versions.append(record.call)
+            case CallSettled():
+                call = self._call(record.step, record.result.call_id)
+                call.result, call.at = record.result, record.at
+                into.reasons.add(record.result.reason)
+            case ApprovalAsked() if record.approval is not None:
+                into.asked[record.approval.id] = record.approval
+                self._ask(record.step, record.approval)
+            case ApprovalAnswered():
+                decision = into.answers[record.approval_id] = record.decision
+                if decision is None:
+                    return
+                into.reasons.add(decision.reason)
+                if record.by == "resume":
+                    part.handed_over[record.approval_id] = decision
+                elif record.by in ("approver", "expiry"):
+                    part.approved.setdefault(record.approval_id, []).append(decision)
+
+    def _ask(self, step: int, approval: PendingApproval) -> None:
+        call_id, is_of_tool, _ = approval.tool_call.id.partition("/ask-")
+        self._call(step, approval.tool_call.id).asked[approval.id] = approval
+        if is_of_tool:
+            self._call(step, call_id).questions.append(approval)
+        else:
+            self._call(step, call_id).versions.append(approval.tool_call)
+
+    def _settle(self, record: StepFinished) -> None:
+        self.into.steps[record.step.index] = record
+        self.waits = False
+        for call in record.step.calls:
+            self._call(record.step.index, call.id).versions.append(call)
+
+    def _fail(self, record: ErrorRaised) -> None:
+        into, info, step = self.into, record.error, record.step or 0
+        assert info is not None
+        into.raised.append(info)
+        into.reasons.add(info.message)
+        if record.action != "fallback":
+            into.errors.append(record)
+        if record.call_id:
+            call = self._call(step, record.call_id)
+            if call.intent is not None or info.error_class != ErrorClass.VALIDATION:
+                call.failures.append(record)
+            if info.error_class == ErrorClass.TOOL:
+                call.errors.append(record)
+        elif self.waits:
+            turn = self._turn(step)
+            self.waits = record.action == "fallback"
+            if info.error_class == ErrorClass.HOOK and " at after_inference: " in info.message:
+                turn.is_lost = True
+            elif self.waits:
+                turn.errors.append(record)
+            else:
+                turn.failed = record
+
+    def _take_up(self) -> None:
+        """A process died. What had failed in its last step and had come to nothing is not what fails next."""
+        into, step = self.into, self.step
+        self.waits = False
+        if step in into.steps:
+            return
+        turn = self._turn(step)
+        turn.errors = kept = turn.errors if turn.answer is not None else []
+        turn.failed = None
+        for call in into.calls.get(step, {}).values():
+            if call.result is None:
+                call.errors = []
+                if call.intent is None or call.intent.effect != Effect.ONCE:
+                    call.failures = []
+            kept = [*kept, *call.errors]
+        into.errors = [*(error for error in into.errors if error.step != step), *kept]
+
+    def _start_child(self, record: ChildStarted) -> None:
+        into, step, key = self.into, _step_of(record), _key_in_step(record)
+        into.child_names[record.child_run_id] = record.name
+        if key == record.call_id:
+            into.hook_children.setdefault((step, key.rpartition("/")[0]), []).append(key)
+        call = self._call(step, record.call_id)
+        if not call.open_children:
+            call.children.append([])
+        call.open_children.add(record.child_run_id)
+        call.children[-1].append(record)

@@ -1,0 +1,1 @@
+"""A run that continues from its record after its process died."""

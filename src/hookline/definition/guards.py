@@ -1,0 +1,186 @@
+"""The guards every agent gets: ordinary hooks, each of which can be replaced.
+
+Limits are checked before a step and before a batch of calls, never after the fact, so an answer given in
+the last allowed step is a completed run. They hold for the whole tree of child runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from hookline.flow import STOP_REASONS, Ledger, Limits
+from hookline.hooks import Brief, HookOutcome, Options, Plan, Registration, register
+from hookline.lifecycle import AgentContext, HookPoint, StopHookContext
+from hookline.state import ContinuationDecision, ContinuationEvaluation, ContinuationOutcome
+
+SOURCE = "default"
+_MORE_TO_DO = ContinuationEvaluation(
+    "tool-calls", ContinuationDecision.ALLOW_CONTINUATION, "tools were called"
+)
+_DONE = ContinuationEvaluation("tool-calls", ContinuationDecision.ALLOW_STOP, "no tool was called")
+
+
+_GOES_ON = ContinuationOutcome.from_evaluations((_MORE_TO_DO,))
+_STOPS = ContinuationOutcome.from_evaluations((_DONE,))
+
+
+class ToolCallPresence(Brief):
+    """Go on while the model calls tools; when it only answers, there is nothing left to do."""
+
+    def __call__(self, ctx: StopHookContext) -> ContinuationEvaluation:
+        """What that means for the step that was made."""
+        return _MORE_TO_DO if ctx.step is not None and ctx.step.calls else _DONE
+
+    @staticmethod
+    def brief(run: Any) -> ContinuationOutcome:
+        """What that adds up to when nobody else has a say."""
+        return _GOES_ON if run.step.response is not None and run.step.response.calls else _STOPS
+
+
+_IN_A_STEP = ("tokens", "seconds", "cost")
+"""What the model's answer may have used up before its calls are run."""
+_BEFORE_STEP = ("steps", *_IN_A_STEP)
+Reached = Callable[[Any], str]
+"""(run) -> the limit that is used up, if one is."""
+
+
+class LimitsGuard(Brief):
+    """Stops a run when one of these limits is used up. `levels` is how far up the run it guards is."""
+
+    def __init__(
+        self, limits: Limits, names: tuple[str, ...] = _BEFORE_STEP, levels: int = 0
+    ) -> None:
+        self.limits = limits
+        self.names = names
+        self.levels = levels
+        self.keeps = {name: limit for name in names if (limit := getattr(limits, name)) is not None}
+        get = self.keeps.get
+        self._steps: float = get("steps", math.inf)
+        self._tokens: float = get("tokens", math.inf)
+        self._seconds: float = get("seconds", math.inf)
+        self._cost: float = get("cost", math.inf)
+        self._tool_calls: float = get("tool_calls", math.inf)
+
+    def reached(self, run: Any) -> str:
+        """The first limit that is used up, by its name; empty when there is room. Limits are compared here only."""
+        ledger = run.ledger.above(self.levels) if self.levels else run.ledger
+        if ledger.steps >= self._steps:
+            return "steps"
+        if ledger.tokens >= self._tokens:
+            return "tokens"
+        if ledger.seconds_before + run.now - ledger.started >= self._seconds:
+            return "seconds"
+        if ledger.cost >= self._cost:
+            return "cost"
+        return "tool_calls" if ledger.tool_calls >= self._tool_calls else ""
+
+    brief = reached
+
+    def __call__(self, ctx: AgentContext) -> HookOutcome | None:
+        """Compare what was spent with the limits."""
+        run = ctx.live
+        what = self.reached(run)
+        if not what:
+            return None
+        ledger: Ledger = run.ledger.above(self.levels)
+        used = ledger.seconds(run.now) if what == "seconds" else getattr(ledger, what)
+        where = " by this run and its children" if self.levels else ""
+        reason = f"{what.replace('_', ' ')}: {used:,.10g} of {self.keeps[what]:,.10g} used{where}"
+        return HookOutcome.stop(reason, stop_reason=STOP_REASONS[what])
+
+    def in_a_step(self) -> LimitsGuard | None:
+        """The same before calls: the step they are in has begun, so how many there may be says nothing here."""
+        guard = LimitsGuard(self.limits, _IN_A_STEP, self.levels)
+        return guard if guard.keeps else None
+
+    def seconds_left(self, run: Any) -> float:
+        """How much active time the run it guards has left."""
+        ledger: Ledger = run.ledger.above(self.levels)
+        return self._seconds - ledger.seconds(run.now)
+
+    def for_child(self) -> LimitsGuard:
+        """The same guard seen from a child run: it still watches the run it was made for."""
+        return LimitsGuard(self.limits, self.names, self.levels + 1)
+
+
+def limit_reached_in_step(before_step: Plan | None, *, own_only: bool = False) -> Reached | None:
+    """What says which limit leaves no room for the calls of a step; None when nothing is limited that a step uses.
+
+    `own_only` leaves out what the runs above may spend.
+    """
+    guards = (guard for _, guard in _guards(before_step) if not (own_only and guard.levels))
+    checks = [check.reached for guard in guards if (check := guard.in_a_step()) is not None]
+    if len(checks) < 2:
+        return checks[0] if checks else None
+    return lambda run: next(filter(None, (reached(run) for reached in checks)), "")
+
+
+def limits_on_calls(before_step: Plan | None) -> Plan:
+    """The same guards as hooks before a call: they are asked when there is no room, and say so on record."""
+    return Plan(
+        HookPoint.BEFORE_TOOL_USE,
+        [
+            msgspec.structs.replace(
+                registration,
+                point=HookPoint.BEFORE_TOOL_USE,
+                hook=LimitsGuard(guard.limits, _IN_A_STEP, guard.levels),
+            )
+            for registration, guard in _guards(before_step)
+        ],
+    )
+
+
+def _guards(before_step: Plan | None) -> Iterator[tuple[Registration, LimitsGuard]]:
+    for entry in () if before_step is None else before_step.judges:
+        hook = entry.registration.hook
+        if isinstance(hook, LimitsGuard) and not entry.shadow:
+            yield entry.registration, hook
+
+
+@lru_cache(maxsize=64)
+def default_guards(limits: Limits) -> tuple[Registration, ...]:
+    """The registrations of the default guards for these limits."""
+    presence = Options(name="tool-calls")
+    return (
+        *_limit_guards(limits),
+        register(HookPoint.SHOULD_CONTINUE, ToolCallPresence(), presence, source=SOURCE),
+    )
+
+
+def _limit_guards(limits: Limits) -> tuple[Registration, ...]:
+    options = Options(name="limits", scope="tree", priority=1000)
+    guards: list[Registration] = []
+    if any(getattr(limits, name) is not None for name in _BEFORE_STEP):
+        guards.append(register(HookPoint.BEFORE_STEP, LimitsGuard(limits), options, source=SOURCE))
+    if limits.tool_calls is not None:
+        policy = msgspec.structs.replace(options, tier="policy")
+        guards.append(
+            register(
+                HookPoint.BEFORE_TOOL_USE,
+                LimitsGuard(
+                    limits, ("tool_calls",)
+                ),  # calls of the batch that are admitted already count
+                policy,
+                source=SOURCE,
+            )
+        )
+    return tuple(guards)
+
+
+def for_child(registrations: tuple[Registration, ...]) -> tuple[Registration, ...]:
+    """The registrations that hold in a child run: those whose scope is the tree."""
+    return tuple(
+        _one_level_down(registration)
+        for registration in registrations
+        if registration.scope == "tree"
+    )
+
+
+def _one_level_down(registration: Registration) -> Registration:
+    adapt = getattr(registration.hook, "for_child", None)
+    return registration if adapt is None else msgspec.structs.replace(registration, hook=adapt())

@@ -1,6 +1,0 @@
-"""What can be known of an agent before it runs: the plan, and what cannot be right about it."""
-
-from hookline.insight.explain import explain
-from hookline.insight.lint import Finding, lint
-
-__all__ = ["Finding", "explain", "lint"]

@@ -1,0 +1,322 @@
+"""`agent.explain()`: what runs at each point, in which order and why, as text for a person."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from hookline.definition import SOURCE, Approver, Definition
+from hookline.errors import ToolArgumentsError
+from hookline.flow import ErrorAction, ErrorClass, ErrorPolicy
+from hookline.hooks import (
+    Entry,
+    Matcher,
+    Plan,
+    Point,
+    Registration,
+    Shape,
+    Tier,
+    describe,
+    name_of,
+)
+from hookline.inspection.foresee import foresee_call
+from hookline.inspection.layout import WIDTH, Page, Row, Section
+from hookline.lifecycle import HookPoint
+from hookline.state import ToolCall
+from hookline.tools import AnyTool, Effect, Toolbox
+
+_TITLES = ("", "hook", "from", "tier", "runs", "notes")
+_CALL_TITLES = ("", "hook", "from", "tier", "for this call", "notes")
+_CALL_POINTS = (
+    HookPoint.BEFORE_TOOL_USE,
+    HookPoint.PERMISSION_REQUEST,
+    HookPoint.AROUND_TOOL_USE,
+    HookPoint.AFTER_TOOL_USE,
+)
+
+
+def explain(
+    definition: Definition, tool: str | None, args: Mapping[str, Any], *, width: int = WIDTH
+) -> str:
+    """What runs at each point and why; for a tool call, what would run and what would not."""
+    page = Page(width)
+    found = None if tool is None else definition.toolbox.get(tool)
+    if found is not None:
+        lines = _call(definition, found, ToolCall("", found.name, dict(args)), page)
+    elif tool is None:
+        lines = _agent(definition, page)
+    else:
+        lines = _unknown(definition.toolbox, tool, page)
+    return "\n".join(lines).rstrip()
+
+
+# --- the whole agent ----------------------------------------------------------------------------
+
+
+def _agent(definition: Definition, page: Page) -> Iterator[str]:
+    yield f"agent {definition.agent_id}"
+    yield ""
+    yield from page.facts(
+        ("driver", [_driver(definition)]),
+        ("tools", list(_tools(definition.toolbox))),
+        ("limits", [_limits(definition)]),
+        ("errors", [_errors(definition.error_policy)]),
+        ("approver", [_approver(definition.approver)]),
+        ("capabilities", list(_capabilities(definition))),
+    )
+    yield ""
+    plans = [(point, definition.plans.of(point)) for point in HookPoint]
+    sections = [
+        (_heading(point, _meaning(point)), list(_rows(plan))) for point, plan in plans if plan
+    ]
+    yield from page.tables(_TITLES, sections)
+    yield from page.wrapped(
+        "no hooks at  ", ", ".join(point.value for point, plan in plans if not plan)
+    )
+
+
+def _driver(definition: Definition) -> str:
+    driver = definition.driver
+    if driver is None:
+        return "none"
+    name, model = type(driver).__name__, getattr(driver, "model", "")
+    if name.lower().startswith(str(model).lower()):
+        model = ""  # the name of a scripted driver says it already
+    source = f" (from {definition.driver_source})" if definition.driver_source else ""
+    return f"{name}: {model}{source}" if model else f"{name}{source}"
+
+
+def _tools(toolbox: Toolbox) -> Iterator[str]:
+    width = max((len(tool.name) for tool in toolbox), default=0)
+    for tool in toolbox:
+        first_line = tool.description.partition("\n")[0] or "(no description)"
+        yield f"{tool.name:{width}}  {tool.effect.value:10}  {first_line}"
+    if not len(toolbox):
+        yield "none"
+
+
+def _capabilities(definition: Definition) -> Iterator[str]:
+    """One line with their names, then what each has to say about itself here."""
+    yield ", ".join(definition.capabilities) or "none"
+    for note in definition.notes:
+        mark = "problem: " if note.is_problem else ""
+        first, *rest = f"{note.capability}: {mark}{note.text}".splitlines()
+        yield from (first, *(f"  {line}" for line in rest))
+
+
+def _limits(definition: Definition) -> str:
+    kept = [getattr(each.hook, "keeps", {}) for each in definition.registrations]
+    limits = [
+        f"{limit:,.10g} {what.replace('_', ' ')}" for each in kept for what, limit in each.items()
+    ]
+    return f"{', '.join(limits) or 'none'}; {definition.max_objections} objections to stopping"
+
+
+def _errors(policy: ErrorPolicy) -> str:
+    """The policy in a line: what happens to which classes, the common case last."""
+    classes: dict[ErrorAction, list[str]] = {}
+    for error_class in ErrorClass:
+        action = policy.actions.get(error_class, policy.otherwise)
+        if action is not policy.otherwise:
+            classes.setdefault(action, []).append(error_class.value.replace("_", " "))
+    parts = [f"{', '.join(names)}: {_done(action, policy)}" for action, names in classes.items()]
+    parts.append(f"{'anything else' if parts else 'any error'}: {_done(policy.otherwise, policy)}")
+    if policy.max_errors is not None:
+        parts.append(f"more than {policy.max_errors} in a run: the run fails")
+    return "; ".join(parts)
+
+
+def _done(action: ErrorAction, policy: ErrorPolicy) -> str:
+    if action is ErrorAction.RETRY:
+        return f"tried again, {policy.max_retries} times in a row at most"
+    return "the run fails" if action is ErrorAction.STOP else "the model reads it"
+
+
+def _approver(approver: Approver | None) -> str:
+    if approver is None:
+        return "none: a run that needs an answer pauses until it gets one"
+    return "every question is answered no" if approver == "deny" else name_of(approver)
+
+
+def _heading(point: Point[Any], text: str) -> str:
+    return f"{point.value:20}{text}"
+
+
+def _meaning(point: Point[Any]) -> str:
+    if point.around:
+        action = "the driver" if point == HookPoint.AROUND_INFERENCE else "the tool"
+        return f"outermost first, around {action}"
+    return f"a block: {point.blocks}" if point.blocks else "nothing can be blocked here"
+
+
+def _rows(plan: Plan) -> Iterator[Row]:
+    entries = plan.entries
+    for position, entry in enumerate(entries):
+        here = entry.registration
+        when = "always" if here.matcher is None else describe(here.matcher)
+        notes = "; ".join([*_reasons(entries, position), *_flags(here)])
+        yield (str(position + 1), *_identity(entry, position), when, notes)
+
+
+def _identity(entry: Entry, depth: int) -> Row:
+    """Name, source and tier. What wraps an action is indented, one step for each layer."""
+    registration = entry.registration
+    indent = "  " * depth if registration.shape is Shape.AROUND else ""
+    priority = f" {registration.priority}" if registration.priority else ""
+    return (f"{indent}{entry.name}", registration.source or "yours", f"{entry.tier_name}{priority}")
+
+
+def _reasons(entries: Sequence[Entry], position: int) -> Iterator[str]:
+    """Why a hook stands where it stands, as far as its tier and priority do not show it."""
+    here = entries[position].registration
+    names = {entry.name for entry in entries}
+    for option, mentioned in (("after", here.after), ("before", here.before)):
+        for name in mentioned:
+            yield f"{option} '{name}'" + ("" if name in names else " (which is not here)")
+    above = entries[position - 1].registration if position else None
+    if above is not None and above.tier is not here.tier:
+        yield "policies run after hooks" if here.tier is Tier.POLICY else "observers run last"
+    elif above is not None and _is_tie(above, here):
+        yield f"registered after '{above.name}'"
+    others = [e.registration for e in entries if e.tier is here.tier and e.registration is not here]
+    if others and all(other.priority < here.priority for other in others):
+        yield "highest priority"
+
+
+def _is_tie(above: Registration, here: Registration) -> bool:
+    """Whether only registration says which of two neighbours runs first. Among defaults it does not matter."""
+    by_name = above.name in here.after or here.name in above.before
+    by_default = above.source == here.source == SOURCE
+    return above.priority == here.priority and not by_name and not by_default
+
+
+def _flags(registration: Registration) -> Iterator[str]:
+    """What a hook says of itself, and the options that are not as a hook of this tier has them by default."""
+    tier = registration.tier
+    note = getattr(registration.hook, "note", "")
+    if isinstance(note, str) and note:
+        yield note
+    if registration.shape is Shape.MIDDLEWARE:
+        yield "middleware"
+    if registration.timeout is not None:
+        yield f"timeout {registration.timeout:g} s"
+    if registration.on_failure != ("open" if tier is Tier.OBSERVER else "closed"):
+        yield f"fails {registration.on_failure}"
+    if registration.shadow:
+        yield "shadow: not enforced"
+    if registration.scope != ("tree" if tier is Tier.POLICY else "self"):
+        yield "in child runs too" if registration.scope == "tree" else "not in child runs"
+
+
+# --- one call -----------------------------------------------------------------------------------
+
+
+def _unknown(toolbox: Toolbox, name: str, page: Page) -> Iterator[str]:
+    if not len(toolbox):
+        yield f"There is no tool '{name}': this agent has none."
+        return
+    yield from page.wrapped("", f"T{toolbox.unknown(name).message.removeprefix('t')}")
+    yield from page.wrapped("The tools are  ", ", ".join(tool.name for tool in toolbox))
+
+
+def _call(definition: Definition, tool: AnyTool, made: ToolCall, page: Page) -> Iterator[str]:
+    call, arguments = _validated(tool, made)
+    refused = call is made
+    yield from page.wrapped("", f"a call to {tool.name}, by agent {definition.agent_id}")
+    yield ""
+    yield from page.facts(
+        ("effect", [_EFFECTS[tool.effect]]), ("runs", [_runs(tool)]), ("arguments", [arguments])
+    )
+    yield ""
+    if refused:
+        yield from page.wrapped("", "It would not run, and the model would read why.")
+        yield ""
+    sections = [_call_section(definition, point, tool, call, refused) for point in _CALL_POINTS]
+    yield from page.tables(_CALL_TITLES, [each for each in sections if each[1] or not refused])
+    plan = definition.plans.before_tool_use
+    if plan is not None and plan.hooks and not refused:
+        yield from page.wrapped(
+            "",
+            "This is the call as the model makes it: a hook that rewrites it changes what later ones see.",
+        )
+
+
+def _validated(tool: AnyTool, made: ToolCall) -> tuple[ToolCall | None, str]:
+    """The call as hooks would see it, and a word on its arguments.
+
+    That is None when no arguments were given though some are needed, and `made` itself when they do not fit.
+    """
+    try:
+        args = tool.validate_call(made).args
+    except ToolArgumentsError as error:
+        if not made.args:
+            takes = ", ".join(tool.spec.parameters["properties"])
+            return None, f"none given, so what depends on them is open; it takes {takes}"
+        problem = error.message.removeprefix(f"the call to '{tool.name}' was not run: ")
+        return made, f"they do not fit: {problem}"
+    return ToolCall("", tool.name, args), f"they fit: {_shown(args)}" if args else "it takes none"
+
+
+_EFFECTS = {
+    Effect.PURE: "pure: it changes nothing, so it may run again",
+    Effect.IDEMPOTENT: "idempotent: running it again changes nothing more",
+    Effect.ONCE: "once: it is not run again unless it is known not to have run",
+}
+
+
+def _runs(tool: AnyTool) -> str:
+    time = "without a timeout" if tool.timeout is None else f"for {tool.timeout:g} s at most"
+    if tool.alone:
+        return f"alone, {time}"
+    beside = (
+        "beside other calls" if tool.concurrency is None else f"at most {tool.concurrency} at once"
+    )
+    return f"{beside}, {time}"
+
+
+def _shown(args: Mapping[str, Any]) -> str:
+    pairs = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in args.items())
+    return textwrap.shorten(", ".join(pairs), 2 * WIDTH, placeholder=" ...")
+
+
+def _call_section(
+    definition: Definition, point: Point[Any], tool: AnyTool, call: ToolCall | None, refused: bool
+) -> Section:
+    plan = definition.plans.of(point) or Plan(point)
+    entries, meaning = plan.entries, _meaning(point)
+    if refused:  # nobody is asked about it, and only these see what came of it
+        entries = plan.observers if point == HookPoint.AFTER_TOOL_USE else ()
+        meaning = "observers only"
+    elif point == HookPoint.PERMISSION_REQUEST:
+        meaning = f"when a hook asks; {meaning}"
+    heading = _heading(point, meaning if entries else "no hooks")
+    return heading, list(_call_rows(entries, point, tool, call))
+
+
+def _call_rows(
+    entries: Iterable[Entry], point: Point[Any], tool: AnyTool, call: ToolCall | None
+) -> Iterator[Row]:
+    number = 0
+    for entry in entries:
+        said, words = _foreseen(entry.registration.matcher, point, tool, call)
+        identity = _identity(entry, number)
+        if said is False:
+            yield ("-", *identity, words, "")
+            continue
+        number += 1
+        mark = f"{number}" if said else f"{number}?"
+        yield (mark, *identity, words, "; ".join(_flags(entry.registration)))
+
+
+def _foreseen(
+    matcher: Matcher | None, point: Point[Any], tool: AnyTool, call: ToolCall | None
+) -> tuple[bool | None, str]:
+    """Whether a hook with this matcher would run for the call, and that in words."""
+    if matcher is None:
+        return True, "runs"
+    said, obstacle = foresee_call(matcher, point, tool, call)
+    words = {True: "runs", False: "no match", None: obstacle}[said]
+    return said, f"{words}: {describe(matcher)}"

@@ -1,0 +1,19 @@
+"""Recorded runs, driven again: the same run, or what other hooks would have said to it."""
+
+from hookline.playback.backtests import backtest
+from hookline.playback.findings import Change, HookReport, Latency, Unfollowed, Unjudged
+from hookline.playback.replays import Difference, Replayed, replay
+from hookline.playback.report import BacktestReport
+
+__all__ = [
+    "BacktestReport",
+    "Change",
+    "Difference",
+    "HookReport",
+    "Latency",
+    "Replayed",
+    "Unfollowed",
+    "Unjudged",
+    "backtest",
+    "replay",
+]

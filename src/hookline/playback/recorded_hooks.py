@@ -1,0 +1,219 @@
+"""Hooks that answer from the record: for those that are not there, and for what can no longer be shown to a hook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from hookline.agent.records.rounds import Round
+from hookline.agent.recovery.resume import answer_as_recorded
+from hookline.definition import SOURCE as DEFAULT
+from hookline.hooks import Entry, Plan, Point, Registration, Shape, Tier
+from hookline.journal import HookRan
+from hookline.lifecycle import AgentContext
+from hookline.playback.recording import Recording
+from hookline.state import StopReason
+
+_SHOWN = {
+    "prompt_submit": "prompt",
+    "after_inference": "response",
+    "after_tool_use": "execution",
+    "subagent_start": "prompt",
+}
+"""What hooks are shown at these points is on record only as they left it."""
+
+
+class RecordedHook:
+    """A hook that says what is on record."""
+
+    __slots__ = ("_answer",)
+
+    def __init__(self, ran: HookRan) -> None:
+        self._answer = answer_as_recorded(ran)
+
+    def __call__(self, ctx: AgentContext) -> Any:
+        """What it said."""
+        return self._answer(ctx)
+
+
+def is_recorded(entry: Entry) -> bool:
+    """Whether a hook is not called, and says what is on record."""
+    return isinstance(entry.registration.hook, RecordedHook)
+
+
+def recorded_hook(recording: Recording, point: Point[Any], ran: HookRan) -> Registration:
+    """A hook that says what is on record."""
+    closed = ran.verdict == "failed" and recording.failed_closed(ran.hook, ran.point)
+    return Registration(
+        point=point,
+        hook=RecordedHook(ran),
+        name=ran.hook,
+        tier=Tier(ran.tier),
+        on_failure="closed" if closed else "open",
+        source=_source(recording, ran) if ran.source is None else ran.source,
+    )
+
+
+def _source(recording: Recording, ran: HookRan) -> str:
+    """Whose hook it was, where an older record does not say.
+
+    An allow lifts an ask unless both are of one capability. So if nobody was asked in the end, they were not; else they
+    are taken to be, and what was decided comes out as it did.
+    """
+    was_asked = recording.call(ran.step or 0, ran.call_id).asked
+    return "unknown" if was_asked or ran.verdict != "allow" else ""
+
+
+def recorded_hooks(
+    recording: Recording, point: Point[Any], said: Iterable[HookRan]
+) -> list[Registration]:
+    """One for each hook of a round, in order. What hooks in shadow said had no effect, and has none now."""
+    return [recorded_hook(recording, point, ran) for ran in said if not ran.shadow]
+
+
+def without_external(
+    recording: Recording, plan: Plan, round_: Round, not_asked: Callable[[str], object]
+) -> Plan:
+    """A plan in which no command, address or model is asked: they say what is on record.
+
+    `not_asked` gets the names of those that may say something else now: what they are made of has changed, or is not
+    on record, or they were not asked then.
+    """
+    if not any(entry.registration.external for entry in plan.entries):
+        return plan
+    is_cut = any(ran.verdict in ("block", "stop") and not ran.shadow for ran in round_)
+
+    def answering(entry: Entry) -> Entry:
+        registration = entry.registration
+        if not registration.external:
+            return entry
+        said = next((ran for ran in round_ if ran.hook == entry.name), None)
+        if said is not None and not said.shadow:
+            if said.external != registration.external:
+                not_asked(entry.name)
+            return Entry(recorded_hook(recording, plan.point, said))
+        is_same = recording.externals.get(entry.name) == registration.external
+
+        def pass_by(_: Any) -> None:
+            if is_cut or not is_same:
+                not_asked(entry.name)
+
+        quiet = msgspec.structs.replace(
+            registration, hook=pass_by, external="", timeout=None, shape=Shape.PLAIN
+        )
+        return Entry(quiet)
+
+    observers = tuple(each for each in plan.observers if not each.registration.external)
+    return plan.with_entries(tuple(map(answering, plan.judges)), observers)
+
+
+def unseen(point: str, round_: Round, *, is_kept: bool) -> int:
+    """How many hooks of a round were shown something that is not on record.
+
+    The journal keeps what hooks left of an answer or a result, and nothing of what they withheld. So all hooks up
+    to the first that changed it saw something that nobody can see again; those after it saw what that one left.
+    """
+    shown = _SHOWN.get(point)
+    if shown is None:
+        return 0
+    for position, ran in enumerate(round_):
+        if ran.shadow:
+            continue
+        if shown in (ran.changes or {}):
+            return position + 1
+        if not is_kept and ran.verdict in ("block", "stop", "failed"):
+            return position + 1
+    return 0
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A plan for a round of which not everything is on record."""
+
+    plan: Plan
+    unasked: tuple[str, ...] = ()
+    """Hooks of now that are not asked, because what they would be shown is not on record."""
+    missing: str = ""
+    """The hook that changed or withheld it, when there is no such hook now."""
+
+
+def as_far_as_seen(recording: Recording, plan: Plan, round_: Round, hidden: int) -> Seen:
+    """A plan in which the first `hidden` hooks of a round answer from the record, and only later ones are asked."""
+    point = plan.point
+    last = round_[hidden - 1]
+    played = [Entry(made) for made in recorded_hooks(recording, point, round_[:hidden])]
+    places = [place for place, entry in enumerate(plan.judges) if entry.name == last.hook]
+    skipped = plan.judges[: places[0] + 1] if places else plan.judges
+    if any(entry.is_middleware for entry in skipped):
+        skipped = plan.judges  # what it made of the rest cannot be told from what the rest did
+        played = [Entry(made) for made in recorded_hooks(recording, point, round_)]
+    seen = with_judges(plan, (*played, *plan.judges[len(skipped) :]))
+    unasked = tuple(entry.name for entry in skipped)
+    return Seen(seen, unasked, "" if places else last.hook)
+
+
+def limited(recording: Recording, plan: Plan, round_: Round) -> Plan:
+    """A plan in which hooks answer from the record where they looked at what nobody can know exactly again.
+
+    That is the time, what other children of the same run had used by then, that somebody wanted it to end, and which
+    process it was.
+    """
+    is_ended = any(map(_ends_from_outside, round_))
+    if not any(
+        _looks_elsewhere(entry) or _is_of_process(entry) or is_ended for entry in plan.judges
+    ):
+        return plan
+
+    def answering(entry: Entry) -> Entry:
+        if _is_of_process(entry):
+            said = next((ran for ran in round_ if ran.hook == entry.name), None)
+            return (
+                entry.recalling(_pass)
+                if said is None
+                else Entry(recorded_hook(recording, plan.point, said))
+            )
+        from_above = _looks_elsewhere(entry)
+        for ran in round_:
+            is_it = ran.hook == entry.name and ran.reason.endswith(_OF_TREE) is from_above
+            is_of_tree = from_above and ran.verdict == "stop"
+            if is_it and (is_of_tree or _ends_from_outside(ran)):
+                return Entry(recorded_hook(recording, plan.point, ran))
+        return entry.recalling(_pass) if from_above else entry
+
+    return plan.recalling(answering)
+
+
+_OF_TREE = "by this run and its children"
+"""How a guard of a run above ends its reason."""
+
+
+def _looks_elsewhere(entry: Entry) -> bool:
+    """Whether this is a default guard of a run above."""
+    registration = entry.registration
+    return registration.source == DEFAULT and getattr(registration.hook, "levels", 0) > 0
+
+
+def _is_of_process(entry: Entry) -> bool:
+    """Whether a hook is asked by every process that continues a run. A run that is played has one."""
+    return entry.registration.each_process
+
+
+def _ends_from_outside(ran: HookRan) -> bool:
+    """Whether a hook ended the run because time was up, or because somebody wanted it to end: Ctrl-C, say."""
+    said = (ran.stop_reason, *(each.stop_reason for each in ran.evaluations))
+    return any(reason in (StopReason.TIME_LIMIT, StopReason.CANCELLED) for reason in said)
+
+
+def _pass(ctx: AgentContext) -> None:
+    """It had nothing against it."""
+
+
+def plan_of(point: Point[Any], registrations: Iterable[Registration]) -> Plan:
+    """A plan of recorded hooks."""
+    return Plan(point, tuple(registrations))
+
+
+def with_judges(plan: Plan, judges: tuple[Entry, ...]) -> Plan:
+    """A plan with these judges, in this order in each tier, and with the plan's observers."""
+    return plan.with_entries(judges, plan.observers)

@@ -1,0 +1,274 @@
+"""Replay: a recorded run driven again, with no model and no tool, and nothing written."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from hookline.agent import Agent, RunResult
+from hookline.errors import UsageError
+from hookline.journal import HookRan, JournalStore, Record, RunStarted, hooks_in
+from hookline.playback.facts import Fact
+from hookline.playback.hook_source import Agents, ReplaySource
+from hookline.playback.progress import Progress
+from hookline.playback.runs import reader_of
+from hookline.playback.source import Parting, Playback
+from hookline.playback.text import not_asked, visible
+from hookline.state import EMPTY
+
+_AROUND = 3
+"""How many lines that are the same are shown around a difference."""
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """The first thing that is not as it was recorded."""
+
+    run: str
+    step: int | None
+    """Counted from zero, like `step` in the records; None before the first step and at the end."""
+    what: str
+    """What is compared: the model's answer, a call, its result, ..."""
+    recorded: Any
+    now: Any
+    call_id: str = ""
+    because: tuple[str, ...] = ()
+    """The hooks that say something else than on record, in words."""
+
+    @property
+    def diff(self) -> str:
+        """What was recorded (-) against what came now (+), line by line, with a few lines around."""
+        lines = difflib.ndiff(list(_lines(self.recorded)), list(_lines(self.now)))
+        shown = [line.rstrip() for line in lines if not line.startswith("?")]
+        return visible("\n".join(_shortened(shown)))
+
+    def __str__(self) -> str:
+        where = f"step {self.step + 1}, " if self.step is not None else ""
+        call = f" (call {self.call_id})" if self.call_id else ""
+        body = "\n".join(f"  {line}" for line in self.diff.splitlines())
+        reasons = "".join(f"\n  because {reason}" for reason in self.because)
+        return f"{where}{self.what}{call}:\n{body}{reasons}"
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    """What came of a replay: `assert replayed.identical, replayed`."""
+
+    run_id: str
+    result: RunResult
+    """As the replay ended; cancelled where it was no longer the same run."""
+    difference: Difference | None = None
+    runs: tuple[str, ...] = ()
+    """The runs that were played: this one and its children."""
+    is_whole: bool = True
+    """The record reaches the end of the run. If it does not, it was followed as far as it reaches."""
+    unasked: tuple[str, ...] = ()
+    """Hooks that answered from the record at least once, because what they were shown is not on record."""
+    unknown: tuple[str, ...] = ()
+    """Child runs whose agents were not given: their own hooks answered from the record."""
+    missing: tuple[str, ...] = ()
+    """Child runs that are not in the journal: what came of them was taken as it is."""
+    not_asked: tuple[str, ...] = ()
+    """Commands, addresses and models that were not asked, and may have changed since: they said what is on record."""
+
+    @property
+    def identical(self) -> bool:
+        """The transcript is the same."""
+        return self.difference is None
+
+    def __bool__(self) -> bool:
+        return self.identical
+
+    def __str__(self) -> str:
+        head = f"run '{self.run_id}' is {'identical' if self.identical else 'not the same'}"
+        steps = self.result.state.step_count
+        told = [f"{steps} step{'s' * (steps != 1)}"]
+        if len(self.runs) > 1:
+            told.append(f"{len(self.runs) - 1} child run{'s' * (len(self.runs) != 2)}")
+        if not self.is_whole:
+            told.append("as far as its record goes")
+        lines = [f"{head} ({', '.join(told)}){not_asked(self.not_asked)}"]
+        if self.difference is not None:
+            of_child = f"in '{self.difference.run}', " * (self.difference.run != self.run_id)
+            lines.append(f"{of_child}{self.difference}")
+        for label, names in (
+            ("answered from the record", self.unasked),
+            ("agent not given, own hooks answered from the record", self.unknown),
+            ("not in the journal", self.missing),
+        ):
+            lines += [f"{label}: {', '.join(names)}"] if names else []
+        return "\n".join(lines)
+
+
+async def replay(
+    journal: JournalStore | Iterable[Record],
+    run_id: str,
+    agent: Agent,
+    *,
+    children: Mapping[str, Agent] = EMPTY,
+    run_hooks: bool = False,
+) -> Replayed:
+    """Drive a recorded run again, with the answers and results on record, and compare.
+
+    No model is asked, no tool runs, nothing is written. The agent's hooks in Python do run; those that are commands,
+    addresses or models say what is on record, and are started with `run_hooks=True` only. `children` are the agents of
+    its child runs, by name or agent id; the own hooks of a child that is not there answer from the record.
+    """
+    _check(agent, children)
+    agents = Agents(
+        agent.definition, {name: each.definition for name, each in children.items()}, run_hooks
+    )
+    playback = Playback(reader_of(journal), partial(ReplaySource, agents))
+    _refuse_child(playback.progress(run_id).recording.started)
+    result = await playback.play(run_id)
+    parting = playback.parting
+    return Replayed(
+        run_id=run_id,
+        result=result,
+        difference=None if parting is None else _difference(parting),
+        runs=tuple(playback.played),
+        is_whole=playback.is_whole,
+        unasked=tuple(agents.unasked),
+        unknown=tuple(sorted(agents.unknown)),
+        missing=tuple(playback.missing),
+        not_asked=tuple(agents.not_asked),
+    )
+
+
+def _check(agent: object, children: object) -> None:
+    if not isinstance(agent, Agent):
+        raise UsageError(f"replay takes an Agent, not {agent!r}.", remedy="Build it: .build().")
+    given = children.values() if isinstance(children, Mapping) else (children,)
+    if not all(isinstance(child, Agent) for child in given):
+        raise UsageError(
+            f"children= takes agents by name, not {children!r}.",
+            remedy='Write children={"name": agent}.',
+        )
+
+
+def _refuse_child(started: RunStarted) -> None:
+    if started.parent_run_id is not None:
+        raise UsageError(
+            f"run '{started.run_id}' is a child run, which is only played together with its parent.",
+            remedy=f"Replay '{started.parent_run_id}'.",
+        )
+
+
+# --- telling a difference ---------------------------------------------------------------------------------
+
+
+def _difference(parting: Parting) -> Difference:
+    progress, at = parting.progress, parting.at
+    then = progress.then[at] if at < len(progress.then) else None
+    now = progress.now[at] if at < len(progress.now) else None
+    shown = then or now or Fact(None, "the run", None)
+    is_same_thing = then is not None and now is not None and then[:2] == now[:2]
+    return Difference(
+        progress.run_id,
+        shown.step,
+        shown.what,
+        _told(then, is_same_thing or parting.instead),
+        parting.instead or _told(now, is_same_thing),
+        shown.call_id,
+        tuple(_because(progress, shown)),
+    )
+
+
+def _told(fact: Fact | None, is_same_thing: object) -> Any:
+    if fact is None:
+        return "nothing more: the run is over"
+    if is_same_thing:
+        return fact.value
+    where = f"step {fact.step + 1}, {fact.what}" if fact.step is not None else fact.what
+    return {where: fact.value}
+
+
+def _because(progress: Progress, fact: Fact) -> Iterator[str]:
+    """The verdicts in the step of a difference that are not the same, those about its call if there are any."""
+    then = _verdicts(progress.recording.records, fact)
+    now = _verdicts(progress.heard, fact)
+    for key, said in now.items():
+        if then.get(key) != said:
+            yield f"hook {_of(key)} says {said}; on record: {then.get(key, 'nothing')}"
+    for key, said in then.items():
+        if key not in now:
+            yield f"hook {_of(key)} says nothing; on record: {said}"
+
+
+def _of(key: tuple[str, str, str]) -> str:
+    hook, point, call_id = key
+    return f"'{hook}' at {point}" + (f" ({call_id})" if call_id else "")
+
+
+def _verdicts(records: Iterable[Record], fact: Fact) -> dict[tuple[str, str, str], str]:
+    found: dict[tuple[str, str, str], str] = {}
+    for ran in hooks_in(records):
+        said = _said(ran)
+        is_there = ran.step == fact.step and (not fact.call_id or ran.call_id == fact.call_id)
+        if said and is_there and ran.tier != "observer" and not ran.point.startswith("around_"):
+            found[ran.hook, ran.point, ran.call_id] = said
+    return found
+
+
+def _said(ran: HookRan) -> str:
+    """What a hook said that could make a difference; nothing for one that let things be."""
+    changes = [name for name in ran.changes or {} if name != "evaluations"]
+    parts = [f"{ran.verdict} ({ran.reason})" if ran.reason else ran.verdict]
+    if ran.verdict == "proceed":
+        parts = []
+    parts += [f"changes {', '.join(changes)}"] if changes else []
+    parts += [f"{said.decision.value} ({said.reason})" for said in ran.evaluations]
+    return "" if ran.shadow else ", ".join(parts)
+
+
+def _lines(value: Any, indent: str = "") -> Iterator[str]:
+    """A JSON value as lines that can be compared."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _entry(f"{indent}{key}:", each, indent)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _entry(f"{indent}-", each, indent)
+    else:
+        yield from (f"{indent}{line}" for line in _text(value).split("\n"))
+
+
+def _shortened(lines: list[str]) -> Iterator[str]:
+    """The lines of a diff without those that are the same, far from any that are not."""
+    near = {
+        place + off
+        for place, line in enumerate(lines)
+        if line[:1] in ("-", "+")
+        for off in range(-_AROUND, _AROUND + 1)
+    }
+    skipped = 0
+    for place, line in enumerate(lines):
+        if place not in near:
+            skipped += 1
+            continue
+        if skipped:
+            yield _left_out(skipped)
+            skipped = 0
+        yield line
+    if skipped:
+        yield _left_out(skipped)
+
+
+def _left_out(count: int) -> str:
+    return f"  [{count} line{'s' * (count != 1)} the same]"
+
+
+def _entry(label: str, value: Any, indent: str) -> Iterator[str]:
+    if isinstance(value, dict | list) and value:
+        yield label
+        yield from _lines(value, indent + "  ")
+        return
+    first, *rest = _text(value).split("\n")
+    yield f"{label} {first}"
+    yield from (f"{indent}  {line}" for line in rest)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,675 @@
+"""Replay: the same run again, without a model, a tool or a trace."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from recorded_runs import Case, Tape, World, cases, recorded
+
+import hookline
+from hookline import (
+    Agent,
+    AgentBuilder,
+    Decision,
+    HookOutcome,
+    RunStatus,
+    Sessions,
+    SQLiteJournal,
+    ToolCall,
+    ToolContext,
+    backtest,
+    tool,
+)
+from hookline.errors import ModelError, UnknownRunError, UsageError
+from hookline.journal import JournalStore, RunTakenUp, fold
+from hookline.playback import Replayed, replay
+from hookline.state import ResultStatus, StopReason
+from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
+
+
+async def check_identical(case: Case, tape: Tape, *, children: bool = True) -> Replayed:
+    """Replaying the case's run gives the same run, and nothing is used, asked, claimed or written."""
+    before = {run_id: list(lines) for run_id, lines in tape.lines.items()}
+    claims = tape.claims
+    again = World(case)
+    given = {"helper": again.child()} if children else {}
+    replayed = await replay(tape, "run", again.agent(), children=given)
+    assert replayed.identical, replayed
+    assert (again.used, again.asked, tape.lines, tape.claims) == ([], 0, before, claims)
+    return replayed
+
+
+@settings(max_examples=50, deadline=None)
+@given(case=cases, children=st.booleans())
+def test_a_run_replayed_with_the_same_agent_is_identical(case: Case, children: bool) -> None:
+    """Whatever the script, the hooks and the answers were, and whether or not its children's agents are given."""
+
+    async def main() -> None:
+        tape, _ = await recorded(case)
+        replayed = await check_identical(case, tape, children=children)
+        assert replayed.is_whole
+
+    asyncio.run(main())
+
+
+@settings(max_examples=30, deadline=None)
+@given(case=cases, where=st.integers(0, 2))
+def test_a_run_that_paused_is_followed_through_its_pauses(case: Case, where: int) -> None:
+    """With the answers that were given, in the run and in its children."""
+    asks = ("before_tool_use", "policy ask" if where else "ask")
+    script = tuple(("delegate", *batch) for batch in case.script)
+    case = case._replace(script=script, hooks=(*case.hooks[:2], asks), approver="nobody")
+    if where == 2:
+        case = case._replace(child_hooks=(*case.child_hooks[:2], asks))
+
+    async def main() -> None:
+        tape, _ = await recorded(case)
+        await check_identical(case, tape, children=bool(where))
+
+    asyncio.run(main())
+
+
+SENT_BACK = Case((("delegate",),), (("subagent_stop", "object"),), (("busy",),), (), "edit")
+"""A child that is sent back to work: its process may die before that is on record."""
+
+
+@settings(max_examples=30, deadline=None)
+@given(case=cases, where=st.integers(0, 10_000), resumes=st.booleans())
+@example(case=SENT_BACK, where=5, resumes=False)
+@example(case=SENT_BACK, where=6, resumes=False)
+def test_a_run_that_died_is_followed_as_far_as_its_record_goes(
+    case: Case, where: int, resumes: bool
+) -> None:
+    """And one that was taken up again is followed to its end."""
+    case = case._replace(approver="yes" if case.approver == "nobody" else case.approver)
+
+    async def main() -> None:
+        whole, _ = await recorded(case)
+        tape = whole.cut(1 + where % len(whole.batches))
+        if resumes:
+            await World(case).agent(tape).resume("run")
+        replayed = await check_identical(case, tape)
+        assert replayed.is_whole is fold(tape.read("run")).is_finished
+
+    asyncio.run(main())
+
+
+# --- one thing at a time --------------------------------------------------------------------------------
+
+
+@tool
+async def bash(command: str) -> str:
+    """Run a command."""
+    return f"ran {command}"
+
+
+def builder(turns: Any = (), **options: Any) -> AgentBuilder:
+    """An agent with a shell that is not one."""
+    return AgentBuilder().with_id("agent").with_driver(ScriptedDriver(turns)).with_tools(bash)
+
+
+async def record(made: AgentBuilder) -> Tape:
+    """A run of an agent, on tape."""
+    tape = Tape()
+    await made.with_journal(tape).build().run("go", run_id="run")
+    return tape
+
+
+def no_push(ctx: Any) -> HookOutcome | None:
+    """A rule."""
+    is_push = "push" in ctx.tool_call.args["command"]
+    return HookOutcome.block("nobody pushes today") if is_push else None
+
+
+TURNS = (call("bash", command="ls"), call("bash", command="git push"), say("Pushed."))
+
+
+async def test_the_first_difference_is_shown_with_the_hook_that_makes_it() -> None:
+    """The step, what was recorded, what came now, and why; what comes after it is not looked at."""
+    tape = await record(builder(TURNS))
+    replayed = await hookline.replay(
+        tape, "run", builder().on_before_tool_use(no_push, name="no-push").build()
+    )
+    difference = replayed.difference
+    assert difference is not None
+    assert not replayed
+    assert (difference.run, difference.step, difference.call_id) == ("run", 1, "call_2_1")
+    assert difference.recorded == {"status": "ok", "result": "ran git push"}
+    assert difference.now == {
+        "status": "blocked",
+        "reason": "nobody pushes today",
+        "decided_by": "no-push",
+    }
+    assert str(replayed) == (
+        "run 'run' is not the same (2 steps)\n"
+        "step 2, the result of bash (call call_2_1):\n"
+        "  - status: ok\n"
+        "  + status: blocked\n"
+        "  - result: ran git push\n"
+        "  + reason: nobody pushes today\n"
+        "  + decided_by: no-push\n"
+        "  because hook 'no-push' at before_tool_use (call_2_1) says block (nobody pushes today); "
+        "on record: nothing"
+    )
+    assert replayed.result.status is RunStatus.CANCELLED
+
+
+async def test_a_call_that_was_blocked_then_and_is_not_now_has_no_result() -> None:
+    """What it would have given nobody knows, and it is said so."""
+    tape = await record(builder(TURNS).on_before_tool_use(no_push, name="no-push"))
+    replayed = await replay(tape, "run", builder().build())
+    assert replayed.difference is not None
+    assert "is not known" in replayed.difference.now["reason"]
+    assert replayed.difference.because == (
+        "hook 'no-push' at before_tool_use (call_2_1) says nothing; on record: block (nobody pushes today)",
+    )
+
+
+async def test_a_changed_call_is_a_difference_although_its_result_is_the_same() -> None:
+    """Results are given by call, so the call is looked at first."""
+    tape = await record(builder(TURNS))
+    rewriting = builder().on_before_tool_use(lambda ctx: ctx.with_args(command="ls -l"))
+    replayed = await replay(tape, "run", rewriting.build())
+    assert replayed.difference is not None
+    assert replayed.difference.what == "the call of bash"
+    assert replayed.difference.diff == "  tool: bash\n  args:\n-   command: ls\n+   command: ls -l"
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "what"),
+    [
+        (lambda ctx: ctx.with_response("mine"), None, "the model is asked"),
+        (None, lambda ctx: ctx.with_response("mine"), "+ nothing"),
+        (None, lambda ctx: ctx.with_request(ctx.request.with_system("Be brief.")), "system"),
+        (
+            None,
+            lambda ctx: HookOutcome.block("not now"),
+            "hook 'hook' at before_inference says block",
+        ),
+        (None, lambda ctx: ctx.forbid("enough"), "stops"),
+    ],
+)
+async def test_a_difference_in_what_the_model_is_asked_is_found(
+    then: Any, now: Any, what: str
+) -> None:
+    """Whether it is asked at all, what it is asked where hooks say so, and what comes of it."""
+
+    def hooked(hook: Any) -> AgentBuilder:
+        made = builder(TURNS)
+        return made if hook is None else made.on_before_inference(hook, name="hook")
+
+    replayed = await replay(await record(hooked(then)), "run", hooked(now).build())
+    assert what in str(replayed.difference)
+
+
+async def test_an_end_that_comes_earlier_or_later_is_a_difference() -> None:
+    """A run that goes on where it ended then has no answer on record to go on with."""
+
+    def once(ctx: Any) -> Any:
+        return HookOutcome.block("go on") if ctx.state.step_count < 4 else None
+
+    tape = await record(builder(TURNS))
+    later = await replay(tape, "run", builder().on_stop(once, name="once").build())
+    assert later.difference is not None
+    assert later.difference.what == "the conversation"
+    assert "go on" in str(later.difference)
+    earlier = await replay(tape, "run", builder().with_limits(steps=1).build())
+    assert earlier.difference is not None
+    assert "step 2, what the model was asked" in str(earlier.difference)
+    assert "step_limit" in str(earlier.difference)
+
+
+async def test_hooks_that_changed_what_is_on_record_answer_from_it() -> None:
+    """The journal keeps what they left. They are named, and the ones after them are asked."""
+    asked: list[str] = []
+
+    def loud(ctx: Any) -> Any:
+        asked.append(ctx.execution.result)
+        return ctx.with_result(ctx.execution.result.upper())
+
+    def last(ctx: Any) -> None:
+        asked.append(ctx.execution.result)
+
+    def made(turns: Any = ()) -> AgentBuilder:
+        return builder(turns).on_after_tool_use(loud, name="loud").on_after_tool_use(last)
+
+    tape = await record(made(TURNS[:1] + TURNS[2:]))
+    asked.clear()
+    replayed = await replay(tape, "run", made().build())
+    assert replayed.identical, replayed
+    assert (replayed.unasked, asked) == (("loud",), ["RAN LS"])
+    assert "answered from the record: loud" in str(replayed)
+    gone = await replay(tape, "run", builder().on_after_tool_use(last).build())
+    assert "there is no hook 'loud' at after_tool_use" in str(gone.difference)
+
+
+async def test_hooks_around_an_action_are_not_called() -> None:
+    """The action is not done; what came out of it, and of them, is on record."""
+
+    async def shout(ctx: Any, call_next: Callable[..., Any]) -> Any:
+        return (await call_next(ctx)).with_result("!")
+
+    tape = await record(builder(TURNS).around_tool_use(shout))
+
+    async def fail(ctx: Any, call_next: Callable[..., Any]) -> Any:
+        raise AssertionError
+
+    made = builder().around_tool_use(fail).around_inference(fail)
+    assert await replay(tape, "run", made.build())
+
+
+async def test_a_model_that_failed_fails_again_and_falls_back_again() -> None:
+    """With exceptions of the same name, words and class, so that the policy decides the same."""
+
+    class Flaky(ScriptedDriver):
+        async def infer(self, request: Any, turn: Any) -> Any:
+            if not self.requests:
+                turn.record_fallback(ModelError("the first one is down"), "asking the second")
+            return await super().infer(request, turn)
+
+    seen: list[str] = []
+    made = builder().with_driver(Flaky([hookline.errors.RateLimitError("slow"), say("done")]))
+    tape = await record(made.with_clock(FakeClock()))
+    again = builder().on_error(lambda ctx: seen.append(f"{ctx.error_type}: {ctx.error_message}"))
+    replayed = await replay(tape, "run", again.build())
+    assert replayed.identical, replayed
+    assert seen == ["RateLimitError: slow"]
+    actions = [each.action for each in replayed.result.records if each.type == "error"]
+    assert actions == ["fallback", "retry"]
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("where", ["model", "tool", "beside", "after the tool", "between steps"])
+async def test_a_cancelled_run_is_cancelled_where_it_was(where: str, late: bool) -> None:
+    """In the model, in a tool, in one of several, after it; the others have the result they had. Time limits, too."""
+    agent: list[Agent] = []
+    end = partial(_cancel, agent, out_of_time=late)
+
+    async def cancel(*, waits: bool) -> None:
+        asyncio.get_running_loop().call_soon(end)
+        if waits:
+            await asyncio.Event().wait()
+
+    @tool
+    async def wait(long: bool = True) -> str:
+        """Wait."""
+        if long and where in ("tool", "beside"):
+            await asyncio.sleep(0)
+            await cancel(waits=True)
+        if where == "after the tool":
+            end()
+        return "waited"
+
+    class Slow(ScriptedDriver):
+        async def infer(self, request: Any, turn: Any) -> Any:
+            if where == "model":
+                await cancel(waits=True)
+            return await super().infer(request, turn)
+
+    def made() -> AgentBuilder:
+        turn = calls(call("wait"), call("wait", long=False)) if where == "beside" else call("wait")
+        return AgentBuilder().with_driver(Slow([turn, say("done")])).with_tools(wait)
+
+    tape = Tape()
+    first = made().on_before_step(
+        lambda ctx: end() if where == "between steps" and ctx.step_index == 1 else None
+    )
+    agent.append(first.with_journal(tape).build())
+    result = await agent[0].run("go", run_id="run")
+    assert (result.status, result.stop_reason) == (
+        (RunStatus.STOPPED, StopReason.TIME_LIMIT)
+        if late
+        else (RunStatus.CANCELLED, StopReason.CANCELLED)
+    )
+    replayed = await replay(tape, "run", made().build())
+    assert replayed.identical, replayed
+    assert replayed.result.explain() == result.explain()
+
+
+def _cancel(agent: list[Agent], *, out_of_time: bool) -> None:
+    agent[0].cancel("run", "it takes too long", out_of_time=out_of_time)
+
+
+async def test_a_run_that_ran_out_of_time_runs_out_of_time() -> None:
+    """Without waiting; and the time hooks read is the time it was."""
+    clock = FakeClock()
+    spent: list[float] = []
+
+    @tool
+    async def slow() -> str:
+        """Take a minute."""
+        clock.advance(60)
+        return "done"
+
+    def made(turns: Any = ()) -> AgentBuilder:
+        return (
+            AgentBuilder()
+            .with_driver(ScriptedDriver(turns))
+            .with_tools(slow)
+            .with_limits(seconds=100)
+            .on_before_step(lambda ctx: spent.append(ctx.run.spent.seconds))
+        )
+
+    tape = await record(made([call("slow"), call("slow"), say("done")]).with_clock(clock))
+    assert "time_limit" in fold(tape.read("run")).state.explain_stop()
+    then = list(spent)
+    spent.clear()
+    replayed = await replay(tape, "run", made().build())
+    assert replayed.identical, replayed
+    assert spent == pytest.approx(then)
+
+
+async def test_a_question_that_expired_expires_again() -> None:
+    """At the time it was; and for a back-test it has, whatever the agent of now allows."""
+    clock = FakeClock()
+
+    def made(turns: Any = ()) -> AgentBuilder:
+        asking = builder(turns).on_before_tool_use(lambda ctx: HookOutcome.ask("sure?"), name="ask")
+        return asking.with_approval_expiry(60)
+
+    tape = Tape()
+    agent = made(TURNS[1:]).with_clock(clock).with_journal(tape).build()
+    paused = await agent.run("go", run_id="run")
+    clock.advance(3600)
+    result = await agent.resume("run", {paused.pending[0].id: Decision.allow()})
+    assert result.steps[0].results[0].reason == "the question expired"
+    replayed = await replay(tape, "run", made().build())
+    assert replayed.identical, replayed
+    for unhurried in (made().with_approval_expiry(None), made()):
+        report = await backtest(tape, unhurried.build())
+        assert report.ok, str(report)
+
+
+async def test_what_a_tool_asked_is_asked_again() -> None:
+    """Its permission hooks are called, and the answer is the one on record."""
+    tape = Tape()
+    asked: list[str] = []
+
+    @tool
+    async def careful(context: ToolContext) -> str:
+        """Ask first."""
+        decision = await context.ask(ToolCall("", "format", {"disk": "C"}), "sure?")
+        return decision.answer.value
+
+    def made(turns: Any = ()) -> AgentBuilder:
+        return (
+            AgentBuilder()
+            .with_driver(ScriptedDriver(turns))
+            .with_tools(careful)
+            .on_permission_request(lambda ctx: asked.append(ctx.tool_call.name))
+        )
+
+    agent = made([call("careful"), say("done")]).with_approver(lambda _: Decision.deny("no"))
+    await agent.with_journal(tape).build().run("go", run_id="run")
+    replayed = await replay(tape, "run", made().build())
+    assert (replayed.identical, asked) == (True, ["format", "format"])
+
+
+async def test_a_call_in_doubt_is_what_it_became() -> None:
+    """Whether the model was told, or a person was asked and said no, or yes."""
+    case = Case((("pay",),), approver="nobody")
+    whole, _ = await recorded(case)
+    died = next(
+        at for at in range(1, len(whole.batches)) if whole.cut(at).read("run")[-1].type == "call"
+    )
+    outcomes = {
+        None: ResultStatus.IN_DOUBT,
+        Decision.allow(): ResultStatus.OK,
+        Decision.deny("I have looked"): ResultStatus.IN_DOUBT,
+    }
+    for answer, expected in outcomes.items():
+        tape = whole.cut(died)
+        how: Any = "tell" if answer is None else "ask"
+        agent = World(case).builder().with_journal(tape, on_in_doubt=how).build()
+        result = await agent.resume("run")
+        if answer is not None:
+            result = await agent.resume("run", {result.pending[0].id: answer})
+        assert result.steps[0].results[0].status is expected
+        assert any(isinstance(record, RunTakenUp) for record in tape.read("run"))
+        await check_identical(case, tape)
+
+
+async def test_a_call_in_doubt_that_a_new_policy_does_not_let_run_again() -> None:
+    """It had started, so it stays in doubt: then and when it is played."""
+    case = Case((("pay",),), approver="nobody")
+    whole, _ = await recorded(case)
+    died = next(
+        at for at in range(1, len(whole.batches)) if whole.cut(at).read("run")[-1].type == "call"
+    )
+    tape = whole.cut(died)
+
+    def stricter() -> Agent:
+        made = World(case).builder().with_journal(tape, on_in_doubt="ask")
+        made.on_before_tool_use(
+            lambda ctx: HookOutcome.block("no more"), matcher="pay", tier="policy", name="stricter"
+        )
+        return made.build()
+
+    paused = await stricter().resume("run")
+    result = await stricter().resume("run", {paused.pending[0].id: Decision.allow()})
+    refused = result.steps[0].results[0]
+    assert (refused.status, refused.decided_by) == (ResultStatus.IN_DOUBT, "stricter")
+    replayed = await replay(tape, "run", stricter())
+    assert replayed.identical, str(replayed)
+
+
+# --- children -------------------------------------------------------------------------------------------
+
+
+def parents(*, child_hook: Any = None, policy: Any = None) -> tuple[AgentBuilder, Agent]:
+    """An agent that starts two children at once, and a child."""
+    turns = [call("bash", command="git push"), say("I tried.")]
+    child = AgentBuilder().with_id("child").with_tools(bash)
+    if child_hook is not None:
+        child.on_before_tool_use(child_hook, name="child's own")
+
+    @tool
+    async def both(context: ToolContext) -> str:
+        """Start two at once."""
+        agents = [child.with_driver(ScriptedDriver(turns)).build() for _ in range(2)]
+        spawned = [context.spawn(each, "push", name=f"number-{n}") for n, each in enumerate(agents)]
+        results = await asyncio.gather(*spawned)
+        return " ".join(each.text for each in results)
+
+    made = AgentBuilder().with_driver(ScriptedDriver([call("both"), say("done")])).with_tools(both)
+    if policy is not None:
+        made.on_before_tool_use(policy, name="policy", matcher="bash", tier="policy")
+    return made, child.build()
+
+
+async def test_children_are_played_too_and_policies_from_above_are_asked_in_them() -> None:
+    """Without their agents being given; the first difference may be in a child."""
+    tape = await record(parents()[0])
+    same = await replay(tape, "run", parents()[0].build())
+    assert same.identical, same
+    assert same.runs == ("run", "run/0/call_1_1/1", "run/0/call_1_1/2")
+    assert same.unknown == ("run/0/call_1_1/1", "run/0/call_1_1/2")
+    assert "2 child runs" in str(same)
+    replayed = await replay(tape, "run", parents(policy=no_push)[0].build())
+    assert replayed.difference is not None
+    assert replayed.difference.run == "run/0/call_1_1/1"
+    assert "in 'run/0/call_1_1/1', step 1, the result of bash" in str(replayed)
+
+
+async def test_the_own_hooks_of_a_child_are_asked_when_its_agent_is_given() -> None:
+    """By the name it was started under, or by its agent's id."""
+    tape = await record(parents()[0])
+    agent, child = parents(child_hook=no_push)
+    for known in ({"child": child}, {"number-0": child, "number-1": child}):
+        replayed = await replay(tape, "run", agent.build(), children=known)
+        assert replayed.difference is not None
+        assert "child's own" in str(replayed)
+    assert await replay(tape, "run", agent.build())
+
+
+async def test_a_child_that_is_kept_from_starting_is_a_difference() -> None:
+    """It was started then."""
+    tape = await record(parents()[0])
+    agent = parents()[0].on_subagent_start(lambda ctx: HookOutcome.block("no helpers")).build()
+    replayed = await replay(tape, "run", agent)
+    assert "no helpers" in str(replayed.difference)
+
+
+async def test_a_child_that_is_not_in_the_journal_is_named() -> None:
+    """What its call gave is taken as it is."""
+    tape = await record(parents()[0])
+    replayed = await replay(tape.read("run"), "run", parents()[0].build())
+    assert replayed.identical, replayed
+    assert replayed.missing == ("run/0/call_1_1/1", "run/0/call_1_1/2")
+    assert "not in the journal: run/0/call_1_1/1" in str(replayed)
+
+
+# --- what is given --------------------------------------------------------------------------------------
+
+
+async def test_a_journal_on_disk_is_only_read(tmp_path: Path) -> None:
+    """It may be one that cannot be written, or that another process is writing."""
+    path = tmp_path / "journal.db"
+    with SQLiteJournal(path) as journal:
+        await parents()[0].with_journal(journal).build().run("go", run_id="run")
+        before = [(info, journal.read(info.run_id)) for info in journal.runs()]
+        with hold(journal, "run"):
+            assert await replay(journal, "run", parents()[0].with_journal(journal).build())
+        assert (await backtest(journal, parents()[0].build())).ok
+        assert [(info, journal.read(info.run_id)) for info in journal.runs()] == before
+
+
+@contextmanager
+def hold(journal: JournalStore, run_id: str) -> Iterator[None]:
+    """Another driver of the run."""
+    claim = journal.claim(run_id)
+    yield
+    claim.give_back()
+
+
+async def test_a_run_of_a_session_is_replayed_with_its_session(tmp_path: Path) -> None:
+    """The hooks of the session are asked where they were asked then."""
+    asked: list[str] = []
+
+    def made(turns: Any = ()) -> AgentBuilder:
+        return (
+            builder(turns)
+            .on_session_start(lambda ctx: asked.append(f"start {ctx.session_id}"))
+            .on_session_end(lambda ctx: asked.append("end"))
+        )
+
+    with SQLiteJournal(tmp_path / "journal.db") as journal:
+        agent = made([say("Hello."), *TURNS]).with_journal(journal).build()
+        session = Sessions(journal).create(id="work")
+        first = await session.run(agent, "Hi!")
+        second = await session.run(agent, "Push.")
+        then = list(asked)
+        asked.clear()
+        for run_id in (first.run_id, second.run_id):
+            replayed = await replay(journal, run_id, made().build())
+            assert replayed.identical, replayed
+        assert asked == then == ["start work"]
+
+
+async def test_records_in_hand_are_enough() -> None:
+    """Those of a result, say."""
+    result = await builder(TURNS).build().run("go", run_id="run")
+    assert await replay(result.records, "run", builder().build())
+
+
+async def test_a_conversation_that_went_on_is_replayed_from_where_it_began() -> None:
+    """The second run over a state has the first in its beginning."""
+    tape = Tape()
+    agent = builder([say("Hello."), *TURNS]).with_journal(tape).build()
+    first = await agent.run("Hi!")
+    await agent.run("Push.", state=first.state, run_id="run")
+    replayed = await replay(tape, "run", builder().build())
+    assert replayed.identical, replayed
+    assert len(replayed.result.state.steps) == 4
+
+
+async def test_wrong_use_is_refused_with_what_to_do() -> None:
+    """What is no agent, no journal, no such run, or only a part of one."""
+    tape = await record(parents()[0])
+    agent = parents()[0].build()
+    with pytest.raises(UnknownRunError, match="no run 'other'"):
+        await replay(tape, "other", agent)
+    with pytest.raises(UnknownRunError, match=r"no run 'other' among these.*There is: run"):
+        await replay(tape.read("run"), "other", agent)
+    with pytest.raises(UsageError, match="Replay 'run'"):
+        await replay(tape, "run/0/call_1_1/1", agent)
+    with pytest.raises(UsageError, match="takes an Agent"):
+        await replay(tape, "run", parents()[0])  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="is not a journal"):
+        await replay("journal.db", "run", agent)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="children= takes agents"):
+        await replay(tape, "run", agent, children={"child": "agent"})  # type: ignore[dict-item]
+    with pytest.raises(hookline.errors.JournalError, match="does not begin"):
+        await replay(tape.read("run")[1:], "run", agent)
+
+
+@pytest.mark.parametrize("watched", [False, True])
+@pytest.mark.parametrize("limit", [{"tokens": 10}, {"seconds": 300.0}])
+async def test_calls_that_limits_left_no_room_for_are_not_run_again(
+    limit: dict[str, Any], watched: bool, tmp_path: Path
+) -> None:
+    """What the limits said before the calls of a turn they say again, also where it is about the time."""
+    clock = FakeClock()
+
+    def slow(state: object) -> Any:
+        clock.advance(400)
+        return call("act", n=1, tokens=20)
+
+    def builder() -> AgentBuilder:
+        @tool
+        async def act(n: int) -> int:
+            """Act."""
+            return n
+
+        made = AgentBuilder().with_driver(ScriptedDriver([slow, say("done")])).with_tools(act)
+        made.with_id("agent").with_clock(clock).with_limits(**limit)
+        return made.on_before_tool_use(lambda ctx: None, name="watch") if watched else made
+
+    with SQLiteJournal(tmp_path / "journal.db") as journal:
+        ended = await builder().with_journal(journal).build().run("go", run_id="run")
+        assert ended.steps[0].results[0].status is ResultStatus.NOT_RUN
+        replayed = await replay(journal, "run", builder().build())
+    assert replayed.identical, replayed
+
+
+async def test_the_work_of_a_replay_grows_with_the_run_and_no_faster() -> None:
+    """Four times the steps are four times the work, counted in lines of code that run."""
+
+    @tool
+    async def look(n: int) -> str:
+        """Look."""
+        return str(n)
+
+    def make(steps: int) -> Agent:
+        turns = [*(call("look", n=n) for n in range(steps - 1)), say("Done.")]
+        builder = AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(look)
+        return builder.with_limits(steps=None).on_before_tool_use(lambda _: None).build()
+
+    async def work(steps: int) -> int:
+        result = await make(steps).run("Go.")
+        agent, count = make(steps), 0
+
+        def trace(_frame: Any, event: str, _arg: Any) -> Any:
+            nonlocal count
+            count += event == "line"
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            replayed = await replay(result.records, result.run_id, agent)
+        finally:
+            sys.settrace(before)
+        assert replayed.identical, replayed
+        return count
+
+    assert await work(80) < 4.2 * await work(20)

@@ -1,0 +1,193 @@
+"""A back-test as a value, as JSON, as text and as a page."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from hookline import ToolCall, Usage
+from hookline.playback import (
+    BacktestReport,
+    Change,
+    HookReport,
+    Latency,
+    Unfollowed,
+    Unjudged,
+)
+from hookline.playback.text import WIDTH, duration
+
+NASTY = "<script>alert('x')</script> & \"quotes\""
+HALF = "half a character: \ud800"
+
+
+def change(**options: Any) -> Change:
+    """A change."""
+    given: dict[str, Any] = {
+        "run": "run-1",
+        "step": 1,
+        "point": "before_tool_use",
+        "call": ToolCall("call_1", "bash", {"command": "git push --force"}),
+        "old": "proceed",
+        "new": "block",
+        "hook": "no-force",
+        "why": "it rewrites what others have",
+    }
+    return Change(**{**given, **options})
+
+
+def hook(**options: Any) -> HookReport:
+    """A hook."""
+    given: dict[str, Any] = {"hook": "no-force", "point": "before_tool_use", "tier": "policy"}
+    took = Latency(0.000012, 0.00001, 0.0032, 1.5)
+    counted = {"calls": 3, "verdicts": {"proceed": 2, "block": 1}, "latency": took}
+    return HookReport(**{**given, "status": "added", **counted, **options})
+
+
+def full() -> BacktestReport:
+    """A report with everything in it."""
+    return BacktestReport(
+        runs=2,
+        children=1,
+        decisions=9,
+        calls=3,
+        changes=(
+            change(),
+            change(is_first=False, run="run-2", call=None, point="stop", step=None, hook=NASTY),
+            change(call=ToolCall("c", NASTY, {"text": NASTY, "list": [1, None]}), why=NASTY),
+        ),
+        hooks=(
+            hook(usage=Usage(output_tokens=7)),
+            hook(status="removed", calls=0, verdicts={}, recorded_verdicts={"block": 1}),
+            hook(status="kept", hook="kept", calls=0, shadow=True),
+        ),
+        unjudged=(Unjudged(run="r", step=0, point="output", call_id="", hooks=("redact",)),),
+        unfollowed=(Unfollowed("run-3", "its beginning is missing"), Unfollowed("run-4", HALF)),
+        around=("timer",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("report", "ok", "code"),
+    [
+        (BacktestReport(), True, 0),
+        (BacktestReport(changes=(change(),)), False, 1),
+        (BacktestReport(unfollowed=(Unfollowed("r", "torn"),)), False, 2),
+        (BacktestReport(changes=(change(),), unfollowed=(Unfollowed("r", "torn"),)), False, 2),
+        (BacktestReport(unjudged=full().unjudged), True, 0),
+    ],
+)
+def test_the_exit_code_is_for_builds(report: BacktestReport, ok: bool, code: int) -> None:
+    """Nothing changes; something does; not everything could be judged."""
+    assert (report.ok, report.exit_code) == (ok, code)
+
+
+def test_a_report_is_json() -> None:
+    """Versioned, with everything in it."""
+    told = json.loads(full().to_json())
+    assert (told["format"], told["version"], told["ok"]) == ("hookline.backtest", 1, False)
+    assert told["changes"][0] == {
+        "run": "run-1",
+        "step": 1,
+        "point": "before_tool_use",
+        "call": {"id": "call_1", "name": "bash", "args": {"command": "git push --force"}},
+        "old": "proceed",
+        "new": "block",
+        "hook": "no-force",
+        "why": "it rewrites what others have",
+    }
+    assert told["counts"] == {"proceed -> block": 3}
+    assert told["hooks"][0]["latency"]["max"] == 1.5
+    assert told["unfollowed"][0] == {"run": "run-3", "why": "its beginning is missing"}
+
+
+def test_a_change_is_one_line() -> None:
+    """Where, about what, from what to what, and why."""
+    assert str(change()) == (
+        'run-1, step 2, bash(command="git push --force"): proceed -> block by '
+        "'no-force': it rewrites what others have"
+    )
+
+
+def test_a_report_is_a_table_that_fits_a_screen() -> None:
+    """Changes first, then the hooks, then what has to be read with them."""
+    lines = str(full()).splitlines()
+    assert lines[0] == (
+        "2 runs with 1 child run, 3 calls, 9 decisions: 3 verdicts would change, in 2 runs"
+    )
+    assert max(map(len, lines)) <= WIDTH
+    assert "  3 proceed -> block" in lines
+    text = str(full())
+    for words in ("12 us", "3.2 ms", "1.50 s", "removed", "not asked", "run run-3: its beginning"):
+        assert words in text
+    assert "kept" not in text  # it only says what it said
+    many = BacktestReport(changes=(change(),) * 50)
+    assert "... and 10 more: report.changes has them all" in str(many)
+    assert str(BacktestReport(runs=1)) == "1 run, 0 calls, 0 decisions: no verdict would change"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.0, "0 us"), (0.0009, "900 us"), (0.05, "50.0 ms"), (75.0, "75.00 s")]
+)
+def test_times_are_told_in_a_unit_that_fits(seconds: float, text: str) -> None:
+    """Microseconds, milliseconds or seconds."""
+    assert duration(seconds) == text
+
+
+class Page(HTMLParser):
+    """What is on a page, and whether its tags are closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] != ["style"]:
+            self.text += data
+
+
+def test_a_page_is_whole_and_holds_no_markup_of_the_record() -> None:
+    """Every tag is closed, and what was recorded is text, whatever it is."""
+    made = full().to_html()
+    made.encode()
+    page = Page(made)
+    assert page.open == []
+    assert "script" not in [tag for tag, _ in page.tags]
+    assert page.text.count("<script>alert('x')</script>") >= 3
+    assert "3 verdicts would change" in page.text
+    for words in ("run-1", "git push --force", "no-force", "its beginning is missing", "1.50 s"):
+        assert words in page.text
+
+
+def test_a_page_needs_nothing_else_and_can_be_read_by_everyone() -> None:
+    """No address is fetched; tables have captions and heads, and the language is told."""
+    page = Page(full().to_html())
+    names = {name for _, attributes in page.tags for name in attributes}
+    assert not {"src", "href", "onclick", "style"} & names
+    assert "url(" not in full().to_html()
+    tags = [tag for tag, _ in page.tags]
+    assert ("html", {"lang": "en"}) in page.tags
+    assert tags.count("table") == tags.count("caption") == tags.count("thead") == 2
+    assert all("scope" in attributes for tag, attributes in page.tags if tag == "th")
+    assert tags.count("h1") == tags.count("main") == tags.count("title") == 1
+
+
+def test_a_page_about_nothing_says_so() -> None:
+    """Green, and short."""
+    page = Page(BacktestReport(runs=3).to_html())
+    assert "nothing would change" in page.text
+    assert "table" not in [tag for tag, _ in page.tags]
