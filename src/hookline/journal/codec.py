@@ -32,7 +32,7 @@ from hookline.journal.record import (
     StepPaused,
     StepStarted,
 )
-from hookline.journal.session_record import SessionCreated, SessionRecord
+from hookline.journal.session import SessionCreated, SessionRecord
 from hookline.state import ResultStatus, Step, valid_text
 
 AnyRecord: TypeAlias = (
@@ -62,7 +62,7 @@ AnyRecord: TypeAlias = (
 
 
 def _plain(value: object) -> str:
-    """Text of a class of its own, in a message that somebody made, as the text it is."""
+    """A subclass of str as plain text."""
     if isinstance(value, str):
         return str.__str__(value)
     raise TypeError(f"{type(value).__qualname__} cannot be written to a journal")
@@ -77,12 +77,12 @@ def encode(record: Record) -> bytes:
     try:
         return _ENCODER.encode(record)
     except UnicodeEncodeError:
-        # Half a character in someone's words: the record matters more than that half.
+        # Half of a surrogate pair in somebody's text is replaced: the record matters more.
         return _ENCODER.encode(valid_text(msgspec.to_builtins(record, enc_hook=_plain)))
 
 
 def encode_readable(record: Record) -> bytes:
-    """A record as `encode` gives it; raises ValueError when it could not be read back, and must not be written."""
+    """Like `encode`. Raises ValueError for a record that could not be read back."""
     line = encode(record)
     if not _is_plain(record):
         try:
@@ -93,7 +93,7 @@ def encode_readable(record: Record) -> bytes:
 
 
 def _is_plain(record: Record) -> bool:
-    """Whether a record is made of nothing but what the runtime has made or checked itself, as most are."""
+    """Whether the runtime itself made or checked all of a record, as for most."""
     kind = type(record)
     if kind is CallSettled:
         result = record.result  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Journals in a SQLite file: many runs, many processes, nothing lost that was said to be written."""
+"""Journals in a SQLite file, shared by many runs and many processes."""
 
 from __future__ import annotations
 
@@ -6,37 +6,42 @@ import os
 import sqlite3
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Self, get_args
 
 from hookline.errors import JournalError, UsageError
-from hookline.journal.batch import SQLiteClaim, Tail, new_batch, new_run, packed
-from hookline.journal.chain import Stored, anchor
-from hookline.journal.claim import check_run_id
-from hookline.journal.connect import (
+from hookline.journal.base import BaseClaim, BaseJournal, Release, check_run_id
+from hookline.journal.chain import StoredRun, anchor, link_all
+from hookline.journal.connection import (
     Readers,
     Synchronous,
-    check_place,
+    check_path,
+    closed_error,
+    forked_error,
     is_writable,
     open_for_reading,
     open_for_writing,
-    read_only,
+    read_only_error,
     size_of,
+    without_resume,
 )
-from hookline.journal.faults import closed, forked
-from hookline.journal.lease import Lease, take_lease
-from hookline.journal.schema import first_id
-from hookline.journal.shelf import Shelf
-from hookline.journal.store import RunInfo, SessionInfo
-from hookline.journal.tables import Tables
+from hookline.journal.lease import take_lease
+from hookline.journal.run_info import RunInfo
+from hookline.journal.tables import (
+    Tables,
+    Tail,
+    add_runs,
+    insert_batch,
+    insert_run,
+    pack,
+    remove_runs,
+    update_run,
+)
 from hookline.journal.writer import Writer
-from hookline.state import RunStatus
-
-_IMPORTED_BATCH = 50
-"""How many records of an imported run make a batch: about as many as a step or a few make when they are written."""
 
 
-class SQLiteJournal(Shelf):
+class SQLiteJournal(BaseJournal):
     """A file of journals. Any number of processes may have it open; each run is driven by one of them at a time.
 
     With `synchronous="NORMAL"` what is written survives the death of the process; after a power cut the last
@@ -51,14 +56,16 @@ class SQLiteJournal(Shelf):
                 f"synchronous cannot be {synchronous!r}.", remedy='Give "NORMAL" or "FULL".'
             )
         if not isinstance(path, str | bytes | os.PathLike):
-            raise UsageError(f"{path!r} is no path.", remedy='SQLiteJournal("runs.db"), say.')
+            raise UsageError(
+                f"{path!r} is no path.", remedy='For example: SQLiteJournal("runs.db").'
+            )
         path = os.fsdecode(path)
         if path in ("", ":memory:"):
             raise UsageError("a SQLite journal needs a file.", remedy="In memory: MemoryJournal().")
         self.given = os.path.abspath(path)
-        """The path as it was given, with the links in it: another file may be there at the next start."""
+        """The path as it was given. Symbolic links in it may lead elsewhere at the next start."""
         self.path = os.path.realpath(path)
-        check_place(self.path)
+        check_path(self.path)
         self._pid = os.getpid()
         self._readers = Readers(self.path)
         self._claims: weakref.WeakSet[SQLiteClaim] = weakref.WeakSet()
@@ -68,7 +75,7 @@ class SQLiteJournal(Shelf):
             self._writer = Writer(connection, self.path, waits_for_disk=synchronous == "FULL")
         else:
             open_for_reading(self.path).close()
-        self._close = weakref.finalize(self, _let_go, self._readers, self._writer)
+        self._close = weakref.finalize(self, _close, self._readers, self._writer)
 
     def __str__(self) -> str:
         return self.path
@@ -85,118 +92,155 @@ class SQLiteJournal(Shelf):
     def claim(self, run_id: str) -> SQLiteClaim:
         """Take a run, new or known, for this process. Raises RunInUseError when another live process has it."""
         check_run_id(run_id)
-        writer = self._for_writing()
-        lease = self._lease(run_id)
+        writer = self._get_writer()
+        release = self._lease(run_id)
         try:
             with self._snapshot() as tables:
                 known = tables.end_of(run_id)
         except BaseException:
-            lease.release()
+            release()
             raise
-        info, tail = known or (RunInfo(run_id=run_id), Tail(0, 0, anchor(run_id)))
-        claim = SQLiteClaim(info, tail, lease, writer, self)
+        info, tail = known or (RunInfo(run_id=run_id), Tail(run=0, records=0, head=anchor(run_id)))
+        claim = SQLiteClaim(info, tail, release, writer, self)
         self._claims.add(claim)
         return claim
 
-    def runs(
-        self,
-        *,
-        session_id: str | None = None,
-        status: RunStatus | None = None,
-        limit: int | None = None,
-    ) -> list[RunInfo]:
-        """The recorded runs, newest first."""
-        with self._snapshot() as tables:
-            return tables.infos(session_id, status, limit, "run")
-
-    def sessions(self, *, limit: int | None = None) -> list[SessionInfo]:
-        """The sessions, the one that was written last first."""
-        with self._snapshot() as tables:
-            return tables.sessions(limit)
-
     def vacuum(self) -> int:
-        """Give the space of dropped runs back to the disk. Others wait meanwhile. Says how many bytes it gained."""
+        """Give the space of deleted runs back to the disk, while others wait. Returns the number of bytes."""
         before = size_of(self.path)
-        self._for_writing().do(_vacuum)
+        self._get_writer().do(_vacuum)
         return before - size_of(self.path)
 
     def close(self) -> None:
-        """Write what is queued, give back what is claimed, and let go of the file."""
+        """Write what is queued, give back what is claimed, and close the file."""
         if os.getpid() == self._pid:
             for claim in list(self._claims):
                 claim.give_back()
         self._close()
 
-    # --- what the shelf builds on ----------------------------------------------------------------------
-
     @contextmanager
     def _snapshot(self) -> Iterator[Tables]:
-        """The tables as they are now, whatever is written meanwhile."""
         self._check_open()
         with self._readers.snapshot() as connection:
             yield Tables(connection, self.path)
 
-    def _lease(self, run_id: str) -> Lease:
-        self._for_writing()
-        return take_lease(self.path, run_id)
+    def _lease(self, run_id: str) -> Release:
+        self._get_writer()
+        return take_lease(self.path, run_id).release
 
-    def _add(self, runs: list[Stored]) -> None:
-        self._for_writing().do(lambda connection: _add(connection, runs))
+    def _add(self, runs: list[StoredRun]) -> None:
+        self._get_writer().do(lambda connection: add_runs(connection, runs))
 
     def _remove(self, run_ids: list[str]) -> None:
-        self._for_writing().do(lambda connection: _remove(connection, run_ids))
+        self._get_writer().do(lambda connection: remove_runs(connection, run_ids))
 
-    def _for_writing(self) -> Writer:
+    def _get_writer(self) -> Writer:
         self._check_open()
         if self._writer is None:
-            raise read_only(self.path)
+            raise read_only_error(self.path)
         return self._writer
 
     def _check_open(self) -> None:
         if not self._close.alive:
-            raise closed()
+            raise closed_error()
         if os.getpid() != self._pid:
-            raise forked(self.path)
+            raise forked_error(self.path)
 
 
-def _let_go(readers: Readers, writer: Writer | None) -> None:
-    readers.close()  # first: the last to close is the one that can put the log into the file
+def _close(readers: Readers, writer: Writer | None) -> None:
+    readers.close()  # first: only the last connection to close can put the log into the file
     if writer is not None:
         writer.close()
-
-
-def _add(connection: sqlite3.Connection, runs: list[Stored]) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    cursor = connection.cursor()
-    for run in runs:
-        try:
-            number = new_run(cursor, run.info, run.head)
-        except sqlite3.IntegrityError:
-            raise JournalError(
-                f"run '{run.info.run_id}' is in this journal already.",
-                remedy="Delete it first. Nothing was added.",
-            ) from None
-        for start in range(0, len(run.rows), _IMPORTED_BATCH):
-            rows = run.rows[start : start + _IMPORTED_BATCH]
-            links, bodies = [row.link for row in rows], [row.body for row in rows]
-            new_batch(cursor, first_id(number) + start, links, packed(bodies))
-    connection.execute("COMMIT")
-
-
-def _remove(connection: sqlite3.Connection, run_ids: list[str]) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    for run_id in run_ids:
-        found = connection.execute("SELECT id FROM runs WHERE run_id = ?", (run_id,)).fetchone()
-        if found is not None:
-            (number,) = found
-            connection.execute(
-                "DELETE FROM batches WHERE id BETWEEN ? AND ?",
-                (first_id(number), first_id(number + 1) - 1),
-            )
-            connection.execute("DELETE FROM runs WHERE id = ?", (number,))
-    connection.execute("COMMIT")
 
 
 def _vacuum(connection: sqlite3.Connection) -> None:
     connection.execute("VACUUM")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+class SQLiteClaim(BaseClaim):
+    """Passes batches to the writer of the file."""
+
+    def __init__(
+        self, info: RunInfo, tail: Tail, release: Release, writer: Writer, journal: SQLiteJournal
+    ) -> None:
+        super().__init__(info, release)
+        self.tail = tail
+        """Changed only by whoever uses the connection that writes."""
+        self._writer = writer
+        self._journal = journal  # keeps the journal open: it closes when it is garbage
+
+    def _put(self, bodies: list[bytes], before: RunInfo, after: RunInfo) -> Future[None]:
+        return self._writer.write(RunBatch(self, bodies, before, after))
+
+    def _can_wait(self) -> bool:
+        # A forgotten run gives itself back during garbage collection, also in the middle of a commit.
+        return not self._writer.is_used_here()
+
+
+class RunBatch:
+    """The records of one `write`, and how they change the run's summary."""
+
+    __slots__ = ("_after", "_before", "_bodies", "_claim", "_records", "_tail_before", "size")
+
+    def __init__(
+        self, claim: SQLiteClaim, bodies: list[bytes], before: RunInfo, after: RunInfo
+    ) -> None:
+        self._claim = claim
+        self._bodies = bodies
+        self._before = before
+        self._after = after
+        self._tail_before: Tail | None = None
+        self._records = pack(bodies)
+        self.size = len(self._records)
+
+    def write(self, cursor: sqlite3.Cursor) -> None:
+        """Insert the records, each linked to the one before it, and update the run."""
+        claim = self._claim
+        if (refusal := claim.refusal()) is not None:
+            raise refusal
+        self._tail_before = tail = claim.tail
+        if tail.records != self._before.records:
+            raise _out_of_order(claim.run_id, tail.records, self._before.records)
+        links = link_all(tail.head, self._bodies)
+        number = self._list_run(cursor, tail, links[-1])
+        insert_batch(cursor, number, tail.records, links, self._records)
+        claim.tail = Tail(run=number, records=tail.records + len(links), head=links[-1])
+
+    def _list_run(self, cursor: sqlite3.Cursor, tail: Tail, head: bytes) -> int:
+        """Update the run in the list, or insert it. Returns its number."""
+        if not tail.run:
+            try:
+                return insert_run(cursor, self._after, head)
+            except sqlite3.IntegrityError:
+                raise _overtaken(self._claim.run_id) from None
+        if not update_run(cursor, tail, self._before, self._after, head):
+            raise _overtaken(self._claim.run_id)
+        return tail.run
+
+    def undo(self) -> None:
+        """Forget what `write` did: the transaction was rolled back."""
+        if self._tail_before is not None:
+            self._claim.tail = self._tail_before
+
+    def fail(self, error: JournalError) -> JournalError:
+        """Note that it cannot be written, nor what follows it. Returns the error for whoever waits."""
+        if not self._claim.tail.run and self._after.parent_run_id is None:
+            error = without_resume(error)
+        self._claim.fail(error)
+        return error
+
+
+def _overtaken(run_id: str) -> JournalError:
+    """Somebody else has written to the run in spite of the lease."""
+    return JournalError(
+        f"run '{run_id}' has been written or deleted by someone else meanwhile.",
+        remedy="Read it again before you continue, and see who removed the file that ends in -lease.",
+    )
+
+
+def _out_of_order(run_id: str, count: int, expected: int) -> JournalError:
+    return JournalError(
+        f"run '{run_id}' has {count} records, and was about to be written from its record {expected}.",
+        remedy="This is a fault in Hookline. Resume the run: nothing that was written is lost.",
+    )

@@ -11,8 +11,8 @@ from hookline.journal import (
     PromptSubmitted,
     Record,
     Segment,
+    SessionPosition,
     SessionStory,
-    Standing,
     StepFinished,
     StepStarted,
     answers_on_record,
@@ -69,9 +69,11 @@ def stand_of(journal: JournalStore, story: SessionStory) -> Stand:
     return Stand(state, standing.opening, standing.segments[-1].run_id)
 
 
-def _begun(journal: JournalStore, story: SessionStory) -> tuple[Standing, list[Record] | None]:
+def _begun(
+    journal: JournalStore, story: SessionStory
+) -> tuple[SessionPosition, list[Record] | None]:
     """Where it stands when runs that were added and never began do not count, and the records of the last one."""
-    standing: Standing | None = story.standing
+    standing: SessionPosition | None = story.position
     while standing is not None and standing.segments:
         last = standing.segments[-1]
         try:
@@ -80,7 +82,7 @@ def _begun(journal: JournalStore, story: SessionStory) -> tuple[Standing, list[R
             if last.end is not None or last.run_id in story.ended:
                 raise _gone(story, last.run_id) from None
             standing = standing.before
-    return standing or story.standing, None
+    return standing or story.position, None
 
 
 def _failed_to_start(records: list[Record]) -> bool:
@@ -98,13 +100,13 @@ def _gone(story: SessionStory, run_id: str) -> SessionError:
     )
 
 
-def _beginning(story: SessionStory, standing: Standing) -> AgentState:
+def _beginning(story: SessionStory, standing: SessionPosition) -> AgentState:
     if standing.is_forked and story.initial is not None:
         return AgentState.from_json(msgspec.json.encode(story.initial))
     return AgentState(session_id=story.session_id)
 
 
-def _changed(state: AgentState, standing: Standing) -> AgentState:
+def _changed(state: AgentState, standing: SessionPosition) -> AgentState:
     for delta in standing.changes:
         state = with_changes(state, delta)
     return state

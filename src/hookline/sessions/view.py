@@ -90,7 +90,7 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
 
 def view_of(journal: JournalStore, story: SessionStory, stand: Stand) -> SessionView:
     """A session, with its runs read from the journal."""
-    current = {segment.run_id: segment for segment in story.standing.segments}
+    current = {segment.run_id: segment for segment in story.position.segments}
     return SessionView(
         id=story.session_id,
         title=story.title,
