@@ -17,7 +17,7 @@ import pytest
 
 from hookline.errors import JournalError
 from hookline.journal import PromptSubmitted, Record, SQLiteJournal, Stored
-from hookline.journal import sqlite as sqlite_module
+from hookline.journal import writer as writer_module
 from hookline.journal.writer import Batch, Writer
 
 Story = Callable[..., list[Record]]
@@ -299,7 +299,7 @@ def test_an_interruption_in_the_middle_of_a_commit(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("hookline.journal.sqlite.insert_batch", interrupted)
+        patch.setattr("hookline.journal.writer.insert_batch", interrupted)
         with pytest.raises(KeyboardInterrupt):
             claim.write(story()[3:5])
     with pytest.raises(JournalError, match="interrupted"):
@@ -320,14 +320,14 @@ def test_a_run_that_is_forgotten_in_the_middle_of_a_commit(
         forgotten = [Stored(journal, journal.claim("forgotten"), [])]
         for record in story("forgotten"):
             forgotten[0].append(record)
-        add = sqlite_module.insert_batch
+        add = writer_module.insert_batch
 
         def collect(*row: Any) -> None:
             forgotten.clear()
             gc.collect()
             add(*row)
 
-        monkeypatch.setattr(sqlite_module, "insert_batch", collect)
+        monkeypatch.setattr(writer_module, "insert_batch", collect)
         claim = journal.claim("r")
         claim.write(story()).result(20)
         claim.give_back()

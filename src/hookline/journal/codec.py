@@ -7,56 +7,33 @@ from typing import TypeAlias
 import msgspec
 
 from hookline.errors import NotJSONError, StateVersionError, UsageError
-from hookline.journal.record import (
-    RECORD_VERSION,
-    ApprovalAnswered,
-    ApprovalAsked,
-    CallAdmitted,
-    CallSettled,
-    ChildFinished,
-    ChildStarted,
-    ErrorRaised,
-    Evaluated,
-    HookRan,
-    HooksPassed,
-    ModelConsulted,
-    PromptSubmitted,
-    Record,
-    RequestSent,
-    ResponseReceived,
-    RunFinished,
-    RunStarted,
-    RunTakenUp,
-    StatusChanged,
-    StepFinished,
-    StepPaused,
-    StepStarted,
-)
+from hookline.journal import record as records
+from hookline.journal.record import CallSettled, Record, ResponseReceived, RunStarted, StepFinished
 from hookline.journal.session import SessionCreated, SessionRecord
 from hookline.state import ResultStatus, Step, valid_text
 
 AnyRecord: TypeAlias = (
-    RunStarted
-    | PromptSubmitted
-    | RunTakenUp
-    | StepStarted
-    | HookRan
-    | HooksPassed
-    | RequestSent
-    | ResponseReceived
-    | ModelConsulted
-    | CallAdmitted
-    | CallSettled
-    | ApprovalAsked
-    | ApprovalAnswered
-    | Evaluated
-    | ErrorRaised
-    | StepFinished
-    | StepPaused
-    | ChildStarted
-    | ChildFinished
-    | StatusChanged
-    | RunFinished
+    records.RunStarted
+    | records.PromptSubmitted
+    | records.RunTakenUp
+    | records.StepStarted
+    | records.HookRan
+    | records.HooksPassed
+    | records.RequestSent
+    | records.ResponseReceived
+    | records.ModelConsulted
+    | records.CallAdmitted
+    | records.CallSettled
+    | records.ApprovalAsked
+    | records.ApprovalAnswered
+    | records.Evaluated
+    | records.ErrorRaised
+    | records.StepFinished
+    | records.StepPaused
+    | records.ChildStarted
+    | records.ChildFinished
+    | records.StatusChanged
+    | records.RunFinished
     | SessionRecord
 )
 
@@ -108,7 +85,9 @@ def _is_plain(record: Record) -> bool:
 
 
 _OK = ResultStatus.OK
-_OWN = frozenset({StepStarted, HooksPassed, RequestSent, CallAdmitted})
+_OWN = frozenset(
+    {records.StepStarted, records.HooksPassed, records.RequestSent, records.CallAdmitted}
+)
 
 
 def decode(line: str | bytes) -> AnyRecord:
@@ -117,10 +96,10 @@ def decode(line: str | bytes) -> AnyRecord:
         record: AnyRecord = _DECODER.decode(line)
     except (msgspec.DecodeError, UsageError, UnicodeError, RecursionError) as error:
         raise StateVersionError(f"this is not a journal record: {error}.") from None
-    if isinstance(record, RunStarted | SessionCreated) and record.version > RECORD_VERSION:
+    if isinstance(record, RunStarted | SessionCreated) and record.version > records.RECORD_VERSION:
         raise StateVersionError(
             f"this journal was written in record version {record.version}; "
-            f"this Hookline reads up to version {RECORD_VERSION}.",
+            f"this Hookline reads up to version {records.RECORD_VERSION}.",
             remedy="Upgrade hookline to read it.",
         )
     return record

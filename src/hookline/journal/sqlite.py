@@ -6,13 +6,12 @@ import os
 import sqlite3
 import weakref
 from collections.abc import Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Self, get_args
 
-from hookline.errors import JournalError, UsageError
-from hookline.journal.base import BaseClaim, BaseJournal, Release, check_run_id
-from hookline.journal.chain import StoredRun, anchor, link_all
+from hookline.errors import UsageError
+from hookline.journal.base import BaseJournal, Release, check_run_id
+from hookline.journal.chain import StoredRun, anchor
 from hookline.journal.connection import (
     Readers,
     Synchronous,
@@ -24,21 +23,11 @@ from hookline.journal.connection import (
     open_for_writing,
     read_only_error,
     size_of,
-    without_resume,
 )
 from hookline.journal.lease import take_lease
 from hookline.journal.run_info import RunInfo
-from hookline.journal.tables import (
-    Tables,
-    Tail,
-    add_runs,
-    insert_batch,
-    insert_run,
-    pack,
-    remove_runs,
-    update_run,
-)
-from hookline.journal.writer import Writer
+from hookline.journal.tables import Tables, Tail, add_runs, remove_runs
+from hookline.journal.writer import SQLiteClaim, Writer
 
 
 class SQLiteJournal(BaseJournal):
@@ -156,91 +145,3 @@ def _close(readers: Readers, writer: Writer | None) -> None:
 def _vacuum(connection: sqlite3.Connection) -> None:
     connection.execute("VACUUM")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
-class SQLiteClaim(BaseClaim):
-    """Passes batches to the writer of the file."""
-
-    def __init__(
-        self, info: RunInfo, tail: Tail, release: Release, writer: Writer, journal: SQLiteJournal
-    ) -> None:
-        super().__init__(info, release)
-        self.tail = tail
-        """Changed only by whoever uses the connection that writes."""
-        self._writer = writer
-        self._journal = journal  # keeps the journal open: it closes when it is garbage
-
-    def _put(self, bodies: list[bytes], before: RunInfo, after: RunInfo) -> Future[None]:
-        return self._writer.write(RunBatch(self, bodies, before, after))
-
-    def _can_wait(self) -> bool:
-        # A forgotten run gives itself back during garbage collection, also in the middle of a commit.
-        return not self._writer.is_used_here()
-
-
-class RunBatch:
-    """The records of one `write`, and how they change the run's summary."""
-
-    __slots__ = ("_after", "_before", "_bodies", "_claim", "_records", "_tail_before", "size")
-
-    def __init__(
-        self, claim: SQLiteClaim, bodies: list[bytes], before: RunInfo, after: RunInfo
-    ) -> None:
-        self._claim = claim
-        self._bodies = bodies
-        self._before = before
-        self._after = after
-        self._tail_before: Tail | None = None
-        self._records = pack(bodies)
-        self.size = len(self._records)
-
-    def write(self, cursor: sqlite3.Cursor) -> None:
-        """Insert the records, each linked to the one before it, and update the run."""
-        claim = self._claim
-        if (refusal := claim.refusal()) is not None:
-            raise refusal
-        self._tail_before = tail = claim.tail
-        if tail.records != self._before.records:
-            raise _out_of_order(claim.run_id, tail.records, self._before.records)
-        links = link_all(tail.head, self._bodies)
-        number = self._list_run(cursor, tail, links[-1])
-        insert_batch(cursor, number, tail.records, links, self._records)
-        claim.tail = Tail(run=number, records=tail.records + len(links), head=links[-1])
-
-    def _list_run(self, cursor: sqlite3.Cursor, tail: Tail, head: bytes) -> int:
-        """Update the run in the list, or insert it. Returns its number."""
-        if not tail.run:
-            try:
-                return insert_run(cursor, self._after, head)
-            except sqlite3.IntegrityError:
-                raise _overtaken(self._claim.run_id) from None
-        if not update_run(cursor, tail, self._before, self._after, head):
-            raise _overtaken(self._claim.run_id)
-        return tail.run
-
-    def undo(self) -> None:
-        """Forget what `write` did: the transaction was rolled back."""
-        if self._tail_before is not None:
-            self._claim.tail = self._tail_before
-
-    def fail(self, error: JournalError) -> JournalError:
-        """Note that it cannot be written, nor what follows it. Returns the error for whoever waits."""
-        if not self._claim.tail.run and self._after.parent_run_id is None:
-            error = without_resume(error)
-        self._claim.fail(error)
-        return error
-
-
-def _overtaken(run_id: str) -> JournalError:
-    """Somebody else has written to the run in spite of the lease."""
-    return JournalError(
-        f"run '{run_id}' has been written or deleted by someone else meanwhile.",
-        remedy="Read it again before you continue, and see who removed the file that ends in -lease.",
-    )
-
-
-def _out_of_order(run_id: str, count: int, expected: int) -> JournalError:
-    return JournalError(
-        f"run '{run_id}' has {count} records, and was about to be written from its record {expected}.",
-        remedy="This is a fault in Hookline. Resume the run: nothing that was written is lost.",
-    )

@@ -1,4 +1,4 @@
-"""The one connection that writes a journal file.
+"""The one connection that writes a journal file, and the claims that pass batches to it.
 
 A commit that does not wait for the disk takes about thirty microseconds. A thread would cost more than that, so such
 a commit is made by the caller. A thread does the rest: all commits with `synchronous="FULL"`, large batches,
@@ -6,7 +6,7 @@ checkpoints of the log, a file that another process is writing, a disk that has 
 and work that is not a batch. What is queued while the thread works goes into its next transaction. Nothing is written
 by a caller while something is queued.
 
-Sharing one transaction among the runs of an event loop was tried: ten runs wrote no faster than one after the other.
+Rejected: one transaction for all runs of an event loop. Ten runs were not measurably faster.
 """
 
 from __future__ import annotations
@@ -19,11 +19,20 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from hookline.errors import JournalError
-from hookline.journal.base import DONE
-from hookline.journal.connection import BUSY_SECONDS, closed_error, forked_error, journal_error
+from hookline.journal.base import DONE, BaseClaim, Release
+from hookline.journal.chain import link_all
+from hookline.journal.connection import (
+    BUSY_SECONDS,
+    closed_error,
+    forked_error,
+    journal_error,
+    without_resume,
+)
+from hookline.journal.run_info import RunInfo
+from hookline.journal.tables import Tail, insert_batch, insert_run, pack, update_run
 
 T = TypeVar("T")
 
@@ -36,27 +45,6 @@ _PAGE = 4096
 _LOG_PAGES = 1000
 """Pages in the log before a checkpoint, as SQLite's own default. The count is approximate."""
 _PAGES_OF_A_BATCH = 3
-
-
-class Batch(Protocol):
-    """Records of one run that are written together or not at all."""
-
-    @property
-    def size(self) -> int:
-        """Its bytes, about."""
-        ...
-
-    def write(self, cursor: sqlite3.Cursor) -> None:
-        """Write it within the transaction that is open. Raises when an earlier batch of the run failed."""
-        ...
-
-    def undo(self) -> None:
-        """Forget what `write` did: the transaction was rolled back."""
-        ...
-
-    def fail(self, error: JournalError) -> JournalError:
-        """Note that it cannot be written, nor what follows it. Returns the error for whoever waits."""
-        ...
 
 
 class _Queued(NamedTuple):
@@ -325,3 +313,94 @@ def _log_pages(path: str) -> int:
         return os.path.getsize(f"{path}-wal") // _PAGE
     except OSError:
         return 0
+
+
+# --- what is written -----------------------------------------------------------------------------------
+
+
+class SQLiteClaim(BaseClaim):
+    """Passes batches to the writer of the file."""
+
+    def __init__(
+        self, info: RunInfo, tail: Tail, release: Release, writer: Writer, journal: object
+    ) -> None:
+        super().__init__(info, release)
+        self.tail = tail
+        """Changed only by whoever uses the connection that writes."""
+        self._writer = writer
+        self._journal = journal  # keeps the journal open: it closes when it is garbage
+
+    def _put(self, bodies: list[bytes], before: RunInfo, after: RunInfo) -> Future[None]:
+        return self._writer.write(Batch(self, bodies, before, after))
+
+    def _can_wait(self) -> bool:
+        # A forgotten run gives itself back during garbage collection, also in the middle of a commit.
+        return not self._writer.is_used_here()
+
+
+class Batch:
+    """The records of one `write`, and how they change the run's summary."""
+
+    __slots__ = ("_after", "_before", "_bodies", "_claim", "_records", "_tail_before", "size")
+
+    def __init__(
+        self, claim: SQLiteClaim, bodies: list[bytes], before: RunInfo, after: RunInfo
+    ) -> None:
+        self._claim = claim
+        self._bodies = bodies
+        self._before = before
+        self._after = after
+        self._tail_before: Tail | None = None
+        self._records = pack(bodies)
+        self.size = len(self._records)
+
+    def write(self, cursor: sqlite3.Cursor) -> None:
+        """Insert the records, each linked to the one before it, and update the run."""
+        claim = self._claim
+        if (refusal := claim.refusal()) is not None:
+            raise refusal
+        self._tail_before = tail = claim.tail
+        if tail.records != self._before.records:
+            raise _out_of_order(claim.run_id, tail.records, self._before.records)
+        links = link_all(tail.head, self._bodies)
+        number = self._list_run(cursor, tail, links[-1])
+        insert_batch(cursor, number, tail.records, links, self._records)
+        claim.tail = Tail(run=number, records=tail.records + len(links), head=links[-1])
+
+    def _list_run(self, cursor: sqlite3.Cursor, tail: Tail, head: bytes) -> int:
+        """Update the run in the list, or insert it. Returns its number."""
+        if not tail.run:
+            try:
+                return insert_run(cursor, self._after, head)
+            except sqlite3.IntegrityError:
+                raise _overtaken(self._claim.run_id) from None
+        if not update_run(cursor, tail, self._before, self._after, head):
+            raise _overtaken(self._claim.run_id)
+        return tail.run
+
+    def undo(self) -> None:
+        """Forget what `write` did: the transaction was rolled back."""
+        if self._tail_before is not None:
+            self._claim.tail = self._tail_before
+
+    def fail(self, error: JournalError) -> JournalError:
+        """Note that it cannot be written, nor what follows it. Returns the error for whoever waits."""
+        if not self._claim.tail.run and self._after.parent_run_id is None:
+            error = without_resume(error)
+        self._claim.fail(error)
+        return error
+
+
+def _overtaken(run_id: str) -> JournalError:
+    """Somebody else has written to the run in spite of the lease."""
+    return JournalError(
+        f"run '{run_id}' has been written or deleted by someone else meanwhile.",
+        remedy="Read it again before you continue, and see who removed the file that ends in -lease.",
+    )
+
+
+def _out_of_order(run_id: str, count: int, expected: int) -> JournalError:
+    return JournalError(
+        f"run '{run_id}' has {count} records, and was about to be written from its record {expected}.",
+        remedy="This is a fault in Hookline. Resume the run: nothing that was written is lost.",
+    )
