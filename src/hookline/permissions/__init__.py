@@ -19,7 +19,7 @@ _HOME: dict[str, str] = {
     "Ruling": "rules",
     "suggest_rule": "suggest",
 }
-"""Where each name lives in this room."""
+"""The module of each name."""
 
 __all__ = ["Root", "Rule", "Rules", "Ruling", "suggest_rule"]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
+import traceback
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -36,6 +38,7 @@ _REMEMBERED, _MOST_REMEMBERED = 200, 4_096
 _LEARNT = 6
 """Letters of a secret that is known for the rest of the process once it was taken out of a call."""
 _MOST_LEARNT = 256
+_LOG_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 _MOST_PASSES = 16
 """Taking a secret out may show where another begins. Two passes are usual."""
 
@@ -250,6 +253,37 @@ def redact(text: str) -> str:
 def redact_value(value: Any) -> Any:
     """A JSON value without what looks like a secret, or stands behind a name like `password`."""
     return _default().value(value)
+
+
+class RedactingFilter(logging.Filter):
+    """Takes secrets out of log records: `handler.addFilter(RedactingFilter())`.
+
+    Add it to handlers: a filter of a logger does not see what loggers below it say.
+    """
+
+    def __init__(self, redactor: Redactor | None = None) -> None:
+        super().__init__()
+        self._redactor = redactor or Redactor()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let the record pass, without secrets in its message, its traceback and what was added to it."""
+        redact = self._redactor
+        try:
+            said = record.getMessage()
+        except Exception:  # arguments that do not fit: logging says so, with all of them
+            said = f"{record.msg!r} with {record.args!r}"
+        record.msg, record.args = redact.text(said), ()
+        if record.exc_info and record.exc_info[0] is not None:
+            record.exc_text = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
+            record.exc_info = None
+        if record.exc_text:
+            record.exc_text = redact.text(record.exc_text)
+        if record.stack_info:
+            record.stack_info = redact.text(record.stack_info)
+        for name, value in list(vars(record).items()):
+            if name not in _LOG_FIELDS:
+                setattr(record, name, redact.value({name: value})[name])
+        return True
 
 
 # --- spans --------------------------------------------------------------------------------------------

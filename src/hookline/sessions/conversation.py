@@ -25,7 +25,7 @@ from hookline.lifecycle import HookPoint
 from hookline.state import EMPTY, AgentState, Counters, RunStatus
 
 
-class Conversation(msgspec.Struct, frozen=True):
+class ConversationState(msgspec.Struct, frozen=True):
     """The conversation as it is now."""
 
     state: AgentState
@@ -52,22 +52,22 @@ class StepPlace(msgspec.Struct, frozen=True):
     record: int = 0
 
 
-def read_conversation(journal: JournalStore, story: SessionStory) -> Conversation:
+def read_conversation(journal: JournalStore, story: SessionStory) -> ConversationState:
     """The conversation as it is now."""
     position, records = _last_run(journal, story)
     if records is None:
         state = _with_end_changes(_beginning(story, position), position)
-        return Conversation(state=state, opening=position.opening)
+        return ConversationState(state=state, opening=position.opening)
     end = position.segments[-1].end
     run = fold(records if end is None else records[: end + 1])
     if end is not None or run.is_over:
         opening = position.opening or (position.source if _failed_to_start(records) else "")
-        return Conversation(state=_with_end_changes(run.state, position), opening=opening)
+        return ConversationState(state=_with_end_changes(run.state, position), opening=opening)
     state = run.state
     if not run.is_finished:
         answers = answers_on_record(journal, run.settled, records)
         state = still_waiting(run.settled, answers)
-    return Conversation(
+    return ConversationState(
         state=state, opening=position.opening, unfinished=position.segments[-1].run_id
     )
 

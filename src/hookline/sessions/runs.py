@@ -28,7 +28,7 @@ from hookline.journal import (
     SessionTitled,
     stream_of,
 )
-from hookline.sessions.conversation import Conversation, last_place, read_conversation
+from hookline.sessions.conversation import ConversationState, last_place, read_conversation
 from hookline.sessions.log import HeldSession
 from hookline.state import AgentState, Attachment, Decision, RunStatus
 
@@ -213,7 +213,7 @@ def _check_agent(held: HeldSession, agent: Agent) -> None:
         )
 
 
-def _between_runs(held: HeldSession) -> Conversation:
+def _between_runs(held: HeldSession) -> ConversationState:
     """The conversation. Raises when its last run is not over."""
     story = held.story
     conversation = read_conversation(held.journal, usable(story))

@@ -33,7 +33,7 @@ from hookline.journal import (
     stream_of,
 )
 from hookline.sessions.conversation import (
-    Conversation,
+    ConversationState,
     StepPlace,
     fork_state,
     last_place,
@@ -285,7 +285,7 @@ class Session:
                 raise halted(self._story) from None
             raise
 
-    def _conversation(self, story: SessionStory) -> Conversation:
+    def _conversation(self, story: SessionStory) -> ConversationState:
         if story.status is SessionStatus.DELETED:
             raise halted(story)
         return read_conversation(self._journal, story)

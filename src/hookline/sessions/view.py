@@ -16,7 +16,7 @@ from hookline.journal import (
     StepFinished,
     fold,
 )
-from hookline.sessions.conversation import Conversation
+from hookline.sessions.conversation import ConversationState
 from hookline.state import (
     AgentState,
     Log,
@@ -88,7 +88,9 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
         return "\n".join(_lines(self))
 
 
-def view_of(journal: JournalStore, story: SessionStory, conversation: Conversation) -> SessionView:
+def view_of(
+    journal: JournalStore, story: SessionStory, conversation: ConversationState
+) -> SessionView:
     """A session, with its runs read from the journal."""
     current = {segment.run_id: segment for segment in story.position.segments}
     return SessionView(
