@@ -1,4 +1,4 @@
-"""Opening a journal file for writing or reading, and what SQLite reports in words that say what to do."""
+"""Opening a journal file for writing or reading, and errors of SQLite in words that say what to do."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _WORDS = {
     ),
     sqlite3.SQLITE_CORRUPT: (
         "it is damaged",
-        "Restore it from a backup; journal.check() tells what is wrong with it.",
+        "Restore it from a backup; journal.check() lists what is wrong.",
     ),
     sqlite3.SQLITE_BUSY: (
         f"another process has been writing to it for {BUSY_SECONDS:.0f} seconds",
@@ -58,7 +58,7 @@ _WORDS = {
         f"See that the disk is healthy and has space left, {_RESUME}",
     ),
 }
-_OTHER = ("SQLite refused", "journal.check() tells whether the file is damaged.")
+_OTHER = ("SQLite refused", "journal.check() reports whether the file is damaged.")
 
 
 def journal_error(error: Exception, path: str, action: str) -> JournalError:
@@ -149,7 +149,7 @@ def _check_file(path: str) -> None:
     if size == 0 and _is_emptied(path):
         raise JournalError(
             f"the journal '{path}' has been emptied: runs were written to it, and nothing is left.",
-            remedy="Restore it from a backup, or delete it to begin anew.",
+            remedy="Restore it from a backup, or delete it to start again.",
         )
 
 

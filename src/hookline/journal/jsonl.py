@@ -149,5 +149,5 @@ class _Loader:
     def _wrong(self, words: str) -> JournalError:
         return JournalError(
             f"line {self._number}: {words}.",
-            remedy="Export it anew, or get an undamaged copy. Nothing was imported.",
+            remedy="Export it again, or get an undamaged copy. Nothing was imported.",
         )

@@ -96,7 +96,7 @@ def check_records(run_id: str, records: Sequence[Record]) -> None:
         if type(record) not in _JOURNALLED:
             raise UsageError(
                 f"a {type(record).__name__} cannot be journalled: it could not be read again.",
-                remedy="Deltas are told to listeners, and not written.",
+                remedy="Deltas are for listeners only.",
             )
         if record.run_id != run_id:
             raise UsageError(

@@ -271,7 +271,7 @@ class Writer:
         if _identity(self._path) != self._file:
             raise JournalError(
                 f"the journal '{self._path}' was deleted, moved or replaced while it was open.",
-                remedy="Put it back, or open the journal anew.",
+                remedy="Put it back, or open the journal again.",
             )
 
     def _roll_back(self) -> None:

@@ -106,8 +106,8 @@ class Skill(msgspec.Struct, frozen=True):
 
         body = _FOLDER.sub(lambda _: self.folder, self.body)
         # Without arguments `$1` may be a price, or part of a script.
-        told = (_ARGUMENT if arguments else _NAMED_ARGUMENT).sub(given, body)
-        return told if told != body or not arguments else f"{body}\n\nARGUMENTS: {arguments}"
+        filled = (_ARGUMENT if arguments else _NAMED_ARGUMENT).sub(given, body)
+        return filled if filled != body or not arguments else f"{body}\n\nARGUMENTS: {arguments}"
 
     def page(self, arguments: str = "") -> str:
         """The skill as a model reads it: its instructions, folder, files and tools."""

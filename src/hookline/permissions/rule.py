@@ -228,7 +228,7 @@ def _touches(call: ToolCall, subject: Subject, argument: str) -> bool:
     if subject.kind is SubjectKind.PATH and call.name == "search":
         touched = any(pattern.touches(part, is_searched=True) for part in subject.parts)
     else:
-        touched = any(pattern.touches(part) for part in (*subject.parts, *subject.besides))
+        touched = any(pattern.touches(part) for part in (*subject.parts, *subject.also))
     # A command line that was not understood is judged word by word; anything else unknown may match.
     is_judged = subject.is_whole or (subject.kind is SubjectKind.COMMAND and bool(subject.parts))
     return touched or not is_judged

@@ -39,7 +39,7 @@ class Subject(NamedTuple):
     parts: tuple[Any, ...]
     is_whole: bool
     """Whether these are all parts. What is not known is never covered."""
-    besides: tuple[Any, ...] = ()
+    also: tuple[Any, ...] = ()
     """What it may also be about: it can be forbidden, and need not be covered."""
 
 
@@ -144,8 +144,8 @@ def _read(text: str) -> Subject:
     parts = tuple(CommandPart(command.argv, command.text, _words(command)) for command in commands)
     is_whole = all(map(_is_its_words, commands))
     # A shell runs what it reads: the output of another command, or a here-document.
-    besides = (CommandPart(None, text),) if any(map(_reads_commands, commands)) else ()
-    return Subject(SubjectKind.COMMAND, parts, is_whole, besides)
+    also = (CommandPart(None, text),) if any(map(_reads_commands, commands)) else ()
+    return Subject(SubjectKind.COMMAND, parts, is_whole, also)
 
 
 def _words(command: Any) -> tuple[Any, ...]:

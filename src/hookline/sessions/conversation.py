@@ -99,7 +99,7 @@ def _failed_to_start(records: list[Record]) -> bool:
 def _gone(story: SessionStory, run_id: str) -> SessionError:
     return SessionError(
         f"run '{run_id}', in which session '{story.session_id}' stands, is not in the journal any more.",
-        remedy="It was deleted or pruned, and with it the conversation: session.clear() begins anew.",
+        remedy="It was deleted or pruned, and with it the conversation: session.clear() starts again.",
     )
 
 

@@ -30,8 +30,8 @@ class ToolCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     malformed: str = ""
     """The arguments as the model wrote them, when they could not be taken as a JSON object. Such a call never runs."""
     redacted: str = ""
-    """Set if secrets were taken out of the arguments: what the process that has them in memory knows them by.
-    It says nothing about them."""
+    """Set if secrets were taken out of the arguments: the name under which this process keeps them. It reveals
+    nothing about them."""
 
     def __post_init__(self) -> None:
         if type(self.args) is not FrozenDict:
@@ -47,7 +47,7 @@ class ToolCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
                 for item in args.values():
                     if type(item) is not str:
                         return cls(id, name, args)
-                return cls(id, name, FrozenDict(args))  # text out of a JSON parser needs no look
+                return cls(id, name, FrozenDict(args))  # text from a JSON parser is valid
         except (msgspec.DecodeError, UnicodeError, NotJSONError, RecursionError):
             pass
         text = arguments if isinstance(arguments, str) else arguments.decode(errors="replace")
@@ -100,7 +100,7 @@ class ResultStatus(enum.StrEnum):
     BLOCKED = "blocked"
     """A hook blocked the call; the tool did not run."""
     DENIED = "denied"
-    """A person, or whoever answers for one, said no; the tool did not run."""
+    """A person, or an approver for one, said no; the tool did not run."""
     WITHHELD = "withheld"
     """The tool ran and a hook withheld its result."""
     NOT_RUN = "not_run"
