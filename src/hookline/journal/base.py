@@ -151,20 +151,25 @@ def check_run_id(run_id: str) -> None:
         raise UsageError(f"the run id {run_id!r} holds half a character.") from None
 
 
+class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which entries of a store's list are asked for."""
+
+    kind: Literal["run", "session"] | None = None
+    session_id: str | None = None
+    status: RunStatus | None = None
+    limit: int | None = None
+    newest_by: Literal["started_at", "updated_at"] = "started_at"
+
+
+EVERYTHING = RunQuery()
+
+
 class Snapshot(ABC):
     """A store as it was at one moment."""
 
     @abstractmethod
-    def infos(
-        self,
-        *,
-        kind: Literal["run", "session"] | None = None,
-        session_id: str | None = None,
-        status: RunStatus | None = None,
-        limit: int | None = None,
-        newest_by: Literal["started_at", "updated_at"] = "started_at",
-    ) -> list[RunInfo]:
-        """The runs and sessions that are asked for, newest first."""
+    def infos(self, query: RunQuery = EVERYTHING) -> list[RunInfo]:
+        """The entries that are asked for, newest first."""
 
     @abstractmethod
     def stored(self, run_id: str) -> StoredRun | None:
@@ -215,14 +220,15 @@ class BaseJournal(ABC):
         limit: int | None = None,
     ) -> list[RunInfo]:
         """The recorded runs, newest first."""
+        query = RunQuery(kind="run", session_id=session_id, status=status, limit=limit)
         with self._snapshot() as snapshot:
-            return snapshot.infos(kind="run", session_id=session_id, status=status, limit=limit)
+            return snapshot.infos(query)
 
     def sessions(self, *, limit: int | None = None) -> list[SessionInfo]:
         """The sessions, the one that was written last first."""
+        query = RunQuery(kind="session", limit=limit, newest_by="updated_at")
         with self._snapshot() as snapshot:
-            found = snapshot.infos(kind="session", limit=limit, newest_by="updated_at")
-        return [session_info(info) for info in found]
+            return [session_info(info) for info in snapshot.infos(query)]
 
     def read(self, run_id: str) -> list[Record]:
         """The records of a run, checked. Raises JournalError when they are torn or edited."""

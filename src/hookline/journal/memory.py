@@ -6,21 +6,21 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Literal
 
 from hookline.errors import RunInUseError
 from hookline.journal.base import (
     DONE,
+    EVERYTHING,
     BaseClaim,
     BaseJournal,
     Release,
+    RunQuery,
     Snapshot,
     already_there,
     check_run_id,
 )
 from hookline.journal.chain import Row, StoredRun, anchor, link_all
 from hookline.journal.run_info import RunInfo
-from hookline.state import RunStatus
 
 
 class MemoryJournal(BaseJournal):
@@ -119,24 +119,16 @@ class _MemorySnapshot(Snapshot):
     def __init__(self, runs: dict[str, StoredRun]) -> None:
         self._runs = runs
 
-    def infos(
-        self,
-        *,
-        kind: Literal["run", "session"] | None = None,
-        session_id: str | None = None,
-        status: RunStatus | None = None,
-        limit: int | None = None,
-        newest_by: Literal["started_at", "updated_at"] = "started_at",
-    ) -> list[RunInfo]:
+    def infos(self, query: RunQuery = EVERYTHING) -> list[RunInfo]:
         chosen = [
             run.info
             for run in reversed(self._runs.values())
-            if kind in (None, run.info.kind)
-            and session_id in (None, run.info.session_id)
-            and status in (None, run.info.status)
+            if query.kind in (None, run.info.kind)
+            and query.session_id in (None, run.info.session_id)
+            and query.status in (None, run.info.status)
         ]
-        chosen.sort(key=lambda info: float(getattr(info, newest_by)), reverse=True)
-        return chosen[:limit]
+        chosen.sort(key=lambda info: float(getattr(info, query.newest_by)), reverse=True)
+        return chosen[: query.limit]
 
     def stored(self, run_id: str) -> StoredRun | None:
         run = self._runs.get(run_id)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from hookline.errors import JournalError
-from hookline.journal.base import Snapshot, already_there
+from hookline.journal.base import EVERYTHING, RunQuery, Snapshot, already_there
 from hookline.journal.chain import DAMAGE_REMEDY, LINK, Damage, StoredRun, unpack
 from hookline.journal.connection import convert_errors
 from hookline.journal.retention import owner_of
 from hookline.journal.run_info import RunInfo
 from hookline.journal.schema import first_id, run_of
-from hookline.state import RunStatus
 
 _FIELDS = RunInfo.__struct_fields__
 _COLUMNS = ", ".join(_FIELDS)
@@ -56,28 +55,18 @@ class Tables(Snapshot):
         self._connection = connection
         self._path = path
 
-    def infos(
-        self,
-        *,
-        kind: Literal["run", "session"] | None = None,
-        session_id: str | None = None,
-        status: RunStatus | None = None,
-        limit: int | None = None,
-        newest_by: Literal["started_at", "updated_at"] = "started_at",
-    ) -> list[RunInfo]:
-        """The runs and sessions that are asked for, newest first."""
-        asked = {"session_id": session_id, "status": status}
+    def infos(self, query: RunQuery = EVERYTHING) -> list[RunInfo]:
+        """The entries that are asked for, newest first."""
+        asked = {"session_id": query.session_id, "status": query.status}
         given = {name: value for name, value in asked.items() if value is not None}
         conditions = [f"{name} = ?" for name in given]
-        if (
-            kind is not None
-        ):  # written out: only so does SQLite use the index that is for sessions alone
-            conditions.append(f"kind = '{kind}'")
+        if query.kind is not None:  # written out: SQLite uses the index for sessions only then
+            conditions.append(f"kind = '{query.kind}'")
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         rows = self._rows(
-            f"SELECT {_COLUMNS} FROM runs {where} ORDER BY {newest_by} DESC, id DESC LIMIT ?",
+            f"SELECT {_COLUMNS} FROM runs {where} ORDER BY {query.newest_by} DESC, id DESC LIMIT ?",
             *given.values(),
-            -1 if limit is None else limit,
+            -1 if query.limit is None else query.limit,
         )
         return self._to_infos(rows)
 
@@ -95,14 +84,11 @@ class Tables(Snapshot):
         if entry is None:
             return None
         tail, info = entry
-        first, last = _ids(tail.run)
-        rows = self._rows(
-            f"SELECT id, {_LINKS}, {_RECORDS} FROM {_BATCHES_OF_RUN} ORDER BY id", first, last
-        )
+        query = f"SELECT id, {_LINKS}, {_RECORDS} FROM {_BATCHES_OF_RUN} ORDER BY id"
         found = [
             row
-            for id, links, records in rows
-            for row in unpack(id - first, _bytes(links), _bytes(records))
+            for id, links, records in self._rows(query, *_ids(tail.run))
+            for row in unpack(id - first_id(tail.run), _bytes(links), _bytes(records))
         ]
         return StoredRun(info=info, head=tail.head, rows=found)
 
@@ -112,12 +98,9 @@ class Tables(Snapshot):
         if entry is None:
             return None
         tail, info = entry
-        first, last = _ids(tail.run)
-        rows = self._rows(
-            f"SELECT id, {_LINKS} FROM {_BATCHES_OF_RUN} ORDER BY id DESC LIMIT 1", first, last
-        )
-        links = [(id, _bytes(links)) for id, links in rows]
-        ends = [(id - first + len(each) // LINK, each[-LINK:]) for id, each in links]
+        query = f"SELECT id, {_LINKS} FROM {_BATCHES_OF_RUN} ORDER BY id DESC LIMIT 1"
+        rows = [(id, _bytes(links)) for id, links in self._rows(query, *_ids(tail.run))]
+        ends = [(id - first_id(tail.run) + len(links) // LINK, links[-LINK:]) for id, links in rows]
         if ends != [(tail.records, tail.head)]:
             raise JournalError(
                 f"the journal '{self._path}' is damaged: run '{run_id}' does not end where it ended.",

@@ -6,7 +6,8 @@ checkpoints of the log, a file that another process is writing, a disk that has 
 and work that is not a batch. What is queued while the thread works goes into its next transaction. Nothing is written
 by a caller while something is queued.
 
-Rejected: one transaction for all runs of an event loop. Ten runs were not measurably faster.
+Rejected: one transaction for all runs of an event loop (ten runs were not measurably faster), and a
+`ThreadPoolExecutor` (its `submit` holds a lock that is not reentrant, and garbage collection may write at any moment).
 """
 
 from __future__ import annotations
