@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 
@@ -71,8 +70,8 @@ class Stored(InMemory):
             return
         if written.done():
             written.result()
-        else:
-            await _to_async(written)
+        else:  # shielded: a run that is cancelled does not cancel what is written
+            await asyncio.shield(asyncio.wrap_future(written))
 
     def for_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
         """The record of a child run, in the same store. It may have begun in a process that died."""
@@ -94,31 +93,6 @@ class Stored(InMemory):
     def __del__(self) -> None:
         with contextlib.suppress(HooklineError):  # the journal may be closed already
             self.close()  # a run that was prepared and never started, or abandoned
-
-
-def _to_async(written: Future[None]) -> asyncio.Future[None]:
-    """A thread's future, for an event loop. Cheaper than `asyncio.wrap_future`: every step waits once."""
-    loop, thread = asyncio.get_running_loop(), threading.get_ident()
-    waiter: asyncio.Future[None] = loop.create_future()
-
-    def wake() -> None:
-        error = written.exception()
-        if waiter.done():
-            return
-        if error is None:
-            waiter.set_result(None)
-        else:
-            waiter.set_exception(error)
-
-    def tell(_: Future[None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            if threading.get_ident() == thread:
-                wake()
-            else:
-                loop.call_soon_threadsafe(wake)
-
-    written.add_done_callback(tell)
-    return waiter
 
 
 def begin(store: JournalStore, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
