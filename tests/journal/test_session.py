@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from hookline.journal import (
     SessionStatus,
     SessionStatusChanged,
     SessionTitled,
+    SQLiteJournal,
     decode,
     encode,
     fold_session,
@@ -152,3 +155,13 @@ def test_a_list_says_what_the_records_add_up_to(made: list[Any]) -> None:
 def _again(record: Record) -> Record:
     """A record that was written and read."""
     return decode(encode(record))
+
+
+def test_a_session_with_the_status_of_a_run_is_damage(path: Path, sqlite: SQLiteJournal) -> None:
+    """An edit of the list is reported as damage when sessions are listed."""
+    sqlite.claim("session/s").write(records()).result()
+    with sqlite3.connect(path) as edited:
+        edited.execute("UPDATE runs SET status = 'failed'")
+    edited.close()
+    with pytest.raises(JournalError, match=r"damaged: session 's' has the status 'failed'"):
+        sqlite.sessions()

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import msgspec
 from msgspec.structs import replace
 
-from hookline.errors import UsageError
+from hookline.errors import JournalError, UsageError
 from hookline.journal.codec import AnyRecord
 from hookline.journal.record import (
     PromptSubmitted,
@@ -79,10 +79,16 @@ class SessionInfo(msgspec.Struct, frozen=True, gc=False):
 
 def session_info(entry: RunInfo) -> SessionInfo:
     """The session that an entry of a store's list is about."""
+    status = _SESSION_STATUS.get(entry.status)
+    if status is None:
+        raise JournalError(
+            f"the journal is damaged: session '{entry.session_id}' has the status '{entry.status}' of a run.",
+            remedy="Restore the file from a backup; journal.check() lists all damage.",
+        )
     return SessionInfo(
         id=entry.session_id,
         title=entry.prompt,
-        status=_SESSION_STATUS[entry.status],
+        status=status,
         version=entry.records,
         runs=entry.steps,
         created_at=entry.started_at,
