@@ -43,19 +43,23 @@ _dropped: deque[Lease] = deque()
 class _LockFile:
     """One file of locks, open in this process."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, key: _FileKey, descriptor: int) -> None:
+        self.key = key
         self.descriptor = descriptor
         self.held: set[int] = set()
+
+    def close_if_unused(self) -> None:
+        if not self.held:
+            os.close(self.descriptor)
+            del _files[self.key]
 
 
 class Lease:
     """The right to write a run, until it is released or garbage."""
 
-    __slots__ = ("_byte", "_file", "_key", "_pid", "run_id")
+    __slots__ = ("_byte", "_file", "_pid")
 
-    def __init__(self, run_id: str, key: _FileKey, file: _LockFile, byte: int) -> None:
-        self.run_id = run_id
-        self._key = key
+    def __init__(self, file: _LockFile, byte: int) -> None:
         self._file: _LockFile | None = file
         self._byte = byte
         self._pid = os.getpid()
@@ -82,9 +86,7 @@ class Lease:
             return
         file.held.discard(self._byte)
         _set(file.descriptor, fcntl.F_UNLCK, self._byte)
-        if not file.held:
-            os.close(file.descriptor)
-            del _files[self._key]
+        file.close_if_unused()
 
 
 def take_lease(journal: str, run_id: str) -> Lease:
@@ -97,7 +99,7 @@ def take_lease(journal: str, run_id: str) -> Lease:
     byte = _byte_of(run_id)
     with _guard:
         _release_dropped()
-        key, file = _open(journal)
+        file = _open(journal)
         try:
             if byte in file.held:
                 raise RunInUseError(
@@ -107,10 +109,8 @@ def take_lease(journal: str, run_id: str) -> Lease:
             _lock(file.descriptor, byte, journal, run_id)
             file.held.add(byte)
         finally:
-            if not file.held:
-                os.close(file.descriptor)
-                del _files[key]
-        return Lease(run_id, key, file, byte)
+            file.close_if_unused()
+        return Lease(file, byte)
 
 
 def _release_dropped() -> None:
@@ -129,22 +129,22 @@ def _byte_of(run_id: str) -> int:
     return int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:8], "big") >> 2
 
 
-def _open(journal: str) -> tuple[_FileKey, _LockFile]:
+def _open(journal: str) -> _LockFile:
     """The file of locks. Opened once per process: closing a second descriptor would drop the locks of the first."""
     path = lease_file(journal)
     try:
         with contextlib.suppress(FileNotFoundError):
             known = os.stat(path)
             if (key := (known.st_dev, known.st_ino)) in _files:
-                return key, _files[key]
+                return _files[key]
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise _lock_error(path, error) from None
     _copy_mode(descriptor, journal)
     opened = os.fstat(descriptor)
     key = (opened.st_dev, opened.st_ino)
-    _files[key] = _LockFile(descriptor)
-    return key, _files[key]
+    _files[key] = _LockFile(key, descriptor)
+    return _files[key]
 
 
 def _copy_mode(descriptor: int, journal: str) -> None:
