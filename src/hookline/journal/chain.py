@@ -116,26 +116,32 @@ def link_all(previous: bytes, bodies: list[bytes]) -> list[bytes]:
 def examine(stored: StoredRun) -> Iterator[Damage]:
     """Everything that is wrong with a chain. After a break the search continues behind it."""
     run_id, count = stored.info.run_id, stored.info.records
+
+    def damage(harm: Harm, position: int, words: str) -> Damage:
+        return Damage(run_id=run_id, harm=harm, words=words, position=position)
+
     previous, expected = anchor(run_id), 0
     for position, found, body in stored.rows:
         if position > expected:
-            words = f"{_records(expected, position)} missing"
-            yield Damage(run_id, "missing", words, expected)
+            yield damage("missing", expected, f"{_records(expected, position)} missing")
         elif position < expected:
-            words = f"record {position} is there twice"
-            yield Damage(run_id, "re-ordered", words, position)
+            yield damage("re-ordered", position, f"record {position} is there twice")
         elif link(previous, body) != found:
-            yield _broken(run_id, position, body)
+            claimed = _seq(body)
+            if claimed is not None and claimed != position:
+                words = f"record {position} is out of order: it says it is record {claimed}"
+                yield damage("re-ordered", position, words)
+            else:
+                words = f"record {position} was edited, or does not follow the one before it"
+                yield damage("edited", position, words)
         previous, expected = found, max(expected, position + 1)
     if expected < count:
         words = f"its end is cut off: {_records(expected, count)} missing"
-        yield Damage(run_id, "truncated", words, expected)
+        yield damage("truncated", expected, words)
     elif expected > count:
-        words = f"{_records(count, expected)} beyond its end"
-        yield Damage(run_id, "added", words, count)
+        yield damage("added", count, f"{_records(count, expected)} beyond its end")
     elif previous != stored.head:
-        words = "its last record is not the one it ended with"
-        yield Damage(run_id, "edited", words, expected - 1)
+        yield damage("edited", expected - 1, "its last record is not the one it ended with")
 
 
 def check_chain(stored: StoredRun) -> None:
@@ -146,15 +152,6 @@ def check_chain(stored: StoredRun) -> None:
 
 
 DAMAGE_REMEDY = "Restore the file from a backup; journal.check() lists all damage, journal.delete(run_id) drops a run."
-
-
-def _broken(run_id: str, position: int, body: bytes) -> Damage:
-    claimed = _seq(body)
-    if claimed is not None and claimed != position:
-        words = f"record {position} is out of order: it says it is record {claimed}"
-        return Damage(run_id, "re-ordered", words, position)
-    words = f"record {position} was edited, or does not follow the one before it"
-    return Damage(run_id, "edited", words, position)
 
 
 class _Numbered(msgspec.Struct):

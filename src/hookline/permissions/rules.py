@@ -146,9 +146,8 @@ def _ruling(decision: Any, rules: tuple[Rule, ...]) -> Ruling:
     one, several = _SAYS[decision]
     named = " and ".join(f"`{rule}`" for rule in dict.fromkeys(rules))
     is_one = len(set(rules)) == 1
-    return Ruling(
-        decision, rules, f"the rule{'' if is_one else 's'} {named} {one if is_one else several}"
-    )
+    reason = f"the rule{'' if is_one else 's'} {named} {one if is_one else several}"
+    return Ruling(decision=decision, rules=rules, reason=reason)
 
 
 def _parsed(rules: Iterable[RuleLike] | RuleLike) -> tuple[Rule, ...]:

@@ -120,7 +120,8 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     ) -> AgentState:
         """This state with a message to the model appended."""
         by = checked_text(by, "who a user message is by")
-        message = UserMessage(checked_text(text, "a user message"), by, attachments)
+        text = checked_text(text, "a user message")
+        message = UserMessage(text=text, by=by, attachments=attachments)
         return self.with_messages(self.messages.append(message))
 
     def with_messages(self, messages: Log[Message]) -> AgentState:

@@ -64,17 +64,21 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     @staticmethod
     def allow(reason: str = "", *, remember: bool = False, rule: str = "") -> Decision:
         """Run it as it is: once, for the rest of the session (`remember`), or all calls that match a `rule`."""
-        return Decision(Answer.ALLOW, reason, None, remember or bool(rule), rule)
+        return Decision(
+            answer=Answer.ALLOW, reason=reason, remember=remember or bool(rule), rule=rule
+        )
 
     @staticmethod
     def deny(reason: str = "", *, remember: bool = False, rule: str = "") -> Decision:
         """Do not run it; the model reads the reason. `remember` and `rule` are as for `allow`."""
-        return Decision(Answer.DENY, reason, None, remember or bool(rule), rule)
+        return Decision(
+            answer=Answer.DENY, reason=reason, remember=remember or bool(rule), rule=rule
+        )
 
     @staticmethod
     def edit(**args: Any) -> Decision:
         """Run it with these arguments changed; the changed call is validated and judged again."""
-        return Decision(Answer.EDIT, "", args)
+        return Decision(answer=Answer.EDIT, args=args)
 
 
 def _answer(given: object) -> Answer:

@@ -51,11 +51,12 @@ class ToolCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         except (msgspec.DecodeError, UnicodeError, NotJSONError, RecursionError):
             pass
         text = arguments if isinstance(arguments, str) else arguments.decode(errors="replace")
-        return cls(id, name, EMPTY, valid_text(text))
+        return cls(id=id, name=name, malformed=valid_text(text))
 
     def with_args(self, **changes: Any) -> ToolCall:
         """This call with some arguments changed."""
-        return ToolCall(self.id, self.name, {**self.args, **changes}, redacted=self.redacted)
+        args = {**self.args, **changes}
+        return ToolCall(id=self.id, name=self.name, args=args, redacted=self.redacted)
 
     def fingerprint(self) -> str:
         """A hash of tool and arguments: what an approval is bound to. The id does not count.
@@ -86,7 +87,7 @@ class ErrorInfo(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             if kind.__module__ == "builtins"
             else f"{kind.__module__}.{kind.__qualname__}"
         )
-        return cls(name, in_words(exception), error_class)
+        return cls(type=name, message=in_words(exception), error_class=error_class)
 
 
 class ResultStatus(enum.StrEnum):

@@ -41,7 +41,8 @@ class Attachment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     @classmethod
     def from_bytes(cls, content: bytes, media_type: str, name: str = "") -> Attachment:
         """An attachment that carries its content."""
-        return cls(media_type, base64.b64encode(content).decode(), "", name)
+        data = base64.b64encode(content).decode()
+        return cls(media_type=media_type, data=data, name=name)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Attachment:
@@ -178,7 +179,9 @@ def tool_message(result: ToolResult, limit: int | None = None) -> ToolMessage:
             f"{text[:limit]}\n[cut here: {limit:,} of {len(text):,} characters are shown; "
             f"the whole result of call {result.call_id} is in the run's journal]"
         )
-    return ToolMessage(result.call_id, result.name, text, status is not _OK)
+    return ToolMessage(
+        call_id=result.call_id, name=result.name, text=text, is_error=status is not _OK
+    )
 
 
 def check_transcript(messages: Iterable[Message]) -> None:
