@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from hookline.journal import (
     SessionStatus,
     SessionStatusChanged,
     SessionTitled,
+    SQLiteJournal,
     decode,
     encode,
     fold_session,
@@ -48,19 +51,19 @@ def test_runs_follow_each_other() -> None:
     """The conversation stands at the end of the last one; a resumed one is the same run."""
     resumed = (SessionRunAdded, {"member": "b", "resumed": True})
     story = fold_session(records(added("a", "startup"), added("b"), resumed))
-    assert story.standing.segments == (Segment("a"), Segment("b"))
+    assert story.position.segments == (Segment("a"), Segment("b"))
     assert (story.members, story.version) == (("a", "b"), 4)
-    assert (story.standing.opening, story.created_at) == ("", 0.0)
+    assert (story.position.opening, story.created_at) == ("", 0.0)
 
 
 def test_a_run_that_may_not_have_begun_can_be_taken_back() -> None:
     """Until it is known to have ended, the place before it is known."""
     begun = records(added("a", "startup"), added("b"))
-    before = fold_session(begun).standing.before
+    before = fold_session(begun).position.before
     assert before is not None
     assert before.segments == (Segment("a"),)
     ended = fold_session([*begun, SessionRunEnded("session/s", 3, 3.0, "b")])
-    assert (ended.standing.before, ended.ended) == (None, {"b"})
+    assert (ended.position.before, ended.ended) == (None, {"b"})
 
 
 def test_rewinding_drops_what_came_later() -> None:
@@ -68,9 +71,9 @@ def test_rewinding_drops_what_came_later() -> None:
     runs = added("a"), added("b"), added("c")
     middle = (SessionRewound, {"to": 3, "member": "b", "record": 17})
     story = fold_session(records(*runs, middle))
-    assert story.standing.segments == (Segment("a"), Segment("b", 17))
+    assert story.position.segments == (Segment("a"), Segment("b", 17))
     story = fold_session(records(*runs, middle, added("d"), (SessionRewound, {"to": 0})))
-    assert (story.standing.segments, len(story.members)) == ((), 4)
+    assert (story.position.segments, len(story.members)) == ((), 4)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +90,7 @@ def test_rewinding_drops_what_came_later() -> None:
 )
 def test_the_next_run_knows_why_it_starts_the_session(made: list[Any], opening: str) -> None:
     """Or that it does not."""
-    assert fold_session(records(*made)).standing.opening == opening
+    assert fold_session(records(*made)).position.opening == opening
 
 
 def test_a_fork_begins_with_what_it_was_given() -> None:
@@ -96,9 +99,9 @@ def test_a_fork_begins_with_what_it_was_given() -> None:
     created = SessionCreated("session/f", 0, 0.0, **given)
     story = fold_session([created])
     assert (story.forked_from, story.at_step, story.initial) == ("s", 2, {"x": 1})
-    assert (story.standing.is_forked, story.standing.opening) == (True, "fork")
+    assert (story.position.is_forked, story.position.opening) == (True, "fork")
     cleared = fold_session([created, SessionCleared("session/f", 1, 1.0)])
-    assert cleared.standing.is_forked is False
+    assert cleared.position.is_forked is False
 
 
 def test_what_hooks_did_between_runs_holds_until_the_next_one() -> None:
@@ -107,8 +110,8 @@ def test_what_hooks_did_between_runs_holds_until_the_next_one() -> None:
     did = (HookRan, {"point": "session_end", "hook": "h", "changes": delta})
     shadow = (HookRan, {"point": "session_end", "hook": "h", "changes": delta, "shadow": True})
     story = fold_session(records(added("a"), did, shadow))
-    assert story.standing.changes == (delta["state"],)
-    assert fold_session(records(added("a"), did, added("b"))).standing.changes == ()
+    assert story.position.changes == (delta["state"],)
+    assert fold_session(records(added("a"), did, added("b"))).position.changes == ()
 
 
 @pytest.mark.parametrize("broken", [[], records()[1:], records((SessionCleared, {}))[1:]])
@@ -152,3 +155,13 @@ def test_a_list_says_what_the_records_add_up_to(made: list[Any]) -> None:
 def _again(record: Record) -> Record:
     """A record that was written and read."""
     return decode(encode(record))
+
+
+def test_a_session_with_the_status_of_a_run_is_damage(path: Path, sqlite: SQLiteJournal) -> None:
+    """An edit of the list is reported as damage when sessions are listed."""
+    sqlite.claim("session/s").write(records()).result()
+    with sqlite3.connect(path) as edited:
+        edited.execute("UPDATE runs SET status = 'failed'")
+    edited.close()
+    with pytest.raises(JournalError, match=r"damaged: session 's' has the status 'failed'"):
+        sqlite.sessions()

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from hookline.errors import JournalError
-from hookline.journal import PromptSubmitted, Record, SQLiteJournal, Stored, batch
+from hookline.journal import PromptSubmitted, Record, SQLiteJournal, Stored
+from hookline.journal import writer as writer_module
 from hookline.journal.writer import Batch, Writer
 
 Story = Callable[..., list[Record]]
@@ -298,7 +299,7 @@ def test_an_interruption_in_the_middle_of_a_commit(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("hookline.journal.batch.new_batch", interrupted)
+        patch.setattr("hookline.journal.writer.insert_batch", interrupted)
         with pytest.raises(KeyboardInterrupt):
             claim.write(story()[3:5])
     with pytest.raises(JournalError, match="interrupted"):
@@ -319,14 +320,14 @@ def test_a_run_that_is_forgotten_in_the_middle_of_a_commit(
         forgotten = [Stored(journal, journal.claim("forgotten"), [])]
         for record in story("forgotten"):
             forgotten[0].append(record)
-        add = batch.new_batch
+        add = writer_module.insert_batch
 
         def collect(*row: Any) -> None:
             forgotten.clear()
             gc.collect()
             add(*row)
 
-        monkeypatch.setattr(batch, "new_batch", collect)
+        monkeypatch.setattr(writer_module, "insert_batch", collect)
         claim = journal.claim("r")
         claim.write(story()).result(20)
         claim.give_back()
@@ -336,25 +337,6 @@ def test_a_run_that_is_forgotten_in_the_middle_of_a_commit(
 
 
 # --- several runs in one event loop ----------------------------------------------------------------
-
-
-@pytest.mark.parametrize("synchronous", ["NORMAL", "FULL"])
-async def test_runs_of_one_event_loop_share_a_transaction(
-    path: Path, synchronous: Any, places: list[str]
-) -> None:
-    """What they have to write in one turn of it goes into one."""
-    with SQLiteJournal(path, synchronous=synchronous) as journal:
-        runs = [Stored(journal, journal.claim(f"r{number}"), []) for number in range(5)]
-        for step in range(3):
-            for run, name in zip(runs, "01234", strict=True):
-                run.append(PromptSubmitted(f"r{name}", step, 0.0, "x"))
-            await asyncio.gather(*(run.commit() for run in runs))
-        where = "here" if synchronous == "NORMAL" else "thread"
-        assert places[0] == f"{where} 5"
-        assert len(places) <= 6  # the one that was last may go first, and alone
-        for run in runs:
-            run.close()
-        assert all(len(journal.read(f"r{number}")) == 3 for number in range(5))
 
 
 async def test_one_runs_trouble_in_an_event_loop_is_not_anothers(
@@ -380,16 +362,15 @@ async def test_one_runs_trouble_in_an_event_loop_is_not_anothers(
         assert sqlite.read(name) == (story(name)[:3] if name == "bad" else story(name))
 
 
-async def test_a_run_that_ends_writes_what_was_gathered(
+async def test_a_run_that_ends_writes_what_was_appended(
     sqlite: SQLiteJournal, story: Story
 ) -> None:
-    """Without a turn of the loop: whoever gives back waits for what it has written."""
+    """Also when it was to be flushed in the next turn of the loop."""
     runs = {name: Stored(sqlite, sqlite.claim(name), []) for name in ("a", "b")}
     for name, run in runs.items():
         for record in story(name):
             run.append(record)
         run.flush_soon()
-    await asyncio.sleep(0)
     for name, run in runs.items():
         run.close()
         assert sqlite.read(name) == story(name)

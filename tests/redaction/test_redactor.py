@@ -318,7 +318,7 @@ def test_what_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(UsageError) as raised:
             Redactor(**wrong)  # type: ignore[arg-type]
         assert "abc" not in str(raised.value)
-    with pytest.raises(UsageError, match="would stand in its place"):
+    with pytest.raises(UsageError, match="would replace it"):
         Redactor(values=["redacted"])
     monkeypatch.setenv("SHORT", "abc")
     with pytest.raises(UsageError, match="the secret 'SHORT' has 3 letters"):

@@ -85,7 +85,7 @@ async def test_an_answer_given_elsewhere_is_a_conflict_too(house: House) -> None
     other = house.sessions.get("s")
     answers = {question.id: True for question in session.pending}
     await other.resume_run(house.agent(say("paid")), answers)
-    with pytest.raises(SessionConflictError, match="run 's-1' went on"):
+    with pytest.raises(SessionConflictError, match="run 's-1' was resumed"):
         await session.resume_run(house.agent(say("paid")), answers)
     with pytest.raises(SessionError, match="has no run that waits"):
         await session.refresh().resume_run(house.agent(), answers)

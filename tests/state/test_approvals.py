@@ -43,8 +43,8 @@ def test_a_decision_can_be_made_from_plain_data() -> None:
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"answer": "no"}, "'no' is no answer.* allow, deny, edit"),
-        ({"answer": True}, "True is no answer"),
+        ({"answer": "no"}, "'no' is not an answer.* allow, deny, edit"),
+        ({"answer": True}, "True is not an answer"),
         ({"answer": "deny", "reason": 5}, "text, not 5"),
         ({"answer": "allow", "reason": {"why": "so"}}, "text, not"),
         ({"answer": "allow", "remember": "yes"}, "remember='yes'"),

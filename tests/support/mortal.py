@@ -176,11 +176,6 @@ class WatchedClaim:
         self.reaper.at("commit")
         return self.claim.write(records)
 
-    def write_soon(self, records: Any) -> Any:
-        """Written a little later."""
-        self.reaper.at("commit")
-        return self.claim.write_soon(records)
-
 
 def fork_a_life(folder: Path, run_id: str, place: str, number: int, *, is_new: bool) -> int:
     """Its exit: 0 when it came to the end of its run, below zero when it was killed."""

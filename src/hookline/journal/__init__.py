@@ -1,6 +1,6 @@
-"""The record: append-only, typed, one for everything that happens in a run; and the stores that keep it.
+"""The journal: a typed record for everything that happens in a run, and the stores that keep them.
 
-The stores are loaded when they are first used: a run in memory needs neither SQLite nor hashes.
+The stores are imported when they are first used: a run in memory needs no SQLite.
 """
 
 from __future__ import annotations
@@ -8,10 +8,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hookline import lazy
-from hookline.journal.answered import answers_on_record, still_waiting
 from hookline.journal.codec import AnyRecord, decode, encode
 from hookline.journal.durable import Durable, InMemory, Listener
-from hookline.journal.fold import Story, counted_on, fold, with_changes, with_remembered
+from hookline.journal.fold import (
+    Story,
+    answers_on_record,
+    counted_on,
+    fold,
+    still_waiting,
+    with_changes,
+    with_remembered,
+)
 from hookline.journal.record import (
     RECORD_VERSION,
     ApprovalAnswered,
@@ -42,35 +49,31 @@ from hookline.journal.record import (
     ToolProgress,
 )
 from hookline.journal.redacting import Redact, RedactContent, Redacting
+from hookline.journal.run_info import RunInfo, SessionInfo, session_entry, session_info
 from hookline.journal.session import (
     STREAM,
     Segment,
-    SessionStory,
-    Standing,
-    fold_session,
-    session_entry,
-    session_info,
-    stream_of,
-)
-from hookline.journal.session_record import (
     SessionCleared,
     SessionCreated,
+    SessionPosition,
     SessionRecord,
     SessionRewound,
     SessionRunAdded,
     SessionRunEnded,
     SessionStatus,
     SessionStatusChanged,
+    SessionStory,
     SessionTitled,
+    fold_session,
+    stream_of,
 )
-from hookline.journal.store import Claim, JournalStore, RunInfo, SessionInfo
+from hookline.journal.store import Claim, JournalStore
 from hookline.journal.stored import Stored, begin, reopen
-from hookline.journal.telling import hooks_in
+from hookline.journal.views import hooks_in
 
 if TYPE_CHECKING:
-    from hookline.journal.chain import Damage
+    from hookline.journal.chain import CheckReport, Damage
     from hookline.journal.memory import MemoryJournal
-    from hookline.journal.report import CheckReport
     from hookline.journal.sqlite import SQLiteJournal
 
 __all__ = [
@@ -114,6 +117,7 @@ __all__ = [
     "SessionCleared",
     "SessionCreated",
     "SessionInfo",
+    "SessionPosition",
     "SessionRecord",
     "SessionRewound",
     "SessionRunAdded",
@@ -122,7 +126,6 @@ __all__ = [
     "SessionStatusChanged",
     "SessionStory",
     "SessionTitled",
-    "Standing",
     "StatusChanged",
     "StepFinished",
     "StepPaused",
@@ -149,7 +152,7 @@ __all__ = [
 ]
 
 _STORES = {
-    "CheckReport": "report",
+    "CheckReport": "chain",
     "Damage": "chain",
     "MemoryJournal": "memory",
     "SQLiteJournal": "sqlite",

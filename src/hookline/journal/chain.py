@@ -1,4 +1,4 @@
-"""The hash chain of a run: every record is bound to all before it, so that damage shows, and shows where."""
+"""The hash chain of a run: each record is linked to all before it, so damage is found, with its place."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from hookline.errors import JournalError
-from hookline.journal.store import RunInfo
+from hookline.journal.run_info import RunInfo
 
 Harm: TypeAlias = Literal[
     "edited", "missing", "re-ordered", "truncated", "added", "summary", "stray", "unreadable"
@@ -30,6 +30,37 @@ class Damage(msgspec.Struct, frozen=True):
         return f"run '{self.run_id}': {self.words}"
 
 
+class CheckReport(msgspec.Struct, frozen=True):
+    """What an integrity check examined and what is wrong. `str()` of it is for people."""
+
+    journal: str
+    runs: int
+    records: int
+    damage: tuple[Damage, ...] = ()
+    """In the records, by run."""
+    file_damage: tuple[str, ...] = ()
+    """In the file itself, in the words of SQLite."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything is as it was written."""
+        return not self.damage and not self.file_damage
+
+    def __str__(self) -> str:
+        examined = f"{self.journal}: {_count(self.runs, 'run')}, {_count(self.records, 'record')}"
+        if self.ok:
+            return f"{examined}, no damage"
+        harmed = len({damage.run_id for damage in self.damage})
+        lines = [f"{examined}, damaged ({_count(harmed, 'run')})"]
+        lines += [f"  {damage}" for damage in self.damage]
+        lines += [f"  the file itself: {words}" for words in self.file_damage]
+        return "\n".join(lines)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 class Row(NamedTuple):
     """One record as it is stored."""
 
@@ -40,15 +71,11 @@ class Row(NamedTuple):
 
 LINK = 32
 """The length of a link, in bytes."""
-
-
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def unpacked(position: int, links: object, records: object) -> list[Row]:
-    """The rows of a batch of records, whose links follow each other. What was made unreadable is empty."""
-    links = links if isinstance(links, bytes) else b""
-    records = records if isinstance(records, bytes) else b""
+def unpack(position: int, links: bytes, records: bytes) -> list[Row]:
+    """The rows of a batch of records. Records that cannot be read are empty."""
     try:
         bodies = [bytes(raw) for raw in _ARRAY.decode(records)]
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -59,7 +86,7 @@ def unpacked(position: int, links: object, records: object) -> list[Row]:
     ]
 
 
-class Stored(msgspec.Struct, frozen=True):
+class StoredRun(msgspec.Struct, frozen=True):
     """One run as it is stored: its summary, the last link of its chain, its records."""
 
     info: RunInfo
@@ -68,7 +95,7 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 def anchor(run_id: str) -> bytes:
-    """What a run's first record is linked to: chains of different runs have nothing in common."""
+    """What the first record of a run is linked to: it differs from run to run."""
     return hashlib.sha256(b"hookline run " + run_id.encode()).digest()
 
 
@@ -77,41 +104,47 @@ def link(previous: bytes, body: bytes) -> bytes:
     return hashlib.sha256(previous + body).digest()
 
 
-def linked(previous: bytes, bodies: list[bytes]) -> list[bytes]:
+def link_all(previous: bytes, bodies: list[bytes]) -> list[bytes]:
     """The links of records that follow `previous`, and each other."""
-    links, digest_of = [], hashlib.sha256
+    links = []
     for body in bodies:
-        previous = digest_of(previous + body).digest()
+        previous = link(previous, body)
         links.append(previous)
     return links
 
 
-def examine(stored: Stored) -> Iterator[Damage]:
-    """Everything that is wrong with a chain. After a break it goes on from there, to find the next."""
+def examine(stored: StoredRun) -> Iterator[Damage]:
+    """Everything that is wrong with a chain. After a break the search continues behind it."""
     run_id, count = stored.info.run_id, stored.info.records
+
+    def damage(harm: Harm, position: int, words: str) -> Damage:
+        return Damage(run_id=run_id, harm=harm, words=words, position=position)
+
     previous, expected = anchor(run_id), 0
     for position, found, body in stored.rows:
         if position > expected:
-            words = f"{_records(expected, position)} missing"
-            yield Damage(run_id, "missing", words, expected)
+            yield damage("missing", expected, f"{_records(expected, position)} missing")
         elif position < expected:
-            words = f"record {position} is there twice"
-            yield Damage(run_id, "re-ordered", words, position)
+            yield damage("re-ordered", position, f"record {position} is there twice")
         elif link(previous, body) != found:
-            yield _broken(run_id, position, body)
+            claimed = _seq(body)
+            if claimed is not None and claimed != position:
+                words = f"record {position} is out of order: it says it is record {claimed}"
+                yield damage("re-ordered", position, words)
+            else:
+                words = f"record {position} was edited, or does not follow the one before it"
+                yield damage("edited", position, words)
         previous, expected = found, max(expected, position + 1)
     if expected < count:
         words = f"its end is cut off: {_records(expected, count)} missing"
-        yield Damage(run_id, "truncated", words, expected)
+        yield damage("truncated", expected, words)
     elif expected > count:
-        words = f"{_records(count, expected)} beyond its end"
-        yield Damage(run_id, "added", words, count)
+        yield damage("added", count, f"{_records(count, expected)} beyond its end")
     elif previous != stored.head:
-        words = "its last record is not the one it ended with"
-        yield Damage(run_id, "edited", words, expected - 1)
+        yield damage("edited", expected - 1, "its last record is not the one it ended with")
 
 
-def check_chain(stored: Stored) -> None:
+def check_chain(stored: StoredRun) -> None:
     """Raise for the first thing that is wrong."""
     damage = next(examine(stored), None)
     if damage is not None:
@@ -119,15 +152,6 @@ def check_chain(stored: Stored) -> None:
 
 
 DAMAGE_REMEDY = "Restore the file from a backup; journal.check() lists all damage, journal.delete(run_id) drops a run."
-
-
-def _broken(run_id: str, position: int, body: bytes) -> Damage:
-    claimed = _seq(body)
-    if claimed is not None and claimed != position:
-        words = f"record {position} is out of order: it says it is record {claimed}"
-        return Damage(run_id, "re-ordered", words, position)
-    words = f"record {position} was edited, or does not follow the one before it"
-    return Damage(run_id, "edited", words, position)
 
 
 class _Numbered(msgspec.Struct):

@@ -7,62 +7,39 @@ from typing import TypeAlias
 import msgspec
 
 from hookline.errors import NotJSONError, StateVersionError, UsageError
-from hookline.journal.record import (
-    RECORD_VERSION,
-    ApprovalAnswered,
-    ApprovalAsked,
-    CallAdmitted,
-    CallSettled,
-    ChildFinished,
-    ChildStarted,
-    ErrorRaised,
-    Evaluated,
-    HookRan,
-    HooksPassed,
-    ModelConsulted,
-    PromptSubmitted,
-    Record,
-    RequestSent,
-    ResponseReceived,
-    RunFinished,
-    RunStarted,
-    RunTakenUp,
-    StatusChanged,
-    StepFinished,
-    StepPaused,
-    StepStarted,
-)
-from hookline.journal.session_record import SessionCreated, SessionRecord
+from hookline.journal import record as records
+from hookline.journal.record import CallSettled, Record, ResponseReceived, RunStarted, StepFinished
+from hookline.journal.session import SessionCreated, SessionRecord
 from hookline.state import ResultStatus, Step, valid_text
 
 AnyRecord: TypeAlias = (
-    RunStarted
-    | PromptSubmitted
-    | RunTakenUp
-    | StepStarted
-    | HookRan
-    | HooksPassed
-    | RequestSent
-    | ResponseReceived
-    | ModelConsulted
-    | CallAdmitted
-    | CallSettled
-    | ApprovalAsked
-    | ApprovalAnswered
-    | Evaluated
-    | ErrorRaised
-    | StepFinished
-    | StepPaused
-    | ChildStarted
-    | ChildFinished
-    | StatusChanged
-    | RunFinished
+    records.RunStarted
+    | records.PromptSubmitted
+    | records.RunTakenUp
+    | records.StepStarted
+    | records.HookRan
+    | records.HooksPassed
+    | records.RequestSent
+    | records.ResponseReceived
+    | records.ModelConsulted
+    | records.CallAdmitted
+    | records.CallSettled
+    | records.ApprovalAsked
+    | records.ApprovalAnswered
+    | records.Evaluated
+    | records.ErrorRaised
+    | records.StepFinished
+    | records.StepPaused
+    | records.ChildStarted
+    | records.ChildFinished
+    | records.StatusChanged
+    | records.RunFinished
     | SessionRecord
 )
 
 
 def _plain(value: object) -> str:
-    """Text of a class of its own, in a message that somebody made, as the text it is."""
+    """A subclass of str as plain text."""
     if isinstance(value, str):
         return str.__str__(value)
     raise TypeError(f"{type(value).__qualname__} cannot be written to a journal")
@@ -77,12 +54,12 @@ def encode(record: Record) -> bytes:
     try:
         return _ENCODER.encode(record)
     except UnicodeEncodeError:
-        # Half a character in someone's words: the record matters more than that half.
+        # Half of a surrogate pair in somebody's text is replaced: the record matters more.
         return _ENCODER.encode(valid_text(msgspec.to_builtins(record, enc_hook=_plain)))
 
 
 def encode_readable(record: Record) -> bytes:
-    """A record as `encode` gives it; raises ValueError when it could not be read back, and must not be written."""
+    """Like `encode`. Raises ValueError for a record that could not be read back."""
     line = encode(record)
     if not _is_plain(record):
         try:
@@ -93,7 +70,7 @@ def encode_readable(record: Record) -> bytes:
 
 
 def _is_plain(record: Record) -> bool:
-    """Whether a record is made of nothing but what the runtime has made or checked itself, as most are."""
+    """Whether the runtime itself made or checked all of a record, as for most."""
     kind = type(record)
     if kind is CallSettled:
         result = record.result  # type: ignore[attr-defined]
@@ -108,7 +85,9 @@ def _is_plain(record: Record) -> bool:
 
 
 _OK = ResultStatus.OK
-_OWN = frozenset({StepStarted, HooksPassed, RequestSent, CallAdmitted})
+_OWN = frozenset(
+    {records.StepStarted, records.HooksPassed, records.RequestSent, records.CallAdmitted}
+)
 
 
 def decode(line: str | bytes) -> AnyRecord:
@@ -117,10 +96,10 @@ def decode(line: str | bytes) -> AnyRecord:
         record: AnyRecord = _DECODER.decode(line)
     except (msgspec.DecodeError, UsageError, UnicodeError, RecursionError) as error:
         raise StateVersionError(f"this is not a journal record: {error}.") from None
-    if isinstance(record, RunStarted | SessionCreated) and record.version > RECORD_VERSION:
+    if isinstance(record, RunStarted | SessionCreated) and record.version > records.RECORD_VERSION:
         raise StateVersionError(
             f"this journal was written in record version {record.version}; "
-            f"this Hookline reads up to version {RECORD_VERSION}.",
+            f"this Hookline reads up to version {records.RECORD_VERSION}.",
             remedy="Upgrade hookline to read it.",
         )
     return record

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from hookline.journal.record import Record
-from hookline.journal.telling import retold
+from hookline.journal.views import with_final_text as retold
 from hookline.state import Decision
 
 Listener = Callable[[Record], object]

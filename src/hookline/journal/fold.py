@@ -1,14 +1,15 @@
-"""What a journal adds up to: the state of a run, from its records alone."""
+"""The state of a run, computed from its records alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from hookline.errors import JournalError
+from hookline.errors import JournalError, UnknownRunError
 from hookline.journal.record import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -23,14 +24,17 @@ from hookline.journal.record import (
     StepFinished,
     StepPaused,
 )
+from hookline.journal.store import JournalStore
 from hookline.state import (
     AgentState,
+    CallStage,
     Decision,
     Ending,
     FrozenDict,
     Log,
     Message,
     PendingApproval,
+    PendingCall,
     RunStatus,
     freeze_dict,
     to_remember,
@@ -38,39 +42,43 @@ from hookline.state import (
 
 
 class Story(msgspec.Struct, frozen=True):
-    """A run as its journal tells it."""
+    """A run, as its records tell it."""
 
     state: AgentState
     """As it was when the last record was written."""
     settled: AgentState
-    """As it was when the last step was settled, or when the run began: where an unfinished step goes on from."""
+    """As it was when the last step was settled, or when the run began: where an unfinished step continues."""
     tail: tuple[Record, ...]
-    """What was recorded of a step that was not settled, or of an end that was not reached."""
+    """The records of a step that was not settled, or of an end that was not reached."""
     is_finished: bool
-    """The run ended, or paused, and said so in its last record."""
+    """The last record says that the run ended or paused."""
     unsettled_seconds: float = 0.0
-    """Active time that went into the tail. What passed between two processes is not active time."""
+    """Active time of the tail. Time between two processes is not active time."""
 
     @property
     def is_over(self) -> bool:
-        """The run ended: there is nothing to go on with."""
+        """The run ended: there is nothing to continue."""
         return self.is_finished and self.state.pending_step is None
 
 
 def fold(records: Iterable[Record]) -> Story:
     """The story of one run's records, in order."""
-    teller = _Teller()
+    folding = _Folding()
     for record in records:
-        teller.tell(record)
-    if teller.state is None or teller.settled is None:
+        folding.add(record)
+    if folding.state is None or folding.settled is None:
         raise JournalError("this journal does not begin with the start of a run.")
     return Story(
-        teller.state, teller.settled, tuple(teller.tail), teller.is_finished, teller.seconds
+        state=folding.state,
+        settled=folding.settled,
+        tail=tuple(folding.tail),
+        is_finished=folding.is_finished,
+        unsettled_seconds=folding.seconds,
     )
 
 
-class _Teller:
-    """Goes through the records, once."""
+class _Folding:
+    """The story so far."""
 
     def __init__(self) -> None:
         self.state: AgentState | None = None
@@ -82,9 +90,9 @@ class _Teller:
         self._asked: dict[str, PendingApproval] = {}
         self._last_step = -1
 
-    def tell(self, record: Record) -> None:
+    def add(self, record: Record) -> None:
         self.is_finished = isinstance(record, RunFinished)
-        self._time(record)
+        self._count_time(record)
         if isinstance(record, RunStarted):
             self._settle(_begun(record, self.state))
             return
@@ -106,20 +114,18 @@ class _Teller:
         self.tail.append(record)
         self.state = after = self._after(state, record)
         if isinstance(record, StatusChanged):
-            self.settled = (
-                after  # the run has its end: there is no step left to be gone through again
-            )
+            self.settled = after  # the run has ended: no step is done again
         elif _is_between_steps(record, self._last_step):
             assert self.settled is not None
             self.settled = after if self.settled is state else self._after(self.settled, record)
 
-    def _time(self, record: Record) -> None:
-        """Count what passed since the record before, unless that was another process's time."""
+    def _count_time(self, record: Record) -> None:
+        """Add the time since the record before, unless another process wrote that one."""
         if not isinstance(record, RunStarted | RunTakenUp):
             self.seconds += max(0.0, record.at - self._at)
         self._at = record.at
         if isinstance(record, StatusChanged):
-            self.seconds = 0.0  # it has the counters of then
+            self.seconds = 0.0  # the record has the counters
 
     def _settle(self, state: AgentState) -> None:
         self.state = self.settled = state
@@ -143,7 +149,7 @@ class _Teller:
 
 
 def counted_on(state: AgentState, last: RunFinished) -> AgentState:
-    """The state of a run that paused, which knows how many records there are: resumed, the run counts on."""
+    """The state of a paused run, with its number of records: when it is resumed, it continues to count there."""
     pending = state.pending_step
     if pending is None:
         return state
@@ -151,14 +157,14 @@ def counted_on(state: AgentState, last: RunFinished) -> AgentState:
 
 
 def _is_between_steps(record: Record, last_step: int) -> bool:
-    """Whether a record is of no step: before the first, or after the last one was settled."""
+    """Whether a record belongs to no step: before the first, or after the last settled one."""
     if isinstance(record, HookRan):
         return record.step is None or record.step <= last_step
     return isinstance(record, PromptSubmitted | RunFinished)
 
 
 def with_changes(state: AgentState, delta: Mapping[str, Any] | None) -> AgentState:
-    """A state with what a hook did to it done again."""
+    """A state with the changes that a hook made."""
     if not delta:
         return state
     metadata = delta.get("metadata")
@@ -170,7 +176,7 @@ def with_changes(state: AgentState, delta: Mapping[str, Any] | None) -> AgentSta
     messages = delta.get("messages")
     if messages is not None:
         state = state.with_messages(_changed_messages(state.messages, messages))
-    if "remembered" in delta:  # hooks may forget answers, and never add any
+    if "remembered" in delta:  # hooks may remove answers, never add any
         gone = [name for name in state.remembered if name not in delta["remembered"]]
         state = state.without_remembered(*gone) if gone else state
     return state
@@ -243,8 +249,55 @@ def with_remembered(state: AgentState, answers: Mapping[str, Decision]) -> Agent
 
 def _with_ending(state: AgentState, record: StatusChanged) -> AgentState:
     assert record.stop_reason is not None
-    ending = Ending(record.status, record.stop_reason, record.reason, record.decided_by)
+    ending = Ending(
+        status=record.status,
+        stop_reason=record.stop_reason,
+        reason=record.reason,
+        decided_by=record.decided_by,
+    )
     pending = state.pending_step if record.status is RunStatus.PAUSED else None
     return replace(
         state, ending=ending, usage=record.usage, counters=record.counters, pending_step=pending
     )
+
+
+# --- answers on record ---------------------------------------------------------------------------------
+
+
+def answers_on_record(
+    journal: JournalStore, state: AgentState, records: Iterable[Record]
+) -> dict[str, Decision]:
+    """The recorded answers to what a run had paused for, by question: its own, and those of its children."""
+    questions = state.pending
+    found = _answers(records) if questions else {}
+    for child in {each.run_id for each in questions} - {state.run_id, ""}:
+        with suppress(UnknownRunError):
+            found |= _answers(journal.read(child))
+    asked = {each.id for each in questions}
+    return {id: decision for id, decision in found.items() if id in asked}
+
+
+def _answers(records: Iterable[Record]) -> dict[str, Decision]:
+    return {
+        record.approval_id: record.decision
+        for record in records
+        if isinstance(record, ApprovalAnswered) and record.decision is not None
+    }
+
+
+def still_waiting(state: AgentState, answers: Mapping[str, Decision]) -> AgentState:
+    """The state of a paused run without the questions that have these answers."""
+    step = state.pending_step
+    if step is None or not answers:
+        return state
+    calls = tuple(_answered(call, answers) for call in step.calls)
+    return replace(state, pending_step=replace(step, calls=calls))
+
+
+def _answered(call: PendingCall, answers: Mapping[str, Decision]) -> PendingCall:
+    children = tuple(each for each in call.child_approvals if each.id not in answers)
+    call = replace(call, child_approvals=children)
+    if call.stage is not CallStage.ASKED or call.approval is None:
+        return call
+    decision = answers.get(call.approval.id)
+    return call if decision is None else replace(call, stage=CallStage.ADMITTED, decision=decision)

@@ -1,14 +1,16 @@
-"""Who drives a run: one process at a time, known to the kernel, so that a dead one's lease is free at once.
+"""A lease on a run: one process drives it at a time, and the lease of a dead process is free at once.
 
-A lease is a lock on one byte of a file beside the journal; which byte follows from the run's id. No clock is
-asked and nothing is written: when a process is gone, for whatever reason, its locks are gone too.
+A lease is a lock on one byte of a file beside the journal. The byte follows from the run's id. Nothing is written:
+when a process is gone, its locks are gone too.
 
-On Linux the lock belongs to the open file (`F_OFD_SETLK`), because a lock of the process would be dropped when
-anything in it opens and closes the same file: a tool that searches a directory is enough. A forked child closes its
-copy of the file, so that it does not keep the lease of a parent that was killed. The kernel does not say who holds
-such a lock, so a second lock, the process's own, says that, and nothing depends on it. Elsewhere the process's own
-lock is all there is; so there is one descriptor per file, closed with the last lease. Neither keeps threads of
-one process apart, so the leases of this process are also kept in a set.
+On Linux the lock belongs to the open file (`F_OFD_SETLK`). A lock of the process would be dropped when anything in
+the process opens and closes the same file: a tool that searches a directory is enough. A forked child closes its copy
+of the file, so that it does not keep the lease of a parent that was killed. The kernel does not say who holds such a
+lock, so a second lock, of the process, says it for error messages. Other systems have only the lock of the process,
+so there is one descriptor per file, closed with the last lease. Neither kind of lock separates threads, so the leases
+of this process are also in a set.
+
+Rejected: `filelock` (one file per run, and it stays), and a heartbeat in a table (needs a clock and a timeout).
 """
 
 from __future__ import annotations
@@ -29,31 +31,35 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 _IS_BSD = sys.platform == "darwin" or "bsd" in sys.platform
-_WHOSE = 1 << 62
-"""Beyond the bytes of runs: where the lock is that says whose a lease is."""
+_OWNER = 1 << 62
+"""Added to the byte of a run: the lock that says which process has the lease."""
 _FileKey = tuple[int, int]
 _guard = threading.Lock()
 _files: dict[_FileKey, _LockFile] = {}
 _dropped: deque[Lease] = deque()
-"""Leases whose owner forgot them, while someone held the guard."""
+"""Leases that became garbage while the guard was held."""
 
 
 class _LockFile:
     """One file of locks, open in this process."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, key: _FileKey, descriptor: int) -> None:
+        self.key = key
         self.descriptor = descriptor
         self.held: set[int] = set()
 
+    def close_if_unused(self) -> None:
+        if not self.held:
+            os.close(self.descriptor)
+            del _files[self.key]
+
 
 class Lease:
-    """The right to write a run, until it is released or forgotten."""
+    """The right to write a run, until it is released or garbage."""
 
-    __slots__ = ("_byte", "_file", "_key", "_pid", "run_id")
+    __slots__ = ("_byte", "_file", "_pid")
 
-    def __init__(self, run_id: str, key: _FileKey, file: _LockFile, byte: int) -> None:
-        self.run_id = run_id
-        self._key = key
+    def __init__(self, file: _LockFile, byte: int) -> None:
         self._file: _LockFile | None = file
         self._byte = byte
         self._pid = os.getpid()
@@ -65,7 +71,7 @@ class Lease:
             self._release()
 
     def __del__(self) -> None:
-        # Garbage is collected at any moment, also while this very thread holds the guard.
+        # Garbage is collected at any moment, also while this thread holds the guard.
         if _guard.acquire(blocking=False):
             try:
                 self._release()
@@ -80,13 +86,11 @@ class Lease:
             return
         file.held.discard(self._byte)
         _set(file.descriptor, fcntl.F_UNLCK, self._byte)
-        if not file.held:
-            os.close(file.descriptor)
-            del _files[self._key]
+        file.close_if_unused()
 
 
 def take_lease(journal: str, run_id: str) -> Lease:
-    """Take a run of a journal file. Raises RunInUseError when another live process, or this one, has it."""
+    """Lease a run of a journal file. Raises RunInUseError when a live process, or this one, has it."""
     if fcntl is None:
         raise JournalError(
             "runs cannot be claimed here: this system has no POSIX record locks.",
@@ -95,7 +99,7 @@ def take_lease(journal: str, run_id: str) -> Lease:
     byte = _byte_of(run_id)
     with _guard:
         _release_dropped()
-        key, file = _opened(journal)
+        file = _open(journal)
         try:
             if byte in file.held:
                 raise RunInUseError(
@@ -105,10 +109,8 @@ def take_lease(journal: str, run_id: str) -> Lease:
             _lock(file.descriptor, byte, journal, run_id)
             file.held.add(byte)
         finally:
-            if not file.held:
-                os.close(file.descriptor)
-                del _files[key]
-        return Lease(run_id, key, file, byte)
+            file.close_if_unused()
+        return Lease(file, byte)
 
 
 def _release_dropped() -> None:
@@ -122,32 +124,32 @@ def lease_file(journal: str) -> str:
 
 
 def _byte_of(run_id: str) -> int:
-    # Files may be locked far beyond their end, so the file stays empty. Two of a million runs share a byte
-    # once in ten million journals; one of them would then have to wait for the other.
+    # Bytes beyond the end of a file can be locked, so the file stays empty. Two of a million runs share a byte once in
+    # ten million journals; one of them would then wait for the other.
     return int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:8], "big") >> 2
 
 
-def _opened(journal: str) -> tuple[_FileKey, _LockFile]:
-    """The file of locks. Opened once per process: a second descriptor, closed, would drop the locks of the first."""
+def _open(journal: str) -> _LockFile:
+    """The file of locks. Opened once per process: closing a second descriptor would drop the locks of the first."""
     path = lease_file(journal)
     try:
         with contextlib.suppress(FileNotFoundError):
             known = os.stat(path)
             if (key := (known.st_dev, known.st_ino)) in _files:
-                return key, _files[key]
+                return _files[key]
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise _refused(path, error) from None
-    _like_the_journal(descriptor, journal)
+        raise _lock_error(path, error) from None
+    _copy_mode(descriptor, journal)
     opened = os.fstat(descriptor)
     key = (opened.st_dev, opened.st_ino)
-    _files[key] = _LockFile(descriptor)
-    return key, _files[key]
+    _files[key] = _LockFile(key, descriptor)
+    return _files[key]
 
 
-def _like_the_journal(descriptor: int, journal: str) -> None:
-    """Whoever may write the journal may lock it: root must not leave a file that others cannot open."""
-    with contextlib.suppress(OSError):  # it is someone else's file, and is as they made it
+def _copy_mode(descriptor: int, journal: str) -> None:
+    """Give the file the mode and owner of the journal: whoever may write that may lock it."""
+    with contextlib.suppress(OSError):  # it is somebody else's file
         model = os.stat(journal)
         os.fchmod(descriptor, model.st_mode & 0o666)
         if os.geteuid() == 0:
@@ -163,21 +165,21 @@ def _lock(descriptor: int, byte: int, journal: str, run_id: str) -> None:
             remedy="Wait for it, or end that process: the run is free as soon as it is gone.",
         ) from None
     except OSError as error:
-        raise _refused(lease_file(journal), error) from None
+        raise _lock_error(lease_file(journal), error) from None
 
 
 def _set(descriptor: int, kind: int, byte: int) -> None:
-    """Lock a byte, or let it go. Raises when somebody else has it."""
+    """Lock or unlock a byte. Raises when somebody else has it."""
     of_file: int | None = getattr(fcntl, "F_OFD_SETLK", None)
     if of_file is None:
-        fcntl.fcntl(descriptor, fcntl.F_SETLK, _asked(kind, byte))
+        fcntl.fcntl(descriptor, fcntl.F_SETLK, _flock(kind, byte))
         return
-    fcntl.fcntl(descriptor, of_file, _asked(kind, byte))
-    with contextlib.suppress(OSError):  # for those who want to know whose it is
-        fcntl.fcntl(descriptor, fcntl.F_SETLK, _asked(kind, byte | _WHOSE))
+    fcntl.fcntl(descriptor, of_file, _flock(kind, byte))
+    with contextlib.suppress(OSError):  # only for error messages
+        fcntl.fcntl(descriptor, fcntl.F_SETLK, _flock(kind, byte | _OWNER))
 
 
-def _refused(path: str, error: OSError) -> JournalError:
+def _lock_error(path: str, error: OSError) -> JournalError:
     return JournalError(
         f"runs cannot be claimed: '{path}' cannot be locked ({error.strerror}).",
         remedy="Make the journal's directory writable, or move the journal to a local disk.",
@@ -185,24 +187,24 @@ def _refused(path: str, error: OSError) -> JournalError:
 
 
 def _holder(descriptor: int, byte: int) -> str:
-    """The process that has the lock, as far as the kernel tells."""
+    """The process that has the lock, if the kernel knows."""
     host = os.uname().nodename
     try:
         pid = _locked_by(descriptor, byte)
     except (OSError, struct.error):
         pid = 0
-    # None where it is in a container that this process cannot see into, or has just let go.
+    # 0 when it is in another container, or has just released the lock.
     return f"process {pid} on {host}" if pid > 0 else f"another process on {host}"
 
 
 def _locked_by(descriptor: int, byte: int) -> int:
-    place = byte | _WHOSE if hasattr(fcntl, "F_OFD_SETLK") else byte
-    told = fcntl.fcntl(descriptor, fcntl.F_GETLK, _asked(fcntl.F_WRLCK, place))
-    fields = struct.unpack("qqihh" if _IS_BSD else "hhqqi4x", told)
+    place = byte | _OWNER if hasattr(fcntl, "F_OFD_SETLK") else byte
+    answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _flock(fcntl.F_WRLCK, place))
+    fields = struct.unpack("qqihh" if _IS_BSD else "hhqqi4x", answer)
     return int(fields[2] if _IS_BSD else fields[4])
 
 
-def _asked(kind: int, byte: int) -> bytes:
+def _flock(kind: int, byte: int) -> bytes:
     """`struct flock`: the same fields everywhere, in one of two orders."""
     if _IS_BSD:
         return struct.pack("qqihh", byte, 1, 0, kind, os.SEEK_SET)
@@ -210,7 +212,7 @@ def _asked(kind: int, byte: int) -> bytes:
 
 
 def _after_fork() -> None:
-    """A forked child has the descriptors and none of the locks."""
+    """Close the descriptors in a forked child, which has none of the locks."""
     global _guard
     _guard = threading.Lock()
     for file in _files.values():

@@ -1,4 +1,4 @@
-"""Which runs have been kept long enough."""
+"""Which runs belong together, and which of them are old enough to be deleted."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from datetime import timedelta
 import msgspec
 
 from hookline.errors import UsageError
+from hookline.journal.run_info import RunInfo
 from hookline.journal.session import stream_of
-from hookline.journal.store import RunInfo
 from hookline.state import RunStatus
 
 _UNFINISHED = (RunStatus.RUNNING, RunStatus.PAUSED)
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """What may go: trees of runs that are old enough, and not among the newest."""
+    """What may be deleted: trees of runs that are old enough, and not among the newest."""
 
     older_than: timedelta | float | None = None
     keep: int | None = None
@@ -26,7 +26,7 @@ class Retention(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.older_than is None and self.keep is None:
             raise UsageError(
-                "prune was not told what to keep.", remedy="Give older_than=, keep=, or both."
+                "prune needs to know what to keep.", remedy="Give older_than=, keep=, or both."
             )
         _check_number(self.keep, "keep", int)
         if not isinstance(self.older_than, timedelta):
@@ -41,23 +41,16 @@ class Retention(msgspec.Struct, frozen=True):
         return age.total_seconds() if isinstance(age, timedelta) else age or 0.0
 
     def choose(self, runs: list[RunInfo], now: float) -> list[list[str]]:
-        """The trees to be dropped, out of runs that are listed newest first.
-
-        Children go with their parents, and runs with their sessions.
-        """
-        trees = _trees(runs)
-        if self.older_than is None:
-            trees = trees[self.keep or 0 :]
-        else:
-            trees = [tree for tree in trees[self.keep or 0 :] if self._is_old(tree, now)]
+        """The trees to delete, of runs that are listed newest first: parents with children, sessions with runs."""
         return [
             [run.run_id for run in tree]
-            for tree in trees
-            if self.unfinished or not any(_is_unfinished(run) for run in tree)
+            for tree in _trees(runs)[self.keep or 0 :]
+            if self._is_old(tree, now)
+            and (self.unfinished or not any(_is_unfinished(run) for run in tree))
         ]
 
     def _is_old(self, tree: list[RunInfo], now: float) -> bool:
-        return max(run.updated_at for run in tree) < now - self.seconds
+        return self.older_than is None or max(run.updated_at for run in tree) < now - self.seconds
 
 
 def _check_number(value: object, name: str, *kinds: type) -> None:
@@ -69,30 +62,30 @@ def _check_number(value: object, name: str, *kinds: type) -> None:
 
 
 def owner_of(run_id: str, session_id: object, parent: str | None, kind: object) -> str | None:
-    """What a run is dropped and exported with: its parent, or its session; there may be no records of that."""
+    """What a run is deleted and exported with: its parent, or its session, whether or not there are records of it."""
     if parent is None and kind == "run" and session_id != run_id:
         return stream_of(str(session_id))
     return parent
 
 
-def family(run_id: str, parents: Iterable[tuple[str, str | None]]) -> list[str]:
-    """A run and all that descend from it. `parents` are runs with what they belong to."""
+def with_descendants(run_id: str, owners: Iterable[tuple[str, str | None]]) -> list[str]:
+    """A run and everything below it. `owners` are runs with what they belong to."""
     children = defaultdict(list)
-    for child, parent in parents:
-        if parent is not None:
-            children[parent].append(child)
+    for child, owner in owners:
+        if owner is not None:
+            children[owner].append(child)
     found = {run_id: None}
     waiting = [run_id]
     while waiting:
         for child in children[waiting.pop()]:
-            if child not in found:  # a damaged file might go in circles
+            if child not in found:  # a damaged file may contain a cycle
                 found[child] = None
                 waiting.append(child)
     return list(found)
 
 
 def _is_unfinished(run: RunInfo) -> bool:
-    """Whether something is going on in it, or waits. That a session is open does not say so."""
+    """Whether a run is running or paused. An open session says nothing about that."""
     return run.kind == "run" and run.status in _UNFINISHED
 
 

@@ -1,7 +1,7 @@
-"""The tables of a journal file, their version, and the way from one version to the next.
+"""The tables of a journal file and their version.
 
-The file names its application and the version of its tables. A file of a newer version is refused; one of
-an older version is brought up to date when it is opened for writing, in one transaction.
+A file of a newer version is refused. One of an older version is migrated when it is opened for writing, in one
+transaction.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from hookline.errors import JournalError
 
 APPLICATION = 0x486B6C6E  # "Hkln"
 
-# A batch is one row: its records as a JSON array, and the link of each. Its id is made of its run and the position of
-# its first record, so that a run lies in one piece and a batch touches the fewest pages. In any SQLite shell:
+# A batch is one row: its records as a JSON array, and the link of each. Its id consists of its run and the position of
+# its first record, so a run is stored in one piece and a batch touches few pages. In any SQLite shell:
 #   SELECT value ->> 'type' FROM batches, json_each(batches.records)
 _FIRST = """
 CREATE TABLE runs (
@@ -44,7 +44,7 @@ CREATE TABLE batches (
 """
 
 MIGRATIONS: tuple[str, ...] = (_FIRST,)
-"""What leads from each version to the next, beginning with an empty file. Never edit one that was released."""
+"""From each version to the next, beginning with an empty file. Never edit one that was released."""
 
 _POSITION_BITS = 32
 
@@ -55,7 +55,7 @@ def newest() -> int:
 
 
 def first_id(run: int) -> int:
-    """The id of a batch at the beginning of a run; others have the position of their first record added."""
+    """The id of the first batch of a run. Others add the position of their first record."""
     return run << _POSITION_BITS
 
 
@@ -68,7 +68,7 @@ def check_version(connection: sqlite3.Connection, path: str) -> int:
     """The version of the tables; 0 for an empty file. Raises for a file that is not ours, or newer than we are."""
     if connection.in_transaction:
         application, version, tables = _marks(connection)
-    else:  # of one moment: somebody may just be making the tables
+    else:  # in one transaction: another process may just be creating the tables
         connection.execute("BEGIN")
         application, version, tables = _marks(connection)
         connection.execute("ROLLBACK")
@@ -97,7 +97,7 @@ def _marks(connection: sqlite3.Connection) -> tuple[int, int, int]:
 
 
 def bring_up_to_date(connection: sqlite3.Connection, path: str) -> None:
-    """Make the tables what this version needs. Of several processes, one does it and the others see it done."""
+    """Migrate the tables. Of several processes, one does it and the others find it done."""
     if check_version(connection, path) == newest():
         return
     connection.execute("BEGIN IMMEDIATE")

@@ -1,132 +1,149 @@
-"""What the records of a session add up to.
+"""The records of a session, and what they add up to.
 
-A session is many runs with one conversation. Its runs have journals of their own; what cannot be told from those is
-in a stream of the session's own records, which a store keeps like the records of a run, under `session/<id>`. So a
-session has what a run has: a chain that shows damage, a lease that keeps others off, and a number of records, which
-is its version.
+A session is many runs with one conversation. Each run has its own journal. What those do not say is in a stream of
+session records, which a store keeps like the records of a run, under `session/<id>`. So a session has a chain that
+shows damage, a lease, and a number of records, which is its version.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from hookline.errors import JournalError
-from hookline.journal.record import HookRan, Record
-from hookline.journal.session_record import (
-    SessionCleared,
-    SessionCreated,
-    SessionRewound,
-    SessionRunAdded,
-    SessionRunEnded,
-    SessionStatus,
-    SessionStatusChanged,
-    SessionTitled,
-)
-from hookline.journal.store import RunInfo, SessionInfo
-from hookline.state import RunStatus
+from hookline.journal.record import RECORD_VERSION, HookRan, Record
 
 STREAM = "session/"
-"""What the ids of such streams begin with; no run is called so."""
-AS_RUN = {
-    SessionStatus.OPEN: RunStatus.RUNNING,
-    SessionStatus.CLOSED: RunStatus.COMPLETED,
-    SessionStatus.SUSPENDED: RunStatus.PAUSED,
-    SessionStatus.DELETED: RunStatus.CANCELLED,
-}
-"""How the status of a session is written in a store's list, where the others are runs."""
-_AS_SESSION = {of_run: status for status, of_run in AS_RUN.items()}
+"""The ids of session streams begin with this; no run id does."""
 
 
 def stream_of(session_id: str) -> str:
-    """Where the records of a session are kept."""
+    """The id under which the records of a session are kept."""
     return STREAM + session_id
 
 
-# --- in a list ----------------------------------------------------------------------------------------
+class SessionStatus(enum.StrEnum):
+    """What can be done with a session."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    """It was ended; the next run opens it again."""
+    SUSPENDED = "suspended"
+    """Nothing runs in it until it is resumed."""
+    DELETED = "deleted"
 
 
-def session_info(entry: RunInfo) -> SessionInfo:
-    """What a store's entry says of a session."""
-    return SessionInfo(
-        entry.session_id,
-        entry.prompt,
-        _AS_SESSION[entry.status],
-        entry.records,
-        entry.steps,
-        entry.started_at,
-        entry.updated_at,
-    )
+class SessionCreated(Record, frozen=True, gc=False, omit_defaults=True, tag="session_created"):
+    """A session was created: a new one, or a fork of another."""
+
+    session_id: str = ""
+    title: str = ""
+    forked_from: str = ""
+    at_step: int = 0
+    """After how many steps of the conversation it was forked."""
+    initial: dict[str, Any] | None = None
+    """The state it was forked with. The other session may be deleted."""
+    version: int = RECORD_VERSION
 
 
-def session_entry(entry: RunInfo, record: Record) -> RunInfo:
-    """The entry of a session in a store's list, after one more record; stores count records and times themselves.
+class SessionRunAdded(Record, frozen=True, gc=False, omit_defaults=True, tag="session_run"):
+    """A run is about to begin, or the last one is about to be resumed."""
 
-    Entries of sessions have the fields of those of runs: the title is the prompt, its runs are the steps.
-    """
-    match record:
-        case SessionCreated():
-            return replace(
-                entry,
-                kind="session",
-                session_id=record.session_id,
-                prompt=record.title,
-                status=AS_RUN[SessionStatus.OPEN],
-            )
-        case SessionTitled():
-            return replace(entry, prompt=record.title)
-        case SessionRunAdded() if not record.resumed:
-            return replace(entry, steps=entry.steps + 1, status=AS_RUN[SessionStatus.OPEN])
-        case SessionStatusChanged():
-            return replace(entry, status=AS_RUN[record.status])
-    return entry
+    member: str = ""
+    source: str = ""
+    """Why session_start hooks are called with it; empty when the session had started."""
+    resumed: bool = False
 
 
-# --- as a whole ---------------------------------------------------------------------------------------
+class SessionRunEnded(Record, frozen=True, gc=False, omit_defaults=True, tag="session_run_ended"):
+    """A run ended, or paused. Its result is in its own journal."""
+
+    member: str = ""
+
+
+class SessionRewound(Record, frozen=True, gc=False, omit_defaults=True, tag="session_rewound"):
+    """The conversation continues from one of its earlier steps."""
+
+    to: int = 0
+    member: str = ""
+    """The run of that step; empty for the beginning."""
+    record: int = 0
+    """The last record of that run that counts."""
+
+
+class SessionCleared(Record, frozen=True, gc=False, omit_defaults=True, tag="session_cleared"):
+    """The conversation was emptied."""
+
+
+class SessionTitled(Record, frozen=True, gc=False, omit_defaults=True, tag="session_titled"):
+    """The session was given a title."""
+
+    title: str = ""
+
+
+class SessionStatusChanged(Record, frozen=True, gc=False, omit_defaults=True, tag="session_status"):
+    """The session was closed, suspended, resumed or deleted."""
+
+    status: SessionStatus = SessionStatus.OPEN
+
+
+SessionRecord: TypeAlias = (
+    SessionCreated
+    | SessionRunAdded
+    | SessionRunEnded
+    | SessionRewound
+    | SessionCleared
+    | SessionTitled
+    | SessionStatusChanged
+)
+
+
+# --- what they add up to -------------------------------------------------------------------------------
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """A run as a part of the conversation: all of it, or up to a record of it."""
+    """A run as a part of the conversation: all of it, or up to a record."""
 
     run_id: str
     end: int | None = None
 
 
-class Standing(msgspec.Struct, frozen=True):
-    """Where the conversation stands: the runs it is made of, since its beginning."""
+class SessionPosition(msgspec.Struct, frozen=True):
+    """Where the next run continues: the runs that the conversation consists of."""
 
     segments: tuple[Segment, ...] = ()
     opening: str = ""
-    """Why session_start is asked with the next run; empty when the session has started."""
+    """Why session_start hooks are called with the next run; empty when the session has started."""
     source: str = ""
-    """Why session_start was asked with the last run."""
+    """Why they were called with the last run."""
     is_forked: bool = False
-    """It begins with what the session was forked with, rather than with nothing."""
+    """The conversation begins with the state that the session was forked with."""
     changes: tuple[Mapping[str, Any], ...] = ()
-    """What session_end hooks did to the state since the last run."""
-    before: Standing | None = None
-    """Where it stood before the last run was added, as long as that run may never have begun."""
+    """What session_end hooks changed in the state since the last run."""
+    before: SessionPosition | None = None
+    """The position before the last run was added, as long as it is not known whether that run began."""
 
 
-class SessionStory(msgspec.Struct, frozen=True):
-    """A session as its records tell it."""
+class SessionStory(msgspec.Struct, frozen=True, kw_only=True):
+    """A session, as its records tell it."""
 
     session_id: str
     title: str
     status: SessionStatus
     version: int
-    """How many records there are: whoever changes the session has to know all of them."""
-    standing: Standing
+    """The number of records. Whoever changes the session must have read all of them."""
+    position: SessionPosition
     forked_from: str = ""
     at_step: int = 0
     initial: dict[str, Any] | None = None
     members: tuple[str, ...] = ()
-    """Every run that was ever added, in order, also those the conversation has left behind."""
+    """Every run that was ever added, in order, also those that the conversation no longer contains."""
     ended: frozenset[str] = frozenset()
-    """Those that ended or paused, and so are known to have begun."""
+    """The runs that ended or paused, and so are known to have begun."""
     created_at: float = 0.0
 
 
@@ -142,8 +159,7 @@ def fold_session(records: Iterable[Record]) -> SessionStory:
                 remedy="Its beginning is missing: see what journal.check() finds.",
             )
         else:
-            told = _after(story, record)
-            story = replace(told, version=story.version + 1)
+            story = replace(_after(story, record), version=story.version + 1)
     if story is None:
         raise JournalError("this session has no records.")
     return story
@@ -151,62 +167,56 @@ def fold_session(records: Iterable[Record]) -> SessionStory:
 
 def _created(record: SessionCreated) -> SessionStory:
     is_forked = record.initial is not None
+    opening = "fork" if is_forked else "startup"
     return SessionStory(
-        record.session_id,
-        record.title,
-        SessionStatus.OPEN,
-        1,
-        Standing(opening="fork" if is_forked else "startup", is_forked=is_forked),
-        record.forked_from,
-        record.at_step,
-        record.initial,
+        session_id=record.session_id,
+        title=record.title,
+        status=SessionStatus.OPEN,
+        version=1,
+        position=SessionPosition(opening=opening, is_forked=is_forked),
+        forked_from=record.forked_from,
+        at_step=record.at_step,
+        initial=record.initial,
         created_at=record.at,
     )
 
 
 def _after(story: SessionStory, record: Record) -> SessionStory:
-    standing = story.standing
+    position = story.position
     match record:
-        case SessionRunAdded():
+        case SessionRunAdded() if not record.resumed:
             return _with_run(story, record)
         case SessionRunEnded():
-            settled = replace(standing, before=None)
-            return replace(story, ended=story.ended | {record.member}, standing=settled)
+            ended = story.ended | {record.member}
+            return replace(story, ended=ended, position=replace(position, before=None))
         case SessionRewound():
-            segments = _up_to(standing.segments, record)
-            return replace(story, standing=replace(standing, segments=segments, changes=()))
+            segments = _up_to(position.segments, record)
+            return replace(story, position=replace(position, segments=segments, changes=()))
         case SessionCleared():
-            opening = standing.opening if not story.members else "clear"
-            return replace(story, standing=Standing(opening=opening))
+            opening = position.opening if not story.members else "clear"
+            return replace(story, position=SessionPosition(opening=opening))
         case SessionTitled():
             return replace(story, title=record.title)
         case SessionStatusChanged():
-            return _with_status(story, record.status)
+            if record.status is SessionStatus.CLOSED and not position.opening:
+                position = replace(position, opening="resume")
+            return replace(story, status=record.status, position=position)
         case HookRan() if record.changes and not record.shadow and record.changes.get("state"):
-            changes = (*standing.changes, record.changes["state"])
-            return replace(story, standing=replace(standing, changes=changes))
+            changes = (*position.changes, record.changes["state"])
+            return replace(story, position=replace(position, changes=changes))
     return story
 
 
 def _with_run(story: SessionStory, record: SessionRunAdded) -> SessionStory:
-    if record.resumed:
-        return story
-    standing = story.standing
-    added = Standing(
-        (*standing.segments, Segment(record.member)),
+    before = story.position
+    after = SessionPosition(
+        segments=(*before.segments, Segment(record.member)),
         source=record.source,
-        is_forked=standing.is_forked,
-        before=standing,
+        is_forked=before.is_forked,
+        before=before,
     )
     members = (*story.members, record.member)
-    return replace(story, standing=added, members=members, status=SessionStatus.OPEN)
-
-
-def _with_status(story: SessionStory, status: SessionStatus) -> SessionStory:
-    standing = story.standing
-    if status is SessionStatus.CLOSED and not standing.opening:
-        standing = replace(standing, opening="resume")
-    return replace(story, status=status, standing=standing)
+    return replace(story, position=after, members=members, status=SessionStatus.OPEN)
 
 
 def _up_to(segments: tuple[Segment, ...], record: SessionRewound) -> tuple[Segment, ...]:

@@ -1,11 +1,10 @@
-"""One run's record in a store: what happened before is read, what happens now is written."""
+"""The record of one run in a store."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 
 from hookline.errors import HooklineError, UnknownRunError, UsageError
@@ -16,7 +15,7 @@ from hookline.state import Decision
 
 
 class Stored(InMemory):
-    """Records are kept in memory and written in batches: `flush` queues them, `commit` waits until they are safe."""
+    """Records are kept in memory and written in batches: `flush` queues them, `commit` waits for them."""
 
     __slots__ = ("_claim", "_is_due", "_store", "_unwritten", "_written")
 
@@ -44,47 +43,38 @@ class Stored(InMemory):
             self.tell(record)
 
     def take_answers(self, answers: Mapping[str, Decision]) -> None:
-        """The answers that were handed to `resume`."""
+        """Use the answers that were given to `resume`."""
         self._answers = answers
 
     def flush(self) -> None:
-        """Write what is not written yet, or queue it. Whether that worked is known at the next commit."""
+        """Write what is not written yet, or queue it. The next commit reports whether that worked."""
         if self._unwritten and self._claim is not None:
             batch, self._unwritten = self._unwritten, []
             self._written = self._claim.write(batch)
 
     def flush_soon(self) -> None:
-        """The same as soon as the run waits for something: what comes until then goes into the same batch."""
+        """Flush when the run next waits: records until then go into the same batch."""
         if not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._flush_now)
 
     def _flush_now(self) -> None:
         self._is_due = False
-        self._flush_with_others()
-
-    def _flush_with_others(self) -> None:
-        claim = self._claim
-        if self._unwritten and claim is not None:
-            batch, self._unwritten = self._unwritten, []
-            # Not every store has something to gain from that.
-            write: Callable[[list[Record]], Future[None]]
-            write = getattr(claim, "write_soon", claim.write)
-            self._written = write(batch)
+        self.flush()
 
     async def commit(self) -> None:
-        """Wait until everything that was appended is safe. Raises JournalError when it cannot be written."""
-        self._flush_with_others()
+        """Wait until everything that was appended is written. Raises JournalError when it cannot be."""
+        self.flush()
         written = self._written
         if written is None:
             return
         if written.done():
             written.result()
-        else:
-            await _done(written)
+        else:  # shielded: a run that is cancelled does not cancel what is written
+            await asyncio.shield(asyncio.wrap_future(written))
 
     def for_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
-        """The record of a child run, in the same store; it may have begun in a process that died."""
+        """The record of a child run, in the same store. It may have begun in a process that died."""
         claim = self._store.claim(run_id)
         try:
             known = self._store.read(run_id)
@@ -102,32 +92,7 @@ class Stored(InMemory):
 
     def __del__(self) -> None:
         with contextlib.suppress(HooklineError):  # the journal may be closed already
-            self.close()  # a run that was prepared and never started, or was given up
-
-
-def _done(written: Future[None]) -> asyncio.Future[None]:
-    """A thread's future, for an event loop. Cheaper than `wrap_future`: every step waits once."""
-    loop, thread = asyncio.get_running_loop(), threading.get_ident()
-    waiter: asyncio.Future[None] = loop.create_future()
-
-    def wake() -> None:
-        error = written.exception()
-        if waiter.done():
-            return
-        if error is None:
-            waiter.set_result(None)
-        else:
-            waiter.set_exception(error)
-
-    def tell(_: Future[None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            if threading.get_ident() == thread:
-                wake()
-            else:
-                loop.call_soon_threadsafe(wake)
-
-    written.add_done_callback(tell)
-    return waiter
+            self.close()  # a run that was prepared and never started, or abandoned
 
 
 def begin(store: JournalStore, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
@@ -143,7 +108,7 @@ def begin(store: JournalStore, run_id: str, listeners: tuple[Listener, ...]) -> 
     claim.give_back()
     raise UsageError(
         f"run '{run_id}' is in the journal already.",
-        remedy="Go on with it: agent.resume(run_id). Or give the new run another run_id=.",
+        remedy="Continue it: agent.resume(run_id). Or give the new run another run_id=.",
     )
 
 

@@ -1,114 +1,112 @@
-"""The tables of a SQLite journal, read within one transaction: all of it is of the same moment."""
+"""The tables of a SQLite journal: reading them within one transaction, and the statements that change them."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from typing import Any, Literal, TypeAlias
+from typing import Any, NamedTuple
 
 import msgspec
 
 from hookline.errors import JournalError
-from hookline.journal.batch import Tail
-from hookline.journal.chain import DAMAGE_REMEDY, LINK, Damage, Stored, unpacked
-from hookline.journal.faults import told
+from hookline.journal.base import EVERYTHING, RunQuery, Snapshot, already_there
+from hookline.journal.chain import DAMAGE_REMEDY, LINK, Damage, StoredRun, unpack
+from hookline.journal.connection import convert_errors
 from hookline.journal.retention import owner_of
+from hookline.journal.run_info import RunInfo
 from hookline.journal.schema import first_id, run_of
-from hookline.journal.session import AS_RUN
-from hookline.journal.session_record import SessionStatus
-from hookline.journal.store import RunInfo, SessionInfo
-from hookline.state import RunStatus
 
 _FIELDS = RunInfo.__struct_fields__
-_Kind: TypeAlias = Literal["run", "session"]
-_ENTRY = tuple[str, str, str, str | None, RunStatus, str, int, int, float, float, _Kind]
-"""The types of these fields: an edit may have made something else of them."""
-_SESSION = tuple[str, str, SessionStatus, int, int, float, float]
-_STATUS = " ".join(f"WHEN '{run}' THEN '{session}'" for session, run in AS_RUN.items())
-_SESSIONS = f"""
-SELECT session_id, prompt, CASE status {_STATUS} END, records, steps, started_at, updated_at
-FROM runs WHERE kind = 'session' ORDER BY updated_at DESC, id DESC LIMIT ?
-"""
-_NEWEST_FIRST = "ORDER BY started_at DESC, id DESC"
 _COLUMNS = ", ".join(_FIELDS)
-# Asked for as bytes: after an edit they may be anything, also what cannot be decoded.
+_NEW_RUN = f"""
+INSERT INTO runs (run_id, session_id, agent_id, parent_run_id, status, prompt, records, steps,
+                  started_at, updated_at, kind, head)
+VALUES ({", ".join("?" * 12)})
+"""
+# The head in the condition finds out whether somebody else has written to the run.
+_CONTINUE_RUN = (
+    "UPDATE runs SET records = ?, steps = ?, updated_at = ?, head = ? WHERE id = ? AND head = ?"
+)
+_DESCRIBE_RUN = """
+UPDATE runs SET session_id = ?, agent_id = ?, parent_run_id = ?, status = ?, prompt = ? WHERE id = ?
+"""
+_NEW_BATCH = "INSERT INTO batches (id, links, records) VALUES (?, ?, CAST(? AS TEXT))"
+_BATCHES_OF_RUN = "batches WHERE id BETWEEN ? AND ?"
+# Read as bytes: after an edit the columns may hold anything, also text that cannot be decoded.
 _LINKS = "CAST(links AS BLOB)"
 _RECORDS = "CAST(records AS BLOB)"
 _LAST_RUN = 2**31 - 1
+_IMPORTED_BATCH = 50
+"""Records in a batch of an imported run: about as many as a few steps make."""
 
 
-class Tables:
-    """Reads with the connection it is given, as long as that has its transaction open."""
+class Tail(NamedTuple):
+    """The end of a run: its number in the file (0 before it has one), its number of records, their last link."""
+
+    run: int
+    records: int
+    head: bytes
+
+
+class Tables(Snapshot):
+    """Reads with a connection, as long as its transaction is open."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self._connection = connection
         self._path = path
 
-    def infos(
-        self,
-        session_id: str | None = None,
-        status: RunStatus | None = None,
-        limit: int | None = None,
-        kind: _Kind | None = None,
-    ) -> list[RunInfo]:
-        """The runs and sessions, or those of one kind, newest first."""
-        wanted = {"session_id": session_id, "status": status, "kind": kind}
-        given = {name: value for name, value in wanted.items() if value is not None}
-        where = " AND ".join(f"{name} = ?" for name in given)
+    def infos(self, query: RunQuery = EVERYTHING) -> list[RunInfo]:
+        """The entries that are asked for, newest first."""
+        asked = {"session_id": query.session_id, "status": query.status}
+        given = {name: value for name, value in asked.items() if value is not None}
+        conditions = [f"{name} = ?" for name in given]
+        if query.kind is not None:  # written out: SQLite uses the index for sessions only then
+            conditions.append(f"kind = '{query.kind}'")
+        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         rows = self._rows(
-            f"SELECT {_COLUMNS} FROM runs {'WHERE ' + where if where else ''} {_NEWEST_FIRST} LIMIT ?",
+            f"SELECT {_COLUMNS} FROM runs {where} ORDER BY {query.newest_by} DESC, id DESC LIMIT ?",
             *given.values(),
-            -1 if limit is None else limit,
+            -1 if query.limit is None else query.limit,
         )
-        return self._entries(rows)
+        return self._to_infos(rows)
 
-    def sessions(self, limit: int | None = None) -> list[SessionInfo]:
-        """The sessions, the one that was written last first."""
-        rows = self._rows(_SESSIONS, -1 if limit is None else limit)
-        return [SessionInfo(*row) for row in self._converted(rows, list[_SESSION])]
-
-    def parents(self) -> list[tuple[str, str | None]]:
-        """The runs with what they belong to, newest first."""
+    def owners(self) -> list[tuple[str, str | None]]:
+        """All runs with what they belong to, newest first, also where other columns are damaged."""
         rows = self._rows(
-            f"SELECT run_id, session_id, parent_run_id, kind FROM runs {_NEWEST_FIRST}"
+            "SELECT run_id, session_id, parent_run_id, kind FROM runs"
+            " ORDER BY started_at DESC, id DESC"
         )
         return [(str(row[0]), owner_of(*row)) for row in rows]
 
-    def stored(self, run_id: str) -> Stored | None:
+    def stored(self, run_id: str) -> StoredRun | None:
         """A run with its records, unchecked."""
         entry = self._entry(run_id)
         if entry is None:
             return None
-        number, head, info = entry
-        first = first_id(number)
-        rows = self._rows(
-            f"SELECT id, {_LINKS}, {_RECORDS} FROM batches WHERE id BETWEEN ? AND ? ORDER BY id",
-            first,
-            first_id(number + 1) - 1,
-        )
-        found = [row for id, links, records in rows for row in unpacked(id - first, links, records)]
-        return Stored(info, head, found)
+        tail, info = entry
+        query = f"SELECT id, {_LINKS}, {_RECORDS} FROM {_BATCHES_OF_RUN} ORDER BY id"
+        found = [
+            row
+            for id, links, records in self._rows(query, *_ids(tail.run))
+            for row in unpack(id - first_id(tail.run), _bytes(links), _bytes(records))
+        ]
+        return StoredRun(info=info, head=tail.head, rows=found)
 
     def end_of(self, run_id: str) -> tuple[RunInfo, Tail] | None:
         """A run's summary, and where it ends. Raises when its last record is not there."""
         entry = self._entry(run_id)
         if entry is None:
             return None
-        number, head, info = entry
-        first = first_id(number)
-        rows = self._rows(
-            f"SELECT id, {_LINKS} FROM batches WHERE id BETWEEN ? AND ? ORDER BY id DESC LIMIT 1",
-            first,
-            first_id(number + 1) - 1,
-        )
-        links = [(id, _bytes(links)) for id, links in rows]
-        ends = [(id - first + len(each) // LINK, each[-LINK:]) for id, each in links]
-        if ends != [(info.records, head)]:
+        tail, info = entry
+        query = f"SELECT id, {_LINKS} FROM {_BATCHES_OF_RUN} ORDER BY id DESC LIMIT 1"
+        rows = [(id, _bytes(links)) for id, links in self._rows(query, *_ids(tail.run))]
+        ends = [(id - first_id(tail.run) + len(links) // LINK, links[-LINK:]) for id, links in rows]
+        if ends != [(tail.records, tail.head)]:
             raise JournalError(
                 f"the journal '{self._path}' is damaged: run '{run_id}' does not end where it ended.",
                 remedy=DAMAGE_REMEDY,
             )
-        return info, Tail(number, info.records, head)
+        return info, tail
 
     def strays(self) -> Iterator[Damage]:
         """Records whose run is not in the list."""
@@ -131,28 +129,26 @@ class Tables:
         rows = self._rows("PRAGMA integrity_check")
         return [str(words) for (words,) in rows if words != "ok"]
 
-    # --- rows, and what they should be -----------------------------------------------------------------
-
     def _rows(self, query: str, *values: object) -> list[Any]:
-        with told(self._path, "read"):
+        with convert_errors(self._path, "read"):
             return self._connection.execute(query, values).fetchall()
 
-    def _entry(self, run_id: str) -> tuple[int, bytes, RunInfo] | None:
+    def _entry(self, run_id: str) -> tuple[Tail, RunInfo] | None:
         rows = self._rows(
             f"SELECT id, CAST(head AS BLOB), {_COLUMNS} FROM runs WHERE run_id = ?", run_id
         )
         if not rows:
             return None
         (number, head, *fields) = rows[0]
-        (info,) = self._entries([fields])
-        return number, _bytes(head), info
+        (info,) = self._to_infos([fields])
+        return Tail(run=number, records=info.records, head=_bytes(head)), info
 
-    def _entries(self, rows: list[Any]) -> list[RunInfo]:
-        return [_info(*entry) for entry in self._converted(rows, list[_ENTRY])]
-
-    def _converted(self, rows: list[Any], kind: Any) -> Any:
+    def _to_infos(self, rows: list[Any]) -> list[RunInfo]:
+        """The entries in these rows. An edit of the file may have put anything there."""
         try:
-            return msgspec.convert(rows, kind)
+            return msgspec.convert(
+                [dict(zip(_FIELDS, row, strict=True)) for row in rows], list[RunInfo]
+            )
         except msgspec.ValidationError as error:
             raise JournalError(
                 f"the journal '{self._path}' is damaged: its list of runs holds {error}.",
@@ -160,33 +156,76 @@ class Tables:
             ) from None
 
 
-def _info(
-    run_id: str,
-    session_id: str,
-    agent_id: str,
-    parent_run_id: str | None,
-    status: RunStatus,
-    prompt: str,
-    records: int,
-    steps: int,
-    started_at: float,
-    updated_at: float,
-    kind: _Kind,
-) -> RunInfo:
-    return RunInfo(
-        run_id=run_id,
-        session_id=session_id,
-        agent_id=agent_id,
-        parent_run_id=parent_run_id,
-        status=status,
-        prompt=prompt,
-        records=records,
-        steps=steps,
-        started_at=started_at,
-        updated_at=updated_at,
-        kind=kind,
-    )
+def _ids(run: int) -> tuple[int, int]:
+    """The first and the last id that a batch of a run can have."""
+    return first_id(run), first_id(run + 1) - 1
 
 
 def _bytes(value: object) -> bytes:
     return value if isinstance(value, bytes) else b""
+
+
+# --- statements that change the tables -----------------------------------------------------------------
+
+
+def pack(bodies: list[bytes]) -> bytes:
+    """Records as a batch holds them: a JSON array."""
+    return b"[%s]" % b",".join(bodies)
+
+
+def insert_run(cursor: sqlite3.Cursor, info: RunInfo, head: bytes) -> int:
+    """Add a run to the list. Returns its number in the file; raises IntegrityError when it is there."""
+    numbers = (info.records, info.steps, info.started_at, info.updated_at)
+    row = (info.run_id, *_description(info), *numbers, info.kind, head)
+    return int(cursor.execute(_NEW_RUN, row).lastrowid or 0)
+
+
+def update_run(
+    cursor: sqlite3.Cursor, tail: Tail, before: RunInfo, after: RunInfo, head: bytes
+) -> bool:
+    """Change a run in the list. False when it no longer ends with `tail`."""
+    row = (after.records, after.steps, after.updated_at, head, tail.run, tail.head)
+    if cursor.execute(_CONTINUE_RUN, row).rowcount != 1:
+        return False
+    if (description := _description(after)) != _description(before):
+        cursor.execute(_DESCRIBE_RUN, (*description, tail.run))
+    return True
+
+
+def insert_batch(
+    cursor: sqlite3.Cursor, run: int, position: int, links: list[bytes], records: bytes
+) -> None:
+    """Add packed records, with the link of each, at a position of a run."""
+    cursor.execute(_NEW_BATCH, (first_id(run) + position, b"".join(links), records))
+
+
+def _description(info: RunInfo) -> tuple[str | None, ...]:
+    """The columns that rarely change; some of them are indexed."""
+    return (info.session_id, info.agent_id, info.parent_run_id, info.status, info.prompt)
+
+
+def add_runs(connection: sqlite3.Connection, runs: list[StoredRun]) -> None:
+    """Add whole runs in one transaction."""
+    connection.execute("BEGIN IMMEDIATE")
+    cursor = connection.cursor()
+    for run in runs:
+        try:
+            number = insert_run(cursor, run.info, run.head)
+        except sqlite3.IntegrityError:
+            raise already_there(run.info.run_id) from None
+        for start in range(0, len(run.rows), _IMPORTED_BATCH):
+            rows = run.rows[start : start + _IMPORTED_BATCH]
+            links, bodies = [row.link for row in rows], [row.body for row in rows]
+            insert_batch(cursor, number, start, links, pack(bodies))
+    connection.execute("COMMIT")
+
+
+def remove_runs(connection: sqlite3.Connection, run_ids: list[str]) -> None:
+    """Delete runs in one transaction."""
+    connection.execute("BEGIN IMMEDIATE")
+    for run_id in run_ids:
+        found = connection.execute("SELECT id FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        if found is not None:
+            connection.execute(f"DELETE FROM {_BATCHES_OF_RUN}", _ids(found[0]))
+            connection.execute("DELETE FROM runs WHERE id = ?", found)
+    connection.execute("COMMIT")

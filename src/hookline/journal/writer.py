@@ -1,18 +1,17 @@
-"""What writes a journal file: whoever has something small to write, or a thread for what may take its time.
+"""The one connection that writes a journal file, and the claims that pass batches to it.
 
-A commit that need not wait for the disk is some thirty microseconds of work. Handing it to a thread and being woken
-when it is done costs more than that, so it is made where it is asked for. The thread is for the rest: where every
-commit waits for the disk (`synchronous="FULL"`), for large batches, for clearing the log, for a file that somebody
-else is writing, for a disk that has become slow, for what went wrong, and for work that is not a batch. Whatever is
-queued while it works goes into its next transaction. As long as anything is queued nothing overtakes it.
+A commit that does not wait for the disk takes about thirty microseconds. A thread would cost more than that, so such
+a commit is made by the caller. A thread does the rest: all commits with `synchronous="FULL"`, large batches,
+checkpoints of the log, a file that another process is writing, a disk that has become slow, retries after an error,
+and work that is not a batch. What is queued while the thread works goes into its next transaction. Nothing is written
+by a caller while something is queued.
 
-Several runs in one event loop write in one transaction too, either way: what they write is gathered for one turn of
-the loop.
+Rejected: one transaction for all runs of an event loop (ten runs were not measurably faster), and a
+`ThreadPoolExecutor` (its `submit` holds a lock that is not reentrant, and garbage collection may write at any moment).
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sqlite3
 import threading
@@ -21,166 +20,98 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from hookline.errors import JournalError
-from hookline.journal.claim import DONE
-from hookline.journal.faults import BUSY_SECONDS, closed, fault, forked
+from hookline.journal.base import DONE, BaseClaim, Release
+from hookline.journal.chain import link_all
+from hookline.journal.connection import (
+    BUSY_SECONDS,
+    closed_error,
+    forked_error,
+    journal_error,
+    without_resume,
+)
+from hookline.journal.run_info import RunInfo
+from hookline.journal.tables import Tail, insert_batch, insert_run, pack, update_run
 
 T = TypeVar("T")
 
 _SMALL = 64 * 1024
-"""Bytes of a batch that is written where it is asked for: about a tenth of a millisecond."""
+"""Bytes of a batch that the caller writes itself: about a tenth of a millisecond."""
 _SLOW_SECONDS = 0.05
 _PAUSE_SECONDS = 0.5
-"""How long the thread takes over after a commit was that slow: an event loop is not to wait for the disk."""
+"""How long the thread takes over after a commit was that slow: an event loop must not wait for the disk."""
 _PAGE = 4096
 _LOG_PAGES = 1000
-"""Pages in the log before it is cleared, as SQLite does by itself. Roughly counted."""
+"""Pages in the log before a checkpoint, as SQLite's own default. The count is approximate."""
 _PAGES_OF_A_BATCH = 3
 
 
-class Batch(Protocol):
-    """Records of one run that are written together or not at all."""
-
-    @property
-    def size(self) -> int:
-        """Its bytes, about."""
-        ...
-
-    def write(self, cursor: sqlite3.Cursor) -> None:
-        """Put it into the tables, as a part of the transaction that is open. Raises when an earlier one failed."""
-        ...
-
-    def withdraw(self) -> None:
-        """The transaction it was a part of is undone."""
-        ...
-
-    def fail(self, error: JournalError) -> JournalError:
-        """It cannot be written, nor can what follows it. Gives the error as whoever waits is told it."""
-        ...
-
-
 class _Queued(NamedTuple):
-    """A batch for the thread."""
-
     batch: Batch
     done: Future[None]
 
 
 class _Job(NamedTuple):
-    """Something else to be done with the connection that writes, in a transaction of its own if it wants one."""
+    """Other work with the connection, which opens its own transaction."""
 
     work: Callable[[sqlite3.Connection], Any]
     done: Future[Any]
 
 
 class Writer:
-    """Takes batches and jobs in order. The connection is used by one thread at a time: by the one that has `_using`."""
+    """Takes batches and jobs in order. Only the thread that holds `_using` uses the connection."""
 
     def __init__(self, connection: sqlite3.Connection, path: str, *, waits_for_disk: bool) -> None:
         self._connection = connection
-        self._cursor = connection.cursor()  # one for all batches: making them is not free
+        self._cursor = connection.cursor()
         self._path = path
         self._file = _identity(path)
         self._pid = os.getpid()
         self._waits_for_disk = waits_for_disk
         self._not_before = 0.0
         self._log_pages = _log_pages(path)
-        # It would be whoever commits that waits.
-        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")  # the caller would wait for it
         if not waits_for_disk:
-            connection.execute("PRAGMA busy_timeout = 0")  # waiting is for the thread
+            connection.execute("PRAGMA busy_timeout = 0")  # only the thread waits
         self._using = threading.Lock()
         self._user: int | None = None
-        # Garbage may be collected, and write, while this thread has it.
-        self._lock = threading.RLock()
-        self._last_run = 0
-        self._gathered: list[_Queued] = []
+        self._lock = threading.RLock()  # garbage collection may write while this thread has it
         self._queue: SimpleQueue[_Queued | _Job | None] = SimpleQueue()
         self._waiting = 0
-        """How many are gathered, queued, or being done by the thread. Nothing overtakes them."""
+        """How many items are queued, or being done by the thread."""
         self._is_open = True
         self._thread: threading.Thread | None = None
 
     def write(self, batch: Batch) -> Future[None]:
-        """Commit a batch, here and now if nothing speaks against it. The future is done when it is committed."""
+        """Commit a batch, at once if that is quick. The future is done when it is committed."""
         if os.getpid() != self._pid:
-            raise forked(self._path)
-        if self._waiting:
-            done = self._gather(batch)
-            self.write_gathered()
-            return done
-        if self._is_quick(batch.size) and self._is_written_here((batch,)):
+            raise forked_error(self._path)
+        if not self._waiting and self._is_quick(batch.size) and self._has_written(batch):
             return DONE
-        done = self._gather(batch)
-        self._pass_on()
-        return done
-
-    def write_soon(self, batch: Batch, run: int) -> Future[None]:
-        """The same in the next turn of the event loop that is running: several runs in it share a transaction."""
-        if run == self._last_run:
-            # Nobody else has written meanwhile, so there is nobody to share it with.
-            return self.write(batch)
-        self._last_run = run
-        done = self._gather(batch)
-        asyncio.get_running_loop().call_soon(self.write_gathered)
-        return done
-
-    def _gather(self, batch: Batch) -> Future[None]:
-        """Keep a batch until `write_gathered` is called."""
         done: Future[None] = Future()
-        # From here on it cannot be cancelled: what happened has happened, whoever stops waiting for its record.
-        done.set_running_or_notify_cancel()
-        with self._lock:
-            self._check_usable()
-            self._waiting += 1
-            self._gathered.append(_Queued(batch, done))
+        done.set_running_or_notify_cancel()  # it cannot be cancelled: what happened is recorded
+        self._enqueue(_Queued(batch, done))
         return done
-
-    def write_gathered(self) -> None:
-        """Commit what was gathered, here and now if nothing speaks against it."""
-        if not self._gathered:
-            return
-        with self._lock:
-            gathered, self._gathered = self._gathered, []
-            batches = [each.batch for each in gathered]
-            is_next = self._waiting == len(batches)
-            is_written = False
-            try:
-                if is_next and self._is_quick(sum([batch.size for batch in batches])):
-                    is_written = self._is_written_here(batches)
-            finally:  # after an interruption they have failed: those who wait are told so
-                if not is_written:
-                    self._hand_over(gathered)
-            if not is_written:
-                return
-            self._waiting -= len(gathered)
-        for each in gathered:
-            each.done.set_result(None)
 
     def do(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Have something done by the thread, and wait for it."""
+        """Have the thread do something else with the connection, and wait for it."""
         done: Future[T] = Future()
-        with self._lock:
-            self._check_usable()
-            self._pass_on()
-            self._waiting += 1
-            self._hand_over([_Job(work, done)])
+        self._enqueue(_Job(work, done))
         return done.result()
 
     def is_used_here(self) -> bool:
-        """Whether this very thread is writing now. It is asked when garbage is collected in the middle of that."""
+        """Whether this thread is writing now: garbage may be collected in the middle of that."""
         return self._user == threading.get_ident()
 
     def close(self) -> None:
         """Write what is queued, and close the connection."""
         if os.getpid() != self._pid:
-            return  # it is the parent's connection, and closing it here would disturb the parent
+            return  # it is the parent's connection; closing it here would disturb the parent
         with self._lock:
             if not self._is_open:
                 return
-            self._pass_on()
             self._is_open = False
             self._queue.put(None)
         if self._thread is None:
@@ -190,10 +121,9 @@ class Writer:
         elif self._thread is not threading.current_thread():
             self._thread.join()
 
-    # --- here and now ----------------------------------------------------------------------------------
+    # --- by the caller ---------------------------------------------------------------------------------
 
     def _is_quick(self, size: int) -> bool:
-        """Whether a commit of so many bytes is over in no time, as far as anyone can tell."""
         return (
             size <= _SMALL
             and not self._waits_for_disk
@@ -201,8 +131,8 @@ class Writer:
             and time.monotonic() >= self._not_before
         )
 
-    def _is_written_here(self, batches: Sequence[Batch]) -> bool:
-        """Commit batches in this thread. False when that did not work: the other one waits, or tells what is wrong."""
+    def _has_written(self, batch: Batch) -> bool:
+        """Commit a batch in this thread. False when that failed: the other thread waits, or reports the error."""
         if not self._using.acquire(blocking=False):
             return False
         try:
@@ -210,7 +140,7 @@ class Writer:
                 return False
             self._user = threading.get_ident()
             began = time.monotonic()
-            self._transact(batches)
+            self._transact((batch,))
             now = time.monotonic()
             if now - began > _SLOW_SECONDS:
                 self._not_before = now + _PAUSE_SECONDS
@@ -218,8 +148,7 @@ class Writer:
         except Exception:
             return False
         except BaseException as error:  # an interruption, before the commit or after it
-            for batch in batches:
-                batch.fail(self._as_ours(error))
+            batch.fail(self._to_journal_error(error))
             raise
         finally:
             self._user = None
@@ -237,34 +166,32 @@ class Writer:
         except BaseException:
             self._roll_back()
             for batch in reversed(batches):
-                batch.withdraw()
+                batch.undo()
             raise
 
-    # --- in the thread ---------------------------------------------------------------------------------
+    # --- by the thread ---------------------------------------------------------------------------------
 
-    def _pass_on(self) -> None:
-        """Leave what was gathered to the thread."""
+    def _enqueue(self, item: _Queued | _Job) -> None:
         with self._lock:
-            gathered, self._gathered = self._gathered, []
-            if gathered:
-                self._hand_over(gathered)
-
-    def _hand_over(self, items: Sequence[_Queued | _Job]) -> None:
-        for item in items:
+            if os.getpid() != self._pid:
+                raise forked_error(self._path)
+            if not self._is_open:
+                raise closed_error()
+            self._waiting += 1
             self._queue.put(item)
-        if self._thread is not None:
-            return
-        # A daemon: a forgotten journal must not keep the process from ending. What is queued then is still
-        # written, because closing is among the last things a process does.
-        thread = threading.Thread(target=self._work, name="hookline-journal", daemon=True)
-        try:
-            thread.start()
-            self._thread = thread
-        except RuntimeError:
-            # There is none to be had: the process is ending, or has too many. In the middle of a commit of this
-            # very thread it waits for the next who comes by.
-            if not self.is_used_here():
-                self._work_off_all()
+            if self._thread is not None:
+                return
+            # A daemon, so that a forgotten journal does not keep the process alive. What is queued is still written,
+            # because the journal is closed when the process exits.
+            thread = threading.Thread(target=self._work, name="hookline-journal", daemon=True)
+            try:
+                thread.start()
+                self._thread = thread
+            except RuntimeError:
+                # No thread can be started: the process is exiting, or has too many. In the middle of a commit of this
+                # thread the item waits for the next caller.
+                if not self.is_used_here():
+                    self._work_off_all()
 
     def _work(self) -> None:
         while self._work_off(self._queue.get()):
@@ -277,7 +204,7 @@ class Writer:
             self._work_off(self._queue.get())
 
     def _work_off(self, item: _Queued | _Job | None) -> bool:
-        """Do what came from the queue, with all batches behind it in one go. False: that was all."""
+        """Do an item of the queue, and all batches behind it in one transaction. False for the end of the queue."""
         queued: list[_Queued] = []
         while isinstance(item, _Queued):
             queued.append(item)
@@ -291,12 +218,12 @@ class Writer:
         return item is not None
 
     def _take_turn(self, count: int, work: Callable[[T], _Outcomes], item: T) -> None:
-        """Work with the connection. Those who wait are told when the thread is done: they may go on without it."""
+        """Use the connection, then report to those who wait: they may write without the thread then."""
         with self._using:
             self._user = threading.get_ident()
-            self._set_patience(BUSY_SECONDS)
+            self._set_busy_timeout(BUSY_SECONDS)
             outcomes = work(item)
-            self._set_patience(0)
+            self._set_busy_timeout(0)
             self._user = None
         with self._lock:
             self._waiting -= count
@@ -306,22 +233,21 @@ class Writer:
             else:
                 done.set_exception(error)
 
-    def _set_patience(self, seconds: float) -> None:
-        """How long the connection waits for others. Where the thread does everything, that is always the same."""
-        if not self._waits_for_disk:
+    def _set_busy_timeout(self, seconds: float) -> None:
+        if not self._waits_for_disk:  # otherwise only the thread writes, and it always waits
             with suppress(sqlite3.Error):
                 self._connection.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
 
     def _commit(self, queued: list[_Queued]) -> _Outcomes:
         if self._log_pages >= _LOG_PAGES:
-            self._clear_log()
+            self._checkpoint()
         try:
             self._transact([each.batch for each in queued])
-        except BaseException as error:  # whoever waits must hear of it, whatever it is
-            if len(queued) > 1:  # one run's trouble is not another's
+        except BaseException as error:  # whoever waits must get it, whatever it is
+            if len(queued) > 1:  # one run's error is not another's
                 return [outcome for each in queued for outcome in self._commit([each])]
             ((batch, done),) = queued
-            return [(done, None, batch.fail(self._as_ours(error)))]
+            return [(done, None, batch.fail(self._to_journal_error(error)))]
         return [(each.done, None, None) for each in queued]
 
     def _do(self, job: _Job) -> _Outcomes:
@@ -330,42 +256,35 @@ class Writer:
             return [(job.done, job.work(self._connection), None)]
         except BaseException as error:
             self._roll_back()
-            return [(job.done, None, self._as_ours(error))]
+            return [(job.done, None, self._to_journal_error(error))]
 
-    def _clear_log(self) -> None:
-        """Bring what is in the log into the file, and have it written from its beginning again."""
-        # Before a commit, not after it: the first one in a cleared log waits for the disk too.
-        self._log_pages = 0  # whoever still reads the log keeps it from being cleared: another time
-        with suppress(sqlite3.Error):  # if something is wrong with the file, the commit tells
+    def _checkpoint(self) -> None:
+        """Copy the log into the file, so that it is written from its beginning again."""
+        # Before a commit, not after it: the first commit after a checkpoint waits for the disk too.
+        self._log_pages = 0  # a reader may prevent it this time
+        with suppress(sqlite3.Error):  # if the file is damaged, the commit reports it
             self._cursor.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
-    # --- what may be wrong -----------------------------------------------------------------------------
-
-    def _check_usable(self) -> None:
-        if os.getpid() != self._pid:
-            raise forked(self._path)
-        if not self._is_open:
-            raise closed()
+    # --- errors ----------------------------------------------------------------------------------------
 
     def _check_in_place(self) -> None:
-        # SQLite would go on writing to a file that was deleted or moved, and all of it would be lost.
+        # SQLite would continue to write to a file that was deleted or moved, and all of it would be lost.
         if _identity(self._path) != self._file:
             raise JournalError(
                 f"the journal '{self._path}' was deleted, moved or replaced while it was open.",
-                remedy="Put it back, or open the journal anew.",
+                remedy="Put it back, or open the journal again.",
             )
 
     def _roll_back(self) -> None:
-        # On a broken disk even this may fail. What counts is what went wrong first.
-        with suppress(sqlite3.Error):
+        with suppress(sqlite3.Error):  # on a broken disk this may fail too; the first error counts
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
 
-    def _as_ours(self, error: BaseException) -> JournalError:
+    def _to_journal_error(self, error: BaseException) -> JournalError:
         if isinstance(error, JournalError):
             return error
         if isinstance(error, sqlite3.Error | OverflowError):
-            return fault(error, self._path, "written")
+            return journal_error(error, self._path, "written")
         if not isinstance(error, Exception):
             return JournalError(
                 f"writing the journal '{self._path}' was interrupted ({type(error).__name__}).",
@@ -378,7 +297,7 @@ class Writer:
 
 
 _Outcomes = list[tuple[Future[Any], Any, JournalError | None]]
-"""Whoever waits, with what they are told."""
+"""The futures of those who wait, each with its result or its error."""
 
 
 def _identity(path: str) -> tuple[int, int] | None:
@@ -390,8 +309,99 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 def _log_pages(path: str) -> int:
-    """How many pages the log may hold: others may have filled it, each of them too little to clear it."""
+    """The number of pages in the log: other processes may have filled it."""
     try:
         return os.path.getsize(f"{path}-wal") // _PAGE
     except OSError:
         return 0
+
+
+# --- what is written -----------------------------------------------------------------------------------
+
+
+class SQLiteClaim(BaseClaim):
+    """Passes batches to the writer of the file."""
+
+    def __init__(
+        self, info: RunInfo, tail: Tail, release: Release, writer: Writer, journal: object
+    ) -> None:
+        super().__init__(info, release)
+        self.tail = tail
+        """Changed only by whoever uses the connection that writes."""
+        self._writer = writer
+        self._journal = journal  # keeps the journal open: it closes when it is garbage
+
+    def _put(self, bodies: list[bytes], before: RunInfo, after: RunInfo) -> Future[None]:
+        return self._writer.write(Batch(self, bodies, before, after))
+
+    def _can_wait(self) -> bool:
+        # A forgotten run gives itself back during garbage collection, also in the middle of a commit.
+        return not self._writer.is_used_here()
+
+
+class Batch:
+    """The records of one `write`, and how they change the run's summary."""
+
+    __slots__ = ("_after", "_before", "_bodies", "_claim", "_records", "_tail_before", "size")
+
+    def __init__(
+        self, claim: SQLiteClaim, bodies: list[bytes], before: RunInfo, after: RunInfo
+    ) -> None:
+        self._claim = claim
+        self._bodies = bodies
+        self._before = before
+        self._after = after
+        self._tail_before: Tail | None = None
+        self._records = pack(bodies)
+        self.size = len(self._records)
+
+    def write(self, cursor: sqlite3.Cursor) -> None:
+        """Insert the records, each linked to the one before it, and update the run."""
+        claim = self._claim
+        if (refusal := claim.refusal()) is not None:
+            raise refusal
+        self._tail_before = tail = claim.tail
+        if tail.records != self._before.records:
+            raise _out_of_order(claim.run_id, tail.records, self._before.records)
+        links = link_all(tail.head, self._bodies)
+        number = self._list_run(cursor, tail, links[-1])
+        insert_batch(cursor, number, tail.records, links, self._records)
+        claim.tail = Tail(run=number, records=tail.records + len(links), head=links[-1])
+
+    def _list_run(self, cursor: sqlite3.Cursor, tail: Tail, head: bytes) -> int:
+        """Update the run in the list, or insert it. Returns its number."""
+        if not tail.run:
+            try:
+                return insert_run(cursor, self._after, head)
+            except sqlite3.IntegrityError:
+                raise _overtaken(self._claim.run_id) from None
+        if not update_run(cursor, tail, self._before, self._after, head):
+            raise _overtaken(self._claim.run_id)
+        return tail.run
+
+    def undo(self) -> None:
+        """Forget what `write` did: the transaction was rolled back."""
+        if self._tail_before is not None:
+            self._claim.tail = self._tail_before
+
+    def fail(self, error: JournalError) -> JournalError:
+        """Note that it cannot be written, nor what follows it. Returns the error for whoever waits."""
+        if not self._claim.tail.run and self._after.parent_run_id is None:
+            error = without_resume(error)
+        self._claim.fail(error)
+        return error
+
+
+def _overtaken(run_id: str) -> JournalError:
+    """Somebody else has written to the run in spite of the lease."""
+    return JournalError(
+        f"run '{run_id}' has been written or deleted by someone else meanwhile.",
+        remedy="Read it again before you continue, and see who removed the file that ends in -lease.",
+    )
+
+
+def _out_of_order(run_id: str, count: int, expected: int) -> JournalError:
+    return JournalError(
+        f"run '{run_id}' has {count} records, and was about to be written from its record {expected}.",
+        remedy="This is a fault in Hookline. Resume the run: nothing that was written is lost.",
+    )

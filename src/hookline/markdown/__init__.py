@@ -1,6 +1,4 @@
-"""What people write for agents in Markdown: front matter, and skills. Published files are read as they are.
-
-Each is loaded when its name is first used."""
+"""Markdown files for agents: front matter, skills, subagents. Modules are imported when a name is first used."""
 
 from __future__ import annotations
 
@@ -9,10 +7,15 @@ from typing import TYPE_CHECKING
 from hookline import lazy
 
 if TYPE_CHECKING:
-    from hookline.markdown.agents import agent_name, agent_pages
-    from hookline.markdown.document import Document, names_in
+    from hookline.markdown.document import (
+        Document,
+        PageHooks,
+        agent_name,
+        agent_pages,
+        has_commands,
+        names_in,
+    )
     from hookline.markdown.library import SkillLibrary
-    from hookline.markdown.page_hooks import PageHooks, has_commands
     from hookline.markdown.skill import Skill
     from hookline.markdown.tool_names import (
         grants_tool,
@@ -23,19 +26,19 @@ if TYPE_CHECKING:
 
 _HOME: dict[str, str] = {
     "Document": "document",
-    "PageHooks": "page_hooks",
+    "PageHooks": "document",
     "Skill": "skill",
     "SkillLibrary": "library",
-    "agent_name": "agents",
-    "agent_pages": "agents",
+    "agent_name": "document",
+    "agent_pages": "document",
     "grants_tool": "tool_names",
-    "has_commands": "page_hooks",
+    "has_commands": "document",
     "is_aside": "tool_names",
     "is_known_elsewhere": "tool_names",
     "means_tool": "tool_names",
     "names_in": "document",
 }
-"""Where each name lives in this room."""
+"""The module of each name."""
 
 __all__ = [
     "Document",

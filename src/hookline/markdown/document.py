@@ -1,12 +1,12 @@
-"""A Markdown file with front matter: its fields, its text, and where in the file each field stands."""
+"""Markdown files with front matter: their fields and text, and which of them describe subagents."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -16,6 +16,7 @@ from hookline.state import EMPTY, FrozenDict, freeze
 LONGEST = 1_000_000
 """Bytes of a file that is read as a document."""
 _LONGEST_FIELDS = 64_000
+_NO_AGENTS = frozenset({"readme.md", "agents.md", "claude.md", "contributing.md", "license.md"})
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 
 
@@ -25,7 +26,7 @@ class Document(msgspec.Struct, frozen=True):
     where: str
     """The file, as messages name it."""
     fields: Mapping[str, Any] = EMPTY
-    """All of the front matter, what nobody here knows included."""
+    """All of the front matter, also unknown fields."""
     body: str = ""
     lines: Mapping[str, int] = EMPTY
     """The line of each field."""
@@ -43,7 +44,7 @@ class Document(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> Document:
-        """The document that these bytes of a file are."""
+        """The document in the bytes of a file."""
         if len(data) > LONGEST:
             raise DocumentError(
                 f"{where}: it is longer than {LONGEST:,} bytes.",
@@ -59,7 +60,7 @@ class Document(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str, where: str) -> Document:
-        """The document that a text is; without front matter it has no fields."""
+        """The document in a text. Without front matter it has no fields."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         lines = text.split("\n")
         first = next((number for number, line in enumerate(lines) if line.strip()), 0)
@@ -89,7 +90,7 @@ class Document(msgspec.Struct, frozen=True):
         return None if key is None else self.fields[key]
 
     def at(self, name: str) -> str:
-        """Where a field stands, as messages name it."""
+        """The place of a field, as messages name it."""
         key = self.key(name)
         line = None if key is None else self.lines.get(key)
         return self.where if line is None else f"{self.where}:{line}"
@@ -128,14 +129,14 @@ class Document(msgspec.Struct, frozen=True):
         return value
 
     def names(self, name: str) -> tuple[str, ...] | None:
-        """A field that lists names: a list, or text with commas or blanks between them. None when it is not there."""
+        """A field that lists names: a list, or text with commas or blanks. None when it is missing."""
         value = self.get(name)
         if value is None:
             return None
         listed = value if isinstance(value, list) else [value]
         if not all(isinstance(each, str | int | float) for each in listed):
             raise self.wrong(
-                name, f"'{name}' should be a list of names.", "Write `Read, Grep`, say."
+                name, f"'{name}' should be a list of names.", "For example: `Read, Grep`."
             )
         return tuple(dict.fromkeys(part for each in listed for part in names_in(str(each))))
 
@@ -192,7 +193,7 @@ def _kind(value: object) -> str:
 
 
 def names_in(text: str) -> list[str]:
-    """The names in a text, with commas or blanks between them; what is in brackets stays together."""
+    """The names in a text, separated by commas or blanks. Text in brackets is not split."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter == "(") - (letter == ")" and depth > 0)
@@ -201,3 +202,53 @@ def names_in(text: str) -> list[str]:
         else:
             parts[-1] += letter
     return [part for part in parts if part]
+
+
+# --- pages of subagents ---------------------------------------------------------------------------------
+
+
+def agent_pages(source: str | os.PathLike[str]) -> Iterator[Document]:
+    """The pages of a file or a directory that describe subagents, without disabled ones."""
+    try:
+        path = Path(os.path.expanduser(source))
+    except TypeError:
+        raise BuildError(
+            f"{source!r} is not a subagent.",
+            remedy="Give Subagent(...), a Markdown file, or a directory of them.",
+        ) from None
+    if path.is_file():
+        yield Document.read(path)
+        return
+    if not path.is_dir():
+        raise BuildError(
+            f"there is no file or directory '{source}' with subagents.",
+            remedy="Make it, or leave it out; a subagent is a Markdown file with front matter.",
+        )
+    for file in sorted(path.rglob("*.md")):
+        below = file.relative_to(path).parts
+        is_hidden = any(part.startswith(".") or part == "node_modules" for part in below)
+        if is_hidden or file.name.lower() in _NO_AGENTS or not file.is_file():
+            continue
+        page = Document.read(file)
+        if not page.flag("disabled"):
+            yield page
+
+
+def agent_name(page: Document) -> str:
+    """The name of the subagent of a page: its field, or the name of the file."""
+    return page.text("name") or Path(page.where).stem
+
+
+class PageHooks(Protocol):
+    """A capability that runs the hooks of pages: `CommandHooks`."""
+
+    name: str
+
+    def knows(self, page: str | os.PathLike[str]) -> bool:
+        """Whether it has read the hooks of this page: they run, or what they guard does not start."""
+        ...
+
+
+def has_commands(hooks: object) -> bool:
+    """Whether the hooks in front matter are commands, by event. A list names hooks of the program."""
+    return isinstance(hooks, dict) and bool(hooks)

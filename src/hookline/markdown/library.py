@@ -1,4 +1,4 @@
-"""Skills from several directories, by name: which counts when two have the same, and what is wrong with the rest."""
+"""Skills from several directories, by name, and problems with those that cannot be used."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class SkillProblem(msgspec.Struct, frozen=True):
 
 
 class SkillLibrary:
-    """The skills of some directories, as they are now. A directory named earlier goes before one named later.
+    """The skills of some directories. An earlier directory goes before a later one.
 
-    A directory may be a skill itself, or hold skills at any depth. A skill that cannot be read is left out, and is
-    one of `problems`; so is one whose name another has already.
+    A directory may be a skill itself, or contain skills at any depth. A skill that cannot be read, or whose name is
+    taken, is left out and listed in `problems`.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ def _checked(directory: Any) -> Path:
 
 
 def _folders(directory: Path, depth: int = 0) -> Iterator[Path]:
-    """The folders that are skills. What lies in one of them belongs to it."""
+    """The folders that are skills. Folders inside a skill belong to it."""
     if _is_skill(directory):
         yield directory
         return
@@ -115,7 +115,7 @@ def _folders(directory: Path, depth: int = 0) -> Iterator[Path]:
     for each in inside:
         if not each.is_dir() or each.name in _SKIPPED:
             continue
-        if each.is_symlink():  # to a skill it counts as one; nothing else is looked for outside
+        if each.is_symlink():  # a link to a skill is a skill; other links are not followed
             if _is_skill(each):
                 yield each
         elif depth < _DEEPEST and (not each.name.startswith(".") or depth == 0):

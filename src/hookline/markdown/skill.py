@@ -1,4 +1,4 @@
-"""A skill: a folder with a SKILL.md, read once and kept as it was then."""
+"""A skill: a folder with a SKILL.md, read once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hookline.permissions import Rule
 from hookline.state import EMPTY
 
 PAGES = ("SKILL.md", "skill.md")
-"""What the page of a skill is called; the first is what it should be."""
+"""File names for the page of a skill; the first is the usual one."""
 MOST_FILES = 500
 LARGEST_FILE = 10_000_000
 _LONGEST_NAME = 64
@@ -40,7 +40,7 @@ class Bundled(msgspec.Struct, frozen=True):
 
 
 class Skill(msgspec.Struct, frozen=True):
-    """What a SKILL.md says, and what lies beside it."""
+    """The content of a SKILL.md, and the files beside it."""
 
     name: str
     description: str
@@ -48,7 +48,7 @@ class Skill(msgspec.Struct, frozen=True):
     folder: str
     """Its real path."""
     allowed_tools: tuple[str, ...] | None = None
-    """What may be called while it is active, as it is written; None is everything."""
+    """The tools that may be called while it is active, as written; None for all."""
     files: tuple[Bundled, ...] = ()
     for_models: bool = True
     """Whether a model may load it; otherwise only people can."""
@@ -65,7 +65,7 @@ class Skill(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Skill:
-        """The skill in a folder. What is wrong with it is an error that names file and line."""
+        """The skill in a folder. Errors name file and line."""
         real, where = Path(folder).resolve(), page_of(Path(folder))
         try:
             with FileJail(real) as jail:
@@ -95,7 +95,7 @@ class Skill(msgspec.Struct, frozen=True):
         return str(page_of(Path(self.folder)))
 
     def text(self, arguments: str = "") -> str:
-        """What it tells a model to do, with what it was given in place of `$ARGUMENTS`, `$ARGUMENTS[0]` and `$0`."""
+        """Its instructions, with the arguments in place of `$ARGUMENTS`, `$ARGUMENTS[0]` and `$0`."""
         words = _words(arguments)
 
         def given(found: re.Match[str]) -> str:
@@ -106,11 +106,11 @@ class Skill(msgspec.Struct, frozen=True):
 
         body = _FOLDER.sub(lambda _: self.folder, self.body)
         # Without arguments `$1` may be a price, or part of a script.
-        told = (_ARGUMENT if arguments else _NAMED_ARGUMENT).sub(given, body)
-        return told if told != body or not arguments else f"{body}\n\nARGUMENTS: {arguments}"
+        filled = (_ARGUMENT if arguments else _NAMED_ARGUMENT).sub(given, body)
+        return filled if filled != body or not arguments else f"{body}\n\nARGUMENTS: {arguments}"
 
     def page(self, arguments: str = "") -> str:
-        """The skill as a model reads it: what it tells it to do, and what comes with that."""
+        """The skill as a model reads it: its instructions, folder, files and tools."""
         parts = [f"# Skill: {self.name}", f"Folder: {self.folder}"]
         if self.files:
             files = [f"- {each.path} ({each.size:,} bytes)" for each in self.files]
@@ -122,7 +122,7 @@ class Skill(msgspec.Struct, frozen=True):
         return "\n\n".join([*parts, self.text(arguments)]).rstrip()
 
     def read_file(self, path: str) -> str:
-        """What is in one of its files. Nothing outside its folder, and nothing that has changed, can be read."""
+        """The content of one of its files. Files outside its folder, and changed files, cannot be read."""
         wanted = path.replace("\\", "/").removeprefix("./")
         known = next((each for each in self.files if each.path == wanted), None)
         if known is None:
@@ -136,7 +136,7 @@ class Skill(msgspec.Struct, frozen=True):
         if data is None or hashlib.sha256(data).hexdigest() != known.digest:
             raise ToolError(
                 f"'{path}' of skill '{self.name}' is not what it was when the skill was read.",
-                remedy="Go on without it; it can be read once the agent has been built again.",
+                remedy="Continue without it; it can be read once the agent has been built again.",
             )
         try:
             return data.decode("utf-8-sig")
@@ -182,7 +182,7 @@ def _name(page: Document, folder: Path) -> str:
 
 
 def _description(page: Document) -> str:
-    """What it is for: what it says of itself, else its first paragraph."""
+    """Its description, else its first paragraph."""
     said = page.text("description") or _first_paragraph(page.body)
     if not said:
         raise page.wrong(
@@ -199,7 +199,7 @@ def _first_paragraph(body: str) -> str:
 
 
 def _rules(page: Document, folder: Path) -> tuple[str, ...] | None:
-    """What it allows, as it is written but for the place of its own scripts."""
+    """The tools it allows, as written, with its folder filled in."""
     listed = page.names("allowed-tools")
     if listed is None:
         return None
@@ -223,7 +223,7 @@ def _words(arguments: str) -> list[str]:
 
 
 def _bundled(jail: FileJail, page: str) -> Iterator[Bundled]:
-    """Its files, in order. Hidden files, and what is no file or leads out of the folder, are left out."""
+    """Its files, in order, without hidden ones and links that lead out of the folder."""
     root = jail.root
     for place, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
@@ -238,7 +238,7 @@ def _bundled(jail: FileJail, page: str) -> Iterator[Bundled]:
 
 
 def _read(jail: FileJail, path: str) -> tuple[bytes | None, int | None]:
-    """What is in a file, and its size; no size if it cannot be read, and no contents if it is too large."""
+    """The content of a file and its size: no size if it cannot be read, no content if it is too large."""
     try:
         with jail.open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size

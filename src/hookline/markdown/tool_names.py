@@ -1,4 +1,4 @@
-"""Tools as they are written in files for other agents: which of ours is meant, and which we have none for."""
+"""Names of tools in files for other agents: which of ours is meant, and which we do not have."""
 
 from __future__ import annotations
 
@@ -6,57 +6,23 @@ from hookline.permissions import Rule
 from hookline.state import ToolCall
 
 _ASIDE = {"bash_poll": "bash", "bash_stop": "bash"}
-"""Tools that look after what another has started: whoever may use that may use these."""
+"""Tools that control what another tool started: whoever may use that may use these."""
 _ALSO = {"BashOutput": "bash_poll", "KillBash": "bash_stop", "KillShell": "bash_stop"}
 _JUST = {"Read": "read", "Edit": "edit", "MultiEdit": "edit", "Write": "write"}
-"""As rules these names are about all ways to read or to change files; in a list of tools each is one tool."""
-_ELSEWHERE = frozenset(
-    [
-        "Agent",
-        "AskUserQuestion",
-        "Bash",
-        "BashOutput",
-        "Edit",
-        "EnterPlanMode",
-        "EnterWorktree",
-        "ExitPlanMode",
-        "ExitWorktree",
-        "Glob",
-        "Grep",
-        "KillBash",
-        "KillShell",
-        "LS",
-        "LSP",
-        "ListMcpResourcesTool",
-        "Monitor",
-        "MultiEdit",
-        "NotebookEdit",
-        "NotebookRead",
-        "PowerShell",
-        "Read",
-        "ReadMcpResourceTool",
-        "SendMessage",
-        "Skill",
-        "SlashCommand",
-        "Task",
-        "TaskCreate",
-        "TaskGet",
-        "TaskList",
-        "TaskOutput",
-        "TaskStop",
-        "TaskUpdate",
-        "TodoRead",
-        "TodoWrite",
-        "ToolSearch",
-        "WebFetch",
-        "WebSearch",
-        "Write",
-    ]
-)
+"""In rules these names mean all tools that read or change files; in a list of tools each is one tool."""
+# fmt: off
+_ELSEWHERE = frozenset({
+    "Agent", "AskUserQuestion", "Bash", "BashOutput", "Edit", "EnterPlanMode", "EnterWorktree", "ExitPlanMode",
+    "ExitWorktree", "Glob", "Grep", "KillBash", "KillShell", "LS", "LSP", "ListMcpResourcesTool", "Monitor",
+    "MultiEdit", "NotebookEdit", "NotebookRead", "PowerShell", "Read", "ReadMcpResourceTool", "SendMessage",
+    "Skill", "SlashCommand", "Task", "TaskCreate", "TaskGet", "TaskList", "TaskOutput", "TaskStop",
+    "TaskUpdate", "TodoRead", "TodoWrite", "ToolSearch", "WebFetch", "WebSearch", "Write",
+})
+# fmt: on
 
 
 def means_tool(rule: Rule, tool: str) -> bool:
-    """Whether a rule is about a tool, whatever it says about its arguments."""
+    """Whether a rule means a tool, with any arguments."""
     if _ALSO.get(rule.tool) == tool:
         return True
     named = Rule(rule.tool)
@@ -64,16 +30,16 @@ def means_tool(rule: Rule, tool: str) -> bool:
 
 
 def grants_tool(rule: Rule, tool: str) -> bool:
-    """Whether a rule in a list of tools gives a tool: the one that is named, and not all that do the like."""
+    """Whether a rule in a list of tools grants a tool: the named one, not all similar ones."""
     just = _JUST.get(rule.tool)
     return tool in (just, rule.tool) if just is not None else means_tool(rule, tool)
 
 
 def is_aside(tool: str) -> bool:
-    """Whether a tool only looks after what another has started."""
+    """Whether a tool only controls what another tool started."""
     return tool in _ASIDE
 
 
 def is_known_elsewhere(name: str) -> bool:
-    """Whether other agents have a tool of that name, so that its absence here is no slip of the pen."""
+    """Whether other agents have a tool with that name: that it is missing here is no typing error."""
     return name in _ELSEWHERE or name.startswith("mcp__")

@@ -1,4 +1,4 @@
-"""YAML as people write it at the top of a Markdown file, read without surprises and without running anything."""
+"""YAML as people write it at the top of a Markdown file. Nothing in it is run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class YamlProblem(Exception):
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain data only. `yes`, `1.10`, `007` and `2025-01-31` are text, as their authors meant them."""
+    """Plain data only: `yes`, `1.10`, `007` and `2025-01-31` are text."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         # An alias can make a page of text into gigabytes of values.
@@ -62,8 +62,8 @@ for _tag, _pattern, _first in (
 def read_yaml(text: str) -> tuple[Any, dict[str, int]]:
     """The value, and the line of each of its keys if it is a mapping. Raises YamlProblem.
 
-    A value that is a sentence with a colon in it is no YAML, nor is a description of several lines that are not
-    indented. Other agents take them, so they are taken here too.
+    A value that is a sentence with a colon is not YAML, nor is a description of several lines that are not indented.
+    Other agents accept both, so they are accepted here.
     """
     problem: YamlProblem | None = None
     for candidate in _readings(text):

@@ -21,7 +21,7 @@ _HOME: dict[str, str] = {
     "names_relative_program": "subject",
     "suggest_rule": "suggest",
 }
-"""Where each name lives in this room."""
+"""The module of each name."""
 
 __all__ = ["Root", "Rule", "Rules", "Ruling", "names_relative_program", "suggest_rule"]
 

@@ -4,33 +4,51 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from hookline.errors import UsageError
-from hookline.permissions.lines import Guess, Word, guesses, inner_words
 from hookline.permissions.programs import runs_anything, runs_others
 from hookline.permissions.wildcard import MANY, ONE, Glob, fits, fits_text, glob
 
+Word: TypeAlias = Any
+"""A word of a command: its text, or ONE or MANY where that is not known before it runs."""
+
+_QUOTES = re.compile(r"[\"'\\]")
+_REDIRECT = re.compile(r"&>>?|\d*(?:<<<|<<-?|<>|>\||>>|[<>]&-?|[<>])(?!\()")
+_LINE_PIECE = re.compile(
+    rf"""'[^']*'|"(?:\\.|[^"\\])*"|\\.|{_REDIRECT.pattern}|[<>]\(|[;&|\n()`]+|[^\S\n]+"""
+    r"""|[^\s;&|()`'"\\<>]+|.""",
+    re.DOTALL,
+)
+_BROKEN = re.compile(r"[;&|\n()`]+")
+_BETWEEN = re.compile(r"[\s;&|()'\"`<>={}]+")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
+_LEADS_ON = frozenset(
+    {"!", "coproc", "do", "elif", "else", "if", "then", "time", "until", "while", "{", "}"}
+)
+"""Words of the shell after which a command may begin."""
+_OF_TIME = ("-p", "--")
+_SUBSTITUTED = "$"
 _PIECE = re.compile(r"""\s+|\\.|'[^']*'|"[^"]*"|[^\s'"\\]+|.""", re.DOTALL)
 _CODE = re.compile(r"[\s(]")
 _MOST_WORDS = 2000
-"""A command within a command is looked for among so many words; where there are more, it may be anywhere."""
+"""A longer command line may contain any command."""
 
 
-class Part(NamedTuple):
-    """One command of a command line. `argv` is None where its words are not known before it runs."""
+class CommandPart(NamedTuple):
+    """One command of a command line. `argv` is None when its words are not known before it runs."""
 
     argv: tuple[str, ...] | None
     text: str
     words: tuple[Word, ...] | None = None
-    """Its words as far as they are known, where that is not all there is to it."""
+    """The words that are known, when not all are."""
 
 
 class CommandPattern:
-    """A pattern over the words of one command. A `*` of its own is any words, one within a word is any letters.
+    """A pattern over the words of one command. A separate `*` is any words, one within a word is any letters.
 
-    At the end, a `*` of its own is whatever else there is, nothing included; so is `:*`, as other agents write it.
-    To forbid, one within the last word is that too.
+    At the end, a separate `*` is any rest, also none; so is `:*`, as other agents write it. In a rule that forbids, a
+    `*` within the last word is any rest too.
     """
 
     def __init__(self, text: str) -> None:
@@ -43,13 +61,13 @@ class CommandPattern:
             self._covering = [_shape(f"{begun} *"), _shape(f"{begun}:* *")]
             self._touching = _loose(f"{begun}*")
 
-    def covers(self, part: Part) -> bool:
-        """Whether the command is known, and is what the pattern says, word by word."""
+    def covers(self, part: CommandPart) -> bool:
+        """Whether the command is known and matches, word by word."""
         argv = part.argv
         return argv is not None and any(fits(each, argv, _is_word) for each in self._covering)
 
-    def touches(self, part: Part) -> bool:
-        """Whether the command may be what the pattern says, in another spelling or when it runs."""
+    def touches(self, part: CommandPart) -> bool:
+        """Whether the command may match, in another spelling or when it runs."""
         if self.is_anything or self.covers(part):
             return True
         known = part.argv or part.words
@@ -61,14 +79,14 @@ class CommandPattern:
         if self._touching.may_be(words):
             return True
         inner = _inner_words(words)
-        # Where a command within another ends is not known.
+        # It is not known where a command within another ends.
         loose = self._touching._replace(has_rest=True)
         return len(inner) > _MOST_WORDS or any(
             loose.may_be(inner[start:]) for start in range(len(inner))
         )
 
     def _may_hold(self, guess: Guess) -> bool:
-        """Whether one of the commands that words may be is this one: at any place where it is seen to begin."""
+        """Whether one of the commands in a guess may match, at any place where one may begin."""
         words, starts = guess
         if len(words) > _MOST_WORDS:
             return True
@@ -83,14 +101,14 @@ class CommandPattern:
 
 
 class _Loose(NamedTuple):
-    """A pattern as it is read to forbid: options may stand anywhere, and between the words."""
+    """A pattern in a rule that forbids: options may be anywhere between the words."""
 
     words: tuple[Glob, ...]
     options: tuple[Glob, ...]
     has_rest: bool
 
     def may_be(self, argv: Sequence[Word]) -> bool:
-        """Whether these words are such a command, or may be once it is known what they are."""
+        """Whether these words match, or may match once the unknown ones are known."""
         for option in self.options:
             if not any(not isinstance(word, str) or fits_text(option, word) for word in argv):
                 return False
@@ -132,7 +150,7 @@ class _Loose(NamedTuple):
             yield count, True
 
     def _with_skips(self, states: set[tuple[int, bool]]) -> set[tuple[int, bool]]:
-        """Besides these: words `*` that stand for nothing."""
+        """These states, and those in which a `*` matches no words."""
         more = set(states)
         for count, _ in states:
             while 0 < count < len(self.words) and self.words[count] == (MANY,):
@@ -142,18 +160,18 @@ class _Loose(NamedTuple):
 
 
 def _names(program: str) -> tuple[str, ...]:
-    """A program as it is written, and without the directory it is in."""
+    """A program as it is written, and without its directory."""
     return program, program.rpartition("/")[2]
 
 
 def _inner_words(argv: Sequence[Word]) -> list[Word]:
-    """The words among which another command is written, where a command runs one."""
+    """The words that may be another command, when a command runs one."""
     inner: list[Word] = []
     if runs_others(argv):
         for given in argv[1:]:
             inner += inner_words(given) if isinstance(given, str) else [given]
     elif argv and isinstance(argv[0], str) and runs_anything(argv[0]):
-        for given in argv[1:]:  # a program of its own, `python -c "..."`, and not mere arguments
+        for given in argv[1:]:  # source code, as in `python -c "..."`
             inner += inner_words(given) if isinstance(given, str) and _CODE.search(given) else []
     return inner
 
@@ -171,7 +189,7 @@ def _shape(text: str) -> tuple[object, ...]:
 
 
 def _is_word(expected: Glob, word: str) -> bool:
-    """Whether a word is certainly what is expected: `src/*` is nothing that climbs out again."""
+    """Whether a word certainly matches: `src/*` does not match `src/../x`."""
     climbs = MANY in expected and ".." in word.split("/")
     return fits_text(expected, word) and (not climbs or expected == (MANY,))
 
@@ -182,7 +200,7 @@ def _loose(text: str) -> _Loose:
     if words and words[-1] == (MANY,):
         words.pop()
     if words and "/" in words[0] and MANY not in words[0]:
-        # Whichever way the program is named, it is the same program.
+        # The program is the same, however its path is written.
         last = len(words[0]) - words[0][::-1].index("/")
         words[0] = words[0][last:]
     options = tuple(word for word in words if word[:1] == ("-",))
@@ -190,7 +208,7 @@ def _loose(text: str) -> _Loose:
 
 
 def _words(text: str) -> list[Glob]:
-    """The words of a pattern; quotes hold together what has blanks in it."""
+    """The words of a pattern; a quoted text is one word."""
     words: list[str | None] = [None]
     for found in _PIECE.finditer(text):
         piece = found[0]
@@ -208,3 +226,83 @@ def _words(text: str) -> list[Glob]:
             piece = piece[1:]
         words[-1] = (words[-1] or "") + piece
     return [glob(word) for word in words if word is not None]
+
+
+# --- a command line that was not understood ------------------------------------------------------------
+
+
+class Guess(NamedTuple):
+    """Words that may be a command, and the places where one may begin."""
+
+    words: list[Word]
+    starts: frozenset[int]
+
+
+def guesses(text: str) -> Iterator[Guess]:
+    """The commands that a line may consist of, too many rather than too few.
+
+    It is split three times, because a quoted text may be an argument, a command, or neither.
+    """
+    text = text.replace("\\\n", "")
+    for tokens in (*_quoted(text), *(piece.split() for piece in _BROKEN.split(text))):
+        guess = _guess(tokens)
+        if guess.words:
+            yield guess
+    yield Guess(inner_words(text), frozenset())
+
+
+def inner_words(text: str) -> list[Word]:
+    """The words of a text that may contain a command, without quotes and operators."""
+    return [word.replace("\\", "") for word in _BETWEEN.split(text) if word.strip(":")]
+
+
+def _guess(tokens: list[str]) -> Guess:
+    words: list[Word] = []
+    starts = {0}
+    is_target = False
+    for token in tokens:
+        was_target, is_target = is_target, _REDIRECT.fullmatch(token) is not None
+        if is_target or was_target:
+            continue
+        if len(words) in starts and (_ASSIGNMENT.match(token) or token in _OF_TIME):
+            continue
+        if token in _LEADS_ON:
+            if token not in ("{", "}") and len(words) not in starts:
+                words.append(token)  # it may be an ordinary word
+            starts.add(len(words))
+            continue
+        words.append(_word(token))
+    return Guess(words, frozenset(starts))
+
+
+def _quoted(text: str) -> Iterator[list[str]]:
+    """The commands of a text as tokens. A quoted text is part of one token, a redirect is one."""
+    tokens = [""]
+    for found in _LINE_PIECE.finditer(text):
+        piece = found[0]
+        if piece in (
+            "<(",
+            ">(",
+        ):  # the inner text is a command; all of it is one word of this command
+            tokens[-1] += _SUBSTITUTED
+            yield [token for token in tokens if token]
+            tokens = [""]
+        elif _REDIRECT.fullmatch(piece):
+            tokens += [piece, ""]
+        elif _BROKEN.fullmatch(piece):
+            yield [token for token in tokens if token]
+            tokens = [""]
+        elif piece.isspace():
+            tokens.append("")
+        else:
+            tokens[-1] += piece
+    yield [token for token in tokens if token]
+
+
+def _word(token: str) -> Word:
+    """A word without its quotes: ONE if it may be another word when it runs, MANY if it may be several."""
+    if any(mark in token for mark in "$`{"):
+        return MANY
+    if "~" in token[:1] or any(mark in token for mark in "*?["):
+        return token if token in ("[", "[[") else ONE
+    return _QUOTES.sub("", token)

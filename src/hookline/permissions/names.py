@@ -1,4 +1,4 @@
-"""The tool part of a rule: a name, a glob over names, or a name as other agents write it."""
+"""The tool part of a rule: a name, a glob over names, or the name of a tool in other agents."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KNOWN_ELSEWHERE = {
     "WebSearch": frozenset({"web_search"}),
     "bash": COMMAND_TOOLS,  # who may run a command line may run the same words without a shell
 }
-"""Names that stand for tools of other names, besides for a tool that is called just so."""
+"""Names that also mean tools with other names."""
 
 _KNOWN_HERE = (
     COMMAND_TOOLS
@@ -41,7 +41,7 @@ _KNOWN_HERE = (
         "structured_output", "todo_write", "tools", "web_fetch", "web_search", "write_metadata",
     }
 )  # fmt: skip
-"""Tools that capabilities bring: a rule may be about them before there are any."""
+"""Tools of capabilities: a rule may name them before they are added."""
 _FILES = "files."
 _SERVER = re.compile(r"mcp__(?:(?!__).)+")
 """`mcp__server`, without a tool: all tools of the server."""
@@ -49,7 +49,7 @@ _SERVER = re.compile(r"mcp__(?:(?!__).)+")
 
 @lru_cache(maxsize=4096)
 def names_tool(written: str, tool: str) -> bool:
-    """Whether the tool part of a rule, as it is written, is about a tool."""
+    """Whether the tool part of a rule means a tool."""
     if written == tool or tool in _KNOWN_ELSEWHERE.get(written, ()):
         return True
     if written.startswith(_FILES):
@@ -61,7 +61,7 @@ def names_tool(written: str, tool: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def names_like(written: str, tool: str) -> bool:
-    """Whether the tool does what the tools that are written do: reads files as they do, or changes them.
+    """Whether the tool reads or writes files like the tools of a rule.
 
     A rule that forbids reading a path means all ways of reading it.
     """
@@ -72,9 +72,9 @@ def names_like(written: str, tool: str) -> bool:
 
 
 def is_stranger(written: str, tools: Sequence[str], *, alone: bool = False) -> bool:
-    """Whether a rule names a tool that is neither among these nor known. Those of a glob or a server may come later.
+    """Whether a rule names a tool that is neither among these nor known. Tools of a glob or a server may come later.
 
-    Where these are `alone`, one that is known and not here is as much of a stranger.
+    With `alone`, only these tools count as known.
     """
     if any(mark in written for mark in "*?") or written.startswith("mcp__"):
         return False
@@ -86,7 +86,7 @@ def is_stranger(written: str, tools: Sequence[str], *, alone: bool = False) -> b
 
 
 def closest(written: str, tools: Sequence[str]) -> str:
-    """The tool that was probably meant; empty if none is like it."""
+    """The tool with the most similar name; empty if there is none."""
     known = sorted({*tools, *_KNOWN_HERE, *_KNOWN_ELSEWHERE} - {written})
     if written in _KNOWN_HERE:
         return ""

@@ -14,9 +14,9 @@ _MOST_FILES = 50_000
 
 
 class Root:
-    """The directory that relative paths in rules begin at, and those in calls if they do not begin at `calls`.
+    """The directory that relative paths in rules begin at, and also those in calls.
 
-    Where these are two directories, a path in a call may be meant from either.
+    With `calls`, a path in a call may begin at either directory.
     """
 
     def __init__(
@@ -28,8 +28,8 @@ class Root:
         self._real = os.path.realpath(self.path)
         self._bases = {self.path, os.path.abspath(calls)} if calls else {self.path}
 
-    def place(self, path: str) -> Place | None:
-        """Where a path leads, as it is written and as the file system follows it; None if it leads nowhere."""
+    def place(self, path: str) -> PathPlace | None:
+        """Where a path leads, as it is written and with links resolved; None if it cannot be a path."""
         try:
             written = [os.path.join(base, path) for base in self._bases]
             if path.startswith("~"):  # some tools expand this, and some do not
@@ -37,7 +37,7 @@ class Root:
             ways = {way(each) for each in written for way in (os.path.normpath, os.path.realpath)}
         except (OSError, ValueError):
             return None
-        return Place(tuple(sorted(_parts(way) for way in ways)), self)
+        return PathPlace(tuple(sorted(_parts(way) for way in ways)), self)
 
     def below(self, parts: tuple[str, ...]) -> tuple[str, ...] | None:
         """The components of a path below this directory; None if it is somewhere else."""
@@ -47,14 +47,14 @@ class Root:
         return None
 
 
-class Place(NamedTuple):
-    """Where a path in a call may lead: every way to understand it, each from the top of the file system."""
+class PathPlace(NamedTuple):
+    """Where a path in a call may lead: each way to read it, from the root of the file system."""
 
     ways: tuple[tuple[str, ...], ...]
     root: Root
 
 
-class PathPattern:
+class FilePathPattern:
     """A pattern over paths: `src/**`, `*.py`, `./docs/*.md`, `//etc/**`, `~/notes/**`."""
 
     def __init__(self, text: str) -> None:
@@ -69,41 +69,41 @@ class PathPattern:
         named = tuple(MANY if name == "**" else glob(name, single=True) for name in names)
         self._names: tuple[object, ...] = (*whole, *named, *below)
 
-    def covers(self, place: Place) -> bool:
-        """Whether the pattern means this place, however its path is understood."""
+    def covers(self, place: PathPlace) -> bool:
+        """Whether this place matches in every way to read it."""
         return all(
             parts is not None and fits(self._names, parts, _same) for parts in self._compared(place)
         )
 
-    def touches(self, place: Place, *, is_searched: bool = False) -> bool:
-        """Whether the pattern means this place, or a directory that it is in, in one way of understanding it.
+    def touches(self, place: PathPlace, *, is_searched: bool = False) -> bool:
+        """Whether this place, or a directory above it, matches in one way to read it.
 
-        A place that is searched is everything that is in it now.
+        A place that is searched is everything in it.
         """
         if any(parts is not None and self._means_above(parts) for parts in self._meant(place)):
             return True
         return is_searched and self._is_in(place)
 
-    def _meant(self, place: Place) -> Iterator[tuple[str, ...] | None]:
+    def _meant(self, place: PathPlace) -> Iterator[tuple[str, ...] | None]:
         yield from self._compared(place)
         if self._may_be_absolute:
-            # `/etc/x` is `etc/x` here; who forbids it may have meant the other one.
+            # `/etc/x` means `etc/x` below the root; whoever forbids it may mean the absolute path.
             yield from place.ways
 
-    def _compared(self, place: Place) -> Iterator[tuple[str, ...] | None]:
+    def _compared(self, place: PathPlace) -> Iterator[tuple[str, ...] | None]:
         for way in place.ways:
             yield way if self._from_top else place.root.below(way)
 
     def _means_above(self, parts: tuple[str, ...]) -> bool:
         return fits((*self._names, MANY), parts, _same)
 
-    def _is_in(self, place: Place) -> bool:
-        """Whether something that the pattern means is in a directory; of a very large one, that is taken to be so."""
+    def _is_in(self, place: PathPlace) -> bool:
+        """Whether something in a directory matches. A very large directory counts as a match."""
         seen = 0
         for way in place.ways:
             for folder, folders, files in os.walk(os.sep + os.sep.join(way)):
                 above = _parts(folder)
-                found = (Place(((*above, name),), place.root) for name in (*folders, *files))
+                found = (PathPlace(((*above, name),), place.root) for name in (*folders, *files))
                 seen += len(folders) + len(files)
                 if seen > _MOST_FILES or any(map(self.touches, found)):
                     return True
@@ -119,7 +119,7 @@ def _parts(path: str) -> tuple[str, ...]:
 
 
 def _refuse_unclear(text: str) -> None:
-    """What would silently mean something else than its author thought is refused."""
+    """Refuse what would mean something else than its author thought."""
     if ".." in text.split("/"):
         raise UsageError(
             f"the path '{text}' climbs with '..'.",
@@ -144,7 +144,7 @@ def _refuse_unclear(text: str) -> None:
 
 
 def fixed_part(pattern: str) -> str | None:
-    """The directories a glob begins with, before its first wildcard: all that it finds is below. None if it climbs."""
+    """The directories before the first wildcard of a glob: it finds nothing elsewhere. None with `..` behind them."""
     names = pattern.split("/")
     is_fixed = [not any(mark in name for mark in "*?[{\\") for name in names]
     count = is_fixed.index(False) if False in is_fixed else len(names)

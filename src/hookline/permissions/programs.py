@@ -1,4 +1,4 @@
-"""Programs that run other programs, or whatever they are told: what stands behind them says what happens."""
+"""Tables of programs that run other programs, or anything."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _BY_VERB = frozenset({
     "pipx", "pnpm", "podman", "poetry", "rye", "uv", "yarn",
 })
 _VERBS = frozenset({"dlx", "exec", "run", "shell", "tool", "x"})
-"""These run others with such a word only."""
+"""These programs run others only with one of these words."""
 READS_COMMANDS = frozenset({
     ".", "ash", "at", "bash", "batch", "busybox", "csh", "dash", "eval", "fish", "ksh", "mksh", "parallel", "rbash",
     "sh", "source", "ssh", "su", "tcsh", "toybox", "xargs", "zsh",
 })
-"""Programs that run what they read: what another command of the line says, a here-document, a file."""
+"""Programs that run what they read: the output of another command, a here-document, a file."""
 _RUN_ANYTHING = RUNS_OTHERS | {
     "ansible", "ant", "awk", "bazel", "bun", "chmod", "chown", "cmake", "crontab", "dd", "deno", "ed", "emacs", "ex",
     "expect", "gawk", "gdb", "gradle", "gradlew", "groovy", "guile", "irb", "iex", "java", "jshell", "julia", "just",
@@ -37,7 +37,7 @@ _RUN_ANYTHING = RUNS_OTHERS | {
     "racket", "rake", "rm", "rsync", "ruby", "scp", "sed", "shred", "sqlite3", "swift", "tar", "task", "tclsh", "tee",
     "ts-node", "tsx", "vi", "vim", "wish", "zip",
 }
-"""Programs that can do anything, or much harm: a yes to one use of them says nothing about the next."""
+"""Programs that can do anything, or much harm: allowing one use of them says nothing about the next."""
 _GIT_RUNS = frozenset({
     "bisect", "config", "difftool", "filter-branch", "mergetool", "rebase", "submodule",
 })
@@ -56,7 +56,7 @@ def runs_others(words: Sequence[object]) -> bool:
 
 
 def reads_commands(program: str) -> bool:
-    """Whether a program, as it is named in a command, may run what it reads."""
+    """Whether a program may run what it reads."""
     return program.rpartition("/")[2] in READS_COMMANDS
 
 
@@ -67,5 +67,5 @@ def runs_anything(program: str) -> bool:
 
 
 def verb_runs_anything(program: str, verb: str) -> bool:
-    """Whether a program with this word runs whatever is written after it, or is told to elsewhere."""
+    """Whether a program with this word can run anything."""
     return verb in _VERBS or (program == "git" and verb in _GIT_RUNS)

@@ -1,4 +1,4 @@
-"""Whether a command line only looks at things, judged where it would run."""
+"""Whether a command line only reads, judged where it would run."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hookline.state import AgentState, ToolCall
 
 
 def is_quiet(command: str, call: ToolCall, tool: object, state: AgentState) -> bool:
-    """Whether the command of a call certainly changes nothing, by the shell policy: for where no sandbox sees to that.
+    """Whether the command of a call certainly changes nothing, by the shell policy: for tools without a sandbox.
 
-    A tool that knows where its commands run says so with `whereabouts(call, state)`, which gives the work directory and
-    the directory in it, or None if earlier commands may have changed what this one does. Of one that does not, it is
-    the directory of this process, and what the call itself names.
+    A tool that knows where its commands run has `whereabouts(call, state)`, which returns the work directory and the
+    directory in it, or None if earlier commands may have changed what this one does. For other tools it is the
+    directory of this process, and the one that the call names.
     """
     place = _place(call, tool, state)
     if place is None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 import msgspec
 
 from hookline.errors import UsageError
-from hookline.permissions.addresses import PREFIX, DomainPattern
 from hookline.permissions.commands import CommandPattern
 from hookline.permissions.names import COMMAND_TOOLS, FILE_TOOLS, names_like, names_tool
-from hookline.permissions.paths import PathPattern, Root
+from hookline.permissions.paths import FilePathPattern, Root
 from hookline.permissions.subject import (
-    Kind,
     Subject,
+    SubjectKind,
     moves,
     names_relative_program,
     subject_of,
@@ -30,21 +31,27 @@ _TOOL = re.compile(r"[\w.*?:/@-]+")
 _NAMED = re.compile(r"(?P<name>[A-Za-z_][\w.]*)=")
 _NEXT = re.compile(r",\s*(?=[A-Za-z_][\w.]*=)")
 _EXAMPLES = "Rules look like `bash(git push *)`, `files.write(src/**)` or `mcp__server__*`."
+_DOMAIN_PREFIX = "domain:"
+_DOMAIN = re.compile(r"(?:\*\.)?[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*")
+_CLEAR = re.compile(r"[!-\[\]-~]+")
+"""An address that every program parses in the same way: printable, without a backslash."""
+_PLAIN_HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
+"""A host without escapes: some programs decode `%65vil.com`, others do not."""
 PLACE = "place"
-"""The argument with which a command asks where to run."""
+"""The argument that says where a command runs."""
 _WHERE = "cwd"
-"""The argument with which a command says in which directory it runs."""
+"""The argument that says in which directory a command runs."""
 _HOST = "host"
 _USUAL = ("read-only", "workspace")
-"""Where a command may run that names no place. The host as well, if the user has chosen that for all of them."""
+"""Where a command without this argument may run; also the host, if the user has chosen that for all commands."""
 _Pattern: TypeAlias = Any
 """One of the patterns: each has `covers(part)` and `touches(part)`."""
 
 
 class Rule(msgspec.Struct, frozen=True, gc=False):
-    """A tool, or a glob over tools, and what its argument has to look like.
+    """A tool, or a glob over tools, and a pattern for its argument.
 
-    `covers` is how a rule allows: only what is certainly meant. `touches` is how it forbids, or asks: all that may be.
+    A rule that allows uses `covers`: what certainly matches. One that forbids or asks uses `touches`: what may match.
     """
 
     tool: str
@@ -52,7 +59,7 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def parse(cls, text: str) -> Rule:
-        """The rule that a text says. A text that is no rule is an error that says where and why."""
+        """The rule in a text. An error says where the text is not a rule, and why."""
         if not isinstance(text, str):
             raise UsageError(f"{text!r} is not a rule.", remedy=_EXAMPLES)
         text = text.strip()
@@ -75,7 +82,7 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
         return names_tool(self.tool, tool)
 
     def covers(self, call: ToolCall, root: str | os.PathLike[str] | Root = ".") -> bool:
-        """Whether the rule certainly means this call, all of it. What is not known is not covered."""
+        """Whether all of this call certainly matches. What is not known is not covered."""
         named = named_arguments(self.argument or "")
         if not names_tool(self.tool, call.name) or _leaves_unsaid(call, named):
             return False
@@ -91,7 +98,7 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
         return self._covers_whole(subject_of(call, root), self.argument)
 
     def covers_part(self, call: ToolCall, subject: Subject, part: Any) -> bool:
-        """Whether the rule certainly means one part of what a call is about, one command of several, say."""
+        """Whether one part of a call certainly matches, for example one command of several."""
         if not names_tool(self.tool, call.name) or _leaves_unsaid(call, []):
             return False
         if self.argument is None:
@@ -102,7 +109,7 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
         return pattern is not None and bool(pattern.covers(part))
 
     def touches(self, call: ToolCall, root: str | os.PathLike[str] | Root = ".") -> bool:
-        """Whether the rule may mean this call, or a part of it. What is not known may be anything."""
+        """Whether this call, or a part of it, may match. What is not known may be anything."""
         if self.argument is None:
             return names_tool(self.tool, call.name)
         if not names_like(self.tool, call.name):
@@ -114,13 +121,15 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
         return all(_touches_named(call, name, value, root) for name, value in named)
 
     def _touches_any(self, call: ToolCall, subjects: list[Subject], argument: str) -> bool:
-        if argument.startswith(PREFIX) and any(each.kind is Kind.ADDRESS for each in subjects):
-            subjects = [each for each in subjects if each.kind is Kind.ADDRESS]
+        if argument.startswith(_DOMAIN_PREFIX) and any(
+            each.kind is SubjectKind.ADDRESS for each in subjects
+        ):
+            subjects = [each for each in subjects if each.kind is SubjectKind.ADDRESS]
         *particular, last = subjects
         if any(_touches(call, subject, argument) for subject in particular):
             return True
-        if particular and last.kind is Kind.TEXT:
-            # It is about something else, and may be about its texts too.
+        if particular and last.kind is SubjectKind.TEXT:
+            # The call is about something else, and perhaps about its texts too.
             last = Subject(last.kind, last.parts, True)
         return _touches(call, last, argument)
 
@@ -133,6 +142,44 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
         if getattr(pattern, "is_anything", False):
             return True
         return subject.is_whole and all(pattern.covers(part) for part in subject.parts)
+
+
+class DomainPattern:
+    """A pattern over hosts. Allowed, `example.com` is that host alone; forbidden, it is all below it too."""
+
+    def __init__(self, text: str) -> None:
+        self._domain = text.removeprefix(_DOMAIN_PREFIX).strip().lower()
+        if not _DOMAIN.fullmatch(self._domain):
+            raise UsageError(
+                f"'{self._domain}' is not a domain.",
+                remedy="Write 'domain:example.com', or 'domain:*.example.com' for those below it.",
+            )
+        self._hosts = glob(self._domain)
+
+    def covers(self, address: str) -> bool:
+        """Whether the address certainly has such a host."""
+        host = _host(address)
+        return host is not None and fits_text(self._hosts, host)
+
+    def touches(self, address: str) -> bool:
+        """Whether the address may have such a host."""
+        host = _host(address)
+        base = self._domain.removeprefix("*.")
+        return host is None or host == base or host.endswith(f".{base}")
+
+
+def _host(address: str) -> str | None:
+    """The host of a web address; None when programs may read it differently."""
+    if not _CLEAR.fullmatch(address):
+        return None
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https") or not host or not _PLAIN_HOST.fullmatch(host):
+        return None
+    return host.removesuffix(".")
 
 
 class _Text:
@@ -149,7 +196,7 @@ class _Text:
 
 
 def _leaves_unsaid(call: ToolCall, named: list[tuple[str, str]]) -> bool:
-    """Whether a command asks for the host, and the rule does not name the place."""
+    """Whether a command is to run on the host, and the rule does not name the place."""
     is_named = any(name == PLACE for name, _ in named)
     return call.name in COMMAND_TOOLS and call.args.get(PLACE) == _HOST and not is_named
 
@@ -166,7 +213,7 @@ def _is_elsewhere(call: ToolCall, named: list[tuple[str, str]]) -> bool:
 
 
 def as_root(root: str | os.PathLike[str] | Root) -> Root:
-    """A root, made of a directory if it is not one yet."""
+    """A root for a directory."""
     return root if isinstance(root, Root) else Root(root)
 
 
@@ -174,22 +221,19 @@ def named_arguments(argument: str) -> list[tuple[str, str]]:
     """The arguments a rule names, `path=src/**, mode=r`, each with its pattern; none if it names none."""
     if not _NAMED.match(argument):
         return []
-    return [(name, value) for name, _, value in map(_parted, _NEXT.split(argument))]
-
-
-def _parted(text: str) -> tuple[str, str, str]:
-    return text.partition("=")
+    parts = (part.partition("=") for part in _NEXT.split(argument))
+    return [(name, value) for name, _, value in parts]
 
 
 def _touches_named(call: ToolCall, name: str, argument: str, root: Root) -> bool:
-    """Whether an argument may be what a rule says. One that is left out may have any default, except the place."""
+    """Whether an argument may match. A missing one may have any default, except the place."""
     subject = value_of(call, name, root)
     if name == PLACE and call.args.get(PLACE) is None and call.name in COMMAND_TOOLS:
         pattern = _Text(argument)
         return any(pattern.touches(each) for each in _USUAL)
     if subject is None:
         return True
-    if subject.kind is not Kind.TEXT:
+    if subject.kind is not SubjectKind.TEXT:
         return _touches(call, subject, argument)
     texts = texts_of(call, name)
     pattern = _Text(argument)
@@ -200,38 +244,30 @@ def _touches(call: ToolCall, subject: Subject, argument: str) -> bool:
     pattern = _pattern(subject.kind, argument)
     if pattern is None:
         return True
-    if subject.kind is Kind.PATH and call.name == "search":
+    if subject.kind is SubjectKind.PATH and call.name == "search":
         touched = any(pattern.touches(part, is_searched=True) for part in subject.parts)
     else:
-        touched = any(pattern.touches(part) for part in (*subject.parts, *subject.besides))
-    # A command line that was not understood is judged word by word; what is not even that may be anything.
-    is_judged = subject.is_whole or (subject.kind is Kind.COMMAND and bool(subject.parts))
+        touched = any(pattern.touches(part) for part in (*subject.parts, *subject.also))
+    # A command line that was not understood is judged word by word; anything else unknown may match.
+    is_judged = subject.is_whole or (subject.kind is SubjectKind.COMMAND and bool(subject.parts))
     return touched or not is_judged
 
 
-_MADE: dict[tuple[Kind, str], _Pattern] = {}
-
-
-def _pattern(kind: Kind, argument: str) -> _Pattern | None:
+@lru_cache(maxsize=4096)
+def _pattern(kind: SubjectKind, argument: str) -> _Pattern | None:
     """The pattern that an argument is for this kind of subject; None if it is none."""
-    key = (kind, argument)
-    if key not in _MADE:
-        try:
-            made = _make(kind, argument)
-        except UsageError:
-            made = None
-        if len(_MADE) > 4096:
-            _MADE.clear()
-        _MADE[key] = made
-    return _MADE[key]
+    try:
+        return _make(kind, argument)
+    except UsageError:
+        return None
 
 
-def _make(kind: Kind, argument: str) -> _Pattern:
-    if kind is Kind.COMMAND:
+def _make(kind: SubjectKind, argument: str) -> _Pattern:
+    if kind is SubjectKind.COMMAND:
         return CommandPattern(argument)
-    if kind is Kind.PATH:
-        return PathPattern(argument)
-    if kind is Kind.ADDRESS and argument.startswith(PREFIX):
+    if kind is SubjectKind.PATH:
+        return FilePathPattern(argument)
+    if kind is SubjectKind.ADDRESS and argument.startswith(_DOMAIN_PREFIX):
         return DomainPattern(argument)
     return _Text(argument)
 
@@ -257,15 +293,15 @@ def _argument(text: str, rest: str, place: int) -> str:
 
 
 def _check(rule: Rule, text: str) -> None:
-    """Where it is known what the argument is, see that it is that."""
+    """Check the argument where its kind is known."""
     kinds = []
     if any(names_tool(rule.tool, name) for name in COMMAND_TOOLS):
-        kinds.append(Kind.COMMAND)
+        kinds.append(SubjectKind.COMMAND)
     if any(names_tool(rule.tool, name) for name in FILE_TOOLS):
-        kinds.append(Kind.PATH)
+        kinds.append(SubjectKind.PATH)
     argument = rule.argument or ""
-    if argument.startswith(PREFIX):
-        kinds.append(Kind.ADDRESS)
+    if argument.startswith(_DOMAIN_PREFIX):
+        kinds.append(SubjectKind.ADDRESS)
     for kind in kinds if not named_arguments(argument) else ():
         try:
             _make(kind, argument)

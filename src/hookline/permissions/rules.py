@@ -1,4 +1,4 @@
-"""Rules together: what is denied is denied, what asks asks, and only then is anything allowed."""
+"""Lists of rules: deny goes before ask, ask before allow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RuleLike: TypeAlias = Rule | str
 
 
 class Ruling(msgspec.Struct, frozen=True, gc=False):
-    """What rules say about a call: `deny`, `ask`, `allow`, or None when no rule is about it."""
+    """What rules say about a call: `deny`, `ask`, `allow`, or None when no rule matches."""
 
     decision: Literal["deny", "ask", "allow"] | None = None
     rules: tuple[Rule, ...] = ()
@@ -60,10 +60,10 @@ class Rules:
         return self._root.path
 
     def judge(self, call: ToolCall, *roots: Root) -> Ruling:
-        """What the rules say about a call, and which of them says so.
+        """What the rules say about a call, and which of them decided.
 
-        `roots` are the directories to begin at instead, where it is known what they are for this call. What any of them
-        makes of a call can forbid it, and what the first does can allow it.
+        `roots` replace the root of the rules for this call. A rule forbids if it matches with any of them, and allows
+        if it matches with the first.
         """
         roots = roots or (self._root,)
         for decision, rules in (("deny", self.deny), ("ask", self.ask)):
@@ -90,7 +90,7 @@ class Rules:
         )
 
     def _allowing(self, call: ToolCall, root: Root) -> tuple[Rule, ...]:
-        """The rules that together cover a call: one of them all of it, or each part of it by one of them."""
+        """The rules that together cover a call: one of them all of it, or one for each part."""
         for rule in self.allow:
             if rule.covers(call, root):
                 return (rule,)
@@ -105,9 +105,9 @@ class Rules:
         return tuple(dict.fromkeys(rule for rule in found if rule is not None))
 
     def strangers(self, tools: Iterable[str], *, alone: bool = False) -> Iterator[tuple[Rule, str]]:
-        """The rules that name none of these tools, nor one that capabilities bring, each with the name it may mean.
+        """The rules that name neither one of these tools nor one of a capability, each with a similar name.
 
-        With `alone`, no capability is going to bring any.
+        With `alone`, only these tools count as known.
         """
         names = tuple(tools)
         for rule in dict.fromkeys((*self.deny, *self.ask, *self.allow)):
@@ -146,9 +146,8 @@ def _ruling(decision: Any, rules: tuple[Rule, ...]) -> Ruling:
     one, several = _SAYS[decision]
     named = " and ".join(f"`{rule}`" for rule in dict.fromkeys(rules))
     is_one = len(set(rules)) == 1
-    return Ruling(
-        decision, rules, f"the rule{'' if is_one else 's'} {named} {one if is_one else several}"
-    )
+    reason = f"the rule{'' if is_one else 's'} {named} {one if is_one else several}"
+    return Ruling(decision=decision, rules=rules, reason=reason)
 
 
 def _parsed(rules: Iterable[RuleLike] | RuleLike) -> tuple[Rule, ...]:

@@ -1,18 +1,17 @@
-"""What a rule's argument is compared with: the commands, the paths, the address or the text of a call."""
+"""What the argument of a rule is compared with: the commands, paths, address or text of a call."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
 from hookline.errors import HooklineError
-from hookline.permissions.commands import Part
-from hookline.permissions.lines import inner_words
+from hookline.permissions.commands import CommandPart, inner_words
 from hookline.permissions.names import COMMAND_TOOLS, FILE_TOOLS
-from hookline.permissions.paths import Place, Root, fixed_part
+from hookline.permissions.paths import PathPlace, Root, fixed_part
 from hookline.permissions.programs import reads_commands, runs_others
 from hookline.permissions.wildcard import MANY
 from hookline.state import ToolCall
@@ -25,7 +24,7 @@ _MOVERS = frozenset({"cd", "pushd", "popd"})
 _ADDRESSES = ("url", "uri", "address")
 
 
-class Kind(enum.Enum):
+class SubjectKind(enum.Enum):
     """What the argument of a rule is, for a call."""
 
     COMMAND = "command"
@@ -35,27 +34,27 @@ class Kind(enum.Enum):
 
 
 class Subject(NamedTuple):
-    """What a call is about. All parts of it must be covered, and any of them can be forbidden."""
+    """What a call is about. A rule that allows must cover all parts; one that forbids need match only one."""
 
-    kind: Kind
+    kind: SubjectKind
     parts: tuple[Any, ...]
     is_whole: bool
-    """Whether these are all parts; what is not known is never covered."""
-    besides: tuple[Any, ...] = ()
-    """What it may be about as well: it can be forbidden, and need not be covered."""
+    """Whether these are all parts. What is not known is never covered."""
+    also: tuple[Any, ...] = ()
+    """What it may also be about: it can be forbidden, and need not be covered."""
 
 
 def subject_of(call: ToolCall, root: Root) -> Subject:
-    """What a call is certainly about, going by its tool and by what its arguments are called."""
+    """What a call is certainly about, by its tool and the names of its arguments."""
     subjects = subjects_of(call, root)
-    if len(subjects) > 1 and subjects[1].kind is not Kind.TEXT:
-        # A command and a path, say: which is meant, a rule has to name.
+    if len(subjects) > 1 and subjects[1].kind is not SubjectKind.TEXT:
+        # For example a command and a path: a rule has to name the one it means.
         return Subject(subjects[0].kind, (), False)
     return subjects[0]
 
 
 def subjects_of(call: ToolCall, root: Root) -> list[Subject]:
-    """All that a call may be about; its texts are the last, and the only one if they are nothing in particular."""
+    """All that a call may be about. Its texts come last."""
     if call.name in COMMAND_TOOLS:
         return [_commands(call.args)]
     if call.name in FILE_TOOLS:
@@ -68,9 +67,9 @@ def subjects_of(call: ToolCall, root: Root) -> list[Subject]:
     addresses = tuple(call.args[name] for name in _ADDRESSES if name in call.args)
     if addresses:
         is_text = all(isinstance(each, str) for each in addresses)
-        found.append(Subject(Kind.ADDRESS, addresses if is_text else (), is_text))
+        found.append(Subject(SubjectKind.ADDRESS, addresses if is_text else (), is_text))
     texts = tuple(value for value in call.args.values() if isinstance(value, str))
-    return [*found, Subject(Kind.TEXT, texts, len(texts) == 1)]
+    return [*found, Subject(SubjectKind.TEXT, texts, len(texts) == 1)]
 
 
 _ABSENT = object()
@@ -91,7 +90,7 @@ def moves(call: ToolCall) -> bool:
     )
 
 
-def _is_relative(part: Part) -> bool:
+def _is_relative(part: CommandPart) -> bool:
     """Whether one command names a program from where it runs, itself or as what it starts."""
     words = part.argv or part.words or tuple(inner_words(part.text))
     is_known = bool(part.argv or part.words) and not runs_others(words)
@@ -112,12 +111,12 @@ def value_of(call: ToolCall, name: str, root: Root) -> Subject | None:
     if _is_path(name):
         return _places(call, {name: value}, root)
     if isinstance(value, str):
-        return Subject(Kind.TEXT, (value,), True)
-    return Subject(Kind.TEXT, (msgspec.json.encode(value).decode(),), True)
+        return Subject(SubjectKind.TEXT, (value,), True)
+    return Subject(SubjectKind.TEXT, (msgspec.json.encode(value).decode(),), True)
 
 
 def texts_of(call: ToolCall, name: str) -> tuple[str, ...] | None:
-    """All texts that an argument holds, however deep; None if it says nothing, and the tool decides what it is."""
+    """All texts in an argument, at any depth; None if it is missing, and the tool has a default."""
     value = _argument(call, name)
     return None if value is None or value is _ABSENT else tuple(_texts_in(value))
 
@@ -148,32 +147,32 @@ def _commands(args: Mapping[str, Any]) -> Subject:
     if isinstance(args.get("args"), list) and len(given) == 1 and isinstance(given[0], str):
         given = [[given[0], *args["args"]]]  # a program, and its arguments apart
     if len(given) != 1:
-        return Subject(Kind.COMMAND, (), False)
+        return Subject(SubjectKind.COMMAND, (), False)
     if isinstance(given[0], str):
         return _read(given[0])
     if isinstance(given[0], list) and given[0] and all(isinstance(word, str) for word in given[0]):
         argv = tuple(given[0])
-        return Subject(Kind.COMMAND, (Part(argv, " ".join(argv)),), True)
-    return Subject(Kind.COMMAND, (), False)
+        return Subject(SubjectKind.COMMAND, (CommandPart(argv, " ".join(argv)),), True)
+    return Subject(SubjectKind.COMMAND, (), False)
 
 
 def _read(text: str) -> Subject:
-    """The commands of a command line. What cannot be read, for whatever reason, is not known."""
-    reader = _reader()
-    if reader is None:
-        return Subject(Kind.COMMAND, (Part(None, text),), False)
+    """The commands of a command line. What cannot be read is not known."""
+    unknown = Subject(SubjectKind.COMMAND, (CommandPart(None, text),), False)
     try:
-        reading = reader(text)
-    except HooklineError:
-        return Subject(Kind.COMMAND, (Part(None, text),), False)
+        from hookline.containment import read_command
+
+        reading = read_command(text)
+    except (ImportError, HooklineError):  # its parser is not installed, or does not understand it
+        return unknown
     commands = tuple(reading.commands)
     if reading.problem or not commands or any(command.argv == () for command in commands):
-        return Subject(Kind.COMMAND, (Part(None, text),), False)
-    parts = tuple(Part(command.argv, command.text, _words(command)) for command in commands)
+        return unknown
+    parts = tuple(CommandPart(command.argv, command.text, _words(command)) for command in commands)
     is_whole = all(map(_is_its_words, commands))
-    # A shell runs what it reads: the words of the other commands, or those of a here-document.
-    besides = (Part(None, text),) if any(map(_reads_commands, commands)) else ()
-    return Subject(Kind.COMMAND, parts, is_whole, besides)
+    # A shell runs what it reads: the output of another command, or a here-document.
+    also = (CommandPart(None, text),) if any(map(_reads_commands, commands)) else ()
+    return Subject(SubjectKind.COMMAND, parts, is_whole, also)
 
 
 def _words(command: Any) -> tuple[Any, ...]:
@@ -181,7 +180,7 @@ def _words(command: Any) -> tuple[Any, ...]:
 
 
 def _reads_commands(command: Any) -> bool:
-    """Whether a command may run what it reads, and reads something."""
+    """Whether a command reads something that it may run."""
     words = _words(command)
     if not words:
         return False
@@ -194,22 +193,12 @@ def _reads_commands(command: Any) -> bool:
 
 
 def _is_its_words(command: Any) -> bool:
-    """Whether the words of a command say all of it: that it reads from a file, say, they do not."""
+    """Whether the words of a command say all of it. A redirect to a file is not in the words."""
     is_quiet = all(
         each.operator in (">&", "<&") or each.target.text == "/dev/null"
         for each in getattr(command, "redirects", ())
     )
     return bool(command.argv) and is_quiet
-
-
-def _reader() -> Callable[[str], Any] | None:
-    """The reader of command lines; None where its parser is not installed."""
-    try:
-        from hookline.containment import read_command
-    except (ImportError, HooklineError):
-        return None
-    reader: Callable[[str], Any] = read_command
-    return reader
 
 
 def _places(call: ToolCall, paths: Mapping[str, Any], root: Root) -> Subject:
@@ -220,11 +209,11 @@ def _places(call: ToolCall, paths: Mapping[str, Any], root: Root) -> Subject:
         given = [None if fixed is None else f"{base}/{fixed}" if fixed[:1] != "/" else fixed]
     elif not given and call.name in FILE_TOOLS:
         given = ["."]
-    places: list[Place | None] = [
+    places: list[PathPlace | None] = [
         root.place(path) if isinstance(path, str) else None for path in given
     ]
     known = tuple(place for place in places if place is not None)
-    return Subject(Kind.PATH, known, bool(known) and len(known) == len(places))
+    return Subject(SubjectKind.PATH, known, bool(known) and len(known) == len(places))
 
 
 def _each(value: Any) -> list[Any]:

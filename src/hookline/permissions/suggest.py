@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 
-from hookline.permissions.commands import Part
-from hookline.permissions.paths import Place, Root
+from hookline.permissions.commands import CommandPart
+from hookline.permissions.paths import PathPlace, Root
 from hookline.permissions.programs import runs_anything, verb_runs_anything
 from hookline.permissions.rule import Rule
-from hookline.permissions.subject import Kind, subject_of
+from hookline.permissions.subject import SubjectKind, subject_of
 from hookline.state import ToolCall
 
 # fmt: off
@@ -26,21 +26,19 @@ _HAVE_SCRIPTS = frozenset({"npm", "pnpm", "yarn"})
 
 
 def suggest_rule(call: ToolCall, root: str | os.PathLike[str] = ".") -> Rule | None:
-    """A rule for this call and those like it; None where a yes to this one would say too little about the others."""
+    """A rule for this call and those like it; None when a yes to this one says too little about the others."""
     place = Root(root)
     subject = subject_of(call, place)
-    if subject.kind is Kind.COMMAND:
-        if not subject.is_whole or len(subject.parts) != 1:
-            return None
+    if subject.kind not in (SubjectKind.COMMAND, SubjectKind.PATH):
+        return Rule(call.name)
+    if not subject.is_whole or len(subject.parts) != 1:
+        return None
+    if subject.kind is SubjectKind.COMMAND:
         return _for_command(call.name, subject.parts[0])
-    if subject.kind is Kind.PATH:
-        if not subject.is_whole or len(subject.parts) != 1:
-            return None
-        return _for_path(call.name, subject.parts[0], place)
-    return Rule(call.name)
+    return _for_path(call.name, subject.parts[0], place)
 
 
-def _for_command(tool: str, part: Part) -> Rule | None:
+def _for_command(tool: str, part: CommandPart) -> Rule | None:
     words = list(part.argv or ())
     if not words or not _PLAIN.fullmatch(words[0]):
         return None
@@ -62,7 +60,7 @@ def _for_command(tool: str, part: Part) -> Rule | None:
     return Rule(tool, f"{' '.join(begins)} *")
 
 
-def _for_path(tool: str, place: Place, root: Root) -> Rule | None:
+def _for_path(tool: str, place: PathPlace, root: Root) -> Rule | None:
     if len(place.ways) != 1:
         return None
     below = root.below(place.ways[0])

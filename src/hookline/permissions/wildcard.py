@@ -1,4 +1,4 @@
-"""Wildcards over letters, words and path components: one way of matching, in time that no pattern can blow up."""
+"""Wildcards over letters, words and path components, matched without exponential time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 
 class _Mark:
-    """A place in a pattern where something else than a letter stands."""
+    """A wildcard in a pattern."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -26,9 +26,9 @@ Glob: TypeAlias = tuple[str | _Mark, ...]
 
 
 def fits(pattern: Sequence[Any], items: Sequence[Any], same: Callable[[Any, Any], bool]) -> bool:
-    """Whether the items are what the pattern says. `same(expected, item)` compares what is not a wildcard.
+    """Whether the items match the pattern. `same(expected, item)` compares what is not a wildcard.
 
-    Each time something does not fit, the latest MANY takes one item more; earlier ones never need to be tried again.
+    After a mismatch the latest MANY takes one item more; earlier ones need not be tried again.
     """
     at = seen = 0
     many = resume = -1
@@ -69,5 +69,5 @@ def glob(text: str, *, single: bool = False) -> Glob:
 
 
 def fits_text(pattern: Glob, text: str) -> bool:
-    """Whether a text is what a pattern over letters says."""
+    """Whether a text matches a pattern over letters."""
     return fits(pattern, text, str.__eq__)

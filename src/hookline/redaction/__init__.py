@@ -1,9 +1,15 @@
 """Secrets out of texts, values, exceptions and logs. It works alone: `redact(text)`, `Redactor(values=[...])`."""
 
-from hookline.redaction.logs import RedactingFilter
 from hookline.redaction.marks import has_mark, hides_only_words
 from hookline.redaction.names import is_secret_name
-from hookline.redaction.redactor import Patterns, Redactor, Values, redact, redact_value
+from hookline.redaction.redactor import (
+    Patterns,
+    RedactingFilter,
+    Redactor,
+    Values,
+    redact,
+    redact_value,
+)
 from hookline.redaction.spelling import spellings
 from hookline.redaction.tokens import token_spans
 

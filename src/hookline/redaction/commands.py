@@ -1,7 +1,7 @@
-"""Secrets on the command lines of programs that take them there: `mysql -pSECRET`, `curl -u user:SECRET`.
+"""Secrets on command lines: `mysql -pSECRET`, `curl -u user:SECRET`.
 
-What an option means depends on the program, so there is a table of programs. A text is read once, from the name of a
-program to the end of its command, and what was read is not read again: hostile text costs no more than other text.
+The meaning of an option depends on the program, so there is a table of programs. A text is read once, from the name
+of a program to the end of its command: hostile text costs no more than other text.
 """
 
 from __future__ import annotations
@@ -72,14 +72,14 @@ _PROGRAMS = {
     "htpasswd": _Program(last="b"),
     "kubectl": _Program(pairs=("--from-literal",), between="=", verb="secret"),
 }
-"""By the name of a program. What stands behind a name, as in `PGPASSWORD=...`, is found by that."""
+"""By name of the program. Variables, as in `PGPASSWORD=...`, are found by their names."""
 
-# A quote mark opens something only if what it opens ends a word; else it is the end of a text that the command is in.
+# A quote opens a text only if that text ends a word; otherwise it closes the text that contains the command.
 _QUOTED = (
     r"'(?![,:}\])])[^'\n]{0,500}'(?=[\s;|&)\"]|$)"
     r"|\"(?![,:}\])])(?:[^\"\\\n]|\\[^\n]){0,500}\"(?=[\s;|&)']|$)"
 )
-# No group is repeated possessively, which Python before 3.11.5 gets wrong: what is atomic is not tried again either.
+# Atomic groups, not possessive repeats of groups: Python before 3.11.5 gets those wrong.
 _WORD = re.compile(rf"(?>(?:[^\s\"'\\;|&<>()`]|\\\S|{_QUOTED})+)")
 _BLANK = re.compile(r"(?>(?:[ \t]|\\\r?\n)+)")
 _ITEM = re.compile(r"(?P<quote>[\"'])[ \t]{0,4},\s{0,8}(?P=quote)(?P<word>[^\"'\n]{0,500})")
@@ -92,11 +92,11 @@ _FROM_INPUT = ("-stdin", "-fd", "sudo -s", "chpasswd")
 _QUOTES = "\"'"
 _SETTING = frozenset({"set", "config", "configure"})
 _FEWEST = 2
-"""Letters of a secret that is worth a mark."""
+"""Letters of the shortest secret that is redacted."""
 
 
 def command_spans(text: str, lowered: str) -> Iterator[Span]:
-    """Where command lines in a text have secrets in them."""
+    """Where command lines in a text have secrets."""
     present = tuple(name for name in _PROGRAMS if name in lowered)
     program, position = _any_of(present) if present else None, 0
     while program is not None and (found := program.search(text, position)):
@@ -110,7 +110,7 @@ def command_spans(text: str, lowered: str) -> Iterator[Span]:
 
 
 def argument_spans(words: Sequence[str]) -> Iterator[_Place]:
-    """Where a list of words has secrets in it. A word that is a program begins a command of its own."""
+    """Where a list of words has secrets. A word that is a program begins another command."""
     names = [word.rpartition("/")[2].strip(_QUOTES) for word in words]
     starts = [
         at
@@ -186,7 +186,7 @@ def _behind_user(
 
 
 def _secret(word: str, start: int) -> tuple[int, int] | None:
-    """From where to where; None if something stands in its place: `$PASSWORD`, `<password>`, or nothing."""
+    """The span of a secret; None for a placeholder (`$PASSWORD`, `<password>`) or nothing."""
     end = len(word)
     if start == 0 and word[:1] in _QUOTES:
         start = 1

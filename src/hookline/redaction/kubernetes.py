@@ -1,6 +1,6 @@
-"""Secrets of Kubernetes: what stands below `data` and `stringData`, in YAML and in JSON, under whatever name.
+"""Secrets of Kubernetes: all values below `data` and `stringData`, in YAML and in JSON.
 
-A text is read once for the blocks, and each block once for its values: the time grows with the text and no faster.
+A text is read once for the blocks, and each block once for its values, so the time is linear.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _in_json(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def _is_value(name: str, value: str) -> bool:
-    """Whether a value is one of a Secret: below `data` all are base64. Others belong to a ConfigMap beside it."""
+    """Whether a value belongs to a Secret: below `data` all are base64. Others belong to a ConfigMap beside it."""
     if name == "stringData":
         return value not in ("|", "|-", ">", ">-") and not value.startswith("[redacted:")
     return len(value) % 4 == 0 and _PACKED.fullmatch(value) is not None

@@ -1,4 +1,4 @@
-"""Marks: what stands in the place of a secret."""
+"""Marks: what replaces a secret."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WORD = re.compile(r"(?:[^\s\"'`\\;|&<>(){}$]|\$(?=\w))+")
 
 
 def mark(kind: str) -> str:
-    """What stands where a secret of this kind stood; a kind that begins with a quote mark stands in quotes."""
+    """The mark for a kind of secret. For a kind that begins with a quote, the mark is quoted."""
     name = kind.lstrip("\\\"'`")
     quote = kind[: len(kind) - len(name)]
     return f"{quote}[redacted:{name}]{quote}"
@@ -31,10 +31,10 @@ def has_mark(value: Any) -> bool:
 
 
 def hides_only_words(args: Mapping[str, Any], shown: Mapping[str, Any]) -> bool:
-    """Whether somebody who reads `shown` sees all that matters in the arguments: each mark stands for one plain word.
+    """Whether each mark in `shown` replaces one plain word of the arguments, so that a reader sees all that matters.
 
-    Otherwise a command could be hidden as the value of a variable, between `"$(` and `)"`. An argument whose own name
-    says that it is a secret is a value to its tool, whatever is in it.
+    Otherwise a command could be hidden as the value of a variable, between `"$(` and `)"`. An argument whose name says
+    that it is a secret is only a value to its tool, whatever is in it.
     """
     return all(
         name in shown
@@ -63,7 +63,7 @@ def _is_readable(value: Any, shown: Any) -> bool:
 
 
 def _stands_for_words(text: str, shown: str) -> bool:
-    """Whether the text is what is shown, with a word in the place of each mark. Each part is looked for once."""
+    """Whether the text is `shown` with a word in place of each mark. Each part is searched once."""
     first, *others = _MARKS.split(shown)
     if not others or not text.startswith(first):
         return False

@@ -1,4 +1,4 @@
-"""Names under which secrets are kept, and the values that stand behind them in texts: `password=...`."""
+"""Names of secrets, and their values in texts: `password=...`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _IN_TEXT = re.compile(
 _QUOTES = ("'", '"', "`")
 _NAME_AFTER = re.compile(r"[\w-]*\w")
 _NAME_BEFORE = re.compile(r"[A-Za-z0-9_.-]*$")
-# A bare value ends at the next `=`, so that no part of a text is taken for a value twice.
+# A bare value ends at the next `=`, so no part of a text is a value twice.
 _BARE = re.compile(r"[^\s\"'`,;&|<>(){}\[\]\\=]++={0,3}")
 _SHELL_WORD = re.compile(
     r"(?:[^\s\"'\\;|&<>()`]|\\\S|\\ |\$?'[^'\n]{0,500}'|\"[^\"\n]{0,500}\"){1,1000}"
@@ -50,7 +50,7 @@ _PLACEHOLDER = re.compile(
     r"|null|nil|true|false|yes|no|on|off|undefined|string|str|text|required|optional|redacted|secret|password|token|todo|n/?a|bearer|basic)"
 )  # fmt: skip
 _BRACKETED = re.compile(r"\[(?:redacted:[^\]]*|[A-Za-z_ -]*)\]?[,.:]?")
-"""In the place of a shell's value: a mark of ours, or words. Other values may begin with a bracket as well."""
+"""A mark of ours, or words in brackets, as the value of a shell variable. Other values may begin with a bracket too."""
 _PACKED = re.compile(r"(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])[\w+=~-]{20,}")
 _HEX = re.compile(r"[0-9a-fA-F-]+")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -81,7 +81,7 @@ def is_secret_name(name: str) -> Strength:
 
 
 def is_hidden(name: str, value: str) -> bool:
-    """Whether the text behind a name, as a field of its own, is to be taken out."""
+    """Whether the value of a field is redacted."""
     strength = is_secret_name(name)
     if not strength or not value.strip() or _PLACEHOLDER.fullmatch(value.strip()):
         return False
@@ -89,7 +89,7 @@ def is_hidden(name: str, value: str) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether a value only stands in the place of a secret: `<password>`, `$TOKEN`, `xxxx`."""
+    """Whether a value is only a placeholder for a secret: `<password>`, `$TOKEN`, `xxxx`."""
     return _PLACEHOLDER.fullmatch(value) is not None
 
 
@@ -103,12 +103,12 @@ def named_spans(text: str) -> Iterator[Span]:
         position = found.end() if span is None else span[1]
         if span is not None:
             is_literal = bool(found["close"]) and not found["open"]
-            # Behind a quoted name, a bare value is a number: what stands in its place has to be a text.
+            # After a quoted name, a bare value is a number, and the mark has to be quoted.
             yield (*span, f"{found['close']}secret" if is_literal else "secret")
 
 
 def laid_out_spans(text: str) -> Iterator[Span]:
-    """Where a value stands elsewhere than behind its name: in a tag, on the lines below it, or in several words."""
+    """Where a value does not follow its name directly: in a tag, on the lines below it, or as several words."""
     for found in _TAGGED.finditer(text) if "</" in text else ():
         if is_hidden(found["name"], found["value"]):
             yield *found.span("value"), "secret"
@@ -277,7 +277,7 @@ def _is_plausible(text: str, head: str, name: str, value: str, end: int) -> bool
 
 
 def _is_in_form(text: str, found: re.Match[str], name: str, value: str) -> bool:
-    """Whether name and value are all of a line, or a part of a form (`a=b&c=d`), or a header: nothing else is so."""
+    """Whether name and value are a whole line, a part of a form (`a=b&c=d`), or a header."""
     end = found.end() + len(value)
     if found["close"] or found["open"] or text[end : end + 1] not in ("", "\n", "\r", "&"):
         return False
@@ -293,7 +293,7 @@ def _is_in_form(text: str, found: re.Match[str], name: str, value: str) -> bool:
 
 
 def _looks_random(value: str, name: str) -> bool:
-    """Whether a value is no word, no number and, behind a mere `key`, no hash or id either."""
+    """Whether a value is neither a word nor a number and, after a plain `key`, neither a hash nor an id."""
     if re.search(r"\s", value) or len(value) < 12:
         return False
     if (
@@ -305,7 +305,7 @@ def _looks_random(value: str, name: str) -> bool:
     plain = _LETTERS.sub("", name.lower())
     if _UUID.fullmatch(
         value
-    ):  # mostly it is what something is called: `SERVER_TOKEN`, and not `token` or `row_key`
+    ):  # usually an id: a secret in `SERVER_TOKEN`, not in `token` or `row_key`
         return plain not in WEAK_NAMES and not plain.endswith("key")
     if not plain.endswith("key"):
         return True
@@ -314,7 +314,7 @@ def _looks_random(value: str, name: str) -> bool:
 
 
 def _entropy(text: str) -> float:
-    """Bits a letter, as the text itself spreads them."""
+    """Bits per letter."""
     return -sum(
         count / len(text) * math.log2(count / len(text)) for count in Counter(text).values()
     )

@@ -1,10 +1,12 @@
-"""What takes secrets out: by pattern, by name and by value, of texts and of JSON values."""
+"""Takes secrets out of texts, JSON values, exceptions and logs: by pattern, by name and by value."""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
+import traceback
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -29,21 +31,22 @@ Values: TypeAlias = Iterable[str] | Mapping[str, str]
 Patterns: TypeAlias = Mapping[str, str | re.Pattern[str]]
 
 _SHORTEST = 5
-"""A shorter value stands in any text by chance."""
+"""A shorter value occurs in many texts by chance."""
 _KIND = re.compile(r"[^a-z0-9_.-]+")
 _REMEMBERED, _MOST_REMEMBERED = 200, 4_096
 """Characters of a text that is remembered as clean, and how many of them."""
 _LEARNT = 6
 """Letters of a secret that is known for the rest of the process once it was taken out of a call."""
 _MOST_LEARNT = 256
+_LOG_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 _MOST_PASSES = 16
-"""Taking a secret out may show where another begins. Two passes are usual."""
+"""Taking a secret out may uncover another. Two passes are usual."""
 
 
 class Redactor:
-    """Takes secrets out of texts, JSON values and exceptions. What it has redacted, it leaves as it is.
+    """Takes secrets out of texts, JSON values and exceptions. Redacted text does not change again.
 
-    - `values`: secrets that are known, as a list, or by the name that is to stand in their place;
+    - `values`: known secrets, as a list, or by the name for their marks;
     - `environment`: environment variables whose values are secrets; those that are not set are left out;
     - `patterns`: regular expressions of your own, by kind; a group `secret` is what is taken out;
     - `names`: more names of fields and variables that hold secrets.
@@ -70,12 +73,12 @@ class Redactor:
         self._names = frozenset(name.lower() for name in _texts(names, "names"))
         self._named = behind(self._names) if self._names else None
         self._clean: set[tuple[str, bool]] = set()
-        """Short texts without secrets: the records of a run say the same ids and names again and again."""
+        """Short texts without secrets: the records of a run repeat the same ids and names."""
 
     def text(self, text: str, *, by_name: bool = True, before: str = "") -> str:
         """A text without secrets. With `by_name=False` only what is certainly one is taken out: tokens and values.
 
-        `before` is what came directly before it and is not given back: a secret may have begun there.
+        `before` is the text directly before it, which is not returned: a secret may have begun there.
         """
         if (text, by_name) in self._clean and not before:
             return text
@@ -92,7 +95,7 @@ class Redactor:
         return whole[start:]
 
     def learn(self, before: Any, after: Any) -> None:
-        """From now on take out, wherever it stands, what was taken out of a value."""
+        """From now on take out, everywhere, what was taken out of a value."""
         if isinstance(before, str) and isinstance(after, str):
             for secret in _taken_out(before, after):
                 self._add(secret.strip("\"' \t\n"))
@@ -115,7 +118,7 @@ class Redactor:
         self._clean.clear()
 
     def value(self, value: Any, *, by_name: bool = True, by_field: bool = True) -> Any:
-        """A JSON value without secrets; the very same object if there were none.
+        """A JSON value without secrets; the same object if there were none.
 
         With `by_field=False` a name counts in a text only (`password=...`), and not as the name of a field.
         """
@@ -147,7 +150,7 @@ class Redactor:
 
     def __repr__(self) -> str:
         known, more = len(self._known), len(self._patterns) + len(self._names)
-        return f"<Redactor, {known} known values, {more} patterns and names besides the usual>"
+        return f"<Redactor, {known} known values, {more} more patterns and names>"
 
     def _say(self, error: BaseException) -> None:
         error.args = tuple(self.value(each) for each in error.args)
@@ -176,7 +179,7 @@ class Redactor:
         return value if is_same else items
 
     def _behind(self, name: str, value: Any) -> Any:
-        """What stands behind a name: hidden as a whole, or looked through."""
+        """The value of a field: hidden as a whole, or searched."""
         is_ours = name.lower() in self._names
         if isinstance(value, str):
             is_secret = is_hidden(name, value) or (is_ours and value.strip() != "")
@@ -230,7 +233,7 @@ class Redactor:
 
     def _by_name(self, text: str) -> Iterator[Span]:
         if "=" not in text and ":" not in text and "</" not in text:
-            return  # nothing stands behind a name here, and most texts are like this
+            return  # no name has a value here, as in most texts
         yield from named_spans(text)
         yield from laid_out_spans(text)
         if self._named is not None:
@@ -248,17 +251,48 @@ def redact(text: str) -> str:
 
 
 def redact_value(value: Any) -> Any:
-    """A JSON value without what looks like a secret, or stands behind a name like `password`."""
+    """A JSON value without what looks like a secret, or has a name like `password`."""
     return _default().value(value)
+
+
+class RedactingFilter(logging.Filter):
+    """Takes secrets out of log records: `handler.addFilter(RedactingFilter())`.
+
+    Add it to handlers: a filter of a logger does not see the records of loggers below it.
+    """
+
+    def __init__(self, redactor: Redactor | None = None) -> None:
+        super().__init__()
+        self._redactor = redactor or Redactor()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let the record pass, without secrets in its message, its traceback and what was added to it."""
+        redact = self._redactor
+        try:
+            said = record.getMessage()
+        except Exception:  # arguments that do not fit: logging says so, with all of them
+            said = f"{record.msg!r} with {record.args!r}"
+        record.msg, record.args = redact.text(said), ()
+        if record.exc_info and record.exc_info[0] is not None:
+            record.exc_text = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
+            record.exc_info = None
+        if record.exc_text:
+            record.exc_text = redact.text(record.exc_text)
+        if record.stack_info:
+            record.stack_info = redact.text(record.stack_info)
+        for name, value in list(vars(record).items()):
+            if name not in _LOG_FIELDS:
+                setattr(record, name, redact.value({name: value})[name])
+        return True
 
 
 # --- spans --------------------------------------------------------------------------------------------
 
 
 def _without(text: str, spans: list[Span], place: int) -> tuple[str, int]:
-    """A text with a mark in the place of each span; spans that overlap are one, of the kind that was found first.
+    """A text with a mark in place of each span. Spans that overlap are one, of the kind that was found first.
 
-    Gives also where `place` is now. A mark that stands for what is on both sides of it comes behind it.
+    Also returns where `place` is now. A mark for a span on both sides of it comes after it.
     """
     kept: list[str] = []
     position, now_at = 0, place
@@ -273,7 +307,7 @@ def _without(text: str, spans: list[Span], place: int) -> tuple[str, int]:
 
 
 def _taken_out(before: str, after: str) -> Iterator[str]:
-    """What stood in a text where there are marks now, if a name gave it away: others are known by their looks."""
+    """What was in a text where marks are now, if it was found by its name. Others are recognised by their form."""
     marks = ["", *(found[0] for found in MARK.finditer(after))]
     position = 0
     for marked, piece in zip(marks, MARK.split(after), strict=True):
@@ -286,7 +320,7 @@ def _taken_out(before: str, after: str) -> Iterator[str]:
 
 
 def _without_arguments(words: list[str]) -> list[str]:
-    """The arguments of a program with a mark in the place of each secret; the very same words if there is none."""
+    """The arguments of a program with a mark in place of each secret."""
     found = sorted(argument_spans(words), reverse=True)
     for index, start, end in found:
         word = words[index]
@@ -352,15 +386,15 @@ def _texts(given: Iterable[str], what: str) -> list[str]:
 
 
 def _check(value: str, name: str) -> None:
-    """Refuse a value that cannot be told from other text, without saying what it is."""
+    """Refuse a value that cannot be distinguished from other text, without showing it."""
     if len(value) < _SHORTEST:
         raise UsageError(
-            f"the secret '{name}' has {len(value)} letters, which stand in many texts by chance.",
+            f"the secret '{name}' has {len(value)} letters, which occur in many texts by chance.",
             remedy=f"Give values of at least {_SHORTEST} letters; for shorter ones, name the field: names=[...].",
         )
     if re.search(re.escape(value), "[redacted:known-value secret password]", re.IGNORECASE):
         raise UsageError(
-            f"the secret '{name}' is a part of what would stand in its place.",
+            f"the secret '{name}' is a part of the mark that would replace it.",
             remedy="Choose another secret.",
         )
 
@@ -373,7 +407,7 @@ def _by_kind(patterns: object) -> Patterns:
     if not isinstance(patterns, Mapping):
         raise UsageError(
             f"patterns= takes them by kind, not as {type(patterns).__name__}.",
-            remedy='Write patterns={"ticket": r"T-[0-9]+"}: the kind stands in the place of what is found.',
+            remedy='Write patterns={"ticket": r"T-[0-9]+"}: the kind is the name of the mark.',
         )
     return patterns
 

@@ -1,4 +1,4 @@
-"""How a known secret may be spelled: escaped for JSON, HTML or an address, in hex, in base64."""
+"""Encodings of a known secret: escaped for JSON, HTML or an address, in hex, in base64."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONG = 12
 _CUT = re.compile(
     r"(?:\.\.\. ?|\n)?\[(?:\.\.\. )?[0-9,]+ (?:more )?(?:characters|bytes)[^\[\]\n]{0,200}\]?\n?"
 )
-"""What tools say where they leave something out: a secret may have been cut in two there."""
+"""The note of a tool that leaves something out: a secret may have been cut in two there."""
 _LEAST = 4
 """Letters of one end of a secret that are taken out next to such a note; in hex and base64 twice as many."""
 
@@ -35,7 +35,7 @@ def spellings(secret: str) -> tuple[re.Pattern[str], ...]:
 
 
 class Spelled:
-    """A secret to look for. What costs next to nothing is looked for first: most texts have nothing of it."""
+    """A secret to search for. Cheap tests come first: most texts do not contain it."""
 
     def __init__(self, secret: str) -> None:
         self._escaped, self._hexed, self._packed = spellings(secret)
@@ -70,7 +70,7 @@ class Spelled:
             yield from _each(self._packed, text)
 
     def ends(self, text: str, cuts: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-        """What of it is left where something was left out, before the note and behind it."""
+        """The rest of a secret before and after the note that something was left out."""
         for start, end in cuts:
             for whole, least, is_exact in self._forms:
                 before, after = (
@@ -112,7 +112,7 @@ def _sources(secret: str) -> tuple[str, str, str]:
 
 
 def _spelled(letter: str) -> str:
-    # What can be repeated is bounded: else a text of nothing but backslashes would be read again for each of them.
+    # Repeats are bounded: otherwise a text of backslashes would be read again for each of them.
     code = ord(letter)
     plain = re.escape(letter) if letter.isalnum() else rf"\\{{0,8}}{re.escape(letter)}"
     ways = [
@@ -147,7 +147,7 @@ def _packed(content: bytes, shift: int) -> str:
 
 
 def _letters(content: bytes, shift: int) -> str:
-    """What base64 makes of it when `shift` bytes of a group come before: the letters that nothing else decides."""
+    """Its base64 when `shift` bytes of a group come before: only the letters that depend on nothing else."""
     letters = base64.b64encode(b"\0" * shift + content).decode().rstrip("=")
     first = -(-8 * shift // 6)
     last = len(letters) - (1 if 8 * (shift + len(content)) % 6 else 0)

@@ -1,7 +1,7 @@
-"""Tokens that are known by their looks: those of cloud providers, code hosts, models, and keys in general.
+"""Tokens that are recognised by their form: of cloud providers, code hosts, models, and keys in general.
 
-Each pattern reads every part of a text at most a fixed number of times: runs of letters are bounded, or cannot contain
-what begins the pattern. So hostile text costs no more than other text.
+Each pattern reads a part of a text only a fixed number of times: repeats are bounded, or cannot contain the beginning
+of the pattern. So hostile text costs no more than other text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BODY_REVERSED = re.compile(
 """Lines of base64, last letter first, each perhaps with its number in a file before it, or quoted as in a mail."""
 _LONGEST_BODY = 20_000
 _LEAST_OF_A_KEY = 24
-"""Letters before the end of a key that are no word of the text around it."""
+"""Letters before the end of a key that cannot be a word of the surrounding text."""
 
 
 def token_spans(text: str, lowered: str | None = None) -> Iterator[Span]:
@@ -53,7 +53,7 @@ def token_spans(text: str, lowered: str | None = None) -> Iterator[Span]:
 
 
 def _ends_of_keys(text: str) -> Iterator[Span]:
-    """Private keys of which the beginning was left out, by `tail` say. They are read backwards, each part once."""
+    """Private keys without their beginning, for example from `tail`. They are read backwards, each part once."""
     after = 0
     for found in _KEY_END.finditer(text):
         before = text[max(after, found.start() - _LONGEST_BODY) : found.start()]
@@ -82,7 +82,7 @@ def _is_user_and_password(packed: str) -> bool:
 
 
 def _is_random(token: str) -> bool:
-    """Whether some part of a token is no word and no number: `pk_users_email_2024` is the name of something."""
+    """Whether a part of a token is neither a word nor a number: `pk_users_email_2024` is a name."""
     return any(
         _MIXED.match(word) or (len(word) >= 12 and _LETTER_AND_DIGIT.match(word))
         for word in _WORD.findall(token)

@@ -1,7 +1,9 @@
-"""One session: run in it, look at it, and change what becomes of it."""
+"""Sessions: many runs with one conversation, and the sessions of a journal."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 
@@ -10,7 +12,7 @@ import msgspec
 from hookline.agent import Agent, RunResult
 from hookline.agent.agent import run_to_end
 from hookline.agent.in_session import halted
-from hookline.definition import Clock
+from hookline.definition import SYSTEM_CLOCK, Clock
 from hookline.errors import (
     RunInUseError,
     SessionConflictError,
@@ -22,6 +24,7 @@ from hookline.journal import (
     JournalStore,
     Record,
     SessionCleared,
+    SessionInfo,
     SessionRewound,
     SessionStatus,
     SessionStatusChanged,
@@ -29,46 +32,53 @@ from hookline.journal import (
     SessionTitled,
     stream_of,
 )
-from hookline.sessions.naming import checked_id, checked_title, new_id
-from hookline.sessions.running import close_in, resume_in, run_in, stream_in, usable
-from hookline.sessions.standing import (
-    Place,
-    Stand,
-    forked,
+from hookline.sessions.conversation import (
+    ConversationState,
+    StepPlace,
+    fork_state,
     last_place,
     place_after,
-    stand_of,
+    read_conversation,
     state_at,
 )
-from hookline.sessions.stream import Hold, Stream
-from hookline.sessions.streaming import SessionStream
+from hookline.sessions.log import HeldSession, SessionLog
+from hookline.sessions.runs import (
+    SessionStream,
+    close_in,
+    resume_in,
+    run_in,
+    stream_in,
+    usable,
+)
 from hookline.sessions.view import SessionView, view_of
 from hookline.state import AgentState, Attachment, Decision, PendingApproval, checked_text
 
+_ID = re.compile(r"[\w.@:+-]+")
+
 
 class Session:
-    """A conversation that many runs have had, and the next one goes on with.
+    """A conversation of many runs. The next run continues it.
 
-    It knows the session as it was when it was last read here. What changes it, running included, is refused when
-    somebody else has changed it since: `refresh()` looks again.
+    This object knows the session as it was when it was last read. A change, a run included, is refused when somebody
+    else has changed the session since then: `refresh()` reads it again.
     """
 
     def __init__(self, journal: JournalStore, story: SessionStory, clock: Clock) -> None:
         self._journal = journal
         self._story = story
         self._clock = clock
-        self._stream = Stream(journal, story.session_id, clock)
+        self._log = SessionLog(journal, story.session_id, clock)
 
     # --- looking ----------------------------------------------------------------------------------
 
     @property
     def id(self) -> str:
-        """Its name in the journal."""
+        """Its id in the journal."""
         return self._story.session_id
 
     @property
     def title(self) -> str:
-        """What people call it: what it was given, or how its first prompt begins."""
+        """The title it was given, or the beginning of its first prompt."""
         return self._story.title
 
     @property
@@ -78,7 +88,7 @@ class Session:
 
     @property
     def version(self) -> int:
-        """Goes up with everything that is done with it."""
+        """Increases with every change."""
         return self._story.version
 
     @property
@@ -88,18 +98,18 @@ class Session:
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """The ids of all its runs, also of those the conversation has left behind."""
+        """The ids of all its runs, also of those that were rewound or cleared."""
         return self._story.members
 
     @property
     def state(self) -> AgentState:
-        """The conversation as it stands; of a run that is not over, how far it has come."""
-        return self._stand(self._story).state
+        """The state of the conversation; of an unfinished run, its state so far."""
+        return self._conversation(self._story).state
 
     @property
     def unfinished(self) -> str | None:
-        """The run that waits for an answer, or was left behind by a process that died, or is going on now."""
-        return self._stand(self._story).unfinished or None
+        """The run that waits for an answer, was left by a process that died, or is being driven now."""
+        return self._conversation(self._story).unfinished or None
 
     @property
     def pending(self) -> tuple[PendingApproval, ...]:
@@ -108,11 +118,11 @@ class Session:
 
     def show(self) -> SessionView:
         """Its runs, its steps and its transcript. As text it is for reading."""
-        return view_of(self._journal, self._story, self._stand(self._story))
+        return view_of(self._journal, self._story, self._conversation(self._story))
 
     def refresh(self) -> Session:
         """Read it again, as it is in the journal now."""
-        self._story = self._stream.read()
+        self._story = self._log.read()
         return self
 
     def __repr__(self) -> str:
@@ -128,9 +138,9 @@ class Session:
         attachments: Sequence[Attachment] = (),
         run_id: str | None = None,
     ) -> RunResult:
-        """Go on with the conversation: the next run begins where the last one ended."""
-        with self._held() as hold:
-            return await run_in(hold, agent, prompt, attachments, run_id)
+        """Continue the conversation with a new run."""
+        with self._held() as held:
+            return await run_in(held, agent, prompt, attachments, run_id)
 
     def run_sync(
         self,
@@ -154,8 +164,8 @@ class Session:
         """`run`, with every record as it happens. It begins when it is first read."""
 
         async def read(results: list[RunResult]) -> AsyncGenerator[Record, None]:
-            with self._held() as hold:
-                records = stream_in(hold, agent, prompt, attachments, run_id, results)
+            with self._held() as held:
+                records = stream_in(held, agent, prompt, attachments, run_id, results)
                 async with aclosing(records):
                     async for record in records:
                         yield record
@@ -165,9 +175,9 @@ class Session:
     async def resume_run(
         self, agent: Agent, decisions: Mapping[str, Decision | bool] | None = None
     ) -> RunResult:
-        """Go on with the last run: it waits for these answers, or its process died."""
-        with self._held() as hold:
-            return await resume_in(hold, agent, decisions)
+        """Continue the last run: it waits for these answers, or its process died."""
+        with self._held() as held:
+            return await resume_in(held, agent, decisions)
 
     def resume_run_sync(
         self, agent: Agent, decisions: Mapping[str, Decision | bool] | None = None
@@ -176,13 +186,13 @@ class Session:
         return run_to_end(lambda: self.resume_run(agent, decisions))
 
     async def close(self, agent: Agent, *, reason: str = "other") -> None:
-        """End the session: the agent's session_end hooks are asked. The next run opens it again.
+        """End the session and call the agent's session_end hooks. The next run opens it again.
 
-        They find the reason in `ctx.source`: `clear` when it begins anew, `prompt_input_exit` when a person has left.
-        One of them that fails is raised when the session is closed.
+        Hooks find the reason in `ctx.source`: `clear` for a fresh start, `prompt_input_exit` when a person left.
+        The error of a hook that fails is raised when the session is closed.
         """
-        with self._held() as hold:
-            failure = await close_in(hold, agent, checked_text(reason, "a reason"))
+        with self._held() as held:
+            failure = await close_in(held, agent, checked_text(reason, "a reason"))
         if failure is not None:
             raise failure
 
@@ -191,66 +201,66 @@ class Session:
     def fork(
         self, *, at: int | None = None, title: str | None = None, id: str | None = None
     ) -> Session:
-        """A new session whose conversation is this one's: as it stands, or as it was after step `at`."""
-        session_id = new_id() if id is None else checked_id(id)
-        title = self.title if title is None else checked_title(title)
-        story = self._stream.read()
+        """A new session with this conversation: as it is now, or as it was after step `at`."""
+        session_id = _new_id() if id is None else _checked_id(id)
+        title = self.title if title is None else _checked_title(title)
+        story = self._log.read()
         if story.status is SessionStatus.DELETED:
             raise halted(story)
-        stand = self._stand(story)
-        if at is None and not stand.unfinished:
-            state = stand.state
+        conversation = self._conversation(story)
+        if at is None and not conversation.unfinished:
+            state = conversation.state
         else:
             state = state_at(self._journal, story, self._place(story, at))
-        created = Stream(self._journal, session_id, self._clock).create(
+        created = SessionLog(self._journal, session_id, self._clock).create(
             title=title,
             forked_from=self.id,
             at_step=len(state.steps),
-            initial=msgspec.json.decode(forked(state, session_id).to_json()),
+            initial=msgspec.json.decode(fork_state(state, session_id).to_json()),
         )
         return Session(self._journal, created, self._clock)
 
     def rewind(self, *, to: int) -> None:
-        """Go back to where the conversation stood after step `to`. What came later stays in the journal."""
-        with self._held() as hold:
-            story = usable(hold.story)
+        """Go back to the conversation as it was after step `to`. Later runs stay in the journal."""
+        with self._held() as held:
+            story = usable(held.story)
             place = self._place(story, to)
-            hold.add(SessionRewound, to=place.step, member=place.run_id, record=place.record)
+            held.add(SessionRewound, to=place.step, member=place.run_id, record=place.record)
 
     def clear(self) -> None:
-        """Begin the conversation anew: no messages, no metadata, no remembered answers."""
-        with self._held() as hold:
-            usable(hold.story)
-            hold.add(SessionCleared)
+        """Empty the conversation: no messages, no metadata, no remembered answers."""
+        with self._held() as held:
+            usable(held.story)
+            held.add(SessionCleared)
 
     def rename(self, title: str) -> None:
         """Give it another title."""
-        title = checked_title(title)
-        with self._held() as hold:
-            hold.add(SessionTitled, title=title)
+        title = _checked_title(title)
+        with self._held() as held:
+            held.add(SessionTitled, title=title)
 
     def suspend(self) -> None:
-        """Nothing runs in it any more, until it is resumed."""
-        with self._held() as hold:
-            if hold.story.status is not SessionStatus.SUSPENDED:
-                usable(hold.story)
-                hold.add(SessionStatusChanged, status=SessionStatus.SUSPENDED)
+        """Let nothing run in it until it is resumed."""
+        with self._held() as held:
+            if held.story.status is not SessionStatus.SUSPENDED:
+                usable(held.story)
+                held.add(SessionStatusChanged, status=SessionStatus.SUSPENDED)
 
     def resume(self) -> None:
-        """Take up a suspended session. A run that waits in it is resumed with `resume_run`."""
-        with self._held() as hold:
-            if hold.story.status is not SessionStatus.SUSPENDED:
+        """Open a suspended session again. A run that waits in it is resumed with `resume_run`."""
+        with self._held() as held:
+            if held.story.status is not SessionStatus.SUSPENDED:
                 raise SessionError(
-                    f"session '{self.id}' is not suspended: it is {hold.story.status.value}.",
+                    f"session '{self.id}' is not suspended: it is {held.story.status.value}.",
                     remedy="A run that waits in it is resumed with session.resume_run(agent, decisions).",
                 )
-            hold.add(SessionStatusChanged, status=SessionStatus.OPEN)
+            held.add(SessionStatusChanged, status=SessionStatus.OPEN)
 
     def delete(self) -> None:
-        """Drop it with all its runs. Forks of it stay as they are. No hooks are asked: `close` it first for that."""
-        with self._held() as hold:
-            if hold.story.status is not SessionStatus.DELETED:
-                hold.add(SessionStatusChanged, status=SessionStatus.DELETED)
+        """Delete it with all its runs. Forks stay. No hooks are called; `close` it first for that."""
+        with self._held() as held:
+            if held.story.status is not SessionStatus.DELETED:
+                held.add(SessionStatusChanged, status=SessionStatus.DELETED)
         try:
             self._journal.delete(stream_of(self.id))
         except RunInUseError as error:
@@ -262,25 +272,25 @@ class Session:
     # --- inside -----------------------------------------------------------------------------------
 
     @contextmanager
-    def _held(self) -> Iterator[Hold]:
-        """Keep others off, and know afterwards what was done meanwhile."""
+    def _held(self) -> Iterator[HeldSession]:
+        """Keep others off, and remember what was changed meanwhile."""
         try:
-            with self._stream.hold(self._story) as hold:
+            with self._log.hold(self._story) as held:
                 try:
-                    yield hold
+                    yield held
                 finally:
-                    self._story = hold.story
+                    self._story = held.story
         except UnknownSessionError:
             if self._story.status is SessionStatus.DELETED:
                 raise halted(self._story) from None
             raise
 
-    def _stand(self, story: SessionStory) -> Stand:
+    def _conversation(self, story: SessionStory) -> ConversationState:
         if story.status is SessionStatus.DELETED:
             raise halted(story)
-        return stand_of(self._journal, story)
+        return read_conversation(self._journal, story)
 
-    def _place(self, story: SessionStory, step: int | None) -> Place:
+    def _place(self, story: SessionStory, step: int | None) -> StepPlace:
         if step is None:
             return last_place(self._journal, story)
         if isinstance(step, bool) or not isinstance(step, int):
@@ -288,3 +298,56 @@ class Session:
                 f"a step is a number, not {step!r}.", remedy="session.show() has them."
             )
         return place_after(self._journal, story, step)
+
+
+class Sessions:
+    """All sessions of a journal: `Sessions(SQLiteJournal(path))`."""
+
+    def __init__(self, journal: JournalStore, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        for method in ("claim", "read", "sessions", "delete"):
+            if isinstance(journal, type) or not callable(getattr(journal, method, None)):
+                raise UsageError(
+                    f"sessions cannot be kept in {journal!r}.",
+                    remedy="Use SQLiteJournal(path), or a store with claim, read, sessions and delete.",
+                )
+        self._journal = journal
+        self._clock = clock
+
+    def create(self, *, title: str = "", id: str | None = None) -> Session:
+        """A new session. Without a title it gets one from its first prompt."""
+        log = self._log(_new_id() if id is None else _checked_id(id))
+        return Session(self._journal, log.create(title=_checked_title(title)), self._clock)
+
+    def get(self, id: str) -> Session:
+        """A session by its id, as it is now."""
+        return Session(self._journal, self._log(_checked_id(id)).read(), self._clock)
+
+    def list(self, *, limit: int | None = None) -> list[SessionInfo]:
+        """The sessions, the one that was used last first."""
+        listed = self._journal.sessions(limit=limit)
+        return [info for info in listed if info.status is not SessionStatus.DELETED]
+
+    def _log(self, session_id: str) -> SessionLog:
+        return SessionLog(self._journal, session_id, self._clock)
+
+
+def _new_id() -> str:
+    """A name that no other session has."""
+    return os.urandom(6).hex()
+
+
+def _checked_id(session_id: object) -> str:
+    """The id of a session; refuses what cannot be one."""
+    if not isinstance(session_id, str) or not _ID.fullmatch(session_id):
+        raise UsageError(
+            f"{session_id!r} cannot be the id of a session.",
+            remedy="Use letters, digits and . _ - + : @ only.",
+        )
+    return session_id
+
+
+def _checked_title(title: object) -> str:
+    """A title; refuses what cannot be one."""
+    if not isinstance(title, str):
+        raise UsageError(f"a title is text, not {title!r}.")
+    return checked_text(title, "a title")

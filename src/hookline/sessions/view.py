@@ -1,4 +1,4 @@
-"""A session to look at: its runs, its steps, its transcript."""
+"""A session for people to read: its runs, its steps, its transcript."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hookline.journal import (
     StepFinished,
     fold,
 )
-from hookline.sessions.standing import Stand
+from hookline.sessions.conversation import ConversationState
 from hookline.state import (
     AgentState,
     Log,
@@ -33,7 +33,7 @@ _WIDTH = 100
 
 
 class ShownStep(msgspec.Struct, frozen=True):
-    """A step of a run. `number` counts the steps of the conversation; None when that has left it behind."""
+    """A step of a run. `number` counts the steps of the conversation; None when it was rewound or cleared."""
 
     number: int | None
     step: Step
@@ -44,7 +44,7 @@ class ShownRun(msgspec.Struct, frozen=True):
 
     run_id: str
     status: RunStatus | None
-    """None when it never began, or is not in the journal any more."""
+    """None when it never began, or is no longer in the journal."""
     prompt: str = ""
     text: str = ""
     """Its answer."""
@@ -52,7 +52,7 @@ class ShownRun(msgspec.Struct, frozen=True):
     pending: tuple[PendingApproval, ...] = ()
     started_at: float = 0.0
     is_current: bool = True
-    """Whether the conversation goes through it; it was rewound or cleared otherwise."""
+    """False when it was rewound or cleared."""
 
 
 class SessionView(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,10 +64,10 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     forked_from: str | None
     at_step: int
-    """How many steps of the other session it begins with."""
+    """How many steps of the other session it contains."""
     runs: tuple[ShownRun, ...]
     state: AgentState
-    """The conversation as it stands."""
+    """The state of the conversation."""
 
     @property
     def messages(self) -> Log[Message]:
@@ -88,9 +88,11 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
         return "\n".join(_lines(self))
 
 
-def view_of(journal: JournalStore, story: SessionStory, stand: Stand) -> SessionView:
+def view_of(
+    journal: JournalStore, story: SessionStory, conversation: ConversationState
+) -> SessionView:
     """A session, with its runs read from the journal."""
-    current = {segment.run_id: segment for segment in story.standing.segments}
+    current = {segment.run_id: segment for segment in story.position.segments}
     return SessionView(
         id=story.session_id,
         title=story.title,
@@ -99,7 +101,7 @@ def view_of(journal: JournalStore, story: SessionStory, stand: Stand) -> Session
         forked_from=story.forked_from or None,
         at_step=story.at_step,
         runs=tuple(_run(journal, run_id, current.get(run_id)) for run_id in story.members),
-        state=stand.state,
+        state=conversation.state,
     )
 
 
@@ -110,16 +112,16 @@ def _run(journal: JournalStore, run_id: str, segment: Segment | None) -> ShownRu
         return ShownRun(run_id, None, is_current=False)
     last = records[-1]
     ended = last if isinstance(last, RunFinished) else None
-    said = (record.text for record in records if isinstance(record, PromptSubmitted))
+    prompts = (record.text for record in records if isinstance(record, PromptSubmitted))
     return ShownRun(
-        run_id,
-        ended.status if ended is not None else RunStatus.RUNNING,
-        next(said, ""),
-        ended.text if ended is not None else "",
-        _steps(records, segment),
-        ended.pending if ended is not None else (),
-        records[0].at,
-        segment is not None,
+        run_id=run_id,
+        status=ended.status if ended is not None else RunStatus.RUNNING,
+        prompt=next(prompts, ""),
+        text=ended.text if ended is not None else "",
+        steps=_steps(records, segment),
+        pending=ended.pending if ended is not None else (),
+        started_at=records[0].at,
+        is_current=segment is not None,
     )
 
 

@@ -1,4 +1,4 @@
-"""The state of a run: everything that is settled, and nothing that can change."""
+"""The state of a run: everything that is settled. It never changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hookline.state.usage import NO_USAGE, Usage
 
 
 class Counters(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What limits and budgets need to know of the latest run. Children, and model calls of hooks, count too."""
+    """What limits and budgets count in the latest run, with children and model calls of hooks."""
 
     steps: int = 0
     tool_calls: int = 0
@@ -33,7 +33,7 @@ class Counters(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     active_seconds: float = 0.0
     errors: int = 0
     consecutive_errors: dict[str, int] = EMPTY
-    """By error class. Set back by what works: a call (tool, validation), an answer (of a model), else a step."""
+    """By error class. Reset by a success: of a call (tool, validation), of an answer (model), else of a step."""
     objections: int = 0
 
 
@@ -66,9 +66,9 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     ending: Ending | None = None
     pending_step: PendingStep | None = None
     remembered: dict[str, Decision] = EMPTY
-    """Answers that hold for the session: by the fingerprint of the call or, for a rule, by who asked and the rule."""
+    """Answers that are valid for the session: by fingerprint of the call or, for a rule, by asker and rule."""
     first_step: int = 0
-    """Where in `steps` the latest run begins; a state that is run again keeps the steps of earlier runs."""
+    """Where the latest run begins in `steps`: a state keeps the steps of earlier runs."""
 
     @property
     def step_count(self) -> int:
@@ -96,7 +96,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
         return self.metadata.get(key, default)
 
     def with_metadata(self, key: str, value: object) -> AgentState:
-        """This state with one entry of metadata set. The value must be JSON, or say how it becomes JSON."""
+        """This state with one entry of metadata set. The value must be JSON, or declare how it becomes JSON."""
         frozen = freeze(value, f"metadata '{key}'")
         metadata = FrozenDict({**self.metadata, checked_text(key, "a metadata key"): frozen})
         return msgspec.structs.replace(self, metadata=metadata)
@@ -120,7 +120,8 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
     ) -> AgentState:
         """This state with a message to the model appended."""
         by = checked_text(by, "who a user message is by")
-        message = UserMessage(checked_text(text, "a user message"), by, attachments)
+        text = checked_text(text, "a user message")
+        message = UserMessage(text=text, by=by, attachments=attachments)
         return self.with_messages(self.messages.append(message))
 
     def with_messages(self, messages: Log[Message]) -> AgentState:
@@ -128,7 +129,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, messages=messages)
 
     def checked(self) -> AgentState:
-        """This state with parts that were handed in as plain dicts and lists made immutable."""
+        """This state with plain dicts and lists made immutable."""
         # Not in __post_init__, because states are derived many times at every step.
         counters = self.counters
         if type(counters.consecutive_errors) is not FrozenDict:
@@ -166,7 +167,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
         try:
             return _ENCODER.encode(envelope).decode()
         except UnicodeEncodeError:
-            # Someone's words (a reason, an exception) hold half a character. Saving matters more than that half.
+            # Half of a surrogate pair in somebody's text is replaced: saving matters more.
             plain = msgspec.to_builtins(envelope, enc_hook=_encode_log)
             return _ENCODER.encode(valid_text(plain)).decode()
 
@@ -208,7 +209,7 @@ def _encode_log(value: object) -> object:
     if isinstance(value, Log):
         return list(value)
     if isinstance(value, str):
-        return str.__str__(value)  # of a class of its own, in a message that somebody made
+        return str.__str__(value)  # a subclass of str
     raise NotImplementedError(type(value).__qualname__)
 
 

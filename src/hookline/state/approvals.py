@@ -28,9 +28,9 @@ _ANSWERS = tuple(answer.value for answer in Answer)
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """An answer to an asked call. `remember` makes it hold for the same call for the rest of the session.
+    """An answer to an asked call. `remember` makes it valid for the same call for the rest of the session.
 
-    With a `rule`, `bash(git push *)` say, it holds for all calls that the rule is about, when the same hook asks.
+    With a `rule`, for example `bash(git push *)`, it is valid for all calls that match, when the same hook asks.
     """
 
     answer: Answer
@@ -40,7 +40,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     rule: str = ""
 
     def __post_init__(self) -> None:
-        # It may come from a web page, and what is not a clear answer must not pass for one.
+        # It may come from a web page: what is not a clear answer must not count as one.
         set_field = msgspec.structs.force_setattr
         if type(self.answer) is not Answer:
             set_field(self, "answer", _answer(self.answer))
@@ -49,7 +49,9 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         if not isinstance(self.rule, str):
             raise UsageError(f"the rule of a decision is text, not {self.rule!r}.")
         if type(self.reason) is not str or not self.reason.isascii():
-            set_field(self, "reason", valid_text(self.reason))  # a no must not fail of its words
+            set_field(
+                self, "reason", valid_text(self.reason)
+            )  # a no must not fail because of its text
         set_field(self, "rule", checked_text(self.rule, "the rule of a decision"))
         if type(self.remember) is not bool:
             raise UsageError(
@@ -61,18 +63,22 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @staticmethod
     def allow(reason: str = "", *, remember: bool = False, rule: str = "") -> Decision:
-        """Run it as it is, this once or (`remember`) for the rest of the session; with a `rule`, all it is about."""
-        return Decision(Answer.ALLOW, reason, None, remember or bool(rule), rule)
+        """Run it as it is: once, for the rest of the session (`remember`), or all calls that match a `rule`."""
+        return Decision(
+            answer=Answer.ALLOW, reason=reason, remember=remember or bool(rule), rule=rule
+        )
 
     @staticmethod
     def deny(reason: str = "", *, remember: bool = False, rule: str = "") -> Decision:
         """Do not run it; the model reads the reason. `remember` and `rule` are as for `allow`."""
-        return Decision(Answer.DENY, reason, None, remember or bool(rule), rule)
+        return Decision(
+            answer=Answer.DENY, reason=reason, remember=remember or bool(rule), rule=rule
+        )
 
     @staticmethod
     def edit(**args: Any) -> Decision:
         """Run it with these arguments changed; the changed call is validated and judged again."""
-        return Decision(Answer.EDIT, "", args)
+        return Decision(answer=Answer.EDIT, args=args)
 
 
 def _answer(given: object) -> Answer:
@@ -80,13 +86,13 @@ def _answer(given: object) -> Answer:
     if isinstance(given, str) and given in _ANSWERS:
         return Answer(given)
     raise UsageError(
-        f"{given!r} is no answer to a call.",
-        remedy=f"The answers are: {', '.join(_ANSWERS)}. Or write Decision.allow(), say.",
+        f"{given!r} is not an answer to a call.",
+        remedy=f"The answers are: {', '.join(_ANSWERS)}. Or write, for example, Decision.allow().",
     )
 
 
 def _edited(answer: Answer, args: dict[str, Any] | None) -> FrozenDict | None:
-    """The arguments of an edit, frozen. Other answers have none: nobody would see that they are not used."""
+    """The arguments of an edit, frozen. Other answers must have none: they would be ignored."""
     if answer is not Answer.EDIT and not args:
         return None
     if answer is not Answer.EDIT or not isinstance(args, dict):
@@ -107,7 +113,7 @@ class PendingApproval(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
     fingerprint: str
     run_id: str = ""
     expires_at: float | None = None
-    """Until when it can be answered, in seconds since 1970; an answer that comes later is a no. None: for ever."""
+    """Until when it can be answered, in seconds since 1970. A later answer is a no. None: for ever."""
     also_asked_by: tuple[str, ...] = ()
     """The other hooks that asked about the same call: an answer is one to all of them."""
     is_again: bool = False
@@ -115,7 +121,7 @@ class PendingApproval(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
 
     @property
     def askers(self) -> tuple[str, ...]:
-        """All hooks that asked, and whose asking a yes settles. Who else asks has a question of their own."""
+        """All hooks that asked: a yes is one to all of them. Another hook asks its own question."""
         return (self.asked_by, *self.also_asked_by)
 
     def is_expired(self, at: float) -> bool:
@@ -124,9 +130,9 @@ class PendingApproval(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
 
 
 def to_remember(approval: PendingApproval, decision: Decision) -> dict[str, Decision]:
-    """What a state keeps of an answer that holds for the session: what was said last of a call, and to whom yes.
+    """What a state keeps of an answer that is valid for the session: the last answer, and who was told yes.
 
-    With a rule it is kept for the rule, and whoever asked.
+    With a rule, it is kept for the rule and each hook that asked.
     """
     if not decision.remember:
         return {}
@@ -139,7 +145,7 @@ def to_remember(approval: PendingApproval, decision: Decision) -> dict[str, Deci
 
 
 def remembered_answer(kept: Mapping[str, Decision], approval: PendingApproval) -> Decision | None:
-    """What is remembered of a call: a no, or a yes that was said to everybody who asks now."""
+    """The remembered answer to a call: a no, or a yes to everybody who asks now."""
     last = kept.get(approval.fingerprint)
     if last is None or last.answer is Answer.DENY:
         return last
@@ -192,7 +198,7 @@ class PendingCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class PendingStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A step that stopped half-way to wait: what it needs to go on, in any process."""
+    """A step that waits: all it needs to continue, in any process."""
 
     index: int
     text: str
@@ -211,7 +217,7 @@ class PendingStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The session is the run's own, and ends with it."""
     reasoning: tuple[Reasoning, ...] = ()
     records: int = 0
-    """How many records the journal had when the run had paused: where it goes on counting."""
+    """How many records the journal had when the run paused: where the count continues."""
 
     def approvals(self) -> tuple[PendingApproval, ...]:
         """The questions that still wait for an answer, in call order, those of child runs included."""

@@ -30,8 +30,8 @@ class ToolCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     malformed: str = ""
     """The arguments as the model wrote them, when they could not be taken as a JSON object. Such a call never runs."""
     redacted: str = ""
-    """Set if secrets were taken out of the arguments: what the process that has them in memory knows them by.
-    It says nothing about them."""
+    """Set if secrets were taken out of the arguments: the name under which this process keeps them. It reveals
+    nothing about them."""
 
     def __post_init__(self) -> None:
         if type(self.args) is not FrozenDict:
@@ -47,15 +47,16 @@ class ToolCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
                 for item in args.values():
                     if type(item) is not str:
                         return cls(id, name, args)
-                return cls(id, name, FrozenDict(args))  # text out of a JSON parser needs no look
+                return cls(id, name, FrozenDict(args))  # text from a JSON parser is valid
         except (msgspec.DecodeError, UnicodeError, NotJSONError, RecursionError):
             pass
         text = arguments if isinstance(arguments, str) else arguments.decode(errors="replace")
-        return cls(id, name, EMPTY, valid_text(text))
+        return cls(id=id, name=name, malformed=valid_text(text))
 
     def with_args(self, **changes: Any) -> ToolCall:
         """This call with some arguments changed."""
-        return ToolCall(self.id, self.name, {**self.args, **changes}, redacted=self.redacted)
+        args = {**self.args, **changes}
+        return ToolCall(id=self.id, name=self.name, args=args, redacted=self.redacted)
 
     def fingerprint(self) -> str:
         """A hash of tool and arguments: what an approval is bound to. The id does not count.
@@ -86,7 +87,7 @@ class ErrorInfo(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             if kind.__module__ == "builtins"
             else f"{kind.__module__}.{kind.__qualname__}"
         )
-        return cls(name, in_words(exception), error_class)
+        return cls(type=name, message=in_words(exception), error_class=error_class)
 
 
 class ResultStatus(enum.StrEnum):
@@ -100,7 +101,7 @@ class ResultStatus(enum.StrEnum):
     BLOCKED = "blocked"
     """A hook blocked the call; the tool did not run."""
     DENIED = "denied"
-    """A person, or whoever answers for one, said no; the tool did not run."""
+    """A person, or an approver for one, said no; the tool did not run."""
     WITHHELD = "withheld"
     """The tool ran and a hook withheld its result."""
     NOT_RUN = "not_run"

@@ -1,4 +1,4 @@
-"""Go on or stop: the decisions hooks append, and the one outcome they add up to."""
+"""Continue or stop: the decisions that hooks append, and the outcome they add up to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class RunStatus(enum.StrEnum):
-    """How a run ended, or where it stands."""
+    """The status of a run."""
 
     RUNNING = "running"
     COMPLETED = "completed"
@@ -20,7 +20,7 @@ class RunStatus(enum.StrEnum):
 
 
 class StopReason(enum.StrEnum):
-    """Why a run does not go on."""
+    """Why a run does not continue."""
 
     COMPLETED = "completed"
     NO_DECISION = "no_decision"
@@ -47,7 +47,7 @@ class StopReason(enum.StrEnum):
 
 
 class ContinuationDecision(enum.StrEnum):
-    """What one hook says about going on. Listed strongest first."""
+    """What one hook decides about the next step. Strongest first."""
 
     FORBID_CONTINUATION = "forbid_continuation"
     REQUEST_CONTINUATION = "request_continuation"
@@ -56,7 +56,7 @@ class ContinuationDecision(enum.StrEnum):
 
 
 class ContinuationEvaluation(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One hook's word on whether the run goes on."""
+    """One hook's decision whether the run continues."""
 
     source: str
     decision: ContinuationDecision
@@ -64,7 +64,7 @@ class ContinuationEvaluation(msgspec.Struct, frozen=True, gc=False, omit_default
     stop_reason: StopReason | None = None
 
     def problem(self) -> str:
-        """What is wrong with it, in words, if something is: a decision that is none, a reason that is not text."""
+        """What is wrong with it: no valid decision, a reason that is not text. Empty if nothing is."""
         if type(self.decision) is not ContinuationDecision:
             return f"it decides {self.decision!r}, which is not a ContinuationDecision"
         if self.stop_reason is not None and type(self.stop_reason) is not StopReason:
@@ -84,7 +84,7 @@ _DEFAULT_REASON = {
 
 
 class ContinuationOutcome(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What all evaluations of a phase add up to. It does not depend on the order they came in."""
+    """The outcome of all evaluations of a phase. Their order does not matter."""
 
     should_continue: bool = False
     stop_reason: StopReason | None = None
@@ -97,16 +97,22 @@ class ContinuationOutcome(msgspec.Struct, frozen=True, gc=False, omit_defaults=T
         """Any Forbid stops; else any Request continues; else any AllowStop stops; else AllowContinuation continues."""
         given = tuple(evaluations)
         if not given:
-            return _NOTHING_SAID  # most often asked before anyone has spoken
+            return _NOTHING_SAID  # the most frequent case
         deciding = given[0] if len(given) == 1 else _strongest(given)
         decision = deciding.decision
-        go_on = decision is _CONTINUE or decision is _REQUEST
-        stop_reason = None if go_on else deciding.stop_reason or _DEFAULT_REASON[decision]
-        return cls(go_on, stop_reason, deciding.source, deciding.reason, given)
+        continues = decision is _CONTINUE or decision is _REQUEST
+        stop_reason = None if continues else deciding.stop_reason or _DEFAULT_REASON[decision]
+        return cls(
+            should_continue=continues,
+            stop_reason=stop_reason,
+            resolved_by=deciding.source,
+            reason=deciding.reason,
+            evaluations=given,
+        )
 
     @property
     def is_forbidden(self) -> bool:
-        """A guard forbade going on: no stop hook can object."""
+        """A guard forbade another step: no stop hook can object."""
         forbid = ContinuationDecision.FORBID_CONTINUATION
         return any(evaluation.decision is forbid for evaluation in self.evaluations)
 

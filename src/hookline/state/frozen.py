@@ -1,9 +1,9 @@
-"""JSON values that cannot be changed, at any depth, and the door through which values enter state."""
+"""JSON values that cannot be changed, at any depth, and the check of values that enter state."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NoReturn, SupportsIndex, TypeAlias
+from typing import Any, NoReturn, Self, SupportsIndex, TypeAlias
 
 import msgspec
 
@@ -15,28 +15,34 @@ JSONValue: TypeAlias = Any
 _SCALARS = frozenset({int, bool, type(None)})
 _LARGEST = 2**63 - 1
 _DEEPEST = 128
-"""How deep values may be nested: what is let in here must be readable again, wherever the stack stands then."""
+"""How deep values may be nested: they must be readable again, however deep the stack is then."""
 _SILENT = (set, frozenset, bytes, bytearray, memoryview)
-"""What does not say how it becomes JSON. msgspec makes lists, in another order in each process, and base64 of it."""
+"""Types that do not say how they become JSON. msgspec would make lists in any order, and base64, of them."""
 _READ_ONLY = "this value is read-only; derive a changed one (ctx.with_args(...), ctx.with_metadata(...), dict(value))"
 
 
-class FrozenDict(dict[str, JSONValue]):
-    """A dict that equals, prints and encodes like one, and refuses to change."""
+class _Frozen:
+    """Refuses to change, and is its own copy."""
 
     __slots__ = ()
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError(_READ_ONLY)
 
-    __setitem__ = __delitem__ = __ior__ = _refuse
-    pop = popitem = clear = update = setdefault = _refuse
-
-    def __copy__(self) -> FrozenDict:
+    def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, _memo: object) -> FrozenDict:
+    def __deepcopy__(self, _memo: object) -> Self:
         return self
+
+
+class FrozenDict(_Frozen, dict[str, JSONValue]):
+    """A dict that equals, prints and encodes like one, and refuses to change."""
+
+    __slots__ = ()
+
+    __setitem__ = __delitem__ = __ior__ = _Frozen._refuse
+    pop = popitem = clear = update = setdefault = _Frozen._refuse
 
     def __reduce__(self) -> tuple[type[FrozenDict], tuple[dict[str, JSONValue]]]:
         return FrozenDict, (dict(self),)
@@ -46,22 +52,13 @@ class FrozenDict(dict[str, JSONValue]):
         return FrozenDict({**self, key: value})
 
 
-class FrozenList(list[JSONValue]):
+class FrozenList(_Frozen, list[JSONValue]):
     """A list that equals, prints and encodes like one, and refuses to change."""
 
     __slots__ = ()
 
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise TypeError(_READ_ONLY)
-
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
-    append = extend = insert = remove = pop = clear = sort = reverse = _refuse
-
-    def __copy__(self) -> FrozenList:
-        return self
-
-    def __deepcopy__(self, _memo: object) -> FrozenList:
-        return self
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _Frozen._refuse
+    append = extend = insert = remove = pop = clear = sort = reverse = _Frozen._refuse
 
     def __reduce_ex__(
         self, _protocol: SupportsIndex
@@ -105,7 +102,7 @@ def freeze_dict(value: dict[str, Any], what: str = "this value", _level: int = 0
     if kind is FrozenDict:
         return value  # type: ignore[return-value]
     for key, item in value.items():
-        # Most arguments are a few plain words: those are let in as they are, without a copy of their own.
+        # Most arguments are a few plain texts, which need no check of their own.
         if type(item) is not str or not item.isascii() or type(key) is not str or not key.isascii():
             break
     else:
@@ -137,9 +134,9 @@ def thaw(value: JSONValue) -> Any:
 
 
 def checked_text(text: str, what: str = "this text") -> str:
-    """Plain text that UTF-8 can hold; half of a surrogate pair is refused here rather than when state is saved.
+    """Plain text that UTF-8 can hold. Half of a surrogate pair is refused here rather than when state is saved.
 
-    Text of a class of its own (markup, a member of an enum of texts) becomes the text it is.
+    A subclass of str (markup, a member of a StrEnum) becomes plain text.
     """
     if type(text) is not str:
         if not isinstance(text, str):
@@ -168,7 +165,7 @@ def _finite(value: float, what: str) -> float:
 
 
 def _declared(value: object, what: str) -> Any:
-    """What `value` says it is in JSON; refuses values that say nothing."""
+    """`value` as it declares itself in JSON. Refuses values that declare nothing."""
     for method in ("__json__", "model_dump"):
         declare = getattr(value, method, None)
         if callable(declare) and not isinstance(value, type):
@@ -203,7 +200,7 @@ def _silent(value: Any) -> Any:
 
 
 def _plain_scalar(value: object) -> object:
-    """Text or a number of a class of its own, as the text or the number it is."""
+    """A subclass of str, int or float as the plain value."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -212,7 +209,7 @@ def _plain_scalar(value: object) -> object:
 
 
 def valid_text(value: Any) -> Any:
-    """JSON data in which text that UTF-8 cannot hold is replaced, so that it can be written at all."""
+    """JSON data with text that UTF-8 cannot hold replaced, so that it can be written."""
     if isinstance(value, str):
         return value.encode(errors="replace").decode()
     if isinstance(value, dict):

@@ -15,7 +15,7 @@ from hookline.state.usage import NO_USAGE, Usage
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
-    """A tool as a model is told about it."""
+    """A tool as a model sees it."""
 
     name: str
     description: str
@@ -80,7 +80,7 @@ class InferenceResponse(msgspec.Struct, frozen=True, gc=False, omit_defaults=Tru
     model: str = ""
     reasoning: tuple[Reasoning, ...] = ()
     finish: str = ""
-    """Why the model stopped, when that is not plain: `length` when it ran out of tokens."""
+    """Why the model stopped, when that is not obvious: `length` when it ran out of tokens."""
 
     def with_text(self, text: str) -> InferenceResponse:
         """This response saying something else."""

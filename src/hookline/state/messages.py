@@ -41,17 +41,18 @@ class Attachment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     @classmethod
     def from_bytes(cls, content: bytes, media_type: str, name: str = "") -> Attachment:
         """An attachment that carries its content."""
-        return cls(media_type, base64.b64encode(content).decode(), "", name)
+        data = base64.b64encode(content).decode()
+        return cls(media_type=media_type, data=data, name=name)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Attachment:
-        """A file as it is now; its kind is told by its name."""
+        """The content of a file. The media type is guessed from its name."""
         from mimetypes import guess_type  # reads tables of the system: only when somebody asks
 
         media_type, _ = guess_type(os.fspath(path))
         if media_type is None:
             raise UsageError(
-                f"what kind of file '{os.fspath(path)}' is cannot be told by its name.",
+                f"the media type of '{os.fspath(path)}' cannot be guessed from its name.",
                 remedy="Use Attachment.from_bytes(content, media_type).",
             )
         with open(path, "rb") as file:
@@ -78,7 +79,7 @@ class Attachment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 def _make_plain(part: msgspec.Struct, names: tuple[str, ...]) -> None:
-    """Make text of a class of its own (markup, say) the text it is, as which it can be sent and saved."""
+    """Make subclasses of str (markup, for example) plain text, which can be sent and saved."""
     for name in names:
         value = getattr(part, name)
         if type(value) is not str and isinstance(value, str):
@@ -178,11 +179,13 @@ def tool_message(result: ToolResult, limit: int | None = None) -> ToolMessage:
             f"{text[:limit]}\n[cut here: {limit:,} of {len(text):,} characters are shown; "
             f"the whole result of call {result.call_id} is in the run's journal]"
         )
-    return ToolMessage(result.call_id, result.name, text, status is not _OK)
+    return ToolMessage(
+        call_id=result.call_id, name=result.name, text=text, is_error=status is not _OK
+    )
 
 
 def check_transcript(messages: Iterable[Message]) -> None:
-    """Refuse a conversation in which a call lacks its one result, or a result its call, or which is not of messages."""
+    """Refuse a conversation with a call without its one result, a result without its call, or other parts."""
     open_calls: dict[str, str] = {}
     for message in messages:
         _check_parts(message)
@@ -202,7 +205,7 @@ def check_transcript(messages: Iterable[Message]) -> None:
 
 
 def _check_parts(message: object) -> None:
-    """Refuse what is no message, and a message whose parts could not be read back once they are saved."""
+    """Refuse what is not a message, and a message that could not be read back."""
     if isinstance(message, AssistantMessage):
         words: tuple[object, ...] = (message.text,)
         for call in _each(message.calls, ToolCall):
@@ -216,12 +219,12 @@ def _check_parts(message: object) -> None:
         words = (message.call_id, message.name, message.text)
         if type(message.is_error) is not bool:
             raise TranscriptError(
-                f"is_error={message.is_error!r} of a message is no yes and no no."
+                f"is_error={message.is_error!r} of a message is neither True nor False."
             )
     else:
         raise TranscriptError(
             f"{message!r} is not a message.",
-            remedy="A conversation is made of UserMessage, AssistantMessage and ToolMessage.",
+            remedy="A conversation consists of UserMessage, AssistantMessage and ToolMessage.",
         )
     for word in words:
         if not isinstance(word, str):

@@ -1,4 +1,4 @@
-"""What a run has used up."""
+"""What a run has used."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return self.input_tokens + self.output_tokens
 
     def problem(self) -> str:
-        """What is wrong with it, in words, if something is: tokens that are no number, a cost below zero."""
+        """What is wrong with it: tokens that are not a number, a cost below zero. Empty if nothing is."""
         for name in _COUNTS:
             count = getattr(self, name)
             if type(count) is not int or count < 0:
@@ -39,43 +39,27 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return ""
 
     def __add__(self, other: Usage) -> Usage:
-        if self.cost is None and other.cost is None:
-            return Usage(
-                self.input_tokens + other.input_tokens,
-                self.output_tokens + other.output_tokens,
-                self.requests + other.requests,
-                None,
-                self.unpriced_requests + other.unpriced_requests,
-                self.cache_read_tokens + other.cache_read_tokens,
-                self.cache_write_tokens + other.cache_write_tokens,
-            )
         return Usage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.requests + other.requests,
-            _add_costs(self.cost, other.cost),
-            self.unpriced_requests + other.unpriced_requests,
-            self.cache_read_tokens + other.cache_read_tokens,
-            self.cache_write_tokens + other.cache_write_tokens,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            requests=self.requests + other.requests,
+            cost=other.cost if self.cost is None else self.cost + (other.cost or 0.0),
+            unpriced_requests=self.unpriced_requests + other.unpriced_requests,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
         )
 
     def __sub__(self, other: Usage) -> Usage:
         """What was used since `other`, which is an earlier state of this sum."""
         return Usage(
-            self.input_tokens - other.input_tokens,
-            self.output_tokens - other.output_tokens,
-            self.requests - other.requests,
-            None if self.cost is None else self.cost - (other.cost or 0.0),
-            self.unpriced_requests - other.unpriced_requests,
-            self.cache_read_tokens - other.cache_read_tokens,
-            self.cache_write_tokens - other.cache_write_tokens,
+            input_tokens=self.input_tokens - other.input_tokens,
+            output_tokens=self.output_tokens - other.output_tokens,
+            requests=self.requests - other.requests,
+            cost=None if self.cost is None else self.cost - (other.cost or 0.0),
+            unpriced_requests=self.unpriced_requests - other.unpriced_requests,
+            cache_read_tokens=self.cache_read_tokens - other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens - other.cache_write_tokens,
         )
-
-
-def _add_costs(one: float | None, other: float | None) -> float | None:
-    if one is None:
-        return other
-    return one if other is None else one + other
 
 
 _COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "cost")

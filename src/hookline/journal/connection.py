@@ -1,4 +1,4 @@
-"""Opening a journal file, for writing or for reading, and saying plainly why it cannot be."""
+"""Opening a journal file for writing or reading, and errors of SQLite in words that say what to do."""
 
 from __future__ import annotations
 
@@ -11,24 +11,110 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from hookline.errors import JournalError
-from hookline.journal.faults import BUSY_SECONDS, fault, told
+from hookline.errors import JournalError, UsageError
 from hookline.journal.lease import lease_file
 from hookline.journal.schema import bring_up_to_date, check_version, newest
 
 Synchronous: TypeAlias = Literal["NORMAL", "FULL"]
+BUSY_SECONDS = 30.0
+"""How long to wait for another process that writes. Its turns are short, unless it vacuums a large file."""
 _MOST_IDLE = 4
 _SMALLEST = 512
 """Bytes of the smallest file that SQLite can have written."""
-_MAKING_SECONDS = 0.5
+_CREATION_SECONDS = 0.5
 _LARGEST_LOG = 64 * 1024 * 1024
-"""What the write-ahead log is cut back to, after something large went through it."""
+"""The write-ahead log is truncated to this size after something large was written."""
 
 
-def check_place(path: str) -> None:
+_RESUME = "then resume the run."
+_RUN = "then run it again: nothing of it is in the journal."
+_WORDS = {
+    sqlite3.SQLITE_FULL: (
+        "the disk is full, or the file may not grow any more",
+        f"Free some space, {_RESUME}",
+    ),
+    sqlite3.SQLITE_READONLY: (
+        "it is read-only",
+        "Make the file and its directory writable, or give another path.",
+    ),
+    sqlite3.SQLITE_NOTADB: (
+        "it is not a journal",
+        "Give another path, or move that file away.",
+    ),
+    sqlite3.SQLITE_CORRUPT: (
+        "it is damaged",
+        "Restore it from a backup; journal.check() lists what is wrong.",
+    ),
+    sqlite3.SQLITE_BUSY: (
+        f"another process has been writing to it for {BUSY_SECONDS:.0f} seconds",
+        "See which process that is, and try again when it is done.",
+    ),
+    sqlite3.SQLITE_CANTOPEN: (
+        "it, or a file beside it, cannot be opened",
+        "Make the file and its directory readable and writable.",
+    ),
+    sqlite3.SQLITE_IOERR: (
+        "the disk failed, or refused",
+        f"See that the disk is healthy and has space left, {_RESUME}",
+    ),
+}
+_OTHER = ("SQLite refused", "journal.check() reports whether the file is damaged.")
+
+
+def journal_error(error: Exception, path: str, action: str) -> JournalError:
+    """An error of SQLite as one of ours. `action` is `read`, `written` or `opened`."""
+    code = getattr(error, "sqlite_errorcode", None)
+    words, remedy = _WORDS.get(code & 0xFF, _OTHER) if code is not None else _OTHER
+    name = getattr(error, "sqlite_errorname", None)
+    detail = f"{error}, {name}" if name else str(error)
+    return JournalError(
+        f"the journal '{path}' cannot be {action}: {words} ({detail}).", remedy=remedy
+    )
+
+
+@contextmanager
+def convert_errors(path: str, action: str) -> Iterator[None]:
+    """Raise errors of SQLite as JournalError."""
+    try:
+        yield
+    except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
+        raise journal_error(error, path, action) from error
+
+
+def without_resume(error: JournalError) -> JournalError:
+    """The same error for a run that is not in the journal yet, and cannot be resumed."""
+    if not error.remedy.endswith(_RESUME):
+        return error
+    return JournalError(error.message, remedy=error.remedy.removesuffix(_RESUME) + _RUN)
+
+
+def closed_error() -> UsageError:
+    """For a journal that is closed."""
+    return UsageError("this journal is closed.", remedy="Open it again: SQLiteJournal(path).")
+
+
+def read_only_error(path: str) -> JournalError:
+    """For a journal that can only be read."""
+    return JournalError(
+        f"the journal '{path}' cannot be written: the file or its directory is read-only.",
+        remedy="Make both writable, or give another path.",
+    )
+
+
+def forked_error(path: str) -> JournalError:
+    """For a journal that was opened before a fork."""
+    return JournalError(
+        f"the journal '{path}' was opened before this process was forked, and stays with its parent.",
+        remedy="Open it again in the child: SQLiteJournal(path).",
+    )
+
+
+# --- opening -------------------------------------------------------------------------------------------
+
+
+def check_path(path: str) -> None:
     """Refuse a path that cannot be a journal."""
-    # Only by its name. The file itself must never be opened here: closing it again would drop every
-    # lock that SQLite has on it in this process.
+    # The file itself must never be opened here: closing it would drop every lock that SQLite has on it in this process.
     parent = os.path.dirname(path)
     if os.path.isdir(path):
         raise JournalError(
@@ -42,7 +128,7 @@ def check_place(path: str) -> None:
         )
     if os.path.exists(path):
         _check_file(path)
-    elif not _may_write(parent):
+    elif not _can_write(parent):
         raise JournalError(
             f"the journal '{path}' cannot be made: its directory is read-only.",
             remedy="Make the directory writable, or give another path.",
@@ -63,15 +149,15 @@ def _check_file(path: str) -> None:
     if size == 0 and _is_emptied(path):
         raise JournalError(
             f"the journal '{path}' has been emptied: runs were written to it, and nothing is left.",
-            remedy="Restore it from a backup, or delete it to begin anew.",
+            remedy="Restore it from a backup, or delete it to start again.",
         )
 
 
 def _is_emptied(path: str) -> bool:
-    """Whether runs were once written to an empty file. If so, another process may just be making it anew: wait."""
+    """Whether runs were once written to an empty file. Another process may just be creating it again, so this waits."""
     if not os.path.exists(lease_file(path)):
         return False
-    deadline = time.monotonic() + _MAKING_SECONDS
+    deadline = time.monotonic() + _CREATION_SECONDS
     while os.path.getsize(path) == 0 and not _log_of(path):
         if time.monotonic() > deadline:
             return True
@@ -81,29 +167,21 @@ def _is_emptied(path: str) -> bool:
 
 def is_writable(path: str) -> bool:
     """Whether this process may write the file, and the files that SQLite keeps beside it."""
-    beside = _may_write(os.path.dirname(path))
+    beside = _can_write(os.path.dirname(path))
     if not os.path.exists(path):
         return beside
-    return _may_write(path) and (beside or all(_may_write(path + end) for end in ("-wal", "-shm")))
+    return _can_write(path) and (beside or all(_can_write(path + end) for end in ("-wal", "-shm")))
 
 
-def _may_write(path: str) -> bool:
-    # By who the process acts as, where the system can tell: that is what opening a file goes by.
+def _can_write(path: str) -> bool:
+    # With the effective user where the system supports it, as for opening a file.
     return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
-def read_only(path: str) -> JournalError:
-    """Why nothing can be written."""
-    return JournalError(
-        f"the journal '{path}' cannot be written: the file or its directory is read-only.",
-        remedy="Make both writable, or give another path.",
-    )
-
-
 def open_for_writing(path: str, synchronous: Synchronous) -> sqlite3.Connection:
-    """The connection that writes. The file is made if it is not there, and its tables brought up to date."""
-    _make_private(path)
-    with told(path, "opened"):
+    """The connection that writes. Creates the file, and brings its tables up to date."""
+    _create_private(path)
+    with convert_errors(path, "opened"):
         connection = _connect(path, "mode=rwc")
         try:
             check_version(connection, path)
@@ -120,14 +198,14 @@ def open_for_writing(path: str, synchronous: Synchronous) -> sqlite3.Connection:
     return connection
 
 
-def _make_private(path: str) -> None:
-    """A new journal is for its owner alone: it holds all that was said. The files beside it get the same mode."""
-    with suppress(OSError):  # it is there already; or SQLite will say why it cannot be
+def _create_private(path: str) -> None:
+    """Create a journal that only its owner can read. SQLite gives the files beside it the same mode."""
+    with suppress(OSError):  # it exists, or SQLite reports why it cannot be created
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def _use_log(connection: sqlite3.Connection) -> None:
-    """Write-ahead logging. Changing to it needs the file for a moment, and SQLite does not wait for that by itself."""
+    """Switch to write-ahead logging. That needs exclusive access for a moment, and SQLite does not wait for it."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -141,12 +219,11 @@ def _use_log(connection: sqlite3.Connection) -> None:
 
 def open_for_reading(path: str) -> sqlite3.Connection:
     """A connection that cannot write."""
-    with told(path, "read"):
+    with convert_errors(path, "read"):
         try:
             return _reader(path, "mode=ro")
         except sqlite3.OperationalError:
-            # Nothing can be made beside a file in a read-only directory. If no log is there to be read, and
-            # hence nobody to write one, the file by itself is all there is.
+            # In a read-only directory SQLite cannot create its files. Without a log, the file alone is complete.
             if is_writable(path) or _log_of(path):
                 raise
             return _reader(path, "immutable=1")
@@ -195,7 +272,7 @@ def _log_of(path: str) -> int:
 
 
 class Readers:
-    """Connections for reading, each used by one thread at a time and kept for the next."""
+    """A pool of connections for reading. Each is used by one thread at a time."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -215,7 +292,7 @@ class Readers:
             connection.execute("ROLLBACK")
         except sqlite3.Error as error:
             connection.close()
-            raise fault(error, self._path, "read") from error
+            raise journal_error(error, self._path, "read") from error
         except BaseException:
             connection.close()
             raise

@@ -1,4 +1,4 @@
-"""The records of one session: reading them, and adding to them as the only one who does."""
+"""The records of one session: reading them, and adding to them while everybody else is kept off."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from hookline.journal import (
 )
 
 
-class Hold:
+class HeldSession:
     """A session that nobody else can change meanwhile."""
 
     def __init__(
@@ -52,33 +52,33 @@ class Hold:
         return fold_session(self._records)
 
     def add(self, kind: type[Record], **fields: Any) -> None:
-        """Add a record, and wait until it is safe."""
-        records = self._made((kind, fields))
+        """Add a record, and wait until it is written."""
+        records = self._make((kind, fields))
         self._claim.write(records).result()
         self._records += records
 
     async def save(self, *made: tuple[type[Record], dict[str, Any]]) -> None:
-        """Add records, together, and wait until they are safe."""
-        records = self._made(*made)
+        """Add records, together, and wait until they are written."""
+        records = self._make(*made)
         await asyncio.wrap_future(self._claim.write(records))
         self._records += records
 
-    def _made(self, *made: tuple[type[Record], dict[str, Any]]) -> list[Record]:
+    def _make(self, *made: tuple[type[Record], dict[str, Any]]) -> list[Record]:
         at, first = self._clock.now(), len(self._records)
         return [
-            kind(self._claim.run_id, first + number, at, **fields)
+            kind(run_id=self._claim.run_id, seq=first + number, at=at, **fields)
             for number, (kind, fields) in enumerate(made)
         ]
 
     def durable(self, listeners: tuple[Listener, ...]) -> Stored:
-        """The session's records in the place of a run's: for hooks that are asked between runs."""
-        # Kept, because it gives the claim back when it goes.
+        """The session's records in the place of a run's, for hooks that are called between runs."""
+        # Kept, because it gives the claim back when it is garbage.
         self._durable = Stored(self.journal, self._claim, self._records, listeners)
         return self._durable
 
 
-class Stream:
-    """Where the records of a session are."""
+class SessionLog:
+    """The records of a session in a journal."""
 
     def __init__(self, journal: JournalStore, session_id: str, clock: Clock) -> None:
         self.journal = journal
@@ -99,27 +99,27 @@ class Stream:
             ) from None
 
     def create(self, **fields: Any) -> SessionStory:
-        """Begin the session. Raises when there is one of that id."""
+        """Create the session. Raises when there is one with that id."""
         with self._claimed() as claim:
             try:
                 self._records()
             except UnknownSessionError:
-                hold = Hold(self.journal, claim, [], self._clock)
-                hold.add(SessionCreated, session_id=self.session_id, **fields)
-                return hold.story
+                held = HeldSession(self.journal, claim, [], self._clock)
+                held.add(SessionCreated, session_id=self.session_id, **fields)
+                return held.story
         raise UsageError(
             f"there is a session '{self.session_id}' already.",
-            remedy="Go on with it: sessions.get(id). Or give the new one another id=.",
+            remedy="Continue it: sessions.get(id). Or give the new one another id=.",
         )
 
     @contextmanager
-    def hold(self, known: SessionStory) -> Iterator[Hold]:
-        """Keep others off the session. Raises when one of them is on it, or has changed what is known of it here."""
+    def hold(self, known: SessionStory) -> Iterator[HeldSession]:
+        """Keep others off the session. Raises when somebody else has it, or has changed it since it was read here."""
         with self._claimed() as claim:
             records = self._records()
             if len(records) != known.version:
                 raise _overtaken(known, records)
-            yield Hold(self.journal, claim, records, self._clock)
+            yield HeldSession(self.journal, claim, records, self._clock)
 
     @contextmanager
     def _claimed(self) -> Iterator[Claim]:
@@ -129,7 +129,7 @@ class Stream:
             raise SessionConflictError(
                 f"session '{self.session_id}' is being run or changed by someone else now ({error.message}).",
                 remedy="Wait until they are done and look at it again with session.refresh(); "
-                "or go your own way: session.fork().",
+                "or fork it: session.fork().",
             ) from None
         try:
             yield claim
@@ -138,7 +138,7 @@ class Stream:
 
 
 def _overtaken(known: SessionStory, records: list[Record]) -> SessionConflictError:
-    since = ", ".join(filter(None, map(_in_words, records[known.version :])))
+    since = ", ".join(filter(None, map(_describe, records[known.version :])))
     return SessionConflictError(
         f"session '{known.session_id}' has changed since it was read here: version {known.version} "
         f"was read, and it is at version {len(records)} ({since or 'it is another one'}). Nothing was done.",
@@ -146,11 +146,10 @@ def _overtaken(known: SessionStory, records: list[Record]) -> SessionConflictErr
     )
 
 
-def _in_words(record: Record) -> str:
-    """What happened to a session."""
+def _describe(record: Record) -> str:
     match record:
         case SessionRunAdded():
-            return f"run '{record.member}' {'went on' if record.resumed else 'was added'}"
+            return f"run '{record.member}' {'was resumed' if record.resumed else 'was added'}"
         case SessionRunEnded():
             return f"run '{record.member}' ended or paused"
         case SessionRewound():

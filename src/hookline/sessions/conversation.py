@@ -1,4 +1,4 @@
-"""Where a conversation stands, and where it stood after each of its steps: from the journals of its runs."""
+"""The conversation of a session, now and after each of its steps, from the journals of its runs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hookline.journal import (
     PromptSubmitted,
     Record,
     Segment,
+    SessionPosition,
     SessionStory,
-    Standing,
     StepFinished,
     StepStarted,
     answers_on_record,
@@ -25,66 +25,71 @@ from hookline.lifecycle import HookPoint
 from hookline.state import EMPTY, AgentState, Counters, RunStatus
 
 
-class Stand(msgspec.Struct, frozen=True):
+class ConversationState(msgspec.Struct, frozen=True):
     """The conversation as it is now."""
 
     state: AgentState
-    """What the next run begins with; of a run that is not over, how far it has come."""
+    """What the next run begins with; of an unfinished run, its state so far."""
     opening: str
-    """Why session_start is asked with the next run; empty when the session has started."""
+    """Why session_start hooks are called with the next run; empty when the session has started."""
     unfinished: str = ""
-    """The run that is not over: it waits for a person, or its process died, or it is being driven now."""
+    """The run that is not over: it waits for a person, its process died, or it is being driven now."""
 
     @property
     def status(self) -> RunStatus:
-        """How the last run stands."""
+        """The status of the last run."""
         if self.unfinished:
             return RunStatus.PAUSED if self.state.pending else RunStatus.RUNNING
         return self.state.ending.status if self.state.ending is not None else RunStatus.COMPLETED
 
 
-class Place(msgspec.Struct, frozen=True):
-    """A place in the conversation: a record of one of its runs, or its beginning."""
+class StepPlace(msgspec.Struct, frozen=True):
+    """A place in the conversation: a record of one of its runs, or the beginning."""
 
     step: int
-    """How many steps were made by then."""
+    """How many steps there are up to here."""
     run_id: str = ""
     record: int = 0
 
 
-def stand_of(journal: JournalStore, story: SessionStory) -> Stand:
-    """Where the conversation stands."""
-    standing, records = _begun(journal, story)
+def read_conversation(journal: JournalStore, story: SessionStory) -> ConversationState:
+    """The conversation as it is now."""
+    position, records = _last_run(journal, story)
     if records is None:
-        return Stand(_changed(_beginning(story, standing), standing), standing.opening)
-    end = standing.segments[-1].end
-    told = fold(records if end is None else records[: end + 1])
-    if end is not None or told.is_over:
-        opening = standing.opening or (standing.source if _failed_to_start(records) else "")
-        return Stand(_changed(told.state, standing), opening)
-    state = told.state
-    if not told.is_finished:
-        answers = answers_on_record(journal, told.settled, records)
-        state = still_waiting(told.settled, answers)
-    return Stand(state, standing.opening, standing.segments[-1].run_id)
+        state = _with_end_changes(_beginning(story, position), position)
+        return ConversationState(state=state, opening=position.opening)
+    end = position.segments[-1].end
+    run = fold(records if end is None else records[: end + 1])
+    if end is not None or run.is_over:
+        opening = position.opening or (position.source if _failed_to_start(records) else "")
+        return ConversationState(state=_with_end_changes(run.state, position), opening=opening)
+    state = run.state
+    if not run.is_finished:
+        answers = answers_on_record(journal, run.settled, records)
+        state = still_waiting(run.settled, answers)
+    return ConversationState(
+        state=state, opening=position.opening, unfinished=position.segments[-1].run_id
+    )
 
 
-def _begun(journal: JournalStore, story: SessionStory) -> tuple[Standing, list[Record] | None]:
-    """Where it stands when runs that were added and never began do not count, and the records of the last one."""
-    standing: Standing | None = story.standing
-    while standing is not None and standing.segments:
-        last = standing.segments[-1]
+def _last_run(
+    journal: JournalStore, story: SessionStory
+) -> tuple[SessionPosition, list[Record] | None]:
+    """The position without runs that were added and never began, and the records of its last run."""
+    position: SessionPosition | None = story.position
+    while position is not None and position.segments:
+        last = position.segments[-1]
         try:
-            return standing, journal.read(last.run_id)
+            return position, journal.read(last.run_id)
         except UnknownRunError:
             if last.end is not None or last.run_id in story.ended:
                 raise _gone(story, last.run_id) from None
-            standing = standing.before
-    return standing or story.standing, None
+            position = position.before
+    return position or story.position, None
 
 
 def _failed_to_start(records: list[Record]) -> bool:
-    """Whether a run got no further than to a session_start hook that failed: then the session has not started."""
+    """Whether a session_start hook failed before anything else happened: then the session has not started."""
     if any(isinstance(record, PromptSubmitted | StepStarted) for record in records):
         return False
     hooks = [ran for ran in hooks_in(records) if ran.point == HookPoint.SESSION_START]
@@ -94,18 +99,19 @@ def _failed_to_start(records: list[Record]) -> bool:
 def _gone(story: SessionStory, run_id: str) -> SessionError:
     return SessionError(
         f"run '{run_id}', in which session '{story.session_id}' stands, is not in the journal any more.",
-        remedy="It was deleted or pruned, and with it the conversation: session.clear() begins anew.",
+        remedy="It was deleted or pruned, and with it the conversation: session.clear() starts again.",
     )
 
 
-def _beginning(story: SessionStory, standing: Standing) -> AgentState:
-    if standing.is_forked and story.initial is not None:
+def _beginning(story: SessionStory, position: SessionPosition) -> AgentState:
+    if position.is_forked and story.initial is not None:
         return AgentState.from_json(msgspec.json.encode(story.initial))
     return AgentState(session_id=story.session_id)
 
 
-def _changed(state: AgentState, standing: Standing) -> AgentState:
-    for delta in standing.changes:
+def _with_end_changes(state: AgentState, position: SessionPosition) -> AgentState:
+    """A state with what session_end hooks changed since the last run."""
+    for delta in position.changes:
         state = with_changes(state, delta)
     return state
 
@@ -113,11 +119,11 @@ def _changed(state: AgentState, standing: Standing) -> AgentState:
 # --- steps of the conversation, counted from one ------------------------------------------------------
 
 
-def place_after(journal: JournalStore, story: SessionStory, step: int) -> Place:
-    """Where the conversation stood after one of its steps; 0 is its beginning."""
-    standing, _ = _begun(journal, story)
+def place_after(journal: JournalStore, story: SessionStory, step: int) -> StepPlace:
+    """The place after one of the steps; 0 is the beginning."""
+    position, _ = _last_run(journal, story)
     made: int | None = None
-    for segment in reversed(standing.segments):
+    for segment in reversed(position.segments):
         records = _part(journal, story, segment)
         if not records:
             continue
@@ -126,33 +132,33 @@ def place_after(journal: JournalStore, story: SessionStory, step: int) -> Place:
         made = first + len(ends) if made is None else made
         if first < step <= first + len(ends):
             is_last = step == first + len(ends)
-            at = len(records) - 1 if is_last and _is_over(records) else ends[step - first - 1]
-            return Place(step, segment.run_id, at)
-    begins = story.at_step if standing.is_forked else 0
+            at = len(records) - 1 if is_last and fold(records).is_over else ends[step - first - 1]
+            return StepPlace(step=step, run_id=segment.run_id, record=at)
+    begins = story.at_step if position.is_forked else 0
     if step == begins:
-        return Place(step)
+        return StepPlace(step=step)
     raise _no_such_step(story, step, begins, begins if made is None else made)
 
 
-def last_place(journal: JournalStore, story: SessionStory) -> Place:
+def last_place(journal: JournalStore, story: SessionStory) -> StepPlace:
     """The place after the last step that was settled."""
-    standing, records = _begun(journal, story)
+    position, records = _last_run(journal, story)
     if records is None:
-        return Place(story.at_step if standing.is_forked else 0)
-    part = _part(journal, story, standing.segments[-1])
+        return StepPlace(step=story.at_step if position.is_forked else 0)
+    part = _part(journal, story, position.segments[-1])
     settled = sum(isinstance(record, StepFinished) for record in part)
     return place_after(journal, story, _steps_before(part) + settled)
 
 
-def state_at(journal: JournalStore, story: SessionStory, place: Place) -> AgentState:
-    """The conversation as it was there."""
+def state_at(journal: JournalStore, story: SessionStory, place: StepPlace) -> AgentState:
+    """The state at a place."""
     if place.run_id:
         return fold(_records(journal, story, place.run_id)[: place.record + 1]).state
-    return _beginning(story, _begun(journal, story)[0])
+    return _beginning(story, _last_run(journal, story)[0])
 
 
-def forked(state: AgentState, session_id: str) -> AgentState:
-    """A state as another session begins with it. What was allowed for a session is not allowed for another one."""
+def fork_state(state: AgentState, session_id: str) -> AgentState:
+    """A state for another session to begin with. What was allowed for one session is not allowed for another."""
     return replace(
         state,
         session_id=session_id,
@@ -165,14 +171,14 @@ def forked(state: AgentState, session_id: str) -> AgentState:
 
 
 def _part(journal: JournalStore, story: SessionStory, segment: Segment) -> list[Record]:
-    """The records of a segment; none of a run whose process died before it had begun."""
+    """The records of a segment; none if the process died before the run began."""
     if segment.end is not None:
         return _records(journal, story, segment.run_id)[: segment.end + 1]
+    if segment.run_id in story.ended:
+        return _records(journal, story, segment.run_id)
     try:
         return journal.read(segment.run_id)
     except UnknownRunError:
-        if segment.run_id in story.ended:
-            raise _gone(story, segment.run_id) from None
         return []
 
 
@@ -186,10 +192,6 @@ def _records(journal: JournalStore, story: SessionStory, run_id: str) -> list[Re
 def _steps_before(records: list[Record]) -> int:
     """How many steps the conversation had when a run began."""
     return len(fold(records[:1]).state.steps)
-
-
-def _is_over(records: list[Record]) -> bool:
-    return fold(records).is_over
 
 
 def _no_such_step(story: SessionStory, step: int, begins: int, made: int) -> SessionError:

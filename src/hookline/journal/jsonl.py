@@ -1,8 +1,8 @@
-"""Journals as JSON Lines: to look at, to move, to keep. Nothing is lost on the way, the chain included.
+"""Journals as JSON Lines, chain included.
 
-The first line says what the file is and how many runs follow. Each run has a line of its own, with its number
-of records and the end of its chain, and then a line per record with the record's link. The record is there to the
-byte as it was written, so that the chain can be checked again; `jq .record` gives the plain records.
+The first line says what the file is and how many runs follow. Each run has a line with its number of records and the
+end of its chain, then a line per record with the record's link. Records are kept byte for byte, so the chain can be
+checked again; `jq .record` prints the plain records.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ from typing import TypeVar
 import msgspec
 
 from hookline.errors import HooklineError, JournalError
-from hookline.journal.chain import Row, Stored, anchor, link
+from hookline.journal.chain import Row, StoredRun, anchor, link
 from hookline.journal.codec import decode
 from hookline.journal.record import Record, RunStarted
-from hookline.journal.session import STREAM
-from hookline.journal.session_record import SessionCreated
-from hookline.journal.store import RunInfo
-from hookline.journal.summary import check_records, summarise
+from hookline.journal.run_info import RunInfo, check_records, summarise
+from hookline.journal.session import STREAM, SessionCreated
 
 _FORMAT = "hookline.journal"
 _VERSION = 1
@@ -48,23 +46,24 @@ _RUN_LINE = msgspec.json.Decoder(_RunLine)
 _RECORD_LINE = msgspec.json.Decoder(_RecordLine)
 
 
-def dump(count: int, runs: Iterable[Stored]) -> Iterator[bytes]:
-    """The lines of so many runs."""
+def dump(count: int, runs: Iterable[StoredRun]) -> Iterator[bytes]:
+    """The lines of `count` runs."""
     encode = msgspec.json.encode
-    yield encode(_FileLine(_FORMAT, _VERSION, count)) + b"\n"
+    yield encode(_FileLine(format=_FORMAT, version=_VERSION, runs=count)) + b"\n"
     for run in runs:
-        yield encode(_RunLine(run.info.run_id, len(run.rows), run.head.hex())) + b"\n"
+        line = _RunLine(run=run.info.run_id, records=len(run.rows), head=run.head.hex())
+        yield encode(line) + b"\n"
         for row in run.rows:
             yield b'{"link":"%s","record":%s}\n' % (row.link.hex().encode(), row.body)
 
 
-def load(lines: Iterable[bytes], is_known: Callable[[str], bool]) -> list[Stored]:
-    """The runs in these lines, checked. What is damaged or known already is refused, with the number of the line."""
+def load(lines: Iterable[bytes], is_known: Callable[[str], bool]) -> list[StoredRun]:
+    """The runs in these lines. Damage, and runs that are known, are refused with the number of the line."""
     return _Loader(lines, is_known).load()
 
 
 def _check_place(record: Record, position: int) -> None:
-    """Refuse a record that stands where it cannot stand, however well it is linked."""
+    """Refuse a record at a position where it cannot be, even if its link is right."""
     if record.seq != position:
         raise JournalError(f"it says that it is record {record.seq}.")
     begins = SessionCreated if record.run_id.startswith(STREAM) else RunStarted
@@ -73,6 +72,8 @@ def _check_place(record: Record, position: int) -> None:
 
 
 class _Loader:
+    """Reads lines and counts them, so that errors can name the line."""
+
     def __init__(self, lines: Iterable[bytes], is_known: Callable[[str], bool]) -> None:
         self._lines = iter(lines)
         self._is_known = is_known
@@ -80,7 +81,7 @@ class _Loader:
         self._seen: dict[str, int] = {}
         """The runs so far, and their lines."""
 
-    def load(self) -> list[Stored]:
+    def load(self) -> list[StoredRun]:
         first = self._next(_FILE_LINE, "the first line of an exported journal")
         if first.format != _FORMAT:
             raise self._wrong(f"this is a {first.format!r} file, not an exported journal")
@@ -96,7 +97,7 @@ class _Loader:
                 raise self._wrong(f"there is more here than the {first.runs} runs announced")
         return runs
 
-    def _run(self) -> Stored:
+    def _run(self) -> StoredRun:
         line = self._next(_RUN_LINE, "the beginning of a run")
         run_id, head = line.run, anchor(line.run)
         if run_id in self._seen:
@@ -117,7 +118,8 @@ class _Loader:
         if not records or head.hex() != line.head:
             number = self._seen[run_id]
             raise self._wrong(f"run '{run_id}' does not end as line {number} says it does")
-        return Stored(summarise(RunInfo(run_id=run_id), records), head, rows)
+        info = summarise(RunInfo(run_id=run_id), records)
+        return StoredRun(info=info, head=head, rows=rows)
 
     def _record(self, run_id: str, position: int, previous: bytes) -> tuple[Row, Record]:
         what = f"record {position} of run '{run_id}'"
@@ -147,5 +149,5 @@ class _Loader:
     def _wrong(self, words: str) -> JournalError:
         return JournalError(
             f"line {self._number}: {words}.",
-            remedy="Export it anew, or get an undamaged copy. Nothing was imported.",
+            remedy="Export it again, or get an undamaged copy. Nothing was imported.",
         )

@@ -248,7 +248,7 @@ async def test_a_run_that_was_left_unfinished_is_gone_on_with(house: House) -> N
     again = left.sessions.get("s")
     with pytest.raises(SessionError) as refused:
         await again.run(left.agent(say("no")), "two")
-    assert "run 's-1' of session 's' was left unfinished. Go on with it" in str(refused.value)
+    assert "run 's-1' of session 's' was left unfinished. Continue it" in str(refused.value)
     assert "session.rewind(to=1)" in str(refused.value)
     assert (await again.resume_run(left.agent(say("done")))).text == "done"
     assert said(again) == ["one", "", "seen x", "done"]

@@ -262,7 +262,7 @@ def test_a_limit_on_the_size_of_files(path: Path) -> None:
     code = """
 import resource, sys
 sys.path[:0] = sys.argv[2:]
-from test_faults import fill
+from test_connection import fill
 from hookline.journal import SQLiteJournal
 journal = SQLiteJournal(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, resource.RLIM_INFINITY))

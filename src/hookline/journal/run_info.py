@@ -1,0 +1,180 @@
+"""What a list shows of a run or a session, computed from its records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import msgspec
+from msgspec.structs import replace
+
+from hookline.errors import JournalError, UsageError
+from hookline.journal.codec import AnyRecord
+from hookline.journal.record import (
+    PromptSubmitted,
+    Record,
+    RunFinished,
+    RunStarted,
+    StatusChanged,
+    StepFinished,
+)
+from hookline.journal.session import (
+    SessionCreated,
+    SessionRunAdded,
+    SessionStatus,
+    SessionStatusChanged,
+    SessionTitled,
+)
+from hookline.state import RunStatus, valid_text
+
+_JOURNALLED: frozenset[type] = frozenset(get_args(AnyRecord))
+_SUMMARISED: frozenset[type] = frozenset(
+    {RunStarted, PromptSubmitted, StepFinished, StatusChanged, RunFinished}
+)
+_LONGEST_PROMPT = 300
+"""Characters of a prompt in a list. The summary is written with every batch, so it stays small."""
+_STATUS_OF_SESSION = {
+    SessionStatus.OPEN: RunStatus.RUNNING,
+    SessionStatus.CLOSED: RunStatus.COMPLETED,
+    SessionStatus.SUSPENDED: RunStatus.PAUSED,
+    SessionStatus.DELETED: RunStatus.CANCELLED,
+}
+"""How the status of a session is written in a store's list, where the other entries are runs."""
+_SESSION_STATUS = {of_run: status for status, of_run in _STATUS_OF_SESSION.items()}
+
+
+class RunInfo(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """One recorded run, as a list shows it.
+
+    A session has an entry of the same form: its title is the prompt, the number of its runs the steps.
+    """
+
+    run_id: str
+    session_id: str = ""
+    agent_id: str = ""
+    parent_run_id: str | None = None
+    status: RunStatus = RunStatus.RUNNING
+    """`running` also for a run whose process died."""
+    prompt: str = ""
+    """The first prompt, or its beginning when it is long."""
+    records: int = 0
+    steps: int = 0
+    started_at: float = 0.0
+    updated_at: float = 0.0
+    kind: Literal["run", "session"] = "run"
+
+
+class SessionInfo(msgspec.Struct, frozen=True, gc=False):
+    """One session, as a list shows it."""
+
+    id: str
+    title: str = ""
+    status: SessionStatus = SessionStatus.OPEN
+    version: int = 0
+    runs: int = 0
+    created_at: float = 0.0
+    updated_at: float = 0.0
+    """When a run in it last began or ended, or the session itself was changed."""
+
+
+def session_info(entry: RunInfo) -> SessionInfo:
+    """The session that an entry of a store's list is about."""
+    status = _SESSION_STATUS.get(entry.status)
+    if status is None:
+        raise JournalError(
+            f"the journal is damaged: session '{entry.session_id}' has the status '{entry.status}' of a run.",
+            remedy="Restore the file from a backup; journal.check() lists all damage.",
+        )
+    return SessionInfo(
+        id=entry.session_id,
+        title=entry.prompt,
+        status=status,
+        version=entry.records,
+        runs=entry.steps,
+        created_at=entry.started_at,
+        updated_at=entry.updated_at,
+    )
+
+
+def check_records(run_id: str, records: Sequence[Record]) -> None:
+    """Refuse records that do not belong into the journal of this run."""
+    for record in records:
+        if type(record) not in _JOURNALLED:
+            raise UsageError(
+                f"a {type(record).__name__} cannot be journalled: it could not be read again.",
+                remedy="Deltas are for listeners only.",
+            )
+        if record.run_id != run_id:
+            raise UsageError(
+                f"a record of run '{record.run_id}' was about to be written to run '{run_id}'.",
+                remedy="Claim that run, and write it there.",
+            )
+
+
+def summarise(info: RunInfo, records: Sequence[Record]) -> RunInfo:
+    """The entry of a run after these records, of which there is at least one."""
+    if info.kind == "session" or isinstance(records[0], SessionCreated):
+        return _summarise_session(info, records)
+    session_id, agent_id, parent = info.session_id, info.agent_id, info.parent_run_id
+    status, prompt, steps = info.status, info.prompt, info.steps
+    for record in records:
+        if type(record) not in _SUMMARISED:
+            continue
+        if isinstance(record, StepFinished):
+            steps += 1
+        elif isinstance(record, PromptSubmitted):
+            prompt = prompt or valid_text(record.text[:_LONGEST_PROMPT])
+        elif isinstance(record, RunStarted):
+            status = RunStatus.RUNNING
+            if not session_id and not agent_id:  # a resumed run keeps its identity
+                session_id, agent_id = valid_text(record.session_id), valid_text(record.agent_id)
+                parent = valid_text(record.parent_run_id)
+        elif isinstance(record, StatusChanged | RunFinished):
+            status = record.status
+    return RunInfo(
+        run_id=info.run_id,
+        session_id=session_id,
+        agent_id=agent_id,
+        parent_run_id=parent,
+        status=status,
+        prompt=prompt,
+        records=info.records + len(records),
+        steps=steps,
+        started_at=info.started_at if info.records else records[0].at,
+        updated_at=records[-1].at,
+    )
+
+
+def _summarise_session(info: RunInfo, records: Sequence[Record]) -> RunInfo:
+    after = info
+    for record in records:
+        after = session_entry(after, record)
+    return replace(
+        after,
+        prompt=valid_text(after.prompt[:_LONGEST_PROMPT]),
+        records=info.records + len(records),
+        started_at=info.started_at if info.records else records[0].at,
+        updated_at=records[-1].at,
+    )
+
+
+def session_entry(entry: RunInfo, record: Record) -> RunInfo:
+    """The entry of a session after one more record. The store counts records and times itself."""
+    match record:
+        case SessionCreated():
+            return replace(
+                entry,
+                kind="session",
+                session_id=record.session_id,
+                prompt=record.title,
+                status=_STATUS_OF_SESSION[SessionStatus.OPEN],
+            )
+        case SessionTitled():
+            return replace(entry, prompt=record.title)
+        case SessionRunAdded() if not record.resumed:
+            return replace(
+                entry, steps=entry.steps + 1, status=_STATUS_OF_SESSION[SessionStatus.OPEN]
+            )
+        case SessionStatusChanged():
+            return replace(entry, status=_STATUS_OF_SESSION[record.status])
+    return entry
