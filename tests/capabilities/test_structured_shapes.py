@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 from hookline import AgentBuilder
 from hookline.capabilities import StructuredOutput
-from hookline.capabilities.structured_output.found_text import json_in
+from hookline.capabilities.structured_output import json_in
 from hookline.errors import BuildError
 from hookline.testing import ScriptedDriver, call
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.capabilities.tool_registry.ranking import ranked, words_of
+from hookline.capabilities.tool_registry import ranked, words_of
 from hookline.state import ToolSpec
 
 SPECS = [

@@ -4,7 +4,7 @@ import mcp_types as types
 import pytest
 
 from hookline.errors import ToolError
-from hookline.mcp.contents import resource_result, tool_result
+from hookline.mcp.tools import resource_result, tool_result
 
 
 def test_text_is_what_the_model_reads() -> None:

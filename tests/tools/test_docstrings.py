@@ -8,7 +8,7 @@ import docstring_parser
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hookline.tools.wording import read_doc
+from hookline.tools.schema import read_doc
 
 PIECES = [
     *(

@@ -14,7 +14,7 @@ from hookline.hooks import Options, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import AgentState, ErrorInfo, JSONValue, ResultStatus, freeze
 from hookline.tools import AnyTool, ToolContext, tool
-from hookline.tools.explain import closest
+from hookline.tools.problems import closest
 
 _KEY = re.compile(r"[\w.:/-]{1,128}", re.ASCII)
 _Value = str | int | float | bool | list[Any] | dict[str, Any] | None

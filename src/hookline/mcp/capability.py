@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 from hookline.errors import BuildError, ToolSourceError, UsageError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext
-from hookline.mcp.names import tool_names
 from hookline.mcp.pins import Pins, PinStore
 from hookline.mcp.sdk import from_sdk_side
-from hookline.mcp.server import McpServer
+from hookline.mcp.server import McpServer, tool_names
 from hookline.tools import AnyTool
 
 if TYPE_CHECKING:
@@ -85,8 +84,7 @@ class McpServers:
 
     def tools(self) -> list[AnyTool]:
         """The tools of all servers, as they offer them now."""
-        from hookline.mcp.reading import readers
-        from hookline.mcp.tools import offered_tools
+        from hookline.mcp.tools import offered_tools, readers
 
         made: list[AnyTool] = []
         for connection in self._open():

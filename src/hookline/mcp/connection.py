@@ -12,12 +12,10 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from hookline.errors import ToolError, ToolSourceError
-from hookline.mcp.contents import tool_result
 from hookline.mcp.link import Link
 from hookline.mcp.pins import fingerprint
 from hookline.mcp.questions import Questions
 from hookline.mcp.server import McpServer
-from hookline.state import ToolResult
 from hookline.tools import ToolContext
 
 T = TypeVar("T")
@@ -61,7 +59,7 @@ class Connection:
 
     async def call(
         self, tool: str, arguments: dict[str, Any], context: ToolContext | None
-    ) -> ToolResult:
+    ) -> types.CallToolResult:
         """Call a tool of the server."""
         seen = self.fingerprint(tool)
         await self._connected()
@@ -75,12 +73,11 @@ class Connection:
             if context is not None:
                 context.progress({"progress": progress, "total": total, "message": message})
 
-        result = await self.request(
+        return await self.request(
             lambda client: client.call_tool(tool, arguments, progress_callback=on_progress),
             f"tool '{tool}'",
             context,
         )
-        return tool_result(result, self.server.hide)
 
     async def request(
         self,

@@ -5,23 +5,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import signal
 from asyncio.subprocess import Process, SubprocessStreamProtocol
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 import anyio
+import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+from pydantic import ValidationError
 
 from hookline._aio import within
 from hookline.containment import end_with_us
 from hookline.errors import ToolSourceError
-from hookline.mcp.family import Relative, descendants
 from hookline.mcp.server import Command
-from hookline.mcp.wire import read_message
 
 _GRACE = 2.0
 """Seconds a server has to leave by itself once its input ends, and again once it is told to go."""
@@ -42,7 +46,7 @@ class ServerProcess:
         self.ended = asyncio.Event()
         """Set when the server says no more: it is gone, or might as well be."""
         self.last_said: deque[str] = deque(maxlen=_LAST_LINES)
-        self._family: list[Relative] = []
+        self._descendants: list[Descendant] = []
         """What the server started, which may have left its group."""
 
     async def __aenter__(
@@ -141,7 +145,7 @@ class ServerProcess:
 
     async def _leave(self) -> None:
         """Let the server go by itself; then tell it to go; then end it, and whatever it started."""
-        self._family = descendants(self._pipes.get_pid())  # once it is gone, nobody knows them
+        self._descendants = descendants(self._pipes.get_pid())  # once it is gone, nobody knows them
         _, from_server, to_server, _ = self._streams
         from_server.close()
         to_server.close()
@@ -164,7 +168,7 @@ class ServerProcess:
         """Signal the process and all that it started; says whether there was anyone left."""
         if os.name == "nt":
             return self._end_on_windows(number)
-        strays = [relative for relative in self._family if relative.signal(number)]
+        strays = [relative for relative in self._descendants if relative.signal(number)]
         return self._signal_group(number) or bool(strays)
 
     def _signal_group(self, number: int) -> bool:
@@ -273,3 +277,119 @@ async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
             yield line
     if begun:
         yield begun
+
+
+# --- lines as messages -------------------------------------------------------------------------
+
+
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # two halves of one letter
+    rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+    rb"|\\."
+)
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]|[^\s{}\[\],:"]+')
+_ANSWERS = (b'"result"', b'"error"')
+
+
+def read_message(line: bytes) -> types.JSONRPCMessage | None:
+    """The message in a line; None if it is none. An answer that cannot be read is an error for whoever waits for it."""
+    try:
+        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValidationError:
+        pass
+    try:
+        return jsonrpc_message_adapter.validate_json(_repaired(line), by_name=False)
+    except ValidationError as error:
+        return _unreadable(line, error)
+
+
+def _repaired(line: bytes) -> bytes:
+    """The line with a sign in the place of what is no text: half a letter, or bytes that are no UTF-8."""
+    text = line.decode(errors="replace").encode()
+    return _ESCAPE.sub(lambda found: rb"\ufffd" if found["half"] else found[0], text)
+
+
+def _unreadable(line: bytes, error: ValidationError) -> types.JSONRPCError | None:
+    request = _answered_request(line)
+    if request is None:
+        return None
+    why = error.errors(include_url=False, include_input=False)[0]["msg"]
+    said = types.ErrorData(code=types.PARSE_ERROR, message=f"its answer cannot be read ({why})")
+    return types.JSONRPCError(jsonrpc="2.0", id=request, error=said)
+
+
+def _answered_request(line: bytes) -> int | str | None:
+    """The id of the request that a line answers, however deep and broken the rest of it is."""
+    depth, key, request, is_answer = 0, b"", b"", False
+    for found in _TOKEN.finditer(line):
+        token = found[0]
+        if token in (b"}", b"]"):
+            depth -= 1
+            continue
+        if depth == 1:
+            is_answer |= key in _ANSWERS
+            request = token if key == b'"id"' else request
+            key = b"" if key else token
+        if token in (b"{", b"["):
+            depth += 1
+    if not is_answer or not request:
+        return None
+    return int(request) if request.isdigit() else request.strip(b'"').decode(errors="replace")
+
+
+# --- processes that a process has started ------------------------------------------------------
+
+
+_PROC = Path("/proc")
+
+
+class Descendant(NamedTuple):
+    """A process, told apart from a later one of the same number by when it began."""
+
+    pid: int
+    begun: str
+
+    def signal(self, number: int) -> bool:
+        """Signal it; says whether it was there."""
+        stat = _stat(self.pid)
+        if stat is None or stat.begun != self.begun or stat.state == "Z":
+            return False
+        try:
+            os.kill(self.pid, number)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+
+
+class _Stat(NamedTuple):
+    parent: int
+    state: str
+    begun: str
+
+
+def descendants(pid: int) -> list[Descendant]:
+    """What a process has started, and what that has; none where the system does not tell."""
+    children: dict[int, list[Descendant]] = {}
+    for each, stat in _processes():
+        children.setdefault(stat.parent, []).append(Descendant(each, stat.begun))
+    found = list(children.get(pid, ()))
+    for relative in found:  # it grows while we go
+        found += children.get(relative.pid, ())
+    return found
+
+
+def _processes() -> Iterator[tuple[int, _Stat]]:
+    with contextlib.suppress(OSError):
+        for entry in os.listdir(_PROC):
+            stat = _stat(int(entry)) if entry.isdecimal() else None
+            if stat is not None:
+                yield int(entry), stat
+
+
+def _stat(pid: int) -> _Stat | None:
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:  # it is gone, or there is no such directory here
+        return None
+    fields = text.rpartition(")")[2].split()  # its name may hold anything
+    return _Stat(parent=int(fields[1]), state=fields[0], begun=fields[19])

@@ -1,4 +1,4 @@
-"""What a server asks the person: brought to whoever approves for the run whose call made it ask."""
+"""Questions of a server to the person: they go to whoever approves for the run whose call made it ask."""
 
 from __future__ import annotations
 
@@ -6,16 +6,33 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import mcp_types as types
 
-from hookline.mcp.attempt import CURRENT, Attempt
-from hookline.mcp.names import tool_name
-from hookline.mcp.server import McpServer
+from hookline.mcp.server import McpServer, tool_name
 from hookline.state import Answer, Decision, ToolCall, thaw
 from hookline.tools import ToolContext
 from hookline.tools.json_schema import problems
+
+
+class Attempt:
+    """A request that is on its way. The SDK carries the context variable along, into the tasks that work for it."""
+
+    __slots__ = ("asking", "context", "is_refused")
+
+    def __init__(self, context: ToolContext | None = None) -> None:
+        self.asking: set[asyncio.Task[Any]] = set()
+        """Questions to the person that the server has because of it: they end with it."""
+        self.context = context
+        """The tool call it is made for, if it is made for one."""
+        self.is_refused = False
+        """The server knew nothing of our session, and did not so much as look at the request."""
+
+
+CURRENT: ContextVar[Attempt | None] = ContextVar("hookline_mcp_attempt", default=None)
+
 
 _log = logging.getLogger("hookline.mcp")
 _DECLINED = types.ElicitResult(action="decline")

@@ -1,11 +1,13 @@
-"""What an MCP server is to us before it is reached: how to reach it, and how to treat it."""
+"""The description of an MCP server: how to reach it, how to treat it, and what its tools are called here."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -205,3 +207,35 @@ def _checked(server: McpServer) -> McpServer:
                 else "Leave it out.",
             )
     return server
+
+
+# --- names of tools ----------------------------------------------------------------------------
+
+
+_LONGEST_TOOL_NAME = 64
+_DIGEST = 8
+
+
+def tool_name(server: str, tool: str) -> str:
+    """The name of a tool of a server; one that is too long is cut, and ends with a digest of the whole."""
+    name = f"mcp__{server}__{re.sub(r'[^a-zA-Z0-9_-]', '_', tool)}"
+    return name if len(name) <= _LONGEST_TOOL_NAME else distinct_name(server, tool)
+
+
+def distinct_name(server: str, tool: str) -> str:
+    """A name no other tool has: for one whose letters are those of another's name once they are written here."""
+    name = f"mcp__{server}__{re.sub(r'[^a-zA-Z0-9_-]', '_', tool)}"
+    digest = hashlib.sha256(f"{server}/{tool}".encode()).hexdigest()[:_DIGEST]
+    return f"{name[: _LONGEST_TOOL_NAME - _DIGEST - 1]}_{digest}"
+
+
+def tool_names(server: str, tools: Collection[str]) -> dict[str, str]:
+    """The names of all tools of a server, by its own; the same in whatever order it lists them."""
+    names = {tool: tool_name(server, tool) for tool in tools}
+    uses = Counter(names.values())
+    return {
+        tool: name
+        if uses[name] == 1 or name == f"mcp__{server}__{tool}"
+        else distinct_name(server, tool)
+        for tool, name in names.items()
+    }

@@ -11,7 +11,7 @@ import msgspec
 
 from hookline.errors import NotJSONError
 from hookline.state import FrozenDict, JSONValue, freeze, freeze_dict
-from hookline.tools.explain import Problem, complaints, missing, refusal
+from hookline.tools.problems import Problem, complaints, missing, refusal
 
 
 class Validated(msgspec.Struct, frozen=True):

@@ -17,8 +17,8 @@ from typing import Any
 from hookline.errors import NotJSONError
 from hookline.state import freeze
 from hookline.tools.arguments import Codec, Defaults
+from hookline.tools.schema import Compiled, worded
 from hookline.tools.signature import NO_DEFAULT, Parameter, Signature
-from hookline.tools.wording import Compiled, worded
 
 _SCALARS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _UNIONS = (typing.Union, types.UnionType)
@@ -53,7 +53,7 @@ def _codec(signature: Signature) -> Codec:
 
     @functools.cache
     def made() -> Codec:
-        from hookline.tools.schema import codec_of
+        from hookline.tools.pydantic_schema import codec_of
 
         return codec_of(signature)
 

@@ -19,10 +19,10 @@ from hookline.state import ToolCall, ToolSpec
 from hookline.tools.arguments import ArgumentCheck, Validated
 from hookline.tools.context import ToolContext
 from hookline.tools.effect import Effect
-from hookline.tools.explain import malformed
 from hookline.tools.plain import NotPlain, compile_plain
+from hookline.tools.problems import malformed
+from hookline.tools.schema import Compiled
 from hookline.tools.signature import Signature, read_signature
-from hookline.tools.wording import Compiled
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -240,7 +240,7 @@ def _compiled(signature: Signature, name: str) -> Compiled:
     try:
         return compile_plain(signature, name)
     except NotPlain:
-        from hookline.tools.schema import (  # brings pydantic, which is slow to import
+        from hookline.tools.pydantic_schema import (  # brings pydantic, which is slow to import
             compile_signature,
         )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hookline.errors import ToolDefinitionError, UnknownToolError
 from hookline.state import ToolSpec
-from hookline.tools.explain import closest
+from hookline.tools.problems import closest
 from hookline.tools.tool import AnyTool, as_tool
 
 _FEW = 12

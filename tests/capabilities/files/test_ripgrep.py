@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.capabilities.files import ripgrep
-from hookline.capabilities.files.searching import Search, Wanted
+from hookline.capabilities.files.search_tool import Search, Wanted
 from hookline.containment import FileJail
 from hookline.errors import ToolError
 

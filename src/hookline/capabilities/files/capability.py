@@ -9,16 +9,21 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Literal, ParamSpec
 
-from hookline.capabilities.files.editing import Replacement, edited
+from hookline.capabilities.files.edit_tool import Replacement, edited
 from hookline.capabilities.files.guard import MATCHER, Guard, refuse_leading_out
-from hookline.capabilities.files.images import IMAGE_KEY, with_images
-from hookline.capabilities.files.ledger import NO_LINES, RESULT_KEY, Ledger, Lines
-from hookline.capabilities.files.listing import DEEPEST, globbed, listed, missing
-from hookline.capabilities.files.reading import LARGEST, show
+from hookline.capabilities.files.list_tool import DEEPEST, globbed, listed, missing
+from hookline.capabilities.files.read_tool import IMAGE_KEY, show, with_images
 from hookline.capabilities.files.ripgrep import program
-from hookline.capabilities.files.searching import Mode, Search, Wanted
-from hookline.capabilities.files.standing import as_it_is, as_made
-from hookline.capabilities.files.texts import decoded, fingerprint
+from hookline.capabilities.files.search_tool import Mode, Search, Wanted
+from hookline.capabilities.files.seen_files import (
+    NO_LINES,
+    RESULT_KEY,
+    Lines,
+    SeenFiles,
+    as_it_is,
+    as_made,
+)
+from hookline.capabilities.files.text import LARGEST, decoded, fingerprint
 from hookline.capabilities.files.tree import Walk, spelled
 from hookline.containment import INSTRUCTIONS, PROJECT_CONFIGURATION, PROTECTED, FileJail
 from hookline.containment.jail import plain_names
@@ -88,7 +93,7 @@ class Files:
         self.seconds = _checked_seconds(seconds)
         # Looked for now, before an agent has run anything.
         self._rg = program(self.jail.root) if ripgrep else None
-        self._ledger = Ledger(lambda path: as_it_is(self.jail, path)[1])
+        self._seen_files = SeenFiles(lambda path: as_it_is(self.jail, path)[1])
         self._changing = threading.Lock()
         """Between looking at a file and replacing it nobody else who uses these tools gets in between."""
 
@@ -121,7 +126,7 @@ class Files:
         seen = Options(name="files-seen", matcher="/^(read|write|edit)$/", priority=-1000)
         return [
             register(HookPoint.BEFORE_TOOL_USE, guard.judge, jail),
-            register(HookPoint.AFTER_TOOL_USE, self._ledger.settle, seen),
+            register(HookPoint.AFTER_TOOL_USE, self._seen_files.settle, seen),
             *(
                 [register(HookPoint.AFTER_STEP, self._attach, images)]
                 if self.images == "attach"
@@ -266,10 +271,10 @@ class Files:
         with self._changing:
             true = spelled(self.jail.locate(path, to_change=True))
             facts, content = self._whole(path)
-            known = self._ledger.seen(context.state, true)
+            known = self._seen_files.seen(context.state, true)
             if known is not None and known != fingerprint(content):
                 raise _changed(path)
-            whole = self._ledger.is_whole(context.state, true)
+            whole = self._seen_files.is_whole(context.state, true)
             found = decoded(content)
             if found is None:
                 raise ToolError(f"'{path}' is not a text file, so it cannot be edited.")
@@ -310,7 +315,7 @@ class Files:
         return facts, content
 
     def _refuse_unseen(self, state: AgentState, path: str, true: str, before: str) -> None:
-        known = self._ledger.seen(state, true)
+        known = self._seen_files.seen(state, true)
         if known is None and before != fingerprint(b""):
             raise ToolError(
                 f"'{path}' exists and was not read.",
@@ -318,7 +323,7 @@ class Files:
             )
         if known is not None and known != before:
             raise _changed(path)
-        if known is not None and not self._ledger.is_whole(state, true):
+        if known is not None and not self._seen_files.is_whole(state, true):
             raise ToolError(
                 f"'{path}' was read only in part.",
                 remedy="Read the rest of it first, so that nothing in it is lost, or use `edit`.",
@@ -327,7 +332,7 @@ class Files:
     def _seen(
         self, state: AgentState, text: str, true: str, seen: str, lines: Lines | None = None
     ) -> ToolResult:
-        self._ledger.note(state, true, seen, lines)
+        self._seen_files.note(state, true, seen, lines)
         part = {} if lines is None else {"lines": list(lines)}
         return ToolResult(text, metadata={RESULT_KEY: {"path": true, "fingerprint": seen, **part}})
 

@@ -13,7 +13,7 @@ _MOST_ALTERNATIVES = 100
 _ANY_DEPTH = "**"
 
 
-class PathPattern(NamedTuple):
+class GlobPattern(NamedTuple):
     """A pattern, taken apart at its slashes."""
 
     parts: tuple[str, ...]
@@ -55,7 +55,7 @@ class PathPattern(NamedTuple):
         return found
 
 
-def path_patterns(text: str, *, hidden: bool, any_depth: bool = False) -> tuple[PathPattern, ...]:
+def path_patterns(text: str, *, hidden: bool, any_depth: bool = False) -> tuple[GlobPattern, ...]:
     """The patterns a text stands for, one for each of its alternatives.
 
     With `any_depth` one without a slash is about names, wherever they are.
@@ -67,7 +67,7 @@ def path_patterns(text: str, *, hidden: bool, any_depth: bool = False) -> tuple[
             parts.insert(0, _ANY_DEPTH)
         if parts and parts[-1] == _ANY_DEPTH:
             parts.append("*")  # everything below, and not the directory itself
-        made.append(PathPattern(tuple(parts), hidden))
+        made.append(GlobPattern(tuple(parts), hidden))
     return tuple(made)
 
 

@@ -1,4 +1,4 @@
-"""Walking a jail for `list`, `glob` and `search`: in order, without what is hidden or ignored, and not for ever."""
+"""Walks a jail for `list`, `glob` and `search`: in order, without hidden or ignored files, and within limits."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from hookline.capabilities.files.ignoring import Ignored
+from hookline.capabilities.files.patterns import GlobPattern
+from hookline.capabilities.files.text import lines_of
 from hookline.containment import Entry, FileJail
 from hookline.errors import FileJailError
 
@@ -51,7 +53,7 @@ class Walk:
         parts = parts_of(start)
         yield from self._below(start, self._rules_above(parts), first=True)
 
-    def _below(self, directory: str, rules: Ignored, *, first: bool = False) -> Iterator[Entry]:
+    def _below(self, directory: str, rules: IgnoreRules, *, first: bool = False) -> Iterator[Entry]:
         try:
             found = self.jail.list(directory)
         except FileJailError:
@@ -75,7 +77,7 @@ class Walk:
             return False
         return self.enters(parts)
 
-    def _is_left_out(self, entry: Entry, rules: Ignored) -> bool:
+    def _is_left_out(self, entry: Entry, rules: IgnoreRules) -> bool:
         if entry.name == ".git":
             return True
         if self.everything:
@@ -85,9 +87,9 @@ class Walk:
             return True
         return rules.covers(parts, is_directory=entry.is_directory)
 
-    def _rules_above(self, parts: tuple[str, ...]) -> Ignored:
+    def _rules_above(self, parts: tuple[str, ...]) -> IgnoreRules:
         """The rules of the directories that lead to the one where the walk begins."""
-        rules = Ignored()
+        rules = IgnoreRules()
         if self.everything or not self.gitignore:
             return rules
         for depth in range(len(parts)):
@@ -96,7 +98,7 @@ class Walk:
             )
         return rules
 
-    def _with_rules(self, rules: Ignored, directory: str, found: list[Entry]) -> Ignored:
+    def _with_rules(self, rules: IgnoreRules, directory: str, found: list[Entry]) -> IgnoreRules:
         if not any(entry.name == _GITIGNORE and entry.is_file for entry in found):
             return rules
         return rules.with_file(parts_of(directory), self._gitignore_in(directory))
@@ -137,3 +139,62 @@ def spelled(path: str, notes: list[str] | None = None) -> str:
 def parts_of(path: str) -> tuple[str, ...]:
     """The names in a path of the jail; none for its root."""
     return tuple(part for part in path.split("/") if part not in ("", "."))
+
+
+# --- .gitignore --------------------------------------------------------------------------------
+
+
+class IgnoreRule(NamedTuple):
+    """One line of a `.gitignore`."""
+
+    base: tuple[str, ...]
+    """The directory that the file is in."""
+    pattern: GlobPattern
+    keeps: bool
+    """It begins with `!`: what fits is not left out after all."""
+    directories_only: bool
+
+
+class IgnoreRules(NamedTuple):
+    """The rules that hold in a directory."""
+
+    rules: tuple[IgnoreRule, ...] = ()
+
+    def with_file(self, base: tuple[str, ...], text: str) -> IgnoreRules:
+        """These rules and those of a `.gitignore` in this directory."""
+        return IgnoreRules(
+            (*self.rules, *(rule for line in lines_of(text) for rule in _rule(base, line)))
+        )
+
+    def covers(self, path: tuple[str, ...], *, is_directory: bool) -> bool:
+        """Whether this is left out. What is in a directory that is left out is not asked about."""
+        for rule in reversed(self.rules):
+            if rule.directories_only and not is_directory:
+                continue
+            if rule.pattern.matches(path[len(rule.base) :]):
+                return not rule.keeps
+        return False
+
+
+def _rule(base: tuple[str, ...], line: str) -> list[IgnoreRule]:
+    line = _without_trailing_spaces(line)
+    if not line or line.startswith("#"):
+        return []
+    keeps = line.startswith("!")
+    text = line[1:] if keeps else line
+    directories_only = text.endswith("/")
+    text = text.rstrip("/")
+    parts = [part for part in text.split("/") if part]
+    if not parts:
+        return []
+    if "/" not in text:
+        parts.insert(0, "**")
+    if parts[-1] == "**":
+        parts.append("*")
+    return [IgnoreRule(base, GlobPattern(tuple(parts), hidden=True), keeps, directories_only)]
+
+
+def _without_trailing_spaces(line: str) -> str:
+    while line.endswith(" ") and not line.endswith("\\ "):
+        line = line[:-1]
+    return line

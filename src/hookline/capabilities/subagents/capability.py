@@ -8,11 +8,9 @@ from typing import Any, TypeAlias
 
 from hookline.agent import Agent, Note
 from hookline.blueprint import Definition
-from hookline.capabilities.subagents.choice import Choice
-from hookline.capabilities.subagents.family import Common, Family
-from hookline.capabilities.subagents.reading import read_agents
-from hookline.capabilities.subagents.spawning import spawn_tool
-from hookline.capabilities.subagents.subagent import Subagent
+from hookline.capabilities.subagents.builder import Common, SubagentBuilder, spawn_tool
+from hookline.capabilities.subagents.grants import ToolGrant
+from hookline.capabilities.subagents.subagent import Subagent, read_agents
 from hookline.errors import BuildError
 from hookline.markdown import PageHooks, SkillLibrary, has_commands, is_known_elsewhere
 from hookline.state import EMPTY
@@ -96,10 +94,10 @@ class Subagents:
     def tools_for(self, definition: Definition) -> list[AnyTool]:
         """`spawn_subagent`. All subagents that the agent itself can start are built, so that mistakes show now."""
         self._check_commands(definition)
-        family = self._family(definition)
-        for name in family.offered:
-            family.agent(name)
-        return [spawn_tool(family)] if family.offered else []
+        builder = self._builder(definition)
+        for name in builder.offered:
+            builder.agent(name)
+        return [spawn_tool(builder)] if builder.offered else []
 
     def _check_commands(self, definition: Definition) -> None:
         """Hooks that files describe as commands hold only if the agent has the capability that runs them."""
@@ -115,36 +113,36 @@ class Subagents:
 
     def notes(self, definition: Definition) -> Iterator[Note]:
         """Who can be started, with what; and what is not as a file has it."""
-        family = self._family(definition)
-        for name in family.offered:
-            yield Note(f"{name}: {self._described(self.agents[name], family)}")
+        builder = self._builder(definition)
+        for name in builder.offered:
+            yield Note(f"{name}: {self._described(self.agents[name], builder)}")
         yield from self._said
         for name, member in self.agents.items():
             yield from self._noted[name]
-            yield from self._amiss(member, family.choice(member))
+            yield from self._amiss(member, builder.choice(member))
 
-    def _family(self, definition: Definition) -> Family:
+    def _builder(self, definition: Definition) -> SubagentBuilder:
         """The subagents that an agent can start: not those of whose tools it has none."""
-        everybody = Family(self._common, definition, definition, tuple(self.agents))
+        everybody = SubagentBuilder(self._common, definition, definition, tuple(self.agents))
         of_use = [
             name
             for name, member in self.agents.items()
             if not (member.where and everybody.choice(member).is_useless)
         ]
-        return Family(self._common, definition, definition, of_use)
+        return SubagentBuilder(self._common, definition, definition, of_use)
 
-    def _described(self, member: Subagent, family: Family) -> str:
+    def _described(self, member: Subagent, builder: SubagentBuilder) -> str:
         if member.agent is not None:
             return "an agent of its own"
-        choice = family.choice(member)
+        choice = builder.choice(member)
         tools = ", ".join(tool.name for tool in (*choice.lent, *choice.own)) or "no tools"
         starts = f"; starts {', '.join(choice.agents)}" if choice.may_spawn else ""
-        driver = self._common.driver(member, family.starter)
-        of_its_own = driver is not family.starter.driver
+        driver = self._common.driver(member, builder.starter)
+        of_its_own = driver is not builder.starter.driver
         model = f"; {getattr(driver, 'model', '') or type(driver).__name__}" * of_its_own
         return f"{tools}{starts}{model}"
 
-    def _amiss(self, member: Subagent, choice: Choice) -> Iterator[Note]:
+    def _amiss(self, member: Subagent, choice: ToolGrant) -> Iterator[Note]:
         where = member.where or f"subagent '{member.name}'"
         names = ", ".join(choice.missing)
         strangers = ", ".join(name for name in choice.missing if not is_known_elsewhere(name))
@@ -166,8 +164,8 @@ class Subagents:
 
     def built_for(self, agent: Agent) -> dict[str, Agent]:
         """The subagents that an agent can start, built, by name: `replay(..., children=subagents.built_for(agent))`."""
-        family = self._family(agent.definition)
-        return {name: family.agent(name) for name in family.offered}
+        builder = self._builder(agent.definition)
+        return {name: builder.agent(name) for name in builder.offered}
 
     async def aclose(self) -> None:
         """Close the models that were opened for subagents."""
