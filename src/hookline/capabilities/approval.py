@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from hookline.blueprint import Definition, Note
+from hookline.capabilities.notes import writes_our_notes
 from hookline.errors import BuildError, HooklineError, UsageError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext
@@ -286,7 +287,7 @@ class Approval:
     def judge(self, ctx: ToolHookContext) -> HookOutcome | None:
         """What the rules and the mode say about a call: a block, an ask, or nothing against it."""
         call = ctx.tool_call
-        if _writes_our_notes(call):
+        if writes_our_notes(call):
             return HookOutcome.block(f"'{STATE_KEY}' is not for the model to write.")
         ruling = self.rules.judge(call, *self._roots_of(ctx))
         if ruling.decision == "deny":
@@ -467,7 +468,3 @@ def _not_in_plan_mode(ctx: ToolHookContext) -> str:
 
 def _is_of_a_running_tool(call: ToolCall) -> bool:
     return "/ask-" in call.id
-
-
-def _writes_our_notes(call: ToolCall) -> bool:
-    return call.name == "write_metadata" and str(call.args.get("key", "")).startswith("hookline.")

@@ -11,20 +11,19 @@ if TYPE_CHECKING:
     from hookline.agent import AgentBuilder
 
 
-_KINDS = ("steps", "tokens", "seconds", "cost", "tool_calls")
 _SAME: Any = object()
 
 
 class Limits:
     """Limits on steps, tokens, active seconds, cost and tool calls, for a run and all its children.
 
-    What is not named stays as the builder has it; None takes a limit away. `objections` is how often stop hooks may
-    object. It is the same as `builder.with_limits(...)`, for agents that are put together from capabilities.
+    What is not named stays as the builder has it; None removes a limit. `objections` is how often stop hooks may
+    object. The same as `builder.with_limits(...)`.
     """
 
     name = "limits"
     speaks_for_user = True
-    """It is nothing but what whoever builds the agent says, so it may also widen a limit."""
+    """The builder of the agent wrote it, so it may also widen a limit."""
 
     def __init__(
         self,
@@ -36,11 +35,17 @@ class Limits:
         tool_calls: int | None = _SAME,
         objections: int = _SAME,
     ) -> None:
-        given: dict[str, Any] = dict(
-            zip(_KINDS, (steps, tokens, seconds, cost, tool_calls), strict=True)
-        )
-        given["objections"] = objections
-        self._given = {name: value for name, value in given.items() if value is not _SAME}
+        given = {
+            "steps": steps,
+            "tokens": tokens,
+            "seconds": seconds,
+            "cost": cost,
+            "tool_calls": tool_calls,
+            "objections": objections,
+        }
+        self._given: dict[str, Any] = {
+            name: value for name, value in given.items() if value is not _SAME
+        }
         for name, value in self._given.items():
             _check(name, value)
         if not self._given:
@@ -49,7 +54,6 @@ class Limits:
             )
 
     def configure(self, builder: AgentBuilder) -> None:
-        """Set them."""
         builder.with_limits(**self._given)
 
     def __repr__(self) -> str:
@@ -78,5 +82,4 @@ class ErrorHandling:
         self.policy = policy
 
     def configure(self, builder: AgentBuilder) -> None:
-        """Set it."""
         builder.with_error_policy(self.policy)

@@ -14,6 +14,8 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic_core import ValidationError
 
 from hookline.agent import RunResult
+from hookline.capabilities.notes import read_note
+from hookline.capabilities.options import check_count
 from hookline.errors import BuildError, HooklineError, NotJSONError, UsageError
 from hookline.hooks import Options, Registration, register
 from hookline.lifecycle import (
@@ -105,10 +107,7 @@ class StructuredOutput(Generic[T]):
         force: bool = False,
         description: str = "",
     ) -> None:
-        if isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1:
-            raise BuildError(
-                f"structured output: attempts={attempts!r} is not a whole number above zero."
-            )
+        check_count(self.name, "attempts", attempts)
         self._shape = shape_of(output)
         self._attempts = attempts
         self._parse_text = parse_text
@@ -141,17 +140,12 @@ class StructuredOutput(Generic[T]):
         told = f"{self._description}\n\n{_TELL}".strip()
         return [
             Tool(
-                take,
-                ToolSpec(TOOL, told, self._shape.parameters),
-                _Arguments(self._shape),
-                "the structured output",
-                True,
-                "",
-                Effect.IDEMPOTENT,
-                None,
-                None,
-                False,
-                None,
+                function=take,
+                spec=ToolSpec(TOOL, told, self._shape.parameters),
+                arguments=_Arguments(self._shape),
+                origin="the structured output",
+                effect=Effect.IDEMPOTENT,
+                max_chars=None,
             )
         ]
 
@@ -305,11 +299,7 @@ def _is_forbidden(ctx: StopHookContext) -> bool:
 
 def _kept(state: AgentState) -> _Kept:
     """What is kept of this run; what an earlier one left does not count."""
-    kept = state.metadata.get(KEY)
-    try:
-        found = msgspec.convert(kept, _Kept) if kept is not None else _Kept()
-    except msgspec.ValidationError:
-        found = _Kept()
+    found = read_note(state, KEY, _Kept)
     return found if found.run_id == state.run_id else _Kept(run_id=state.run_id)
 
 

@@ -7,6 +7,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from hookline.capabilities.notes import read_note
+from hookline.capabilities.options import check_choice, check_count
 from hookline.drivers import Driver, driver_for
 from hookline.errors import BuildError, HooklineError, in_words
 from hookline.hooks import HookOutcome, Options, Registration, register
@@ -84,12 +86,14 @@ class Summarization:
         count_tokens: Count = by_characters,
         on_failure: Literal["keep", "drop", "fail"] = "keep",
     ) -> None:
-        self.budget = _number("budget", budget, 1)
-        self._keep = _number("keep_tokens", budget // 4 if keep_tokens is None else keep_tokens, 0)
-        self._least = _number("keep_messages", keep_messages, 0)
+        self.budget = check_count(self.name, "budget", budget, 1)
+        self._keep = check_count(
+            self.name, "keep_tokens", budget // 4 if keep_tokens is None else keep_tokens, 0
+        )
+        self._least = check_count(self.name, "keep_messages", keep_messages, 0)
         most = min(_MOST_OF_A_SUMMARY, max(32, budget // 8))
-        self._summary = _number(
-            "summary_tokens", most if summary_tokens is None else summary_tokens, 1
+        self._summary = check_count(
+            self.name, "summary_tokens", most if summary_tokens is None else summary_tokens, 1
         )
         if not (isinstance(instructions, str) and instructions.strip()):
             raise BuildError(f"summarization: instructions={instructions!r} say nothing.")
@@ -98,10 +102,7 @@ class Summarization:
                 f"summarization: count_tokens={count_tokens!r} does not count.",
                 remedy="Give a function of a text: lambda text: len(encoding.encode(text)), say.",
             )
-        if on_failure not in ("keep", "drop", "fail"):
-            raise BuildError(
-                f"summarization: on_failure={on_failure!r} is not one of 'keep', 'drop', 'fail'."
-            )
+        check_choice(self.name, "on_failure", on_failure, ("keep", "drop", "fail"))
         self._driver = None if model is None else driver_for(model)
         self._instructions = instructions
         self._sizes = Sizes(count_tokens)
@@ -234,19 +235,7 @@ def _with_messages(ctx: InferenceHookContext, state: AgentState) -> InferenceHoo
 
 
 def _record(state: AgentState) -> _Record:
-    kept = state.metadata.get(KEY)
-    try:
-        return msgspec.convert(kept, _Record) if kept is not None else _Record()
-    except msgspec.ValidationError:
-        return _Record()
-
-
-def _number(option: str, given: int, least: int) -> int:
-    if isinstance(given, bool) or not isinstance(given, int) or given < least:
-        raise BuildError(
-            f"summarization: {option}={given!r} is not a whole number of at least {least}."
-        )
-    return given
+    return read_note(state, KEY, _Record)
 
 
 # --- sizes in tokens ---------------------------------------------------------------------------

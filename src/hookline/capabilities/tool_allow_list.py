@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 from hookline.agent import Note
+from hookline.capabilities.notes import states_above, writes_our_notes
 from hookline.errors import BuildError, UsageError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import (
@@ -18,7 +19,7 @@ from hookline.lifecycle import (
     ToolHookContext,
 )
 from hookline.permissions import Rule, Rules
-from hookline.state import AgentState, InferenceRequest, ToolCall
+from hookline.state import InferenceRequest
 
 Listed: TypeAlias = Iterable[Rule | str]
 Choose: TypeAlias = Callable[[str], Listed | Awaitable[Listed | None] | None]
@@ -94,7 +95,9 @@ class ToolAllowList:
         if self._choose is None:
             return self._rules
         chosen: Any = None
-        for state in _states(ctx):  # the topmost counts: it is the one whose prompt a person wrote
+        for state in states_above(
+            ctx
+        ):  # the topmost counts: it is the one whose prompt a person wrote
             chosen = state.metadata.get(self._key, chosen)
         return self._rules if chosen is None else Rules(allow=tuple(chosen), root=self._root)
 
@@ -102,7 +105,7 @@ class ToolAllowList:
 
     def _judge(self, ctx: ToolHookContext) -> HookOutcome | None:
         call = ctx.tool_call
-        if _writes_notes(call):
+        if writes_our_notes(call):
             return HookOutcome.block("the notes of Hookline are not for a model to write")
         rules = self._rules_for(ctx)
         is_named = _is_named(call.name, rules)
@@ -127,15 +130,6 @@ class ToolAllowList:
         return f"<ToolAllowList {chosen!r}>"
 
 
-def _states(ctx: AgentContext) -> Iterator[AgentState]:
-    """The state of this run, and of those above it."""
-    yield ctx.state
-    above = ctx.run.parent if ctx.run is not None else None
-    while above is not None:
-        yield above.state
-        above = above.parent
-
-
 def _is_named(tool: str, rules: Rules) -> bool:
     """Whether a tool is on the list, for whichever calls."""
     names = (tool, _LOOKS_AFTER.get(tool, tool))
@@ -147,10 +141,6 @@ def _choosable(request: InferenceRequest) -> InferenceRequest:
     choice, names = request.tool_choice, {spec.name for spec in request.tools}
     is_met = choice in ("auto", "none") or choice in names or (choice == "required" and names)
     return request if is_met else request.with_tool_choice("auto")
-
-
-def _writes_notes(call: ToolCall) -> bool:
-    return call.name == "write_metadata" and str(call.args.get("key", "")).startswith("hookline.")
 
 
 def _told(rules: Rules) -> str:

@@ -12,12 +12,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from hookline.blueprint import Definition, Note
-from hookline.errors import BuildError, ToolError
+from hookline.capabilities.options import check_names
+from hookline.errors import ToolError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import HookPoint, InferenceHookContext, ToolHookContext
 from hookline.state import AgentState, ToolSpec
 from hookline.tools import AnyTool, ToolContext, tool
-from hookline.tools.problems import closest
+from hookline.tools.problems import closest, did_you_mean
 
 KEY = "enabled_tools"
 """Where the enabled tools are kept in the state's metadata, by name."""
@@ -39,10 +40,10 @@ class ToolRegistry:
     name = "tool-registry"
 
     def __init__(self, *, always: Iterable[str] = (), hide: Iterable[str] = ("*",)) -> None:
-        wished = _patterns("always", always)
+        wished = check_names(self.name, "always", always, '"read", "mcp__github__*"')
         self._always = (*ESSENTIAL, *wished)
         self._wished = wished
-        self._hide = _patterns("hide", hide)
+        self._hide = check_names(self.name, "hide", hide, '"read", "mcp__github__*"')
 
     @staticmethod
     def enabled(state: AgentState) -> tuple[str, ...]:
@@ -198,10 +199,8 @@ def _chosen(known: Sequence[ToolSpec], action: str, names: Sequence[str]) -> lis
     for name in names:
         found = {each: spec for each, spec in by_name.items() if fnmatchcase(each, name)}
         if not found:
-            likely = closest(name, by_name)
-            hint = f" Did you mean {' or '.join(map(repr, likely))}?" if likely else ""
             raise ToolError(
-                f"there is no tool '{name}'.{hint}",
+                f"there is no tool '{name}'.{did_you_mean(closest(name, by_name))}",
                 remedy="Find it with action 'search' or 'list'.",
             )
         chosen.update(found)
@@ -212,48 +211,12 @@ def _fits(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _patterns(option: str, given: Any) -> tuple[str, ...]:
-    patterns = () if isinstance(given, str) else tuple(given)
-    if isinstance(given, str) or not all(isinstance(each, str) and each for each in patterns):
-        raise BuildError(
-            f"tool registry: {option}={given!r} is not a list of names or patterns.",
-            remedy=f'Write {option}=("read", "mcp__github__*"), say.',
-        )
-    return patterns
-
-
 # --- ranking tools by a query ------------------------------------------------------------------
 
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+|\d+")
 _STOP = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "any",
-        "by",
-        "for",
-        "from",
-        "get",
-        "how",
-        "i",
-        "in",
-        "into",
-        "is",
-        "it",
-        "me",
-        "my",
-        "of",
-        "on",
-        "or",
-        "the",
-        "to",
-        "tool",
-        "tools",
-        "use",
-        "with",
-    ]
+    "a an and any by for from get how i in into is it me my of on or the to tool tools use with".split()  # noqa: SIM905 - reads best so
 )
 _NAME, _PARAMETER, _DESCRIPTION = 4.0, 1.5, 1.0
 _EXACT, _PREFIX, _SIMILAR = 1.0, 0.6, 0.4

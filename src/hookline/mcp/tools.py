@@ -16,7 +16,6 @@ from hookline.mcp.server import distinct_name, tool_name, tool_names
 from hookline.state import FrozenDict, ToolResult, ToolSpec, freeze_dict, valid_text
 from hookline.tools import AnyTool, Effect, Tool, ToolContext, tool
 from hookline.tools.json_schema import SchemaArguments
-from hookline.tools.tool import DEFAULT_MAX_CHARS
 
 if TYPE_CHECKING:
     from hookline.mcp.connection import Connection
@@ -48,17 +47,13 @@ def _made(connection: Connection, offered: types.Tool, name: str) -> AnyTool | N
         _log.warning("%s: its tool '%s' is left out: %s", server.name, offered.name, error)
         return None
     return Tool(
-        use,
-        ToolSpec(name, offered.description or offered.title or "", schema),
-        arguments,
-        f"tool '{offered.name}' of MCP server '{server.name}'",
-        True,
-        "context",
-        _effect(offered.annotations),
-        server.timeout,
-        None,
-        False,
-        DEFAULT_MAX_CHARS,
+        function=use,
+        spec=ToolSpec(name, offered.description or offered.title or "", schema),
+        arguments=arguments,
+        origin=f"tool '{offered.name}' of MCP server '{server.name}'",
+        context_name="context",
+        effect=_effect(offered.annotations),
+        timeout=server.timeout,
         served_by=server.target.words,
     )
 

@@ -76,6 +76,11 @@ def closest(name: str, names: Iterable[str]) -> list[str]:
     return [by_folded[match] for match in difflib.get_close_matches(name.casefold(), by_folded)]
 
 
+def did_you_mean(names: Sequence[str]) -> str:
+    """A sentence to add to an error, with the names that were probably meant; empty if there are none."""
+    return f" Did you mean {' or '.join(map(repr, names))}?" if names else ""
+
+
 def refusal(tool: str, complaints: Iterable[str]) -> ToolArgumentsError:
     """The error for a call with these complaints about its arguments."""
     return ToolArgumentsError(

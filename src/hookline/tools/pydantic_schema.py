@@ -5,8 +5,6 @@ Pydantic is slow to import: this module is imported when the first such tool is 
 
 from __future__ import annotations
 
-import types
-import typing
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -19,12 +17,10 @@ from typing_extensions import TypedDict
 from hookline.errors import ToolDefinitionError
 from hookline.tools.arguments import Codec, Refused, settle_defaults
 from hookline.tools.problems import Problem
-from hookline.tools.schema import Compiled, notes_of, worded
+from hookline.tools.schema import Compiled, exact_types, notes_of, worded
 from hookline.tools.signature import NO_DEFAULT, Parameter, Signature
 
 _CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False)
-_UNIONS = (typing.Union, types.UnionType)
-_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def compile_signature(signature: Signature, name: str) -> Compiled:
@@ -127,11 +123,10 @@ class _Generator(GenerateJsonSchema):
 
 
 def _codec(adapter: TypeAdapter[Any], parameters: tuple[Parameter, ...]) -> Codec:
-    exact = {parameter.name: _exact_types(parameter.annotation) for parameter in parameters}
     return Codec(
         _parser(adapter.validator.validate_json),
         _dumper(adapter.serializer.to_python),
-        {name: kinds for name, kinds in exact.items() if kinds} if all(exact.values()) else None,
+        exact_types(parameters),
     )
 
 
@@ -160,22 +155,6 @@ def _dumper(to_python: Callable[..., Any]) -> Callable[[dict[str, Any]], dict[st
             return {}
 
     return dump
-
-
-def _exact_types(annotation: Any) -> frozenset[type]:
-    """The JSON types whose values need neither check nor coercion; empty if there may be others."""
-    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is typing.Annotated:
-        is_text = all(isinstance(note, str) or _only_describes(note) for note in parts[1:])
-        return _exact_types(parts[0]) if is_text else frozenset()
-    if origin in _UNIONS:
-        members = [_exact_types(part) for part in parts]
-        return frozenset().union(*members) if all(members) else frozenset()
-    return frozenset({annotation}) & _SCALARS if isinstance(annotation, type) else frozenset()
-
-
-def _only_describes(note: Any) -> bool:
-    return isinstance(note, FieldInfo) and not note.metadata
 
 
 def _type_name(annotation: Any) -> str:

@@ -15,7 +15,8 @@ from hookline.state import FrozenDict, freeze_dict
 from hookline.tools.arguments import Arguments, Codec, Defaults
 from hookline.tools.signature import Parameter, Signature
 
-_UNIONS = (typing.Union, types.UnionType)
+SCALARS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+UNIONS = (typing.Union, types.UnionType)
 _ODD_BLANK = re.compile(r"^[^\S\n]+$|\n\n\n", re.MULTILINE)
 """Blank lines of which the parser may make fewer: one with blanks in it, as a carriage return, or several."""
 _HAS_SECTIONS = re.compile(r":\s*$|^\s*[:@.-]", re.MULTILINE)
@@ -96,7 +97,28 @@ def notes_of(annotation: Any) -> list[Any]:
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
         return [*parts[1:], *notes_of(parts[0])]
-    return [note for part in parts for note in notes_of(part)] if origin in _UNIONS else []
+    return [note for part in parts for note in notes_of(part)] if origin in UNIONS else []
+
+
+def exact_types(parameters: Iterable[Parameter]) -> dict[str, frozenset[type]] | None:
+    """For each parameter the JSON types whose values need neither check nor coercion; None if one may have others."""
+    exact = {parameter.name: exact_types_of(parameter.annotation) for parameter in parameters}
+    return exact if all(exact.values()) else None
+
+
+def exact_types_of(annotation: Any) -> frozenset[type]:
+    """The same for one annotation; empty if there may be others."""
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        only_describes = all(
+            isinstance(note, str) or (_is_field(note) and not note.metadata) for note in parts[1:]
+        )
+        return exact_types_of(parts[0]) if only_describes else frozenset()
+    if origin in UNIONS:
+        members = [exact_types_of(part) for part in parts]
+        return frozenset().union(*members) if all(members) else frozenset()
+    is_exact = isinstance(annotation, type) and annotation in (*SCALARS, type(None))
+    return frozenset({annotation}) if is_exact else frozenset()
 
 
 # --- shorter schemas that admit the same -------------------------------------------------------

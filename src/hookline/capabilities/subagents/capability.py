@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from hookline.agent import Agent, Note
 from hookline.blueprint import Definition
+from hookline.capabilities.options import check_count
 from hookline.capabilities.subagents.builder import Common, SubagentBuilder, spawn_tool
 from hookline.capabilities.subagents.grants import ToolGrant
 from hookline.capabilities.subagents.subagent import Subagent, read_agents
@@ -41,11 +42,7 @@ class Subagents:
         max_depth: int = 3,
         concurrency: int | None = None,
     ) -> None:
-        if isinstance(max_depth, bool) or not isinstance(max_depth, int) or max_depth < 1:
-            raise BuildError(
-                f"max_depth={max_depth!r} is not a whole number above zero.",
-                remedy="With 1 a subagent can start no others.",
-            )
+        check_count(self.name, "max_depth", max_depth)
         self._said: list[Note] = []
         self._noted: dict[str, list[Note]] = {}
         self._commands = commands

@@ -10,6 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from hookline.agent import Note
+from hookline.capabilities.notes import writes_our_notes
+from hookline.capabilities.options import check_choice
 from hookline.capabilities.taint_policy.provenance import (
     Finding,
     Notes,
@@ -62,11 +64,7 @@ class TaintPolicy:
         root: str | os.PathLike[str] = ".",
         name: str = "taint-policy",
     ) -> None:
-        if on_taint not in ("ask", "block"):
-            raise BuildError(
-                f"on_taint={on_taint!r} says nothing.",
-                remedy='Use "ask" or "block" for calls with arguments that come from tool results.',
-            )
+        check_choice(name, "on_taint", on_taint, ("ask", "block"))
         self.name = name
         self._trusted = Rules(allow=_listed(trusted, "trusted"), root=root)
         self._calls = None if calls is None else Rules(ask=_listed(calls, "calls"), root=root)
@@ -106,7 +104,7 @@ class TaintPolicy:
     # --- judging ------------------------------------------------------------------------------------
 
     def _judge(self, ctx: ToolHookContext) -> HookOutcome | None:
-        if _writes_notes(ctx.tool_call):
+        if writes_our_notes(ctx.tool_call):
             return HookOutcome.block("the notes of Hookline are not for a model to write")
         if not self._is_judged(ctx):
             return None
@@ -192,10 +190,6 @@ def _only_looks(call: ToolCall, tool: object, state: AgentState) -> bool:
     command = call.args.get("command")
     is_command = call.name == "bash" and isinstance(command, str)
     return is_command and is_quiet(str(command), call, tool, state)
-
-
-def _writes_notes(call: ToolCall) -> bool:
-    return call.name == "write_metadata" and str(call.args.get("key", "")).startswith("hookline.")
 
 
 def _reason(found: tuple[Finding, ...]) -> str:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hookline.capabilities import Bash, Files
 from hookline.errors import ToolArgumentsError
 from hookline.tools import tool
-from hookline.tools.plain import NotPlain, compile_plain
+from hookline.tools.plain_schema import NotPlain, compile_plain
 from hookline.tools.pydantic_schema import compile_signature
 from hookline.tools.schema import Compiled
 from hookline.tools.signature import NO_DEFAULT, Parameter, Signature, read_signature
