@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
 from hookline.agent import Agent, AgentBuilder, RunResult
 from hookline.blueprint import Definition
-from hookline.capabilities.subagents.grants import TOOL, ToolGrant, denial, grant_tools, narrowing
+from hookline.capabilities.subagents.grants import (
+    TOOL,
+    ToolGrant,
+    denial_policies,
+    grant_policies,
+    grant_tools,
+)
 from hookline.capabilities.subagents.subagent import Subagent
 from hookline.drivers import Driver, driver_for
 from hookline.errors import BuildError, HooklineError, NotJSONError, ToolError, in_words
@@ -19,30 +25,33 @@ from hookline.hooks import Registration
 from hookline.markdown import SkillLibrary
 from hookline.state import RunStatus, freeze
 from hookline.tools import AnyTool, ToolContext, tool
+from hookline.tools.problems import closest, did_you_mean
 
 ALIASES = frozenset({"sonnet", "opus", "haiku", "fable", "best", "default"})
 """Names for models that mean something where other agents run. Without a mapping the starter's model is used."""
 _NO_LIMITS = Limits(steps=None, tokens=None, seconds=None)
+_ABOUT = """\
+Have a subagent do a task on its own, and get its report.
+
+It does not see this conversation: put all it needs to know into the prompt, and say what it should report. Start
+several in one step to let them work at the same time.
+
+Subagents:
+"""
+_LONGEST_QUOTE = 2_000
 
 
-class Common:
-    """What all subagents of a capability have in common."""
+@dataclass(frozen=True)
+class SubagentSettings:
+    """What all subagents of a capability share."""
 
-    def __init__(
-        self,
-        members: Mapping[str, Subagent],
-        models: Mapping[str, Any],
-        library: SkillLibrary | None,
-        max_depth: int,
-        concurrency: int | None,
-    ) -> None:
-        self.members = members
-        self.models = models
-        self.library = library
-        self.max_depth = max_depth
-        self.concurrency = concurrency
-        self.drivers: dict[str, Driver] = {}
-        """Those that were made here, by the name of their model."""
+    members: Mapping[str, Subagent]
+    models: Mapping[str, Any]
+    library: SkillLibrary | None
+    max_depth: int
+    concurrency: int | None
+    drivers: dict[str, Driver] = field(default_factory=dict)
+    """The drivers that were made here, by the name of their model."""
 
     def driver(self, member: Subagent, starter: Definition) -> Driver | None:
         """The driver of a subagent."""
@@ -60,7 +69,7 @@ class Common:
         return self.drivers[model]
 
     def is_unmapped(self, member: Subagent) -> bool:
-        """Whether its model is a name that nobody has said the meaning of, or one of a provider that is not set up."""
+        """Whether its model has no meaning here: a name without a mapping, or a provider that is not set up."""
         model = member.model
         if not isinstance(model, str) or model in self.models:
             return False
@@ -69,7 +78,7 @@ class Common:
         return model in ALIASES
 
     def _claude(self, model: str) -> Driver | None:
-        """The driver of a model that is named as other agents name it; None without its provider's package or key."""
+        """The driver of a model under its bare name; None without the package or the key of its provider."""
         name = f"anthropic:{model}"
         if name not in self.drivers:
             try:
@@ -79,7 +88,7 @@ class Common:
         return self.drivers[name]
 
     def system_prompt(self, member: Subagent) -> str:
-        """What it is told: its prompt, and the skills it has from the start."""
+        """Its prompt, and the skills it has from the start."""
         if not member.skills:
             return member.prompt
         if self.library is None:
@@ -101,56 +110,58 @@ def _driver(member: Subagent, model: Any) -> Driver:
 
 
 class SubagentBuilder:
-    """The subagents that one agent may start. Each is built when it is first needed."""
+    """Builds the subagents that one agent may start, each when it is first needed."""
 
     def __init__(
         self,
-        common: Common,
+        settings: SubagentSettings,
         starter: Definition,
         top: Definition,
         offered: Sequence[str],
-        narrowed: tuple[Registration, ...] = (),
+        policies: tuple[Registration, ...] = (),
     ) -> None:
-        self.common = common
+        self.settings = settings
         self.starter = starter
         self.top = top
         self.offered = tuple(offered)
-        self.narrowed = narrowed
-        """What the starter's tools may be used for: it goes with them to whoever has them from it."""
-        self.members = common.members
-        self.max_depth = common.max_depth
-        self.concurrency = common.concurrency
+        self._policies = policies
+        """What the starter's tools may be used for: these go with the tools to whoever gets them from it."""
         self._built: dict[str, Agent] = {}
 
     def agent(self, name: str) -> Agent:
         """The subagent of that name, built."""
         if name not in self._built:
-            self._built[name] = self._build(self.members[name])
+            self._built[name] = self._build(self.settings.members[name])
         return self._built[name]
 
-    def choice(self, member: Subagent) -> ToolGrant:
-        """What a subagent gets."""
-        return grant_tools(member, self.starter, self.top, tuple(self.members), self.offered)
+    def grant(self, member: Subagent) -> ToolGrant:
+        """The tools a subagent gets."""
+        known = tuple(self.settings.members)
+        return grant_tools(member, self.starter, self.top, known, self.offered)
+
+    def nested(self, starter: Definition, offered: Sequence[str], policies: Any) -> SubagentBuilder:
+        """The builder for the subagents of a subagent."""
+        return SubagentBuilder(self.settings, starter, self.top, offered, policies)
 
     def _build(self, member: Subagent) -> Agent:
         if member.agent is not None:
             return member.agent
-        choice, starter = self.choice(member), self.starter
+        grant, starter = self.grant(member), self.starter
         has_list = member.tools is not None
         source = self.top if has_list else starter
-        narrowed = narrowing(member, choice) if has_list else self.narrowed
+        policies = grant_policies(member, grant) if has_list else self._policies
         builder = (
             AgentBuilder()
             .with_id(member.name)
-            .with_system_prompt(self.common.system_prompt(member))
+            .with_system_prompt(self.settings.system_prompt(member))
             .with_error_policy(starter.error_policy)
             .with_clock(starter.clock)
-            .with_tools(*(tool for tool in choice.lent if tool.name not in source.brought))
-            .with_tools(*choice.own)
-            .with_hooks(*narrowed, *denial(member))
+            .with_tools(*(tool for tool in grant.lent if tool.name not in source.brought))
+            .with_tools(*grant.own)
+            .with_hooks(*policies, *denial_policies(member))
         )
         _set_limits(builder, member, starter)
-        driver = self.common.driver(member, starter)
+        driver = self.settings.driver(member, starter)
         if driver is not None:
             builder.with_driver(driver)
         if starter.journal is not None:
@@ -158,13 +169,11 @@ class SubagentBuilder:
         if not member.may_ask:
             builder.with_approver("deny")
         try:
-            for lent in _lent(choice.lent, source):
-                builder.with_capability(lent)
-            for capability in member.capabilities:
+            for capability in (*_lent_capabilities(grant.lent, source), *member.capabilities):
                 builder.with_capability(capability)
             builder.with_hooks(*member.hooks)
-            if choice.may_spawn:
-                builder.with_capability(_Nested(self, choice.agents, narrowed))
+            if grant.may_spawn:
+                builder.with_capability(_NestedSubagents(self, grant.agents, policies))
             return builder.build()
         except BuildError as error:
             raise member.wrong(error.message, error.remedy) from error
@@ -172,39 +181,26 @@ class SubagentBuilder:
 
 def _set_limits(builder: AgentBuilder, member: Subagent, starter: Definition) -> None:
     limits = member.limits if isinstance(member.limits, Limits) else _NO_LIMITS
-    builder.with_limits(
-        steps=limits.steps,
-        tokens=limits.tokens,
-        seconds=limits.seconds,
-        cost=limits.cost,
-        tool_calls=limits.tool_calls,
-        objections=starter.max_objections,
-    )
+    builder.with_limits(**msgspec.structs.asdict(limits), objections=starter.max_objections)
     if hasattr(member.limits, "configure"):
         builder.with_capability(member.limits)
 
 
-class _Lent:
+class _LentCapability:
     """Tools of one of the agent's capabilities, with the hooks without which they would not work.
 
-    Hooks whose scope is the tree reach a child by themselves.
+    Hooks whose scope is the tree reach a child anyway. Hooks of other capabilities are not there to be ordered by.
     """
 
-    def __init__(
-        self, name: str, tools: list[AnyTool], registrations: Sequence[Registration]
-    ) -> None:
+    def __init__(self, name: str, tools: list[AnyTool], hooks: Sequence[Registration]) -> None:
         self.name = name
         self._tools = tools
-        self._hooks = [
-            each for each in registrations if each.source == name and each.scope == "self"
-        ]
+        self._hooks = [each for each in hooks if each.source == name and each.scope == "self"]
 
     def tools(self) -> list[AnyTool]:
-        """Those that the subagent may use."""
         return self._tools
 
     def hooks(self) -> Iterator[Registration]:
-        """In the order they have among themselves; those of others are not there to be before or after."""
         names = {each.name for each in self._hooks}
         for each in self._hooks:
             yield msgspec.structs.replace(
@@ -214,74 +210,36 @@ class _Lent:
             )
 
 
-def _lent(tools: Sequence[AnyTool], source: Definition) -> Iterator[_Lent]:
+def _lent_capabilities(tools: Sequence[AnyTool], source: Definition) -> Iterator[_LentCapability]:
     """The capabilities that the tools came with, in the order they are installed in the agent."""
     for name in source.capabilities:
         brought = [tool for tool in tools if source.brought.get(tool.name) == name]
         if brought:
-            yield _Lent(name, brought, source.registrations)
+            yield _LentCapability(name, brought, source.registrations)
 
 
-class _Nested:
+class _NestedSubagents:
     """Lets a subagent start subagents itself."""
 
     name = "subagents"
 
     def __init__(
-        self, above: SubagentBuilder, offered: Sequence[str], narrowed: tuple[Registration, ...]
+        self, above: SubagentBuilder, offered: Sequence[str], policies: tuple[Registration, ...]
     ) -> None:
         self._above = above
         self._offered = offered
-        self._narrowed = narrowed
+        self._policies = policies
 
     def tools_for(self, definition: Definition) -> list[AnyTool]:
-        """`spawn_subagent`, for this subagent."""
-        above = self._above
-        builder = SubagentBuilder(
-            above.common, definition, above.top, self._offered, self._narrowed
-        )
-        return [spawn_tool(builder)]
+        return [spawn_tool(self._above.nested(definition, self._offered, self._policies))]
 
 
-# --- spawn_subagent ----------------------------------------------------------------------------
+# --- spawn_subagent ---------------------------------------------------------------------------------
 
 
-_ABOUT = """\
-Have a subagent do a task on its own, and get its report.
-
-It does not see this conversation: put all it needs to know into the prompt, and say what it should report. Start
-several in one step to let them work at the same time.
-
-Subagents:
-"""
-_MOST_SAID = 2_000
-
-
-class Offer(Protocol):
-    """What can be started."""
-
-    @property
-    def offered(self) -> Sequence[str]:
-        """The names of the subagents."""
-
-    @property
-    def members(self) -> Mapping[str, Subagent]:
-        """Their definitions, and those of others, by name."""
-
-    @property
-    def max_depth(self) -> int:
-        """How many runs may be above the deepest subagent."""
-
-    @property
-    def concurrency(self) -> int | None:
-        """How many may work at the same time."""
-
-    def agent(self, name: str) -> Agent:
-        """One of them, built."""
-
-
-def spawn_tool(offer: Offer) -> AnyTool:
-    """The tool that starts what is on offer."""
+def spawn_tool(builder: SubagentBuilder) -> AnyTool:
+    """The tool that starts the subagents of a builder."""
+    settings = builder.settings
 
     async def spawn_subagent(
         agent: str, prompt: str, context: ToolContext, description: str = ""
@@ -293,33 +251,54 @@ def spawn_tool(offer: Offer) -> AnyTool:
             prompt: The whole task, with everything the subagent needs to know.
             description: The task in a few words, for whoever watches.
         """
-        name = _known(offer, agent)
-        if context.depth >= offer.max_depth:
+        name = _found(builder.offered, agent)
+        if context.depth >= settings.max_depth:
             raise ToolError(
                 f"subagent '{name}' was not started: {context.depth} runs are above it already, "
-                f"and {offer.max_depth} is the most there may be.",
+                f"and {settings.max_depth} is the most there may be.",
                 remedy="Do the task yourself.",
             )
         if not prompt.strip():
             raise ToolError("the prompt is empty.", remedy="Say what the subagent should do.")
         if description:
             context.progress(f"{name}: {description}")
-        result = await context.spawn(_built(offer, name), prompt, name=name)
-        return report(name, result)
+        try:
+            built = builder.agent(name)
+        except BuildError as error:
+            raise ToolError(
+                f"subagent '{name}' cannot be started: {error.message}", remedy=error.remedy
+            ) from error
+        return _report(name, await context.spawn(built, prompt, name=name))
 
-    lines = (f"- {name}: {_one_line(offer.members[name].description)}" for name in offer.offered)
+    lines = (
+        f"- {name}: {' '.join(settings.members[name].description.split())}"
+        for name in builder.offered
+    )
     return tool(
         spawn_subagent,
         name=TOOL,
         description=_ABOUT + "\n".join(lines),
-        # Starting it again goes on with the same child: a child's run id is made of the call's.
+        # Starting it again continues the same child: a child's run id is made of the call's.
         effect="idempotent",
-        concurrency=offer.concurrency,
+        concurrency=settings.concurrency,
     )
 
 
-def report(name: str, result: RunResult) -> Any:
-    """What a subagent's starter gets: its answer. What is none is an error, in honest words."""
+def _found(offered: Sequence[str], agent: str) -> str:
+    wanted = agent.strip()
+    folded = {name.lower(): name for name in offered}
+    if wanted in offered:
+        return wanted
+    if wanted.lower() in folded:
+        return folded[wanted.lower()]
+    hint = did_you_mean(closest(wanted, offered)[:2])
+    raise ToolError(
+        f"there is no subagent '{agent}'.{hint}", remedy=f"Subagents: {', '.join(offered)}."
+    )
+
+
+def _report(name: str, result: RunResult) -> Any:
+    """The answer of a subagent. A run without one is an error that says so."""
     if result.status is RunStatus.COMPLETED:
         return _answer(name, result)
     if result.status is RunStatus.FAILED:
@@ -328,9 +307,9 @@ def report(name: str, result: RunResult) -> Any:
     elif result.status is RunStatus.CANCELLED:
         problem = f"subagent '{name}' was cancelled before it was done."
     else:
-        problem = f"subagent '{name}' was stopped before it was done: {_why(result)}."
+        problem = f"subagent '{name}' was stopped before it was done: {_stop_reason(result)}."
     said = (result.text or result.state.last_text()).strip()
-    last = f' The last it said, which is no final answer: "{said[-_MOST_SAID:]}"' if said else ""
+    last = f' The last it said, which is no final answer: "{said[-_LONGEST_QUOTE:]}"' * bool(said)
     raise ToolError(f"{problem.replace('..', '.')}{last}")
 
 
@@ -343,39 +322,8 @@ def _answer(name: str, result: RunResult) -> Any:
         return result.text
 
 
-def _why(result: RunResult) -> str:
+def _stop_reason(result: RunResult) -> str:
     ending = result.state.ending
-    if ending is None:
-        return result.stop_reason.value
-    return (
-        f"{ending.reason} ({ending.stop_reason.value})"
-        if ending.reason
-        else ending.stop_reason.value
-    )
-
-
-def _known(offer: Offer, agent: str) -> str:
-    folded = {name.lower(): name for name in offer.offered}
-    wanted = agent.strip()
-    if wanted in offer.offered:
-        return wanted
-    if wanted.lower() in folded:
-        return folded[wanted.lower()]
-    close = difflib.get_close_matches(wanted.lower(), folded, n=2, cutoff=0.6)
-    hint = f" Did you mean {' or '.join(repr(folded[each]) for each in close)}?" if close else ""
-    raise ToolError(
-        f"there is no subagent '{agent}'.{hint}", remedy=f"Subagents: {', '.join(offer.offered)}."
-    )
-
-
-def _built(offer: Offer, name: str) -> Agent:
-    try:
-        return offer.agent(name)
-    except BuildError as error:
-        raise ToolError(
-            f"subagent '{name}' cannot be started: {error.message}", remedy=error.remedy
-        ) from error
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    if ending is None or not ending.reason:
+        return result.stop_reason.value if ending is None else ending.stop_reason.value
+    return f"{ending.reason} ({ending.stop_reason.value})"

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from hookline.agent import Agent, Note
 from hookline.blueprint import Definition
 from hookline.capabilities.options import check_count
-from hookline.capabilities.subagents.builder import Common, SubagentBuilder, spawn_tool
+from hookline.capabilities.subagents.builder import SubagentBuilder, SubagentSettings, spawn_tool
 from hookline.capabilities.subagents.grants import ToolGrant
 from hookline.capabilities.subagents.subagent import Subagent, read_agents
 from hookline.errors import BuildError
@@ -55,12 +55,12 @@ class Subagents:
             )
         if skills is not None and not isinstance(skills, SkillLibrary):
             skills = SkillLibrary(skills)
-        self._common = Common(members, models, skills, max_depth, concurrency)
+        self._settings = SubagentSettings(members, models, skills, max_depth, concurrency)
 
     @property
     def agents(self) -> Mapping[str, Subagent]:
         """The definitions, by name."""
-        return self._common.members
+        return self._settings.members
 
     def _members(self, sources: tuple[Any, ...], hooks: Mapping[str, Any]) -> dict[str, Subagent]:
         members: dict[str, Subagent] = {}
@@ -116,44 +116,44 @@ class Subagents:
         yield from self._said
         for name, member in self.agents.items():
             yield from self._noted[name]
-            yield from self._amiss(member, builder.choice(member))
+            yield from self._problems(member, builder.grant(member))
 
     def _builder(self, definition: Definition) -> SubagentBuilder:
         """The subagents that an agent can start: not those of whose tools it has none."""
-        everybody = SubagentBuilder(self._common, definition, definition, tuple(self.agents))
+        everybody = SubagentBuilder(self._settings, definition, definition, tuple(self.agents))
         of_use = [
             name
             for name, member in self.agents.items()
-            if not (member.where and everybody.choice(member).is_useless)
+            if not (member.where and everybody.grant(member).is_useless)
         ]
-        return SubagentBuilder(self._common, definition, definition, of_use)
+        return SubagentBuilder(self._settings, definition, definition, of_use)
 
     def _described(self, member: Subagent, builder: SubagentBuilder) -> str:
         if member.agent is not None:
             return "an agent of its own"
-        choice = builder.choice(member)
-        tools = ", ".join(tool.name for tool in (*choice.lent, *choice.own)) or "no tools"
-        starts = f"; starts {', '.join(choice.agents)}" if choice.may_spawn else ""
-        driver = self._common.driver(member, builder.starter)
+        grant = builder.grant(member)
+        tools = ", ".join(tool.name for tool in (*grant.lent, *grant.own)) or "no tools"
+        starts = f"; starts {', '.join(grant.agents)}" if grant.may_spawn else ""
+        driver = self._settings.driver(member, builder.starter)
         of_its_own = driver is not builder.starter.driver
         model = f"; {getattr(driver, 'model', '') or type(driver).__name__}" * of_its_own
         return f"{tools}{starts}{model}"
 
-    def _amiss(self, member: Subagent, choice: ToolGrant) -> Iterator[Note]:
+    def _problems(self, member: Subagent, grant: ToolGrant) -> Iterator[Note]:
         where = member.where or f"subagent '{member.name}'"
-        names = ", ".join(choice.missing)
-        strangers = ", ".join(name for name in choice.missing if not is_known_elsewhere(name))
-        if choice.is_useless:
+        names = ", ".join(grant.missing)
+        strangers = ", ".join(name for name in grant.missing if not is_known_elsewhere(name))
+        if grant.is_useless:
             yield Note(f"{where}: it is left out: the agent has none of {names}.", is_problem=True)
         elif names:
             yield Note(f"{where}: it goes without {names}: the agent has no such tool.")
-        if strangers and not choice.is_useless:
+        if strangers and not grant.is_useless:
             yield Note(
                 f"{where}: no agent that is known here has a tool {strangers}.",
                 is_problem=True,
                 remedy="Correct its name, or leave it out.",
             )
-        if self._common.is_unmapped(member):
+        if self._settings.is_unmapped(member):
             yield Note(
                 f"{where}: '{member.model}' is no model that can be used here, so it has its starter's. "
                 f"Subagents(models={{'{member.model}': ...}}) says which is meant."
@@ -166,7 +166,7 @@ class Subagents:
 
     async def aclose(self) -> None:
         """Close the models that were opened for subagents."""
-        for driver in self._common.drivers.values():
+        for driver in self._settings.drivers.values():
             close = getattr(driver, "aclose", None)
             if close is not None:
                 await close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -16,17 +15,18 @@ from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.markdown import grants_tool, is_aside, is_known_elsewhere, means_tool, names_in
 from hookline.permissions import Rule, Rules
 from hookline.tools import AnyTool, Effect, as_tool
+from hookline.tools.problems import closest, did_you_mean
 
 TOOL = "spawn_subagent"
 _SKILLS = "load_skill"
 _OWN = frozenset({TOOL, "structured_output"})
 """Tools that belong to one run: a subagent that lists no tools does not get these of its starter."""
 _SLIP = 0.75
-"""How much a name must look like another to be a slip of the pen."""
+"""How similar a name must be to another to be a typing error."""
 
 
 class ToolGrant(msgspec.Struct, frozen=True):
-    """What a subagent gets."""
+    """The tools and subagents that a subagent gets."""
 
     lent: tuple[AnyTool, ...]
     """Tools of the agent."""
@@ -37,7 +37,7 @@ class ToolGrant(msgspec.Struct, frozen=True):
     narrowed: frozenset[str] = frozenset()
     """Tools that it may only use as its rules say."""
     missing: tuple[str, ...] = ()
-    """Tools it lists that this agent has not."""
+    """Tools it lists that the agent does not have."""
 
     @property
     def is_useless(self) -> bool:
@@ -52,10 +52,10 @@ def grant_tools(
     known: Sequence[str],
     offered: Sequence[str],
 ) -> ToolGrant:
-    """What a subagent gets of the tools there are.
+    """The tools that a subagent gets.
 
-    A list of tools is what its author grants it, out of those of the agent (`top`). Without one it has what whoever
-    starts it has (`starter`), and may start what that may start (`offered`).
+    With a list of tools it gets these, out of the tools of the agent (`top`). Without one it has the tools of its
+    starter, and may start what that may start (`offered`).
     """
     rules = [member.parsed(each) for each in member.tools or () if isinstance(each, str)]
     denied = [member.parsed(each) for each in member.disallowed_tools]
@@ -104,10 +104,10 @@ def _is_narrowed(rules: list[Rule], tool: str) -> bool:
 def _missing(
     member: Subagent, rules: Iterable[Rule], top: Definition, means: Callable[[Rule, str], bool]
 ) -> tuple[str, ...]:
-    """What is listed and not there. From a file, what other agents have may be missing; the rest is a mistake.
+    """The tools that are listed and not there. In a file, tools of other agents may be missing; others are an error.
 
-    A list of what a subagent may use may also have names in it that are no tools anywhere: of programs, say, as
-    published ones do. It goes without them, unless one looks like a slip of the pen.
+    A list of granted tools may also name what is no tool anywhere, such as programs; published files do. Those are
+    ignored, unless one looks like a typing error.
     """
     names = [tool.name for tool in top.toolbox]
     missing: list[str] = []
@@ -144,34 +144,31 @@ def _known(names: Iterable[str], known: Sequence[str], member: Subagent) -> tupl
 
 
 def _unknown(member: Subagent, name: str, what: str, known: list[str]) -> BuildError:
-    folded = {each.lower(): each for each in known}
-    close = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
-    hint = f"Did you mean '{folded[close[0]]}'? " if close else ""
-    there = ", ".join(known) or "none"
+    hint = did_you_mean(closest(name, known)[:1]).strip()
     return member.wrong(
-        f"there is no {what} '{name}' that it could have.", f"{hint}The agent has: {there}."
+        f"there is no {what} '{name}' that it could have.",
+        f"{hint} The agent has: {', '.join(known) or 'none'}.".lstrip(),
     )
 
 
 # --- what holds in it -------------------------------------------------------------------------------
 
 
-class _Within:
+class _AllowedUses:
     """Blocks calls of tools that a subagent has only for some uses."""
 
     def __init__(self, member: Subagent, narrowed: frozenset[str]) -> None:
-        self.name = member.name
-        self.narrowed = narrowed
+        self._name = member.name
+        self._narrowed = narrowed
         named = [member.parsed(each) for each in member.tools or () if isinstance(each, str)]
-        self.rules = Rules(map(_spelled_out, named))
+        self._rules = Rules(map(_spelled_out, named))
 
     def __call__(self, ctx: ToolHookContext) -> HookOutcome | None:
-        """Whether one of its rules covers the call."""
         call = ctx.tool_call
-        if call.name not in self.narrowed or self.rules.judge(call).decision == "allow":
+        if call.name not in self._narrowed or self._rules.judge(call).decision == "allow":
             return None
-        uses = ", ".join(str(rule) for rule in self.rules.allow if grants_tool(rule, call.name))
-        return HookOutcome.block(f"subagent '{self.name}' may only use {uses}")
+        uses = ", ".join(str(rule) for rule in self._rules.allow if grants_tool(rule, call.name))
+        return HookOutcome.block(f"subagent '{self._name}' may only use {uses}")
 
 
 def _spelled_out(rule: Rule) -> Rule:
@@ -181,38 +178,36 @@ def _spelled_out(rule: Rule) -> Rule:
     return Rule(rule.tool, f"name={rule.argument.split()[0]}")
 
 
-class _Without:
+class _DisallowedTools:
     """Blocks what a subagent may not call, in itself and in what it starts."""
 
     def __init__(self, member: Subagent) -> None:
-        self.name = member.name
-        self.rules = Rules(
-            deny=[_spelled_out(member.parsed(each)) for each in member.disallowed_tools]
-        )
+        self._name = member.name
+        denied = [_spelled_out(member.parsed(each)) for each in member.disallowed_tools]
+        self._rules = Rules(deny=denied)
 
     def __call__(self, ctx: ToolHookContext) -> HookOutcome | None:
-        """Whether one of its rules may mean the call."""
-        ruling = self.rules.judge(ctx.tool_call)
+        ruling = self._rules.judge(ctx.tool_call)
         if ruling.decision != "deny":
             return None
-        return HookOutcome.block(f"subagent '{self.name}' may not use {ruling.rule}")
+        return HookOutcome.block(f"subagent '{self._name}' may not use {ruling.rule}")
 
 
-def narrowing(member: Subagent, choice: ToolGrant) -> tuple[Registration, ...]:
-    """The policy that holds a subagent to its rules. What has no list of its own, and its tools, has this too."""
-    if not choice.narrowed:
+def grant_policies(member: Subagent, grant: ToolGrant) -> tuple[Registration, ...]:
+    """The policy that holds a subagent to its rules. Subagents that get its tools without a list have it too."""
+    if not grant.narrowed:
         return ()
-    within: Any = _Within(member, choice.narrowed)
+    uses = _AllowedUses(member, grant.narrowed)
     options = Options(name=f"{member.name}-tools", tier="policy", scope="self")
-    return (register(HookPoint.BEFORE_TOOL_USE, within, options),)
+    return (register(HookPoint.BEFORE_TOOL_USE, uses, options),)
 
 
-def denial(member: Subagent) -> tuple[Registration, ...]:
-    """The policies that keep a subagent, and what it starts, from what it may not call."""
+def denial_policies(member: Subagent) -> tuple[Registration, ...]:
+    """The policies that block what a subagent, and what it starts, may not call."""
     made: list[Registration] = []
     if member.disallowed_tools:
         options = Options(name=f"{member.name}-disallowed-tools", tier="policy")
-        made.append(register(HookPoint.BEFORE_TOOL_USE, _Without(member), options))
+        made.append(register(HookPoint.BEFORE_TOOL_USE, _DisallowedTools(member), options))
     if member.read_only:
         options = Options(name=f"{member.name}-read-only", tier="policy")
         made.append(register(HookPoint.BEFORE_TOOL_USE, _only_reading, options))
