@@ -179,13 +179,20 @@ _START = r"(?<![\w-])"
 _APART = r"(?<![A-Za-z0-9+])"
 """A name may stand directly before it. In base64 these few letters come together by chance."""
 _DIGIT = r"(?=[\w-]{0,80}\d)"
+_KEY_LINE = (
+    r"(?:[A-Za-z0-9+/=]{1,80}(?:\\n)?[\"']?[ \t]{0,8}[+,;.&)]{0,2}[ \t]{0,8}(?:\r?\n|$)|-----END)"
+)
+"""A line of a private key, or its end, behind what stands before each line: as a quotation in a mail has it (`> `), or
+as the source of a program has texts over several lines."""
 
 TOKENS = (
     _token(
         "private-key",
         "-----begin",
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-        r"(?>(?:[^-\"'\\<>{}]++|\\[nrt]|-(?!----))*)"
+        r"(?>(?:[^-\"'\\<>{}]++|\\[nrt]|-(?!----)|(?<=[\n> \t])>(?=[> \t]{0,16}" + _KEY_LINE + r")"
+        r"|(?<=[\n> \t])[\"'](?=" + _KEY_LINE + r")"
+        r"|[\"'](?=[ \t]{0,8}[+,;.&]{0,2}[ \t]{0,8}\r?\n[ \t>]{0,40}[\"']?" + _KEY_LINE + r"))*)"
         r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?",
     ),
     # The same in base64, as in the files of Kubernetes; certificates and public keys begin differently.
@@ -263,7 +270,9 @@ TOKENS = (
         r"(?<![\w~.-])[\w~.-]{3}\dQ~[\w~.-]{31,34}(?![\w~-])",
     ),
     _token("supabase-key", "sbp_ sb_secret_", _START + r"(?:sbp_(?:v0_)?[a-f0-9]{40}|sb_secret_[\w-]{20,64})"),
-    _token("langsmith-key", "lsv2_", _START + r"lsv2_(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10}"),
+    _token(
+        "langsmith-key", "lsv2_ ls__", _START + r"(?:lsv2_(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10}|ls__[a-f0-9]{32})"
+    ),
     _token(
         "new-relic-key",
         "nrak- nrii- nrjs- nrsp- nral",
@@ -289,7 +298,7 @@ TOKENS = (
     ),
     _token("planetscale-token", "pscale_", _START + r"pscale_(?:tkn|pw|oauth)_[\w=.-]{32,64}"),
     _token("mailgun-key", "key-", _START + r"key-[a-f0-9]{32}(?![\w-])"),
-    _token("mailgun-key", "mailgun", _START + r"[a-f0-9]{32}-[a-f0-9]{8}-[a-f0-9]{8}(?![\w-])"),
+    _token("mailgun-key", "-", _START + r"[a-f0-9]{32}-[a-f0-9]{8}-[a-f0-9]{8}(?![\w-])"),
     _token(
         "doppler-token",
         "dp.",
@@ -306,12 +315,14 @@ TOKENS = (
         r"|\$?pbkdf2[_-]sha\d{1,3}\$\d{1,9}\$[\w./+=-]{1,64}\$[\w./+=-]{20,128}",
     ),
     # A line of `.pgpass`: host, port, database, user, password. Lines of compilers and of `grep -n` are no such lines.
+    # A short password counts where the line cannot be another one: on this machine, or with a `*`.
     _token(
         "secret",
         ":",
         r"(?m:^)(?![\w.-]{0,100}\.(?:py|js|ts|go|rs|c|h|cc|cpp|java|rb|md|txt|json|ya?ml|toml|html|css|sh|log):)"
+        r"(?=localhost:|127\.|[^\n]{0,240}\*:|[^:\n]{1,101}:[^:\n]{1,5}:[^:\n]{1,64}:[^:\n]{1,64}:[^\s]{4})"
         r"(?:[A-Za-z0-9][\w.-]{0,100}|\*):(?:\d{4,5}|\*):[\w*-]{1,64}:[\w.*-]{1,64}:"
-        r"(?P<secret>(?![0-9a-fA-F]{4}$)(?:[^\s:\\\[]|\\[:\\]){4,255})(?=\r?$|\r?\n)",
+        r"(?P<secret>(?![0-9a-fA-F]{4}$)(?:[^\s:\\\[]|\\[:\\]){1,255})(?=\r?$|\r?\n)",
     ),
     _token(
         "url-password",

@@ -12,7 +12,7 @@ import pytest
 
 from hookline import AgentBuilder, Decision, RunResult, SQLiteJournal
 from hookline.capabilities import Bash
-from hookline.containment import Sandbox
+from hookline.containment import Sandbox, ShellPolicy
 from hookline.errors import HooklineError, SandboxError
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -267,6 +267,7 @@ def test_explain_and_the_state_say_where_commands_run(tmp_path: Path) -> None:
         (lambda path: Bash(path, output_dir="/proc/x"), "output_dir='/proc/x' cannot be made"),
         (lambda path: Bash(path, output_dir=path), "is the directory that commands work in"),
         (lambda path: Bash(path / "missing"), "there is no directory"),
+        (lambda path: Bash(path, show=[""]), "has an empty path in it"),
         (lambda path: Bash(path, sandbox="none"), "sandbox='none' means nothing"),
         (lambda path: Bash(path, place="here"), "place='here' means nothing"),
         (lambda path: Bash(path, place="host", sandbox="required"), "contradict each other"),
@@ -358,6 +359,18 @@ def test_nothing_is_amiss_with_the_hooks(tmp_path: Path) -> None:
     bash = Bash(tmp_path, sandbox="host", keep="session")
     agent = AgentBuilder().with_driver(ScriptedDriver([say("done")])).with_capability(bash).build()
     assert list(agent.lint()) == []
+
+
+def test_paths_that_lead_nowhere_are_named(tmp_path: Path) -> None:
+    """`lint` names what is to be shown and is not there, and what is trusted and is no repository."""
+    policy = ShellPolicy(trusted=[str(tmp_path)])
+    show = [tmp_path / "missing", "a/b", ".env", tmp_path]
+    bash = Bash(tmp_path, sandbox="host", show=show, policy=policy)
+    agent = AgentBuilder().with_driver(ScriptedDriver([say("done")])).with_capability(bash).build()
+    first, second, third = map(str, agent.lint())
+    assert f"there is nothing at '{tmp_path / 'missing'}'" in first
+    assert f"show names 'a/b', and there is nothing at '{tmp_path / 'a/b'}'" in second
+    assert f"the policy trusts '{tmp_path}', and there is no repository" in third
 
 
 @pytest.mark.parametrize("mode", MODES)

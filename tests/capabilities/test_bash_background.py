@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hookline import AgentBuilder, Decision, RunResult, ToolContext, tool
-from hookline.capabilities import Bash
+from hookline.capabilities import Bash, Redaction
 from hookline.testing import ScriptedDriver, call, calls, say
 
 needs_bubblewrap = pytest.mark.skipif(
@@ -255,3 +255,41 @@ def test_what_can_go_on_is_told_of_where_it_can(tmp_path: Path) -> None:
     tools = {tool.name: tool.description for tool in Bash(tmp_path, sandbox="host").tools()}
     assert "background=true" in tools["bash"]
     assert "background" not in tools["exec"]
+
+
+def test_a_secret_is_not_shown_in_two_pieces(tmp_path: Path) -> None:
+    """A line waits for its end, and a key for its last line: redaction sees them whole."""
+    go = tmp_path / "go"
+    body = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAA"
+    (tmp_path / "s.sh").write_text(
+        f"""
+        wait_for() {{ until test -e go$1; do sleep 0.02; done; }}
+        echo begun; printf DB_PASSWORD=; wait_for 1
+        echo hunter2-correct-horse; echo -----BEGIN PRIVATE KEY-----; wait_for 2
+        echo {body}; wait_for 3
+        echo -----END PRIVATE KEY-----; printf 'no end'
+        """
+    )
+
+    @tool
+    def release(number: int) -> str:
+        """Let it continue."""
+        Path(f"{go}{number}").touch()
+        time.sleep(0.5)
+        return ""
+
+    turns: list[Any] = [call("bash", command="bash s.sh", background=True)]
+    for number in (1, 2, 3):
+        turns += [
+            call("release", number=number),
+            call("bash_poll", id="bg-1", wait=5 * (number > 2)),
+        ]
+    driver = ScriptedDriver([*turns, say("done")])
+    builder = AgentBuilder().with_driver(driver).with_tools(release).with_approver(lambda _: True)
+    builder.with_capability(Bash(tmp_path, sandbox="host")).with_capability(Redaction())
+    first, _, second, _, third, _, fourth = texts(builder.build().run_sync("Go."))
+    assert first.startswith("begun\n[12 bytes are not shown yet: their line has not ended]\n[bg-1")
+    assert second.startswith("DB_PASSWORD=[redacted:secret]\n[28 bytes are not shown yet")
+    assert "are not shown yet" in third
+    assert fourth.startswith("[redacted:private-key]\nno end\n[bg-1 ended")
+    assert body not in third + fourth

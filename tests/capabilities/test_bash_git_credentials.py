@@ -83,6 +83,23 @@ def test_keys_are_shown_to_a_plain_git_only(tmp_path: Path) -> None:
         assert not grant.unix_sockets, command
 
 
+@pytest.mark.parametrize("pointer", [False, True])
+def test_git_gets_no_keys_while_its_directory_has_a_link_that_leads_out(
+    tmp_path: Path, pointer: bool
+) -> None:
+    """It would print what the link leads to: a password, once it can be seen."""
+    git(tmp_path, "init", "-q", *(["--separate-git-dir=inside"] if pointer else []))
+    git(tmp_path, "remote", "add", "origin", "https://127.0.0.1:1/x.git")
+    sandbox = Sandbox(tmp_path, "host")
+    if not pointer:
+        assert network_grant("git fetch", tmp_path, sandbox).grant.reveal
+    link = tmp_path / ("inside" if pointer else ".git") / "packed-refs"
+    link.symlink_to("/nonexistent/.git-credentials")
+    given = network_grant("git fetch", tmp_path, sandbox)
+    assert not given.grant.reveal
+    assert "packed-refs is a link that leads out of the repository" in given.note
+
+
 @needs_bubblewrap
 def test_a_push_can_use_the_keys_and_the_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -38,7 +38,10 @@ class _Full:
 @pytest.mark.parametrize("place", range(SIZE // 2 - 45, SIZE // 2 + 5))
 def test_a_token_is_not_cut_in_two(place: int) -> None:
     """Of one that stands where output is cut nothing is shown: half of it does not look like one."""
-    for text in (f"{'x' * place} {TOKEN} {'y' * 9_000}", f"{'x' * 9_000} {TOKEN} {'y' * place}"):
+    for text in (
+        f"{'x' * place} {TOKEN} {'y' * 9_000}",
+        f"{'x' * 9_000} {TOKEN} {'y' * (place - 9)}\nyyy",
+    ):
         excerpt = Excerpt(SIZE)
         excerpt.add(text.encode())
         told = redact(shown(excerpt, ""))
@@ -50,20 +53,47 @@ async def test_a_token_is_not_cut_in_two_while_it_is_told() -> None:
     for place in range(7_955, 8_005):
         heard: list[str] = []
         tells = ProgressMessages(heard.append)
-        tells.add(f"{'x' * 12_000} {TOKEN} {'y' * place}".encode())
+        tells.add(f"{'x' * 12_000} {TOKEN} {'y' * (place - 9)}\nyyy".encode())
         tells.finish()
         told = redact("".join(heard))
         assert "yyy" in told
         assert not [at for at in range(len(TOKEN) - 5) if TOKEN[at : at + 6] in told]
 
 
-def test_a_long_word_is_shown_nearly_whole() -> None:
-    """Output without blanks loses a few letters at the cut, and they are counted."""
+@pytest.mark.parametrize("size", range(400, 640, 20))
+def test_a_value_is_not_shown_without_its_name(size: int) -> None:
+    """The rest of a line that was cut is left out: it may be the value of a name that is not shown."""
+    excerpt = Excerpt(size)
+    excerpt.add(
+        f'{{"x":"{"a" * 3_000}","db_password":"hunter2 correct horse","y":"{"b" * 100}"}}'.encode()
+    )
+    excerpt.add(b"\nthe next line\n")
+    told = redact(shown(excerpt, ""))
+    assert "horse" not in told
+    assert told.endswith("\nthe next line\n")
+
+
+async def test_a_value_is_not_told_without_its_name() -> None:
+    """Also if the line that was cut ends much later."""
+    heard: list[str] = []
+    tells = ProgressMessages(heard.append)
+    tells.add(b'{"db_password":"' + b"a" * 20_000)
+    tells.add(b"correct-horse")
+    tells.add(b'"}\nnext')
+    tells.finish()
+    assert heard == ["[20,032 characters not shown here]\nnext"]
+    tells.add(b"x" * 20_000)
+    tells.finish()
+    assert heard[1:] == ["[20,000 characters not shown here]\n"]
+
+
+def test_of_a_long_line_the_beginning_is_shown() -> None:
+    """Output without blanks loses a few letters at the cut as well, and all are counted."""
     excerpt = Excerpt(SIZE)
     excerpt.add(b"z" * 10_000)
     told = shown(excerpt, "")
     assert f"[... {10_000 - told.count('z'):,} bytes left out here ...]" in told
-    assert told.count("z") > SIZE // 2
+    assert told.count("z") > SIZE // 4
 
 
 def test_what_a_full_disk_does_not_take_is_not_claimed(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from hookline import AgentBuilder
 from hookline.capabilities import Approval, Bash
+from hookline.containment import ShellPolicy
 from hookline.testing import ScriptedDriver, call, calls, say
 
 COMMANDS = (
@@ -72,3 +73,58 @@ def test_the_clone_is_hostile(clone: Path, command: str) -> None:
     """Without a policy the same commands run what it names."""
     subprocess.run(["bash", "-c", command], cwd=clone, capture_output=True, check=False, timeout=60)
     assert (clone.parent / "pwned").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "egrep h f.txt",
+        "zcat f.txt.gz",
+        "timeout 5 echo x",
+        "nice true",
+        "ls | xargs -0",
+        "timeout 1 test a",
+        ["echo", "x"],
+    ],
+)
+def test_a_search_path_into_the_clone_runs_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str | list[str]
+) -> None:
+    """Programs that start others by their names find those of the system."""
+    planted = tmp_path / "clone" / "node_modules" / ".bin"
+    planted.mkdir(parents=True)
+    for name in ("grep", "gzip", "echo", "true", "test"):
+        (planted / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/pwned\n")
+        (planted / name).chmod(0o755)
+    (tmp_path / "clone" / "f.txt").write_text("hello\n")
+    subprocess.run(["/bin/gzip", "-k", "f.txt"], cwd=tmp_path / "clone", check=True)
+    monkeypatch.setenv("PATH", f"{planted}::/usr/local/bin:/usr/bin:/bin")
+    turn = call("bash", command=command) if isinstance(command, str) else call("exec", argv=command)
+    builder = AgentBuilder().with_driver(ScriptedDriver([turn, say("done")]))
+    builder.with_capability(Bash(tmp_path / "clone", place="host")).with_approver("deny")
+    result = builder.build().run_sync("Look around.")
+    assert "[exit code 0" in result.steps[0].results[0].text()
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_what_a_person_or_a_rule_allows_has_the_users_own_search_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tool of the project is found by its name, alone; beside it, programs of the policy ask."""
+    tool = tmp_path / "bin" / "mytest"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\necho ran\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:/usr/bin:/bin")
+    policy = ShellPolicy.default().with_rules(allow=["mytest"])
+    for capability, answer, command, expected in (
+        (Bash(tmp_path, place="host"), True, "mytest", "ran"),
+        (Bash(tmp_path, place="host", policy=policy), False, "mytest", "ran"),
+        (Bash(tmp_path, place="host", policy=policy), False, "mytest | egrep r", "Denied"),
+    ):
+        builder = AgentBuilder().with_driver(
+            ScriptedDriver([call("bash", command=command), say("done")])
+        )
+        builder.with_capability(capability).with_approver(lambda _, said=answer: said)
+        result = builder.build().run_sync("Test.")
+        assert result.steps[0].results[0].text().startswith(expected)

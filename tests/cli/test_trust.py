@@ -85,8 +85,20 @@ def test_a_repository_that_names_a_program_cannot_be_trusted(place: Any) -> None
     """The error says which setting it is; a directory without a repository is none."""
     nothing = place.run("trust", "--repository", ".")
     assert nothing.returncode == Exit.USAGE
-    assert "its .git is no directory" in nothing.stderr
+    assert "it has no .git, so it is no repository" in nothing.stderr
     git(place, "init", "-q")
+    git(place, "init", "-q", "--bare", "bare")
+    (place.project / "sub").mkdir()
+    (place.project / "pointer").mkdir()
+    (place.project / "pointer" / ".git").write_text("gitdir: ../.git\n")
+    for folder, words in (
+        ("sub", f"it is a part of the repository {place.project.resolve()}"),
+        ("bare", "it is a bare repository"),
+        ("pointer", "its repository is elsewhere"),
+    ):
+        refused = place.run("trust", "--repository", folder)
+        assert (refused.returncode, words in refused.stderr) == (Exit.USAGE, True)
+        assert "Name the top directory of a repository" in refused.stderr
     git(place, "config", "core.fsmonitor", "touch evil")
     refused = place.run("trust", "--repository", ".")
     assert refused.returncode == Exit.USAGE

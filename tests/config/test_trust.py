@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hookline import capabilities
+from hookline.cli.assembly.capabilities import capability_names
 from hookline.config import (
     Layer,
     Settings,
@@ -131,8 +133,9 @@ def test_a_point_is_one_point_in_every_spelling(do: str, point: HookPoint) -> No
         ("before_tool", "block", True),
         ("onBeforeToolUse", "ask", True),
         ("post-tool-use", "redact", True),
-        ("prompt_submit", "redact", True),
-        ("UserPromptSubmit", "redact", True),
+        ("prompt_submit", "redact", False),
+        ("UserPromptSubmit", "redact", False),
+        ("UserPromptSubmit", "block", True),
         ("after_inference", "redact", True),
         ("output", "redact", True),
         ("before_tool", "redact", False),
@@ -140,12 +143,27 @@ def test_a_point_is_one_point_in_every_spelling(do: str, point: HookPoint) -> No
     ],
 )
 def test_rules_that_hold_without_trust(on: str, do: str, holds: bool) -> None:
-    """Those that forbid or hide; not one that would change what is called, or send a run on."""
+    """Those that forbid or hide; not one that would change what is called or asked for, or send a run on."""
     rule = {"on": on, "do": do, "match": "hunter2"}
     kept, waiting = tightened(Layer("x", {"hooks": [rule]}), {})
     assert (kept.data.get("hooks", []), waiting) == (
         ([rule], []) if holds else ([], [("hooks", 0)])
     )
+
+
+def test_a_stranger_switches_off_tools_and_no_guard() -> None:
+    """What can be switched off gives tools; what guards an agent, or limits it, stays on."""
+    gives_tools = set()
+    for name, kind in capability_names().items():
+        layer = Layer("x", {"capabilities": {name: {"enabled": False}}})
+        kept, _ = tightened(layer, {"capabilities": {name: {}}})
+        if not kept.data:
+            continue
+        kind = getattr(capabilities, kind)
+        assert hasattr(kind, "tools") or hasattr(kind, "tools_for"), name
+        gives_tools.add(name)
+    assert gives_tools >= {"bash", "files", "skills"}
+    assert gives_tools.isdisjoint({"redaction", "tool_allow_list", "taint_policy", "tool_registry"})
 
 
 def test_trusted_it_may_set_almost_everything(project: Path, environ: dict[str, str]) -> None:
@@ -307,5 +325,6 @@ def test_what_commands_see_outside_is_the_users_to_say(
     assert load(project, environ).configuration.capabilities["bash"] == {"show": [".env"]}
     file.write_text(f'[capabilities.bash]\nshow = [".env", "{shown}"]\n')
     trust(project, environ)
-    with pytest.raises(ConfigError, match="a repository cannot set"):
+    with pytest.raises(ConfigError) as error:
         load(project, environ)
+    assert f"a repository cannot show '{shown}' to commands: only paths inside" in str(error.value)

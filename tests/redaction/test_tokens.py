@@ -29,6 +29,8 @@ TOKENS = [
     ("planetscale-token", f"pscale_tkn_{A[:43]}"),
     ("planetscale-token", f"pscale_pw_{A[:43]}"),
     ("mailgun-key", f"key-{HEX[:32]}"),
+    ("mailgun-key", f"{HEX[:32]}-{HEX[:8]}-{HEX[:8]}"),
+    ("langsmith-key", f"ls__{HEX[:32]}"),
     ("doppler-token", f"dp.pt.{A[:43]}"),
     ("doppler-token", f"dp.st.dev_ann.{A[:43]}"),
     ("password-hash", f"$2b$12${A}{A[:2]}"),
@@ -57,6 +59,9 @@ def test_a_token_is_found_wherever_it_stands(kind: str, token: str, around: str)
         (f"Authorization: SSWS 00{A[:40]}", "Authorization: [redacted:okta-token]"),
         (f"okta.token: 00{A[:40]}", "okta.token: [redacted:okta-token]"),
         (f"FlyV1 fm2_{A}{A},fm2_{A}{A}", "FlyV1 [redacted:fly-token],[redacted:fly-token]"),
+        ("localhost:5432:*:admin:pw", "localhost:5432:*:admin:[redacted:secret]"),
+        ("*:*:app:admin:pw", "*:*:app:admin:[redacted:secret]"),
+        ("Basic dXNlcjpodW50ZXIy", "Basic [redacted:basic-auth]"),
         (f"mailgun: {HEX[:32]}-{HEX[:8]}-{HEX[:8]}", "mailgun: [redacted:mailgun-key]"),
         (f"git clone https://{A[:40]}@github.com/a/b.git",
          "git clone https://[redacted:url-password]@github.com/a/b.git"),
@@ -86,13 +91,14 @@ def test_a_token_is_found_next_to_its_name(text: str, shown: str) -> None:
         f"00{A[:40]}",
         "secret_santa_list_of_people_who_take_part_in_it",
         f"cache-key-{HEX[:32]}",
-        f"{HEX[:32]}-{HEX[:8]}-{HEX[:8]}",
         "https://ann@example.com/",
         "https://john.smith@example.com/inbox",
         "https://medium.com/@someone/a-title-2024",
         "https://example.com/path/@scope/package-1234567890",
         "git@github.com:owner/repository-2024.git",
         "src/app.py:1234:12:error:undefined",
+        "db:5432:12:error:no",
+        "Use Basic authentication123 here",
         "app.py:1234:12:error:undefined-name",
         "2001:0db8:85a3:0000:8a2e",
         "127.0.0.1:8080:80",
@@ -107,3 +113,23 @@ def test_a_token_is_found_next_to_its_name(text: str, shown: str) -> None:
 def test_what_looks_like_a_token_and_is_none(text: str) -> None:
     """Ids, addresses, messages of compilers and names of modules stay as they are."""
     assert redact(text) == text
+
+
+BODY = [f"{A}{A}"[at : at + 64] for at in range(8)] + ["aGVsbG8="]
+KEY = ["-----BEGIN RSA PRIVATE KEY-----", *BODY, "-----END RSA PRIVATE KEY-----"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["{}", "> {}", ">> {}", "    | {}", "# {}", "// {}", "+{}", '"{}\\n"', "  '{}',", '  "{}" +'],
+)
+def test_a_key_is_found_line_by_line(line: str) -> None:
+    """As a quotation in a mail, as a comment, as the source of a program: all of it goes, and what follows stays."""
+    shown = redact("\n".join([*map(line.format, KEY), "", "Ordinary text follows."]))
+    assert not [each for each in BODY if each in shown]
+    assert shown.endswith("\n\nOrdinary text follows.")
+
+
+def test_the_end_of_a_quoted_key_is_found() -> None:
+    """Its beginning may have been left out."""
+    assert redact("\n".join(f"> {each}" for each in KEY[3:])) == "[redacted:private-key]"

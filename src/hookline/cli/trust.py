@@ -130,7 +130,9 @@ def _repository(top: Path, trust: Trust, arguments: argparse.Namespace) -> int:
     if problem:
         raise UsageError(
             f"{top} cannot be trusted as a repository: {problem}.",
-            remedy="Name the directory with .git in it. What its configuration sets, see: git config --local --list.",
+            remedy="What its configuration sets, see: git config --local --list."
+            if "configuration" in problem
+            else "Name the top directory of a repository: the one with the directory .git in it.",
         )
     trust.approve_repository(top, mark)
     print(

@@ -32,12 +32,16 @@ _STRICTEST_FIRST: dict[Path, tuple[tuple[str, ...], str]] = {
 _STRICT_RULES: dict[str, tuple[str, ...]] = {
     "beforetooluse": ("block", "ask", "stop", "log"),
     "aftertooluse": ("block", "stop", "log", "redact"),
-    "promptsubmit": ("block", "stop", "log", "redact"),
+    "promptsubmit": ("block", "stop", "log"),
     "beforestep": ("stop", "log"),
     "afterinference": ("log", "redact"),
     "output": ("block", "log", "redact"),
 }
-"""Where a rule can only forbid. Elsewhere it might send a run on (a block at `stop`), or change what is called."""
+"""Where a rule can only forbid. Elsewhere it might send a run on (a block at `stop`), change what is called, or change
+what the user asks for: a prompt without its "not" says the opposite."""
+_GIVE_TOOLS = frozenset({"bash", "files", "metadata", "skills", "subagents", "task_planning"})
+"""Capabilities without which an agent can do less. The others guard it or limit it: a stranger does not switch them
+off. The capabilities themselves are a layer above; a test compares the two."""
 _SPELLINGS: dict[str, tuple[str, ...]] = {
     "beforetooluse": ("pretooluse", "beforetoolcall", "beforetool"),
     "aftertooluse": ("posttooluse", "aftertoolcall", "aftertool"),
@@ -100,7 +104,7 @@ def _is_stricter(path: Path, value: Any, below: dict[str, Any]) -> bool:
         now = below.get("capabilities", {}).get("bash", {}).get(path[2], usual)
         return value in words and now in words and words.index(value) <= words.index(now)
     if path[0] == "capabilities" and len(path) == 3 and path[2] == "enabled":
-        return value is False
+        return value is False and path[1] in _GIVE_TOOLS
     if path == ("approvals", "mode"):
         return value in _STRICTER[below.get("approvals", {}).get("mode", "default")]
     if path[0] == "limits" or path == ("approvals", "expire_after"):
@@ -115,15 +119,22 @@ def refuse_endpoints(layer: Layer) -> None:
     Nor which files outside of it commands are shown: only its own environment files are.
     """
     for path, value in leaves(layer.data):
+        outside = _outside(value) if path[:3] == ("capabilities", "bash", "show") else []
+        if outside:
+            raise ConfigError(
+                f"{layer.where(path)}: a repository cannot show {', '.join(map(repr, outside))} to commands: "
+                "only paths inside of it, such as '.env'.",
+                remedy="Remove that path there. To show it, put it into your own file: ~/.config/hookline/config.toml.",
+            )
         is_wire = "model_settings" in path and path[-1] in _NEVER
-        shows = path[:3] == ("capabilities", "bash", "show") and _is_outside(value)
-        if is_wire or shows or path[0] == "journal":
+        if is_wire or path[0] == "journal":
             raise ConfigError(
                 f"{layer.where(path)}: a repository cannot set '{dotted(path)}'.",
                 remedy="Put it into your own file: ~/.config/hookline/config.toml.",
             )
 
 
-def _is_outside(value: Any) -> bool:
-    paths = value if isinstance(value, list) else [value]
-    return any(str(path).startswith(("/", "~")) or ".." in str(path).split("/") for path in paths)
+def _outside(value: Any) -> list[str]:
+    """The paths among these that lead out of the project."""
+    paths = map(str, value if isinstance(value, list) else [value])
+    return [path for path in paths if path.startswith(("/", "~")) or ".." in path.split("/")]

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from hookline.permissions.paths import Root
     from hookline.permissions.rule import Rule
     from hookline.permissions.rules import Rules, Ruling
+    from hookline.permissions.subject import names_relative_program
     from hookline.permissions.suggest import suggest_rule
 
 _HOME: dict[str, str] = {
@@ -17,10 +18,11 @@ _HOME: dict[str, str] = {
     "Rule": "rule",
     "Rules": "rules",
     "Ruling": "rules",
+    "names_relative_program": "subject",
     "suggest_rule": "suggest",
 }
 """Where each name lives in this room."""
 
-__all__ = ["Root", "Rule", "Rules", "Ruling", "suggest_rule"]
+__all__ = ["Root", "Rule", "Rules", "Ruling", "names_relative_program", "suggest_rule"]
 
 __getattr__ = lazy.names_from(__name__, _HOME)

@@ -13,7 +13,16 @@ from hookline.permissions.addresses import PREFIX, DomainPattern
 from hookline.permissions.commands import CommandPattern
 from hookline.permissions.names import COMMAND_TOOLS, FILE_TOOLS, names_like, names_tool
 from hookline.permissions.paths import PathPattern, Root
-from hookline.permissions.subject import Kind, Subject, subject_of, subjects_of, texts_of, value_of
+from hookline.permissions.subject import (
+    Kind,
+    Subject,
+    moves,
+    names_relative_program,
+    subject_of,
+    subjects_of,
+    texts_of,
+    value_of,
+)
 from hookline.permissions.wildcard import fits_text, glob
 from hookline.state import ToolCall
 
@@ -23,6 +32,8 @@ _NEXT = re.compile(r",\s*(?=[A-Za-z_][\w.]*=)")
 _EXAMPLES = "Rules look like `bash(git push *)`, `files.write(src/**)` or `mcp__server__*`."
 PLACE = "place"
 """The argument with which a command asks where to run."""
+_WHERE = "cwd"
+"""The argument with which a command says in which directory it runs."""
 _HOST = "host"
 _USUAL = ("read-only", "workspace")
 """Where a command may run that names no place. The host as well, if the user has chosen that for all of them."""
@@ -71,6 +82,8 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
         if self.argument is None:
             return True
         root = as_root(root)
+        if self.argument != "*" and _is_elsewhere(call, named):
+            return False
         if named:
             return all(
                 self._covers_whole(value_of(call, name, root), value) for name, value in named
@@ -83,6 +96,8 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
             return False
         if self.argument is None:
             return True
+        if self.argument != "*" and _is_elsewhere(call, []):
+            return False
         pattern = _pattern(subject.kind, self.argument)
         return pattern is not None and bool(pattern.covers(part))
 
@@ -137,6 +152,17 @@ def _leaves_unsaid(call: ToolCall, named: list[tuple[str, str]]) -> bool:
     """Whether a command asks for the host, and the rule does not name the place."""
     is_named = any(name == PLACE for name, _ in named)
     return call.name in COMMAND_TOOLS and call.args.get(PLACE) == _HOST and not is_named
+
+
+def _is_elsewhere(call: ToolCall, named: list[tuple[str, str]]) -> bool:
+    """Whether a command names a program from where it runs, which is not the top, and the rule does not name where.
+
+    `./run.sh` in a rule is the one at the top.
+    """
+    where = call.args.get(_WHERE)
+    is_at_top = not where or (isinstance(where, str) and os.path.normpath(where) == ".")
+    is_named = any(name == _WHERE for name, _ in named)
+    return not ((is_at_top or is_named) and not moves(call)) and names_relative_program(call)
 
 
 def as_root(root: str | os.PathLike[str] | Root) -> Root:

@@ -10,6 +10,7 @@ import msgspec
 
 from hookline.errors import HooklineError
 from hookline.permissions.commands import Part
+from hookline.permissions.lines import inner_words
 from hookline.permissions.names import COMMAND_TOOLS, FILE_TOOLS
 from hookline.permissions.paths import Place, Root, fixed_part
 from hookline.permissions.programs import reads_commands, runs_others
@@ -20,6 +21,7 @@ _COMMANDS = ("command", "cmd", "commands", "script", "argv")
 _PATHS = ("path", "paths", "file", "files", "filepath", "filename", "directory", "dir", "folder")
 _PATH_ENDINGS = ("_path", "_paths", "_file", "_dir", "_directory", "_folder")
 _MOVES = frozenset({"source", "destination"})
+_MOVERS = frozenset({"cd", "pushd", "popd"})
 _ADDRESSES = ("url", "uri", "address")
 
 
@@ -72,6 +74,32 @@ def subjects_of(call: ToolCall, root: Root) -> list[Subject]:
 
 
 _ABSENT = object()
+
+
+def names_relative_program(call: ToolCall) -> bool:
+    """Whether a command of a call names a program from where it runs, as `./run.sh` does, or may do so."""
+    if call.name not in COMMAND_TOOLS and not any(name in call.args for name in _COMMANDS):
+        return False
+    parts = _commands(call.args).parts
+    return not parts or any(_is_relative(part) for part in parts)
+
+
+def moves(call: ToolCall) -> bool:
+    """Whether a command line goes to another directory on its way: what follows runs there."""
+    return any(
+        (part.argv or part.words or ("",))[0] in _MOVERS for part in _commands(call.args).parts
+    )
+
+
+def _is_relative(part: Part) -> bool:
+    """Whether one command names a program from where it runs, itself or as what it starts."""
+    words = part.argv or part.words or tuple(inner_words(part.text))
+    is_known = bool(part.argv or part.words) and not runs_others(words)
+    named = words[:1] if is_known else words
+    return any(
+        not isinstance(word, str) or ("/" in word and not word.startswith(("/", "-")))
+        for word in named
+    )
 
 
 def value_of(call: ToolCall, name: str, root: Root) -> Subject | None:

@@ -34,15 +34,20 @@ _DEFAULT = re.compile(r"\$\{\w{1,64}:?[-=+](?P<value>[^\s\"'`$\\(){}]{4,500})\}"
 _ONE_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 _LINE = re.compile(r"[^\r\n\"'`\\]{1,4096}+")
 _HEADERS = ("authorization", "cookie")
+_COOKIE = re.compile(r"=[^\s;]{6,}|(?i:sess|sid|token|auth|csrf)[\w.-]{0,40}=[^\s;]{2}")
 _WITH_DIGIT = re.compile(r"\d")
 _WITH_LETTER = re.compile(r"[A-Za-z]")
 _SCHEME = re.compile(r"(?i:basic|bearer|token|digest|negotiate|apikey)[ \t]+")
+_DIRECTORIES = frozenset({"PWD", "OLDPWD"})
+"""Variables in which a shell keeps a path. In other texts `PWD` is a password."""
+_FEWEST = 2
+"""Letters of the value of a variable of a shell that is worth a mark; a shorter number than four digits is none."""
 _LONGEST_NAME = 64
 _LONGEST_VALUE = 4096
 _CODE = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)+|\$\w+|%\w+%")
 _PLACEHOLDER = re.compile(
     r"(?i:[x*.•#_-]{2,}|<[^>]*>|\[[^\]]*\]|\$\{?[\w.:-]*\}?|%\w+%|\{\{.*\}\}|your[-_ ].*|change[-_]?me|example.*|none"
-    r"|null|nil|true|false|undefined|string|str|text|required|optional|redacted|secret|password|token|todo|n/?a|bearer|basic)"
+    r"|null|nil|true|false|yes|no|on|off|undefined|string|str|text|required|optional|redacted|secret|password|token|todo|n/?a|bearer|basic)"
 )  # fmt: skip
 _BRACKETED = re.compile(r"\[(?:redacted:[^\]]*|[A-Za-z_ -]*)\]?[,.:]?")
 """In the place of a shell's value: a mark of ours, or words. Other values may begin with a bracket as well."""
@@ -160,14 +165,16 @@ def _value_span(
     text: str, found: re.Match[str], name: str, strength: Strength
 ) -> tuple[int, int] | None:
     start, opened = found.end(), found["open"]
+    if name in _DIRECTORIES and text.startswith(("/", "~"), start):
+        return None
     if default := _DEFAULT.match(text, start):
-        return _quoted_span(text, *default.span("value"), name, strength)
+        return _quoted_span(text, *default.span("value"), name, strength, found[0])
     if word := _shell_word(text, found, name, strength):
         return word
     if opened[-1:] in _QUOTES:
         end = _closing(text, start, opened)
         if end is not None:
-            return _quoted_span(text, start, end, name, strength)
+            return _quoted_span(text, start, end, name, strength, found[0])
         return None
     if opened:
         return None
@@ -180,13 +187,36 @@ def _value_span(
     value, end = bare[0], bare.end()
     if is_header and ":" not in found[0]:
         return None
+    if is_header and start == found.end() and not _is_header_value(name, value):
+        return None
     is_plausible = is_header or _is_plausible(text, found[0], name, value, end)
     if not is_plausible and not _is_in_form(text, found, name, value):
         return None
     is_secret = not _PLACEHOLDER.fullmatch(value) and (
-        strength == "strong" or _looks_random(value, name)
+        strength == "strong"
+        or _looks_random(value, name)
+        or _is_token_variable(found[0], name, value)
     )
     return (start, end) if is_secret else None
+
+
+def _is_variable(head: str, name: str) -> bool:
+    """Whether a name and what follows it are written as a shell sets a variable: `NAME=`."""
+    return name.isupper() and "=" in head and " " not in head
+
+
+def _is_token_variable(head: str, name: str, value: str) -> bool:
+    """Whether a variable whose name ends in `TOKEN` or `AUTH` has a value that is no plain word and no number."""
+    is_mixed = _WITH_DIGIT.search(value) and _WITH_LETTER.search(value)
+    is_named = name.endswith(("TOKEN", "AUTH")) and not HARMLESS_NAME.search(name.lower())
+    return bool(_is_variable(head, name) and is_named and is_mixed and len(value) >= 6)
+
+
+def _is_header_value(name: str, value: str) -> bool:
+    """Whether this is what a header has, and not a sentence about one, nor cookies that say nothing (`a=1`)."""
+    if name.lower().endswith("cookie"):
+        return _COOKIE.search(value) is not None
+    return " " not in value.strip() or _WITH_DIGIT.search(value) is not None
 
 
 def _shell_word(
@@ -209,14 +239,16 @@ def _shell_word(
 
 
 def _quoted_span(
-    text: str, start: int, end: int, name: str, strength: Strength
+    text: str, start: int, end: int, name: str, strength: Strength, head: str
 ) -> tuple[int, int] | None:
     value = text[start:end]
     if scheme := _SCHEME.match(value):
         value, start = value[scheme.end() :], start + scheme.end()
-    if len(value) < 4 or _PLACEHOLDER.fullmatch(value) or _CODE.fullmatch(value):
+    fewest = _FEWEST if _is_variable(head, name) and not value.isdigit() else 4
+    if len(value) < fewest or _PLACEHOLDER.fullmatch(value) or _CODE.fullmatch(value):
         return None
-    return (start, end) if strength == "strong" or _looks_random(value, name) else None
+    is_secret = strength == "strong" or _looks_random(value, name)
+    return (start, end) if is_secret or _is_token_variable(head, name, value) else None
 
 
 def _closing(text: str, start: int, opened: str) -> int | None:
@@ -237,10 +269,11 @@ def _is_escaped(text: str, start: int, place: int) -> bool:
 
 def _is_plausible(text: str, head: str, name: str, value: str, end: int) -> bool:
     """Whether a bare value is written like one, and not like code or a sentence."""
-    if text[end : end + 1] in ("(", "[", "{") or _CODE.fullmatch(value) or len(value) < 4:
+    if text[end : end + 1] in ("(", "[", "{") or _CODE.fullmatch(value):
         return False
-    is_variable = name.isupper() and "=" in head and " " not in head
-    return is_variable or (len(value) >= 6 and _WITH_DIGIT.search(value) is not None)
+    if _is_variable(head, name):
+        return len(value) >= (4 if value.isdigit() else _FEWEST)
+    return len(value) >= 6 and _WITH_DIGIT.search(value) is not None
 
 
 def _is_in_form(text: str, found: re.Match[str], name: str, value: str) -> bool:

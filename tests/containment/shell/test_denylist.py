@@ -134,3 +134,40 @@ def test_to_keep_a_copy_of_decoded_text_is_not_to_run_it() -> None:
     policy = ShellPolicy.default()
     assert policy.judge("tr a-z A-Z < letters.txt | tee upper.txt").decision == "ask"
     assert policy.judge("base64 -d x | tee y; bash ./y").decision == "deny"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git config core.fsmonitor ./x",
+        "git config --global core.editor 'code --wait'",
+        "git -C sub config core.hooksPath hooks",
+        "git config set core.pager ./x",
+        "git config --add include.path ../evil",
+        "git config -f .git/config diff.x.textconv ./x",
+        "git config alias.st '!./x'",
+        "git config credential.https://example.com.helper ./x",
+        "cd sub && git config filter.lfs.clean ./x",
+    ],
+)
+def test_a_setting_that_names_a_program_for_git_is_denied(project: Path, command: str) -> None:
+    """git would run it for whatever the user asks of it."""
+    assert POLICY.judge(command, root=str(project)).decision == "deny"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git config user.name x",
+        "git config core.fsmonitor false",
+        "git config core.pager",
+        "git config --get core.editor vim",
+        "git config --unset core.fsmonitor",
+        "git config alias.st status",
+        "git config http.postBuffer 1000",
+        "git log core.pager x",
+    ],
+)
+def test_another_setting_of_git_is_not_denied(project: Path, command: str) -> None:
+    """It is read, removed, or names no program: a person decides."""
+    assert POLICY.judge(command, root=str(project)).decision == "ask"

@@ -101,6 +101,29 @@ def test_what_does_more_asks(top: Path, command: str) -> None:
     assert decide(top, command) == "ask"
 
 
+@pytest.mark.parametrize(
+    "name", ["packed-refs", "shallow", "objects/info/alternates", "info/exclude", "refs/heads/x/y"]
+)
+@pytest.mark.parametrize("target", ["/nonexistent/.git-credentials", "../../../../f", "."])
+def test_a_link_out_of_the_repository_asks(top: Path, name: str, target: str) -> None:
+    """git follows it, and prints what it cannot read. It is found also after the repository was looked at."""
+    assert decide(top) == "allow"
+    link = top / ".git" / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(top / "f" if target == "." else target)
+    assert decide(top, "git for-each-ref") == "ask"
+    link.unlink()
+    assert decide(top) == "allow"
+
+
+def test_a_link_that_git_does_not_print_is_no_harm(top: Path) -> None:
+    """Hooks are often links into the work tree; and a link may stay inside."""
+    (top / ".git" / "hooks" / "commit-msg").symlink_to("../../f")
+    (top / ".git" / "refs" / "heads" / "other").symlink_to("../../HEAD")
+    assert decide(top) == "allow"
+
+
 def _set(*settings: str) -> Callable[[Path], None]:
     def act(top: Path) -> None:
         for setting in settings:

@@ -187,6 +187,7 @@ ADDED = ShellPolicy(
         "terraform state list module.x",
         "mytool",
         "mytool -q notes.txt | head",
+        "mytool x=notes.txt",
         "/usr/bin/mytool x",
     ],
 )
@@ -207,6 +208,9 @@ def test_a_program_of_the_user_runs(command: str) -> None:
         "mytool -qv",
         "mytool ~/.ssh/id_rsa",
         "mytool --file=.env",
+        "mytool -q=.env",
+        "mytool input=~/.ssh/id_rsa",
+        "mytool a=b=/etc/shadow",
         "./mytool x",
         "mytool x > y",
         "mytool $(id)",

@@ -107,12 +107,11 @@ def set_aside(running: RunningCommand) -> str:
 
 def news(one: BackgroundCommand) -> str:
     """What it printed since the last time, and how it is going."""
-    text = shown(one.output.take_unread(), one.output.said)
-    return (
-        f"{text.rstrip()}\n{status(one)}".lstrip("\n")
-        if text.strip()
-        else f"(nothing new)\n{status(one)}"
-    )
+    unread, held = one.output.take_unread(is_over=not one.running.is_running)
+    text = shown(unread, one.output.said).rstrip()
+    waits = f"\n[{held:,} bytes are not shown yet: their line has not ended]" if held else ""
+    text = text or ("" if held else "(nothing new)")
+    return f"{text}{waits}\n{status(one)}".lstrip("\n")
 
 
 async def settle(one: BackgroundCommand, seconds: float) -> None:

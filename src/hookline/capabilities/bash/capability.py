@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -18,7 +19,7 @@ from hookline.capabilities.bash.session import SessionRecorder, ShellSession, lo
 from hookline.containment import Sandbox, SandboxLimits, SandboxPaths
 from hookline.containment.interpreter import module_places_in
 from hookline.containment.sandbox import PLACES, Place
-from hookline.errors import BuildError, SandboxError, ToolError
+from hookline.errors import BuildError, HooklineError, SandboxError, ToolError
 from hookline.hooks import Options, Registration, register
 from hookline.lifecycle import ExecutionHookContext, HookPoint, ToolHookContext
 from hookline.state import AgentState, RunStatus, ToolCall, ToolResult
@@ -77,12 +78,13 @@ class Bash:
         self.keep: Keep = keep
         self.timeout = min(timeout, max_timeout)
         self.max_timeout = max_timeout
+        self._show = _checked_show(show)
         scratch = Scratch(output_dir)
         if isinstance(sandbox, Sandbox):
             _check_left_to_sandbox(root, sandbox, place, limits, (*pass_env, *map(str, show)))
             self.sandbox = sandbox
         else:
-            paths = SandboxPaths(tmp=scratch.tmp, show=(scratch.output, *_checked_show(show)))
+            paths = SandboxPaths(tmp=scratch.tmp, show=(scratch.output, *self._show))
             self.sandbox = Sandbox(
                 root, sandbox, place=place, paths=paths, limits=limits, pass_env=pass_env
             )
@@ -139,6 +141,11 @@ class Bash:
         if self.keep == "session":
             kept = Options(name=f"{self.name}-session", matcher="bash", scope="tree")
             made.append(register(HookPoint.AFTER_TOOL_USE, self._keep, kept))
+            # Behind other hooks, so that policies, rules, the fingerprint and the journal have the directory.
+            where = Options(
+                name=f"{self.name}-directory", matcher=commands, scope="tree", priority=-500
+            )
+            made.append(register(HookPoint.BEFORE_TOOL_USE, self._name_directory, where))
         return made
 
     def notes(self, definition: Definition) -> Iterator[Note]:
@@ -148,6 +155,7 @@ class Bash:
         """
         self.sandbox.keep(*definition.protected_files)
         self._refuse_reachable(definition.journal)
+        yield from self._notes_on_paths()
         places = module_places_in(self.sandbox.writable) if self.sandbox.status.contained else []
         for place in places:
             yield Note(
@@ -156,6 +164,26 @@ class Bash:
                 is_problem=True,
                 remedy="Keep your program in another directory, or run it with `python -P`.",
             )
+
+    def _notes_on_paths(self) -> Iterator[Note]:
+        """What is named and is not there, or is not what it should be."""
+        for path in self._show:
+            whole = self.sandbox.root / os.path.expanduser(path)
+            if "/" in str(path) and not os.path.exists(whole):
+                yield Note(
+                    f"show names '{path}', and there is nothing at '{whole}'.",
+                    is_problem=True,
+                    remedy="Correct the path, or leave it out.",
+                )
+        trusted = getattr(self._policy, "trusted", ())
+        # Those that were trusted on the command line may be gone since, and nobody is at fault.
+        for top in trusted if not isinstance(trusted, Mapping) else ():
+            if not os.path.lexists(os.path.join(top, ".git")):
+                yield Note(
+                    f"the policy trusts '{top}', and there is no repository: it has no .git.",
+                    is_problem=True,
+                    remedy="Name the top directory of a repository.",
+                )
 
     def _refuse_reachable(self, journal: object) -> None:
         """A journal that commands can reach is refused: a file that one puts beside it can remove what is on record."""
@@ -180,6 +208,25 @@ class Bash:
             "reason": now.reason,
         }
         return ctx.with_metadata(f"{self.name}.sandbox", said)
+
+    def _name_directory(self, ctx: ToolHookContext) -> ToolHookContext | None:
+        """Write into a call where it runs, if an earlier command has left the shell elsewhere than at the top.
+
+        `./run.sh` is another program in another directory: a rule or a remembered yes must not mistake one for the
+        other. A command in a call that says where it runs is judged by what the call says.
+        """
+        args, kept = ctx.tool_call.args, self.kept_directory(ctx.state)
+        named = args.get("cwd") or ""
+        is_at_top = self.sandbox.root / kept == self.sandbox.root
+        if is_at_top or not isinstance(named, str) or self._guard.owner(ctx) is not self:
+            return None
+        try:
+            place = named_place(self.sandbox, args.get("place"), network=bool(args.get("network")))
+            is_there = self._runner.is_there(kept, place)
+        except HooklineError:  # the policy refuses the call, and says why
+            return None
+        where = str(self.sandbox.root / kept / os.path.expanduser(named))
+        return ctx.with_args(cwd=where) if is_there and where != named else None
 
     def _keep(self, ctx: ToolHookContext) -> ToolHookContext | None:
         left = None if ctx.execution is None else ctx.execution.metadata.get("session")
@@ -216,7 +263,7 @@ class Bash:
                 in the work directory) or "host" (outside the sandbox; a person is asked). Usually left out.
             network: Give this command the network. A person is asked.
         """
-        shown = self._guard.check(context.call, context.state)
+        judged = self._guard.check(context.call, context.state)
         run_id, session = context.state.run_id, self._session(context.state)
         request = CommandRequest(
             command=command,
@@ -224,7 +271,8 @@ class Bash:
             cwd=cwd,
             place=self._named_place(place, network),
             network=network,
-            env_files=shown,
+            env_files=judged.env_files,
+            only_reads=judged.only_reads,
             session=session,
         )
         if background:
@@ -271,14 +319,15 @@ class Bash:
             raise ToolError(
                 "argv names no program.", remedy="Give one, and its arguments after it."
             )
-        shown = self._guard.check(context.call, context.state)
+        judged = self._guard.check(context.call, context.state)
         request = CommandRequest(
             command=argv,
             text=shlex.join(argv),
             cwd=cwd,
             place=self._named_place(place, network),
             network=network,
-            env_files=shown,
+            env_files=judged.env_files,
+            only_reads=judged.only_reads,
             session=self._session(context.state),
         )
         return await self._runner.to_the_end(request, context, self._seconds(timeout))
@@ -394,6 +443,10 @@ def _checked_show(paths: Sequence[str | Path]) -> tuple[str | Path, ...]:
     if isinstance(paths, str | Path) or not all(isinstance(path, str | Path) for path in paths):
         raise BuildError(
             f"Bash: show={paths!r} is not a list of paths.", remedy='Write show=[".env"].'
+        )
+    if not all(map(str, paths)):
+        raise BuildError(
+            f"Bash: show={paths!r} has an empty path in it.", remedy='Write show=[".env"].'
         )
     return tuple(paths)
 

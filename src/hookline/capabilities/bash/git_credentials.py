@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from hookline.containment.git_links import link_out_of
 from hookline.containment.sandbox import emptied, inside_any
 
 NETWORK = ("ssh", "https", "http", "git")
@@ -99,6 +100,10 @@ def objection(ground: Ground, words: Sequence[str]) -> str | None:
     for name, value in ground.env.items():
         if not _is_harmless_variable(ground, name, value):
             return f"the variable {name} may have git run something else"
+    if link := _link_out(ground):
+        return (
+            f"{link} is a link that leads out of the repository, and git may print what it leads to"
+        )
     settings = _settings(ground, {name: told[name] for name in told if name not in _QUIET})
     if settings is None:
         return "its configuration cannot be read"
@@ -107,6 +112,21 @@ def objection(ground: Ground, words: Sequence[str]) -> str | None:
     reasons = (_against(ground, setting, words[0]) for setting in settings)
     found = next(filter(None, reasons), None)
     return found or _hook_in_the_way(ground, settings, words)
+
+
+def _link_out(ground: Ground) -> str:
+    """A link in the repository's own directory that leads out of it; empty if there is none."""
+    inside = ground.root / ".git"
+    if inside.is_file():
+        try:
+            named = inside.read_text(errors="surrogateescape").removeprefix("gitdir:").strip()
+        except OSError:
+            return ".git"
+        inside = ground.root / named
+    if not ground.holds(str(inside)):
+        return ""  # no command can have put one there
+    found = link_out_of(os.path.realpath(inside))
+    return f"{os.path.relpath(inside, ground.root)}/{found}" if found else ""
 
 
 def _settings(ground: Ground, where: Mapping[str, str]) -> list[GitSetting] | None:

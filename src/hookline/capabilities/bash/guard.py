@@ -14,6 +14,7 @@ from hookline.containment.sandbox import Place, is_looser
 from hookline.errors import SandboxError, ToolError
 from hookline.hooks import HookOutcome
 from hookline.lifecycle import ToolHookContext
+from hookline.permissions import names_relative_program
 from hookline.state import AgentState, ToolCall
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Shell(Protocol):
 
 
 class Judgement(NamedTuple):
-    """What holds for a call as things are now."""
+    """What is true of a call as things are now."""
 
     denied: str = ""
     """Why it does not run; empty if it may."""
@@ -46,6 +47,10 @@ class Judgement(NamedTuple):
     """Why a person is asked; empty if nobody is."""
     env_files: tuple[str, ...] = ()
     """The environment files it names, which it sees once a person has said yes."""
+    only_reads: bool = False
+    """Whether it runs on the host because the policy itself allows it: nobody was asked, and no rule names it."""
+    where: str = ""
+    """The directory it runs in."""
 
 
 class ShellGuard:
@@ -53,8 +58,8 @@ class ShellGuard:
 
     def __init__(self, bash: Shell) -> None:
         self._bash = bash
-        self._judged: dict[tuple[str, str], tuple[Shell | None, tuple[str, ...]]] = {}
-        """Calls that may run, by run and id: whose tool it is, and what a person was asked."""
+        self._judged: dict[tuple[str, str], tuple[Shell | None, Judgement]] = {}
+        """Calls that may run, by run and id: whose tool it is, and how it was judged."""
 
     @property
     def note(self) -> str:
@@ -69,30 +74,33 @@ class ShellGuard:
         self._judged.pop(key, None)
         if command_of(ctx.tool_call.args) is None:
             return HookOutcome.block("this is not a command that can be judged")
-        bash = self._owner(ctx)
+        bash = self.owner(ctx)
         found = self._judge(bash, ctx.tool_call, ctx.state)
         if found.denied:
             return HookOutcome.block(found.denied)
-        self._judged[key] = (bash, found.reasons)
+        self._judged[key] = (bash, found)
         return HookOutcome.ask("; ".join(found.reasons)) if found.reasons else None
 
-    def check(self, call: ToolCall, state: AgentState) -> tuple[str, ...]:
+    def check(self, call: ToolCall, state: AgentState) -> Judgement:
         """Judge a call again as it starts: other commands of its turn have run since, in its directory and before it.
 
-        What nobody was asked about then is an error now; in a turn of its own it would be a question. Gives the
-        environment files that a person has agreed to show to this call.
+        What nobody was asked about then is an error now; in a turn of its own it would be a question. So is another
+        directory for `./run.sh`: rules and people have judged the program of that name in the one it had then.
         """
         if (known := self._judged.get((state.run_id, call.id))) is None:
-            return ()
-        bash, asked = known
+            return Judgement()
+        bash, before = known
         found = self._judge(bash, call, state)
+        asked = before.reasons
         news = found.denied or next((each for each in found.reasons if each not in asked), "")
+        if not news and found.where != before.where and names_relative_program(call):
+            news = f"it would run in {found.where}"
         if news:
             raise ToolError(
                 f"commands that ran since it was judged have changed what this one does: {news}",
                 remedy="Call it again, after them: then it is judged as things are now.",
             )
-        return found.env_files
+        return found
 
     def forget(self, run_id: str) -> None:
         """Forget what was judged for a run that has ended."""
@@ -100,9 +108,14 @@ class ShellGuard:
             del self._judged[key]
 
     def _judge(self, bash: Shell | None, call: ToolCall, state: AgentState) -> Judgement:
-        verdict = self._bash.policy.judge(
-            command_of(call.args) or "", **directory_of(bash or self._bash, call, state)
-        )
+        where = directory_of(bash or self._bash, call, state)
+        verdict = self._bash.policy.judge(command_of(call.args) or "", **where)
+        found = self._judge_place(bash, call, state, verdict)
+        return found._replace(where=os.path.join(where["root"], where["cwd"]))
+
+    def _judge_place(
+        self, bash: Shell | None, call: ToolCall, state: AgentState, verdict: Verdict
+    ) -> Judgement:
         if verdict.decision == "deny":
             return Judgement(verdict.reason)
         if bash is None:  # a tool of somebody else's: nothing is known of where it runs
@@ -113,10 +126,13 @@ class ShellGuard:
         except SandboxError as error:
             return Judgement(f"{error.message} {error.remedy}".strip())
         if place == "host" and not bash.sandbox.status.contained:
-            kept = verdict.decision == "allow" and bash.has_kept_variables(state)
-            return Judgement("", (_VARIABLES,) if kept else _on_the_host(verdict))
-        reasons = self._reasons_inside(bash, place, call, state, verdict)
-        return Judgement("", tuple(reasons), verdict.env_files)
+            if verdict.decision == "allow" and bash.has_kept_variables(state):
+                return Judgement("", (_VARIABLES,))
+            reasons = _on_the_host(verdict)
+            only_reads = not reasons and not self._is_by_rule(bash, call, state)
+            return Judgement("", reasons, only_reads=only_reads)
+        inside = self._reasons_inside(bash, place, call, state, verdict)
+        return Judgement("", tuple(inside), verdict.env_files)
 
     def _reasons_inside(
         self, bash: Shell, place: Place, call: ToolCall, state: AgentState, verdict: Verdict
@@ -157,7 +173,7 @@ class ShellGuard:
         plain = getattr(self._bash.policy, "without_rules", ShellPolicy.default)()
         return bool(plain.judge(command_of(call.args) or "", **where).decision != "allow")
 
-    def _owner(self, ctx: ToolHookContext) -> Shell | None:
+    def owner(self, ctx: ToolHookContext) -> Shell | None:
         """The capability whose tool will run: in a child it may be another one, or none."""
         tool = None if ctx.run is None else ctx.run.tool(ctx.tool_call.name)
         owner = getattr(getattr(tool, "function", None), "__self__", None)

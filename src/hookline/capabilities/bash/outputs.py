@@ -17,6 +17,8 @@ from hookline.errors import BuildError
 
 _FILES = 64
 """How many files of output are kept; the oldest goes first."""
+_LONGEST_KEY = 20_000
+"""Bytes of a key that is shown in one piece."""
 
 
 class Scratch:
@@ -76,12 +78,18 @@ class Output:
         self._kept = 0
         """How many bytes are in the file: not all, if the disk is full."""
         self.unread = Excerpt(size)
-        """What was printed since somebody looked."""
+        """What was printed since somebody looked, without what has not ended."""
+        self._unfinished = bytearray()
+        """A line that has not ended, or a key: a secret in two pieces would be recognised in neither."""
 
     def add(self, data: bytes) -> None:
         """Take what was printed."""
         self.excerpt.add(data)
-        self.unread.add(data)
+        self._unfinished += data
+        if b"\n" in data:
+            end = _end_of_complete(self._unfinished)
+            self.unread.add(bytes(self._unfinished[:end]))
+            del self._unfinished[:end]
         if self._file is None and self.path is None:
             self._begun += data
             if len(self._begun) > self._size:
@@ -109,10 +117,13 @@ class Output:
             self._file.close()
             self._file = None
 
-    def take_unread(self) -> Excerpt:
-        """What was printed since the last time."""
+    def take_unread(self, *, is_over: bool) -> tuple[Excerpt, int]:
+        """What was printed since the last time, and how many bytes wait for the next time."""
+        if is_over:
+            self.unread.add(bytes(self._unfinished))
+            self._unfinished.clear()
         unread, self.unread = self.unread, Excerpt(self._size)
-        return unread
+        return unread, len(self._unfinished)
 
     @property
     def where(self) -> str:
@@ -132,3 +143,11 @@ class Output:
         """The command prints no more."""
         if self._file is not None:
             self._file.close()
+
+
+def _end_of_complete(data: bytearray) -> int:
+    """Where the last line ends that can be shown: before a key that has begun and not ended, if it is not too long."""
+    end = data.rfind(b"\n") + 1
+    begun = data.rfind(b"-----BEGIN ", max(0, end - _LONGEST_KEY), end)
+    is_open = begun >= 0 and data.find(b"-----END ", begun, end) < 0
+    return data.rfind(b"\n", 0, begun) + 1 if is_open else end

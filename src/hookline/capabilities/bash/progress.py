@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import re
 from collections.abc import Callable
 
-from hookline.capabilities.bash.text import first_word, readable
+from hookline.capabilities.bash.text import readable
 
 _PAUSE = 0.05
 """Seconds between two messages."""
@@ -18,6 +19,9 @@ _HELD = 8
 """Characters of a word that has not ended from which on it waits for its end: half a secret cannot be recognised."""
 
 
+_LINE_END = re.compile(r"[\r\n]")
+
+
 class ProgressMessages:
     """Collects what a command prints, and reports it a few times a second, in whole lines."""
 
@@ -26,6 +30,8 @@ class ProgressMessages:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._text = ""
         self._left_out = 0
+        self._is_cut = False
+        """Whether what comes next is the rest of a line of which the beginning was left out."""
         self._timer: asyncio.TimerHandle | None = None
         self._last = 0.0
         """When the last message was sent, or the first output after it came."""
@@ -36,16 +42,22 @@ class ProgressMessages:
         if not self._text:
             self._last = loop.time()
         self._text += self._decoder.decode(data)
-        if len(self._text) > 2 * _LONGEST:
-            kept = self._text[-_LONGEST:]
-            kept = kept[len(first_word(kept)) :]
-            self._left_out += len(self._text) - len(kept)
-            self._text = kept
+        if len(self._text) > 2 * _LONGEST or self._is_cut:
+            self._leave_out_beginning()
         if self._timer is not None and self._timer.when() > loop.time() + _PAUSE:
             self._timer.cancel()
             self._timer = None
         if self._timer is None:
             self._timer = loop.call_later(_PAUSE, self._send_due)
+
+    def _leave_out_beginning(self) -> None:
+        """Keep the end, from a line's beginning: the rest of a cut line may be a secret whose name is not shown."""
+        kept = self._text[-_LONGEST:]
+        found = _LINE_END.search(kept)
+        kept = "" if found is None else kept[found.end() :]
+        self._is_cut = found is None
+        self._left_out += len(self._text) - len(kept)
+        self._text = kept
 
     def _send_due(self) -> None:
         """Report the lines that have ended. The rest follows once nothing has come for a while."""
@@ -63,9 +75,9 @@ class ProgressMessages:
         if self._text and is_waiting:
             self._timer = loop.call_later(_SILENCE, self._send_due)
 
-    def _send(self, text: str) -> None:
+    def _send(self, text: str, *, is_last: bool = False) -> None:
         text = readable(text.encode(errors="replace"))
-        if text and self._left_out:
+        if (text or is_last) and self._left_out:
             text = f"[{self._left_out:,} characters not shown here]\n{text}"
             self._left_out = 0
         if text:
@@ -75,7 +87,7 @@ class ProgressMessages:
         """Report what is left."""
         if self._timer is not None:
             self._timer.cancel()
-        self._send(self._text)
+        self._send(self._text, is_last=True)
         self._text = ""
 
 

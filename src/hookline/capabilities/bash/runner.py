@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,8 @@ class CommandRequest:
     env_files: tuple[str, ...] = ()
     """Environment files that a person has agreed to show to it."""
     session: ShellSession = NEW
+    only_reads: bool = False
+    """Whether it runs on the host because the policy itself allows it."""
 
 
 class CommandRunner:
@@ -139,12 +141,19 @@ class CommandRunner:
         return await self.sandbox.start(
             request.command if recorder is None else recorder.command(request.text),
             cwd=self._directory(request),
-            env={} if self.leaves(request) else request.session.env,
+            env=self._variables(request),
             grant=grant,
             on_output=hear,
             pass_fds=() if recorder is None else (recorder.fd,),
             place=request.place,
         )
+
+    def _variables(self, request: CommandRequest) -> Mapping[str, str]:
+        """What a command gets beside the variables that all commands get."""
+        if request.only_reads:
+            # The policy means the programs of the system. It cannot know which others they start by their names.
+            return {"PATH": self.sandbox.environment(place="host")["PATH"]}
+        return {} if self.leaves(request) else request.session.env
 
     def _directory(self, request: CommandRequest) -> Path:
         return self.sandbox.root / request.session.cwd / request.cwd
@@ -152,13 +161,15 @@ class CommandRunner:
     def _where_it_can_start(self, request: CommandRequest) -> tuple[CommandRequest, str]:
         """The request, in the work directory if the directory that was kept is gone, and a word about that."""
         kept = request.session.cwd
-        if not kept or self._is_there(self.sandbox.root / kept, request.place):
+        if not kept or self.is_there(kept, request.place):
             return request, ""
         note = f"\n[{kept} is gone, so this started in {self.sandbox.root}]"
-        return replace(request, session=replace(request.session, cwd="")), note
+        cwd = "" if request.cwd == str(self.sandbox.root / kept) else request.cwd
+        return replace(request, cwd=cwd, session=replace(request.session, cwd="")), note
 
-    def _is_there(self, path: Path, asked: Place | None) -> bool:
-        sandbox = self.sandbox
+    def is_there(self, kept: str, asked: Place | None) -> bool:
+        """Whether a command in this place would find the directory that an earlier one was left in."""
+        sandbox, path = self.sandbox, self.sandbox.root / kept
         place = sandbox.place_of(asked)
         is_ours = inside_any(path, emptied()) and not inside_any(path, sandbox.writable)
         if place == "host" or not is_ours:

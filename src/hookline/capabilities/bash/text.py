@@ -70,22 +70,21 @@ def shown(excerpt: Excerpt, whole: str) -> str:
 
 
 def _whole_lines(head: bytes, tail: bytes) -> tuple[bytes, bytes]:
-    """Cut at the ends of lines where there are any near, else at those of words."""
+    """Cut the beginning at the end of a line if one is near, else of a word; the end at a line, whatever is lost.
+
+    The rest of a line that was cut may be a secret whose name is not shown, and by which it would be recognised.
+    """
     end, start = head.rfind(b"\n"), tail.find(b"\n")
     head = head[:end] if end > len(head) // 2 else head[: -len(_last_word(head)) or None]
-    is_near = -1 < start < len(tail) // 2
-    return head, tail[start + 1 :] if is_near else tail[len(first_word(tail.decode("latin-1"))) :]
-
-
-def first_word(text: str) -> str:
-    """What a text begins with, up to a blank: the rest of a word, if the text was cut there."""
-    near = text[: min(_WORD, len(text) // 2)]
-    blank = _BLANK.search(near)
-    return near if blank is None else near[: blank.start()]
+    return head, tail[start + 1 :] if start >= 0 else b""
 
 
 def _last_word(data: bytes) -> str:
-    return first_word(data[::-1].decode("latin-1"))
+    """What the data ends with, from a blank on."""
+    text = data[::-1].decode("latin-1")
+    near = text[: min(_WORD, len(text) // 2)]
+    blank = _BLANK.search(near)
+    return near if blank is None else near[: blank.start()]
 
 
 def hint(text: str, root: str, place: Place) -> str:

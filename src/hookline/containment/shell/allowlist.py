@@ -113,7 +113,7 @@ class Allowlist(msgspec.Struct):
 
     def _program(self, name: str, words: list[Word], where: str) -> str | None:
         if planted := self._planted(name, where):
-            return f"{name} would be {planted}, which is in the work directory"
+            return f"{name} may be {planted}, which is in the work directory"
         if [word.text for word in words] == ["--version"] and name in VERSIONED:
             return None
         if name == "cd":
@@ -154,7 +154,7 @@ class Allowlist(msgspec.Struct):
             return None
         for entry in _suspicious_entries(os.environ.get("PATH", ""), self.places.root):
             path = os.path.join(where, entry, name)
-            if os.path.lexists(path):
+            if self.is_changed or os.path.lexists(path):
                 return path
         return None
 
@@ -234,7 +234,7 @@ class Allowlist(msgspec.Struct):
         if options is None or not inner[0].exact:
             return f"{name} is not known to be read-only"
         if planted := self._planted(name, where):
-            return f"{name} would be {planted}, which is in the work directory"
+            return f"{name} may be {planted}, which is in the work directory"
         if options.shows and not (is_by_null and self._feeds_plain_files(where)):
             return "it is not known which files it shows"  # a name may have a line break in it
         if any(mark in word.text and word.text != mark for word in inner for mark in marks):
@@ -283,7 +283,13 @@ class Allowlist(msgspec.Struct):
         verbs = [each.split() for each in allowed if not each.startswith("-")]
         if verbs and not any(operands[: len(verb)] == verb for verb in verbs):
             return f"the sub-command {' '.join(operands[:1]) or '(none)'} is not in its table"
-        return self._files(list(words), [where])
+        # What stands behind a `=` may be a file too: `--json=FILE`, `input=FILE`.
+        values = [Word(rest) for word in words for rest in _behind_equals(word.text)]
+        return self._files([*words, *values], [where])
+
+
+def _behind_equals(text: str) -> list[str]:
+    return [text[found.end() :] for found in re.finditer("=", text)]
 
 
 @lru_cache(16)

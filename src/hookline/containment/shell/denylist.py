@@ -64,6 +64,21 @@ _OUTPUT_OPTIONS = {
     "find": r"-fprint0?|-fprintf|-fls",
     **dict.fromkeys(("cp", "mv", "ln", "install"), r"-[a-zA-Z]*t|--target-directory"),
 }
+_GIT_RUNS = re.compile(
+    r"""
+    core\.(?: fsmonitor | hookspath | sshcommand | pager | editor | askpass | gitproxy | alternaterefscommand )
+    | include\.path | includeif\..*\.path | init\.templatedir | sequence\.editor | pager\..* | interactive\.difffilter
+    | diff\.external | diff\..*\.(?: command | textconv ) | filter\..*\.(?: clean | smudge | process )
+    | merge\..*\.driver | (?: difftool | mergetool | browser | man | guitool )\..*\.(?: cmd | path )
+    | credential\.(?: .*\. )?helper | gpg\.(?: .*\. )?program | gpg\.ssh\.defaultkeycommand
+    | hook\..*\.command | remote\..*\.(?: receivepack | uploadpack | vcs ) | uploadpack\.packobjectshook
+    | trailer\..*\.(?: cmd | command ) | submodule\..*\.update
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+"""Settings of git that name a program, or a file that may name one."""
+_GIT_READS = re.compile(r"--get.*|--list|--unset.*|--remove-section|--name-only|-l")
+_SWITCHES = frozenset("true false yes no on off 1 0".split())
 _EVERYTHING = re.compile(r"[^A-Za-z0-9]*[*?][^A-Za-z0-9]*")
 """A pattern of names that spells out none of them: `*`, `.[!.]*`."""
 _ABOVE = re.compile(r"\.\.(?:/\.\.)*(?:/[^\w/]*[*?][^\w/]*)?/?")
@@ -108,7 +123,7 @@ def find_denied(argv: Sequence[str], location: Location) -> DenyFinding | None:
     if name == "find":
         return _found(words, location)
     if name == "git":
-        return _cleaned(words)
+        return _cleaned(words) or _configured(words)
     return None
 
 
@@ -235,4 +250,19 @@ def _cleaned(words: Sequence[str]) -> DenyFinding | None:
     is_everything = all(re.fullmatch(r"[^A-Za-z0-9]+", path) for path in paths)
     if is_forced and not is_trial and is_everything:
         return DenyFinding("it removes everything that git does not know", False)
+    return None
+
+
+def _configured(words: Sequence[str]) -> DenyFinding | None:
+    """`git config` that has git run a program from now on, for whatever the user asks of it."""
+    if "config" not in words:
+        return None
+    rest = words[words.index("config") + 1 :]
+    if _GIT_READS.fullmatch(next((word for word in rest if word != "set"), "")):
+        return None
+    for key, value in pairwise(rest):
+        is_shell = key.lower().startswith("alias.") and value.startswith("!")
+        names_program = _GIT_RUNS.fullmatch(key.lower()) and value.lower() not in _SWITCHES
+        if is_shell or names_program:
+            return DenyFinding(f"it has git run what {key} names")
     return None

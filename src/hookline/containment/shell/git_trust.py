@@ -14,6 +14,7 @@ import stat
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 
+from hookline.containment.git_links import link_out_of
 from hookline.containment.git_settings import (
     LARGEST,
     is_plain,
@@ -79,12 +80,28 @@ def repository_objection(top: str) -> str | None:
         _mark(os.path.join(inside, name)) for name in ("config", "config.worktree", "HEAD")
     )
     if not stat.S_ISDIR(places[0][0]):
-        return "its .git is no directory"
+        return _no_repository(top, inside)
     if os.path.lexists(os.path.join(inside, "commondir")):
         return "its configuration is in another directory"
     if os.path.lexists(os.path.join(inside, "hooks", "post-index-change")):
         return "its hook post-index-change would run"
+    if link := link_out_of(inside):
+        return f".git/{link} leads out of the repository"
     return _inspect(top, places, marks) or _populated_submodule(top) or _users_setting(top)
+
+
+def _no_repository(top: str, inside: str) -> str:
+    """What a directory is that has no directory `.git`."""
+    if os.path.lexists(inside):
+        return "its .git is no directory: its repository is elsewhere, as that of a submodule or a linked work tree"
+    if all(os.path.lexists(os.path.join(top, name)) for name in ("HEAD", "objects", "refs")):
+        return "it is a bare repository, and only one with a work tree can be trusted"
+    above = os.path.dirname(top)
+    while above != "/":
+        if os.path.lexists(os.path.join(above, ".git")):
+            return f"it has no .git: it is a part of the repository {above}"
+        above = os.path.dirname(above)
+    return "it has no .git, so it is no repository"
 
 
 def _repository_between(place: str, top: str) -> str | None:

@@ -1,0 +1,66 @@
+"""Symbolic links inside of a repository's `.git` that lead out of it.
+
+git follows them like files of its own, and repeats in its errors what it cannot read: `.git/packed-refs` that leads to
+`~/.git-credentials` has `git fetch` print a password. The names that git reads are not listed here: any link counts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+_NOT_PRINTED = re.compile(r"hooks|lfs|objects/[0-9a-f]{2}", re.DOTALL)
+"""Directories whose files git never prints: it runs hooks, and objects are compressed, so that others do not unpack."""
+_MOST_KNOWN = 64
+
+_Times = tuple[tuple[str, int], ...]
+_KNOWN: dict[str, tuple[_Times, str | None]] = {}
+"""What was found, and when each directory had changed last. A directory changes when a link is put into it, and the
+time of that change (unlike that of its content) cannot be set."""
+
+
+def link_out_of(inside: str) -> str | None:
+    """A symbolic link below this directory, relative to it, that leads out of it; None if there is none."""
+    known = _KNOWN.get(inside)
+    if known is not None and all(_changed_at(path) == at for path, at in known[0]):
+        return known[1]
+    times: list[tuple[str, int]] = []
+    found = _search(inside, os.path.realpath(inside), "", times)
+    if len(_KNOWN) >= _MOST_KNOWN:
+        _KNOWN.clear()
+    _KNOWN[inside] = (tuple(times), found)
+    return found
+
+
+def _search(inside: str, real: str, below: str, times: list[tuple[str, int]]) -> str | None:
+    here = os.path.join(inside, below)
+    times.append(
+        (here, _changed_at(here))
+    )  # before it is read: a change meanwhile is seen the next time
+    try:
+        with os.scandir(here) as entries:
+            inner = sorted(
+                (entry.name, entry.is_symlink())
+                for entry in entries
+                if entry.is_symlink() or entry.is_dir(follow_symlinks=False)
+            )
+    except OSError:
+        return below or "."  # what cannot be looked at may hold anything
+    for name, is_link in inner:
+        path = os.path.join(below, name)
+        if _NOT_PRINTED.fullmatch(path):
+            continue
+        if is_link:
+            target = os.path.realpath(os.path.join(inside, path))
+            if target != real and not target.startswith(f"{real}/"):
+                return path
+        elif found := _search(inside, real, path, times):
+            return found
+    return None
+
+
+def _changed_at(path: str) -> int:
+    try:
+        return os.lstat(path).st_ctime_ns
+    except OSError:
+        return 0
