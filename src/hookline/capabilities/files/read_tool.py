@@ -12,7 +12,7 @@ from hookline.capabilities.files.seen_files import RESULT_KEY, Lines
 from hookline.capabilities.files.text import (
     HEAD,
     LARGEST,
-    Kind,
+    FileKind,
     Text,
     decoded,
     fingerprint,
@@ -35,18 +35,18 @@ _LONGEST_WORD = 300
 _BETWEEN_WORDS = re.compile(r"[\s\"'`=:,;<>(){}\[\]]")
 
 
-class Shown(NamedTuple):
-    """What the model reads of a file, and what the file is recognised by."""
+class ShownFile(NamedTuple):
+    """The part of a file that the model reads, and the fingerprint of the file."""
 
     text: str
     fingerprint: str
-    kind: Kind | None = None
+    kind: FileKind | None = None
     """What it is, if it is no text."""
     lines: Lines | None = None
     """Which lines are shown whole, if not all of them."""
 
 
-def show(file: IO[bytes], name: str, offset: int, limit: int) -> Shown:
+def show(file: IO[bytes], name: str, offset: int, limit: int) -> ShownFile:
     """The lines from `offset` on, counted from 1; from below zero, counted from the end."""
     facts = os.fstat(file.fileno())
     if facts.st_size > LARGEST:
@@ -59,7 +59,7 @@ def show(file: IO[bytes], name: str, offset: int, limit: int) -> Shown:
     lines = lines_of(found.text)
     first = offset if offset > 0 else max(1, len(lines) + 1 + offset)
     if not lines:
-        return Shown(f"({name} is empty)", seen)
+        return ShownFile(f"({name} is empty)", seen)
     if first > len(lines):
         raise ToolError(
             f"'{name}' has {len(lines):,} lines, so there is no line {first:,}.",
@@ -72,7 +72,7 @@ def show(file: IO[bytes], name: str, offset: int, limit: int) -> Shown:
     parts = tuple(_parts_between(not_whole, first, last))
     shown = None if parts == (1, len(lines)) else (len(lines), *parts)
     alone = not_whole if limit > 1 else []
-    return Shown(body + _notes(found, (first, last), len(lines), alone), seen, lines=shown)
+    return ShownFile(body + _notes(found, (first, last), len(lines), alone), seen, lines=shown)
 
 
 def _parts_between(not_whole: list[int], first: int, last: int) -> Iterator[int]:
@@ -128,9 +128,11 @@ def _to_a_word(text: str) -> str:
     return text[: len(text) - len(near) + ends[-1]] if ends else text
 
 
-def _show_binary(head: bytes, name: str, size: int, seen: str) -> Shown:
+def _show_binary(head: bytes, name: str, size: int, seen: str) -> ShownFile:
     kind = kind_of(head)
-    return Shown(f"[{name} is {kind.words}, {size:,} bytes, and has no text to show]", seen, kind)
+    return ShownFile(
+        f"[{name} is {kind.words}, {size:,} bytes, and has no text to show]", seen, kind
+    )
 
 
 # --- large files -------------------------------------------------------------------------------------
@@ -138,7 +140,7 @@ def _show_binary(head: bytes, name: str, size: int, seen: str) -> Shown:
 
 def _show_large(
     file: IO[bytes], name: str, facts: os.stat_result, offset: int, limit: int
-) -> Shown:
+) -> ShownFile:
     seen = fingerprint_of_large(facts)
     head = file.read(HEAD)
     found = text_of_head(head)
@@ -158,7 +160,7 @@ def _show_large(
         )
     note = f"{facts.st_size:,} bytes in all; go on with offset={last + 1}"
     part = (0, offset, last)  # how many there are is not known, so this is never all of it
-    return Shown(f"{body}\n[lines {offset}-{last} of a large file, {note}]", seen, lines=part)
+    return ShownFile(f"{body}\n[lines {offset}-{last} of a large file, {note}]", seen, lines=part)
 
 
 def _lines_from(file: IO[bytes], found: Text, first: int) -> Iterator[str]:

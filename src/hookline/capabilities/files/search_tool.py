@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
 from hookline.capabilities.files import regex_worker, ripgrep
 from hookline.capabilities.files.guard import is_hidden_env_file
@@ -40,8 +40,8 @@ MOST_CHARACTERS = 30_000
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is searched for, where, and how it is shown."""
+class SearchQuery:
+    """What to search for, where, and how to show it."""
 
     pattern: str
     path: str = "."
@@ -71,7 +71,7 @@ class Search:
     """One search."""
 
     jail: FileJail
-    wanted: Wanted
+    query: SearchQuery
     seconds: float
     gitignore: bool = True
     rg: str | None = None
@@ -79,9 +79,9 @@ class Search:
     """Environment files that are searched with the others."""
 
     def __post_init__(self) -> None:
-        if not self.wanted.pattern:
+        if not self.query.pattern:
             raise ToolError("`pattern` is empty.", remedy="Say what to search for.")
-        if "\n" in self.wanted.pattern:
+        if "\n" in self.query.pattern:
             raise ToolError(
                 "`pattern` has a new line in it, and lines are searched one by one.",
                 remedy="Search for a part that is on one line.",
@@ -89,20 +89,18 @@ class Search:
         self._deadline = time.monotonic() + self.seconds
         self._notes: list[str] = []
         self._includes: tuple[GlobPattern, ...] = ()
-        if self.wanted.include:
+        if self.query.include:
             self._includes = path_patterns(
-                self.wanted.include, hidden=self.wanted.everything, any_depth=True
+                self.query.include, hidden=self.query.everything, any_depth=True
             )
 
     def run(self) -> str:
         """What was found, as the model reads it."""
-        wanted = self.wanted
-        options = {"literal": wanted.literal, "ignore_case": wanted.ignore_case}
-        out = _Output(wanted)
+        query = self.query
+        out = _Output(query)
         try:
-            look = finder(wanted.pattern, **options, deadline=self._deadline)
-            with contextlib.closing(look):
-                for hit in self._hits(look):
+            with contextlib.closing(self._finder()) as finder:
+                for hit in self._hits(finder):
                     out.add(hit)
                     if out.is_full:
                         break
@@ -112,15 +110,21 @@ class Search:
             )
         return out.text(self._notes)
 
-    def _hits(self, look: Finder) -> Iterator[Hit]:
+    def _finder(self) -> Finder:
+        query = self.query
+        if query.literal:
+            return TextFinder(query.pattern, query.ignore_case)
+        return ExpressionFinder(query.pattern, query.ignore_case, self._deadline)
+
+    def _hits(self, finder: Finder) -> Iterator[Hit]:
         large = self._named_large()
         if large is not None:
-            yield from self._hits_in_parts(large, look)
+            yield from self._hits_in_parts(large, finder)
             return
         for batch in self._batches():
             self._check_time()
             starts = [0, *itertools.accumulate(len(lines) for _, lines in batch)]
-            found = look.find([line for _, lines in batch for line in lines])
+            found = finder.find([line for _, lines in batch for line in lines])
             for (path, lines), start, stop in zip(batch, starts, starts[1:], strict=False):
                 first, last = (bisect.bisect_left(found, place) for place in (start, stop))
                 if first < last:
@@ -133,24 +137,24 @@ class Search:
 
     def _named_large(self) -> str | None:
         """The file that is searched, if it is a single one, and too large for many of its kind."""
-        start = self.jail.locate(self.wanted.path)
+        start = self.jail.locate(self.query.path)
         facts = self.jail.stat(start)
         return start if not _is_directory(facts.st_mode) and facts.st_size > LARGEST else None
 
-    def _hits_in_parts(self, path: str, look: Finder) -> Iterator[Hit]:
+    def _hits_in_parts(self, path: str, finder: Finder) -> Iterator[Hit]:
         """The hits of a large file. Only lines are shown as they are found: what is counted is one file."""
         shown, count = spelled(path, self._notes), list[int]()
         with contextlib.closing(self.jail.open(path, "rb")) as file:
-            for part in line_blocks(file, self.wanted.context):
+            for part in line_blocks(file, self.query.context):
                 self._check_time()
-                fitting = look.find(part.lines)
+                fitting = finder.find(part.lines)
                 found = [at for at in fitting if part.start <= at < part.stop]
-                if found and self.wanted.mode == "lines":
+                if found and self.query.mode == "lines":
                     yield Hit(shown, part.lines, found, part.first, frozenset(fitting))
                 count += (part.first + at for at in found)
-                if found and self.wanted.mode == "files":
+                if found and self.query.mode == "files":
                     break
-        if count and self.wanted.mode != "lines":
+        if count and self.query.mode != "lines":
             yield Hit(shown, [], count)
 
     def _batches(self) -> Iterator[list[tuple[str, list[str]]]]:
@@ -180,8 +184,8 @@ class Search:
 
     def _candidates(self) -> Iterator[tuple[Entry, IO[Any]]]:
         """The files that may have it, open."""
-        wanted = self.wanted
-        wider = ripgrep.wider_pattern(wanted.pattern, wanted.literal, wanted.ignore_case)
+        query = self.query
+        wider = ripgrep.wider_pattern(query.pattern, query.literal, query.ignore_case)
         entries = self._entries()
         if self.rg is None or wider is None:
             yield from self._opened(entries)
@@ -221,7 +225,7 @@ class Search:
             )
 
     def _all_entries(self) -> Iterator[Entry]:
-        start = self.jail.locate(self.wanted.path)
+        start = self.jail.locate(self.query.path)
         facts = self.jail.stat(start)
         if not _is_directory(facts.st_mode):
             yield Entry(start, start.rpartition("/")[2], "file", facts.st_size)
@@ -237,7 +241,7 @@ class Search:
 
         walk = Walk(
             self.jail,
-            everything=self.wanted.everything,
+            everything=self.query.everything,
             gitignore=self.gitignore,
             deadline=self._deadline,
             notes=self._notes,
@@ -267,8 +271,8 @@ def _is_directory(mode: int) -> bool:
 class _Output:
     """What was found, in the form that was asked for, up to a limit."""
 
-    def __init__(self, wanted: Wanted) -> None:
-        self._wanted = wanted
+    def __init__(self, query: SearchQuery) -> None:
+        self._query = query
         self._lines: list[str] = []
         self._shown = 0
         self._room = MOST_CHARACTERS
@@ -278,19 +282,19 @@ class _Output:
 
     def add(self, hit: Hit) -> None:
         """One more file."""
-        if self._shown >= self._wanted.limit:
+        if self._shown >= self._query.limit:
             self.is_full = True
-        elif self._wanted.mode == "lines":
+        elif self._query.mode == "lines":
             self._add_lines(hit)
         else:
-            count = f": {len(hit.found)}" if self._wanted.mode == "count" else ""
+            count = f": {len(hit.found)}" if self._query.mode == "count" else ""
             self._put(f"{hit.path}{count}")
             self._shown += 1
 
     def _add_lines(self, hit: Hit) -> None:
-        fitting, context = hit.also.union(hit.found), self._wanted.context
+        fitting, context = hit.also.union(hit.found), self._query.context
         for at in hit.found:
-            if self._shown >= self._wanted.limit:
+            if self._shown >= self._query.limit:
                 self.is_full = True
                 return
             file, last = self._last
@@ -309,7 +313,7 @@ class _Output:
         self._room -= len(line) + 1
         if self._room < 0:
             self.is_full = True
-            self._shown = self._wanted.limit
+            self._shown = self._query.limit
         else:
             self._lines.append(line)
 
@@ -330,39 +334,26 @@ class _Output:
 _REGEX_WORKER = alone(regex_worker)
 
 
-class Finder(Protocol):
-    """Finds the lines that fit."""
-
-    def find(self, lines: list[str]) -> list[int]:
-        """The positions of the lines that fit."""
-        ...
-
-    def close(self) -> None:
-        """Nothing more is to be found."""
-        ...
-
-
 class TimeIsUpError(Exception):
     """The time limit is over."""
 
 
 class TextFinder:
-    """Looks for a plain text."""
+    """Finds a plain text."""
 
     def __init__(self, text: str, ignore_case: bool) -> None:
         self._fold = str.lower if ignore_case else str
         self._text = self._fold(text)
 
     def find(self, lines: list[str]) -> list[int]:
-        """The positions of the lines that have the text in them."""
         return [at for at, line in enumerate(lines) if self._text in self._fold(line)]
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        pass
 
 
 class ExpressionFinder:
-    """Looks for a regular expression, in another process that is killed when the time is up."""
+    """Finds a regular expression, in another process that is killed when the time is up."""
 
     def __init__(self, pattern: str, ignore_case: bool, deadline: float) -> None:
         self._process = subprocess.Popen(
@@ -390,7 +381,6 @@ class ExpressionFinder:
             )
 
     def find(self, lines: list[str]) -> list[int]:
-        """The positions of the lines that fit."""
         text = "\n".join(lines).encode("utf-8", "surrogatepass")
         answer = self._ask(len(text).to_bytes(8) + text)
         return answer if isinstance(answer, list) else []
@@ -416,7 +406,6 @@ class ExpressionFinder:
         self._process.kill()
 
     def close(self) -> None:
-        """End the process."""
         self._timer.cancel()
         self._process.kill()
         self._process.wait()
@@ -430,8 +419,5 @@ def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     return pipe
 
 
-def finder(pattern: str, *, literal: bool, ignore_case: bool, deadline: float) -> Finder:
-    """Who looks for this."""
-    if literal:
-        return TextFinder(pattern, ignore_case)
-    return ExpressionFinder(pattern, ignore_case, deadline)
+Finder: TypeAlias = TextFinder | ExpressionFinder
+"""Finds the positions of the lines that fit."""

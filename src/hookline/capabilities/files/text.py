@@ -139,27 +139,29 @@ _MAGIC = (
 )
 
 
-class Kind(NamedTuple):
-    """What a file is that is no text."""
+class FileKind(NamedTuple):
+    """What a file is that is not text."""
 
     words: str
     media_type: str = ""
 
     @property
     def is_image(self) -> bool:
-        """Whether a model with eyes could look at it."""
+        """Whether models can see it."""
         return self.media_type in ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
-def kind_of(content: bytes) -> Kind:
+def kind_of(content: bytes) -> FileKind:
     """What a binary file is, by how it begins."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
-        return Kind("a WebP image", "image/webp")
+        return FileKind("a WebP image", "image/webp")
     for magic, words, media_type in _MAGIC:
         if content.startswith(magic):
             size = _size_of_image(content, media_type)
-            return Kind(f"{words} of {size[0]} x {size[1]} pixels" if size else words, media_type)
-    return Kind("a binary file")
+            return FileKind(
+                f"{words} of {size[0]} x {size[1]} pixels" if size else words, media_type
+            )
+    return FileKind("a binary file")
 
 
 def _size_of_image(content: bytes, media_type: str) -> tuple[int, int] | None:
