@@ -8,9 +8,7 @@ from typing import IO, cast
 
 import pytest
 
-from hookline.capabilities.bash.outputs import Output, Scratch
-from hookline.capabilities.bash.progress import ProgressMessages
-from hookline.capabilities.bash.text import shown
+from hookline.capabilities.bash.output import Output, ProgressMessages, Scratch, shown
 from hookline.containment.sandbox import Excerpt
 from hookline.redaction import redact
 

@@ -9,8 +9,8 @@ import pytest
 
 from hookline import AgentBuilder
 from hookline.capabilities import Bash, Redaction
-from hookline.capabilities.bash import progress
-from hookline.capabilities.bash.progress import ProgressMessages
+from hookline.capabilities.bash import output
+from hookline.capabilities.bash.output import ProgressMessages
 from hookline.testing import ScriptedDriver, call, say
 
 
@@ -30,7 +30,7 @@ async def test_a_question_is_told_though_its_line_does_not_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """After a silence, and while dots keep coming; what is left is told at the end."""
-    monkeypatch.setattr(progress, "_SILENCE", 0.1)
+    monkeypatch.setattr(output, "_SILENCE", 0.1)
     heard: list[str] = []
     tells = ProgressMessages(heard.append)
     tells.add(b"Go on? ")
@@ -130,7 +130,7 @@ def test_a_command_runs_with_the_secret_that_is_not_kept(tmp_path: Path) -> None
 
 async def test_half_a_word_waits_for_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long word that has not ended is not reported; what came before it is."""
-    monkeypatch.setattr(progress, "_SILENCE", 0.05)
+    monkeypatch.setattr(output, "_SILENCE", 0.05)
     heard: list[str] = []
     messages = ProgressMessages(heard.append)
     messages.add(b"token ghp_01234567")

@@ -17,7 +17,7 @@ from hookline.capabilities.summarization import (
     choose_cut,
     dropped_message,
     is_summary,
-    summarised,
+    summarize,
 )
 from hookline.state import (
     AssistantMessage,
@@ -171,7 +171,7 @@ async def test_long_histories_are_summarised_in_pieces() -> None:
 
     messages = [UserMessage(f"message {n} " + "x" * 300) for n in range(10)]
     messages.append(UserMessage("start " + "y" * 5000 + " end"))
-    assert await summarised(messages, "short", ask, SIZES, piece=300) == f"summary {len(asked)}"
+    assert await summarize(messages, "short", ask, SIZES, piece=300) == f"summary {len(asked)}"
     assert len(asked) > 3
     assert all(f"summary {n}" in text for n, text in enumerate(asked[1:], start=1))
     assert all(by_characters(text) < 400 for text in asked)

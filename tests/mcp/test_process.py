@@ -16,7 +16,7 @@ import pytest
 from hookline.errors import ToolSourceError
 from hookline.mcp import McpServer, McpServers
 from hookline.mcp.process import ServerProcess
-from hookline.mcp.server import Command as ServerCommand
+from hookline.mcp.server import ServerCommand
 from hookline.testing import call
 
 Plain = Callable[..., McpServer]

@@ -6,8 +6,8 @@ import contextlib
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, Protocol, TypeVar, overload
+from collections.abc import Iterator, Mapping
+from typing import Any, Generic, TypeVar, overload
 
 import msgspec
 from pydantic import BaseModel, TypeAdapter
@@ -38,7 +38,7 @@ from hookline.state import (
     thaw,
 )
 from hookline.tools import AnyTool, Effect, Tool, Validated
-from hookline.tools.problems import Problem, complaints, refusal
+from hookline.tools.problems import ArgumentProblem, complaints, refusal
 from hookline.tools.schema import tidied
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ class _Kept(msgspec.Struct, frozen=True, omit_defaults=True):
     failures: int = 0
     is_given: bool = False
     step: int = 0
-    """How many steps the conversation had with the one it was given in: if the run goes on, it is given again."""
+    """How many steps there were when it was given, with that one: if the run continues, it is given again."""
     value: Any = None
     problem: str = ""
     """What was wrong the last time."""
@@ -69,11 +69,11 @@ class StructuredOutput(Generic[T]):
     """A run whose `result.output` is a value of this type. The model gives it by calling `structured_output`.
 
     `output` is a pydantic model, a dataclass, a TypedDict, any type that pydantic can read from JSON, or a JSON schema
-    as a dict. The run ends as soon as it is given, and not before: an answer in text is sent back. After `attempts`
-    that came to nothing it ends stopped, with the reason `output_invalid`, and the output is None.
+    as a dict. The run ends as soon as the output is given, and not before: an answer in text is sent back. After
+    `attempts` failures it ends stopped, with the reason `output_invalid`, and the output is None.
 
-    `parse_text` takes JSON that fits out of an answer in text, too. `force` demands the tool of the model once it has
-    answered in text (providers without such a demand refuse it).
+    `parse_text` also takes fitting JSON out of an answer in text. `force` requires the tool once the model has answered
+    in text (not all providers can).
     """
 
     name = "structured-output"
@@ -108,7 +108,7 @@ class StructuredOutput(Generic[T]):
         description: str = "",
     ) -> None:
         check_count(self.name, "attempts", attempts)
-        self._shape = shape_of(output)
+        self._shape = SchemaShape(output) if isinstance(output, Mapping) else TypeShape(output)
         self._attempts = attempts
         self._parse_text = parse_text
         self._force = force
@@ -122,7 +122,7 @@ class StructuredOutput(Generic[T]):
             return None
         try:
             value: T = self._shape.read(kept.value)
-        except Unfit as unfit:
+        except UnfitError as unfit:
             raise UsageError(
                 f"the output that was given is not of this shape any more: {unfit}.",
                 remedy="Read it with the type it was given by.",
@@ -152,30 +152,27 @@ class StructuredOutput(Generic[T]):
     # --- the hooks ----------------------------------------------------------------------------------
 
     def hooks(self) -> list[Registration]:
-        """Keep the output, end the run with it and not without it, and hand it over."""
+        """Keep the output, end the run with it and only then, and return it."""
         keep = Options(name="structured-output-persist", matcher=TOOL, priority=-1000)
         made = [
             register(HookPoint.AFTER_TOOL_USE, self._persist, keep),
-            *self._finders(),
             register(HookPoint.SHOULD_CONTINUE, self._insist, Options(name="structured-output")),
             register(HookPoint.OUTPUT, _HandOver(self), Options(name="structured-output")),
         ]
+        if self._parse_text:  # before other hooks judge the step
+            find = Options(name="structured-output-found", priority=1000)
+            made.append(register(HookPoint.AFTER_STEP, self._find, find))
         if self._force:
             demand = Options(name="structured-output-demand")
             made.append(register(HookPoint.BEFORE_INFERENCE, self._demand, demand))
         return made
-
-    def _finders(self) -> list[Registration]:
-        """The hook that finds the output in a text, before anybody judges the step."""
-        find = Options(name="structured-output-found", priority=1000)
-        return [register(HookPoint.AFTER_STEP, self._find, find)] if self._parse_text else []
 
     def _find(self, ctx: StepHookContext) -> StepHookContext | None:
         step = ctx.step
         if step is None or not step.is_final_response:
             return None
         for found in json_in(step.text):
-            with contextlib.suppress(Unfit):
+            with contextlib.suppress(UnfitError):
                 value = self._fitting(found)
                 return ctx.with_metadata(KEY, self._given(ctx.state, value, len(ctx.state.steps)))
         return None
@@ -213,22 +210,23 @@ class StructuredOutput(Generic[T]):
         for found in json_in(step.text) if self._parse_text else ():
             try:
                 self._fitting(found)
-            except Unfit as unfit:
+            except UnfitError as unfit:
                 problem = str(unfit)
                 break
         why = f"The JSON in your answer does not fit: {problem}. " if problem else ""
         ctx = self._failed(ctx, problem or "the model answered in text")
-        return ctx if _is_forbidden(ctx) else ctx.request_continue(f"{why}{_TELL}")
+        is_over = any(each.stop_reason is StopReason.OUTPUT_INVALID for each in ctx.evaluations)
+        return ctx if is_over else ctx.request_continue(f"{why}{_TELL}")
 
     def _fitting(self, found: Any) -> JSONValue:
         """JSON that is the output, with or without the object that the tool would have around it."""
         try:
             value = freeze(found, "the output")
         except NotJSONError as error:
-            raise Unfit([error.message]) from None
+            raise UnfitError([error.message]) from None
         try:
             self._shape.read(value)
-        except Unfit:
+        except UnfitError:
             if not (self._shape.is_wrapped and isinstance(value, dict) and set(value) == {WRAPPED}):
                 raise
             value = value[WRAPPED]
@@ -236,7 +234,7 @@ class StructuredOutput(Generic[T]):
         return value
 
     def _failed(self, ctx: StopHookContext, problem: str) -> StopHookContext:
-        """Count an attempt that came to nothing; the last one ends the run."""
+        """Count a failed attempt; the last one ends the run."""
         kept = _kept(ctx.state)
         kept = msgspec.structs.replace(
             kept, failures=kept.failures + 1, problem=problem, is_given=False, value=None
@@ -274,7 +272,7 @@ class _Arguments:
 
     __slots__ = ("_shape",)
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: OutputShape) -> None:
         self._shape = shape
 
     def are_whole(self, args: FrozenDict) -> bool:  # noqa: ARG002 - the protocol's signature
@@ -288,13 +286,9 @@ class _Arguments:
             raise refusal(TOOL, [f"it takes one argument, '{WRAPPED}'"])
         try:
             value = self._shape.read(given[WRAPPED] if self._shape.is_wrapped else given)
-        except Unfit as unfit:
+        except UnfitError as unfit:
             raise refusal(TOOL, unfit.complaints) from None
         return Validated(given, {"value": value})
-
-
-def _is_forbidden(ctx: StopHookContext) -> bool:
-    return any(said.stop_reason is StopReason.OUTPUT_INVALID for said in ctx.evaluations)
 
 
 def _kept(state: AgentState) -> _Kept:
@@ -310,41 +304,28 @@ WRAPPED = "output"
 """The one argument of the tool when the output itself is no JSON object."""
 
 
-class Unfit(Exception):
-    """JSON that is not of the shape; `complaints` are words a model can act on."""
+class UnfitError(Exception):
+    """JSON that does not fit the shape; `complaints` say why, for the model."""
 
     def __init__(self, complaints: list[str]) -> None:
         super().__init__("; ".join(complaints))
         self.complaints = complaints
 
 
-class Shape(Protocol):
-    """What an output looks like."""
+class OutputShape:
+    """What an output looks like: a JSON schema, and the way from JSON to the value."""
 
-    @property
-    def parameters(self) -> FrozenDict:
-        """The JSON schema of the tool's arguments."""
-        ...
-
-    @property
-    def is_wrapped(self) -> bool:
-        """Whether the output is one argument of the tool, because it is no JSON object itself."""
-        ...
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self.parameters, self.is_wrapped = _as_parameters(schema)
+        """The schema of the tool's arguments, and whether the output is one of them: it is not a JSON object itself."""
 
     def read(self, value: JSONValue) -> Any:
-        """The typed value of JSON, or `Unfit`."""
-        ...
+        """The typed value of JSON, or `UnfitError`."""
+        raise NotImplementedError
 
 
-def shape_of(schema: Any) -> Shape:
-    """The shape that a type or a JSON schema describes."""
-    if isinstance(schema, Mapping):
-        return SchemaShape(schema)
-    return TypeShape(schema)
-
-
-class TypeShape:
-    """A pydantic model, a dataclass, a TypedDict, or anything else that pydantic knows how to read from JSON."""
+class TypeShape(OutputShape):
+    """A pydantic model, a dataclass, a TypedDict, or anything else that pydantic can read from JSON."""
 
     def __init__(self, kind: Any) -> None:
         try:
@@ -361,32 +342,38 @@ class TypeShape:
                 f"structured output: {kind!r} has no JSON schema ({str(error).splitlines()[0]}).",
                 remedy="Give a pydantic model, a dataclass, a TypedDict, a type such as list[int], or a JSON schema.",
             ) from error
-        self.parameters, self.is_wrapped = _as_parameters(tidied({"$defs": {}, **generated}))
+        super().__init__(tidied({"$defs": {}, **generated}))
 
     def read(self, value: JSONValue) -> Any:
-        """The value."""
         try:
             return self._adapter.validate_json(msgspec.json.encode(value))
         except ValidationError as error:
             found = error.errors(include_url=False, include_context=False, include_input=False)
-            problems = [Problem(each["loc"], each["type"], each["msg"]) for each in found]
+            around = (WRAPPED,) if self.is_wrapped else ()  # the model wrote one level more
+            problems = [
+                ArgumentProblem((*around, *each["loc"]), each["type"], each["msg"])
+                for each in found
+            ]
+            given: Any = {WRAPPED: thaw(value)} if self.is_wrapped else thaw(value)
             names = list(self.parameters["properties"])
-            given: Any = thaw(value)
-            if self.is_wrapped:  # the model wrote one level more
-                given = {WRAPPED: given}
-                problems = [
-                    Problem((WRAPPED, *each.place), each.kind, each.message) for each in problems
-                ]
-            raise Unfit(complaints(problems, given, names)) from None
+            raise UnfitError(complaints(problems, given, names)) from None
         except Exception as error:  # a validator the author wrote has crashed
-            raise Unfit([f"it could not be checked ({type(error).__name__}: {error})"]) from error
+            reason = f"it could not be checked ({type(error).__name__}: {error})"
+            raise UnfitError([reason]) from error
 
 
-class SchemaShape:
+class SchemaShape(OutputShape):
     """A JSON schema. The output is the JSON itself: dicts and lists."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        self._problems = _checker()
+        try:
+            from hookline.tools.json_schema import checked_problems
+        except ImportError as error:
+            raise BuildError(
+                "structured output from a JSON schema needs the package jsonschema.",
+                remedy='Install it: pip install "hookline[mcp]"; or give a pydantic model instead.',
+            ) from error
+        self._problems = checked_problems
         try:
             self._schema = freeze_dict(dict(schema), "a JSON schema")
             self._problems(self._schema, {})
@@ -394,25 +381,14 @@ class SchemaShape:
             raise BuildError(
                 f"structured output: {error.message}", remedy="Give a JSON schema."
             ) from None
-        self.parameters, self.is_wrapped = _as_parameters(self._schema)
+        super().__init__(self._schema)
 
     def read(self, value: JSONValue) -> Any:
-        """The value, as plain JSON."""
         found = self._problems(self._schema, value)
         if found:
-            raise Unfit([f"'{WRAPPED}': {each}" for each in found] if self.is_wrapped else found)
+            wrapped = [f"'{WRAPPED}': {each}" for each in found]
+            raise UnfitError(wrapped if self.is_wrapped else found)
         return thaw(value)
-
-
-def _checker() -> Callable[[Mapping[str, Any], Any], list[str]]:
-    try:
-        from hookline.tools.json_schema import checked_problems
-    except ImportError as error:
-        raise BuildError(
-            "structured output from a JSON schema needs the package jsonschema.",
-            remedy='Install it: pip install "hookline[mcp]"; or give a pydantic model instead.',
-        ) from error
-    return checked_problems
 
 
 def _as_parameters(schema: Mapping[str, Any]) -> tuple[FrozenDict, bool]:

@@ -27,7 +27,7 @@ from hookline.state import (
 )
 
 KEY = "summaries"
-"""Where it is kept in the state's metadata how often and when."""
+"""Where the record is kept in the state's metadata."""
 _MOST_OF_A_SUMMARY = 4_000
 _CHARS_PER_TOKEN = 4
 INSTRUCTIONS = """You shorten the conversation of an assistant with a person and with tools, so that the assistant
@@ -50,26 +50,24 @@ class _Record(msgspec.Struct, frozen=True, omit_defaults=True):
 
     count: int = 0
     steps: int = 0
-    """How many steps there were in all when messages last gave way: what the model used before tells nothing now."""
+    """How many steps there were when messages were last replaced: what the model used before does not count now."""
     messages: int = 0
-    """How many messages have given way."""
+    """How many messages were replaced."""
     failures: int = 0
     problem: str = ""
-    """What the summariser failed of the last time it did."""
+    """Why the last summary failed."""
 
 
 class Summarization:
-    """When the conversation is more than `budget` tokens, older messages give way to a summary a model writes.
+    """When the conversation is more than `budget` tokens, a summary that a model writes replaces older messages.
 
     The system prompt, the first and the latest prompt and the latest messages stay: `keep_tokens` of them (a fourth of
-    the budget), at least `keep_messages` where the budget allows it, and a call always with its results. How long the
-    conversation is, is told by what the model used last, and counted for what is new: `count_tokens(text)`, or a fourth
-    of the characters.
+    the budget), at least `keep_messages` where the budget allows it, and a call always with its results. The length is
+    what the model used last, plus a count of what is new: by `count_tokens(text)`, or a fourth of the characters.
 
-    `model` writes the summary, the agent's own by default. The `before_compact` hooks are asked first: they may forbid
-    it, or give other instructions. `on_failure` is what becomes of a conversation for which there is no summary: "keep"
-    (it goes on as it is, and is tried again next time), "drop" (older messages give way to a note) or "fail" (an error,
-    for the error policy).
+    `model` writes the summary, by default the agent's own. The `before_compact` hooks are asked first: they may forbid
+    it, or give other instructions. `on_failure` says what happens without a summary: "keep" (the conversation stays as
+    it is until the next attempt), "drop" (a note replaces older messages) or "fail" (an error).
     """
 
     name = "summarization"
@@ -178,9 +176,14 @@ class Summarization:
     async def _instead(
         self, run: RunHandle, cut: Cut, instructions: str, room: Room
     ) -> tuple[UserMessage, str] | str:
-        """What stands for the messages that give way, and what failed, if something did; only that if they stay."""
+        """The message that replaces others and what failed, if something did; only the latter if all messages stay."""
+
+        async def ask(request: InferenceRequest) -> str:
+            return (await run.ask_model(request, name=self.name, driver=self._driver)).text
+
+        piece = self.budget - self._summary - self._sizes.text(instructions)
         try:
-            text = await self._summary_of(run, cut.middle, instructions)
+            text = await summarize(cut.middle, instructions, ask, self._sizes, piece=piece)
         except Exception as error:
             if self._on_failure == "fail":
                 raise
@@ -189,15 +192,6 @@ class Summarization:
                 return problem
             return dropped_message(cut.middle, self._sizes, room.summary), problem
         return as_message(text, self._sizes, room.summary), ""
-
-    async def _summary_of(
-        self, run: RunHandle, messages: tuple[Message, ...], instructions: str
-    ) -> str:
-        async def ask(request: InferenceRequest) -> str:
-            return (await run.ask_model(request, name=self.name, driver=self._driver)).text
-
-        piece = self.budget - self._summary - self._sizes.text(instructions)
-        return await summarised(messages, instructions, ask, self._sizes, piece=piece)
 
     @staticmethod
     def _failed(ctx: InferenceHookContext, problem: str) -> InferenceHookContext:
@@ -252,7 +246,6 @@ class Sizes:
         self._count = count
 
     def message(self, message: Message) -> int:
-        """One message."""
         size = _OF_A_MESSAGE + self._count(message.text)
         if isinstance(message, AssistantMessage):
             for call in message.calls:
@@ -264,7 +257,6 @@ class Sizes:
         return size
 
     def messages(self, messages: Iterable[Message]) -> int:
-        """Several."""
         return sum(map(self.message, messages))
 
     def fixed(self, request: InferenceRequest) -> int:
@@ -272,7 +264,6 @@ class Sizes:
         return self._count(request.system) + sum(map(self._tool, request.tools))
 
     def text(self, text: str) -> int:
-        """A text by itself."""
         return self._count(text)
 
     def _tool(self, spec: ToolSpec) -> int:
@@ -295,7 +286,7 @@ BY = "summarization"
 
 
 class Room(msgspec.Struct, frozen=True):
-    """How much there is to be left, in tokens."""
+    """What may be left, in tokens."""
 
     budget: int
     """For all messages together."""
@@ -313,24 +304,24 @@ class Cut(msgspec.Struct, frozen=True):
     before: tuple[Message, ...]
     """What stands before the summary: the first prompt."""
     middle: tuple[Message, ...]
-    """What gives way."""
+    """What is replaced."""
     after: tuple[Message, ...]
     """What follows: the latest prompt, and the latest messages."""
 
     def joined(self, instead: Message) -> tuple[Message, ...]:
-        """The conversation with this in the place of what gives way."""
+        """The conversation with a message in place of the middle."""
         return (*self.before, instead, *self.after)
 
 
 def is_summary(message: Message) -> bool:
-    """Whether a message stands for others that gave way."""
+    """Whether a message replaces others."""
     return isinstance(message, UserMessage) and message.by == BY
 
 
 def choose_cut(
     messages: Sequence[Message], size: Callable[[Message], int], room: Room
 ) -> Cut | None:
-    """Where to cut; None when nothing that was said would give way.
+    """Where to cut; None if nothing but summaries would be replaced.
 
     The first prompt and the latest one stay, and the latest messages: the last call with its results at any rate,
     more as `keep` and `least` say and the budget allows.
@@ -380,7 +371,7 @@ class SummaryError(HooklineError):
 Ask = Callable[[InferenceRequest], Awaitable[str]]
 
 
-async def summarised(
+async def summarize(
     messages: Sequence[Message], instructions: str, ask: Ask, sizes: Sizes, *, piece: int
 ) -> str:
     """A summary of messages. If they are more than `piece` tokens, one after another into the summary so far."""
@@ -397,12 +388,12 @@ async def summarised(
 
 
 def as_message(summary: str, sizes: Sizes, most: int) -> UserMessage:
-    """The message that stands for what gave way, cut to so many tokens."""
+    """The message with the summary, cut to so many tokens."""
     return _fitting(f"{_HEAD}{summary}", sizes, most)
 
 
 def dropped_message(messages: Sequence[Message], sizes: Sizes, most: int) -> UserMessage:
-    """What stands for messages of which there is no summary; an earlier summary among them stays, as far as it fits."""
+    """The note that replaces messages without a summary; an earlier summary among them stays, as far as it fits."""
     earlier = "".join(f"\n\n{message.text}" for message in messages if is_summary(message))
     count = sum(not is_summary(message) for message in messages)
     gone = "1 earlier message was" if count == 1 else f"{count} earlier messages were"

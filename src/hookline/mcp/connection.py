@@ -212,7 +212,7 @@ class Connection:
         said = self.server.hide(str(error))
         return ToolSourceError(
             f"{self._who()} answered {what} with what is not in the protocol: {said}",
-            remedy="That is for the authors of the server to mend.",
+            remedy="The authors of the server have to fix that.",
         )
 
     def _who(self) -> str:

@@ -27,7 +27,7 @@ from hookline.mcp.server import Endpoint, McpServer
 _log = logging.getLogger("hookline.mcp")
 _CONNECT = 30.0
 _FAREWELL = 15.0
-"""Seconds to take leave: longer than a process is given to go, and not for ever for an address that is silent."""
+"""Seconds to end the connection: more than a process has to exit, and a limit for an address that is silent."""
 _ANSWER = 10.0
 """Seconds a server has to say yes to a subscription."""
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
@@ -35,7 +35,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 _FORGOTTEN = (400, 404)
 """How servers answer a session they do not know: 404, says the protocol, and some say 400."""
 _CUT = ("Connection closed", "SSE stream")
-"""How the SDK begins to tell that a connection was cut."""
+"""How the messages of the SDK begin that say that a connection was cut."""
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO}
 
 
@@ -100,7 +100,7 @@ class Link:
             raise await self._cannot_connect()
 
     async def end(self) -> None:
-        """Leave; afterwards nothing of it is left."""
+        """End the connection, and all of its tasks."""
         self._leave.set()
         _, lasting = await asyncio.wait([self._task], timeout=_FAREWELL)
         if lasting:
@@ -232,7 +232,7 @@ class Link:
         )
 
     async def _subscribe(self, subscribed: asyncio.Event) -> None:
-        """Hear of changed tools. Servers of the newer protocol tell only those who ask, for as long as they listen."""
+        """Learn of changed tools. Servers of the newer protocol report them only to clients that subscribe."""
         tools = self.client.server_capabilities.tools
         is_modern = self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
         if not (is_modern and tools is not None and tools.list_changed):

@@ -25,7 +25,7 @@ from pydantic import ValidationError
 from hookline._aio import within
 from hookline.containment import end_with_us
 from hookline.errors import ToolSourceError
-from hookline.mcp.server import Command
+from hookline.mcp.server import ServerCommand
 
 _GRACE = 2.0
 """Seconds a server has to leave by itself once its input ends, and again once it is told to go."""
@@ -38,9 +38,9 @@ _LAST_LINES = 5
 
 
 class ServerProcess:
-    """A transport for the SDK's client. Entering starts the server; leaving sees to it that nothing of it goes on."""
+    """A transport for the SDK's client. Entering starts the server; leaving ends it and all it started."""
 
-    def __init__(self, command: Command, log: Callable[[str], None]) -> None:
+    def __init__(self, command: ServerCommand, log: Callable[[str], None]) -> None:
         self._command = command
         self._log = log
         self.ended = asyncio.Event()
@@ -98,22 +98,17 @@ class ServerProcess:
         with to_session:
             try:
                 async for line in lines:
-                    await self._deliver(line, to_session)
+                    message = read_message(line)
+                    if message is not None:
+                        await to_session.send(SessionMessage(message))
+                    elif line.strip():
+                        self._log(f"[not a message] {line.decode(errors='replace')}")
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 pass  # nobody listens any more
             finally:
                 self.ended.set()
         async for _ in lines:  # a server that cannot get rid of its output cannot leave either
             pass
-
-    async def _deliver(
-        self, line: bytes, to_session: MemoryObjectSendStream[SessionMessage | Exception]
-    ) -> None:
-        message = read_message(line)
-        if message is not None:
-            await to_session.send(SessionMessage(message))
-        elif line.strip():
-            self._log(f"[not a message] {line.decode(errors='replace')}")
 
     async def _write(self, from_session: MemoryObjectReceiveStream[SessionMessage]) -> None:
         stdin = self._process.stdin
@@ -144,7 +139,7 @@ class ServerProcess:
     # --- its end ------------------------------------------------------------------------------------
 
     async def _leave(self) -> None:
-        """Let the server go by itself; then tell it to go; then end it, and whatever it started."""
+        """Let the server end by itself; then terminate it; then kill it, and whatever it started."""
         self._descendants = descendants(self._pipes.get_pid())  # once it is gone, nobody knows them
         _, from_server, to_server, _ = self._streams
         from_server.close()
@@ -165,27 +160,19 @@ class ServerProcess:
             await asyncio.sleep(_POLL)
 
     def _signal(self, number: int) -> bool:
-        """Signal the process and all that it started; says whether there was anyone left."""
+        """Signal the process and all that it started; returns whether one of them was left."""
         if os.name == "nt":
-            return self._end_on_windows(number)
-        strays = [relative for relative in self._descendants if relative.signal(number)]
-        return self._signal_group(number) or bool(strays)
-
-    def _signal_group(self, number: int) -> bool:
+            if number and not self._exited.is_set():
+                with contextlib.suppress(ProcessLookupError):
+                    self._pipes.kill()
+            return not self._exited.is_set()
+        strays = [each for each in self._descendants if each.signal(number)]
         try:
             os.killpg(self._pipes.get_pid(), number)
         except ProcessLookupError:
-            return False
-        except PermissionError:  # some of it is not ours to signal, or is dead and not yet buried
-            return not self._exited.is_set()
-        return True
-
-    def _end_on_windows(self, number: int) -> bool:
-        if self._exited.is_set():
-            return False
-        if number:
-            with contextlib.suppress(ProcessLookupError):
-                self._pipes.kill()
+            return bool(strays)
+        except PermissionError:  # some of it is not ours to signal, or is dead and not yet reaped
+            return bool(strays) or not self._exited.is_set()
         return True
 
 
@@ -204,7 +191,9 @@ class _Protocol(SubprocessStreamProtocol):
         self.exited.set()
 
 
-async def _start(command: Command) -> tuple[asyncio.SubprocessTransport, Process, asyncio.Event]:
+async def _start(
+    command: ServerCommand,
+) -> tuple[asyncio.SubprocessTransport, Process, asyncio.Event]:
     loop = asyncio.get_running_loop()
     # Windows starts `npx` only by its whole name, `npx.cmd`.
     program = (shutil.which(command.program) if os.name == "nt" else None) or command.program
@@ -251,7 +240,7 @@ async def _give_up(starting: asyncio.Future[tuple[asyncio.SubprocessTransport, _
     pipes.close()
 
 
-def _cannot_start(command: Command, error: OSError | ValueError) -> ToolSourceError:
+def _cannot_start(command: ServerCommand, error: OSError | ValueError) -> ToolSourceError:
     if command.cwd is not None and not os.path.isdir(command.cwd):
         return ToolSourceError(
             f"there is no directory '{command.cwd}' to start '{command.program}' in.",
@@ -304,7 +293,7 @@ def read_message(line: bytes) -> types.JSONRPCMessage | None:
 
 
 def _repaired(line: bytes) -> bytes:
-    """The line with a sign in the place of what is no text: half a letter, or bytes that are no UTF-8."""
+    """The line with a replacement character for what is not text: half a surrogate pair, or bad UTF-8."""
     text = line.decode(errors="replace").encode()
     return _ESCAPE.sub(lambda found: rb"\ufffd" if found["half"] else found[0], text)
 
@@ -344,7 +333,7 @@ _PROC = Path("/proc")
 
 
 class Descendant(NamedTuple):
-    """A process, told apart from a later one of the same number by when it began."""
+    """A process. Its start time distinguishes it from a later one with the same number."""
 
     pid: int
     begun: str
@@ -368,7 +357,7 @@ class _Stat(NamedTuple):
 
 
 def descendants(pid: int) -> list[Descendant]:
-    """What a process has started, and what that has; none where the system does not tell."""
+    """All processes that a process has started, and those they started; none where there is no `/proc`."""
     children: dict[int, list[Descendant]] = {}
     for each, stat in _processes():
         children.setdefault(stat.parent, []).append(Descendant(each, stat.begun))

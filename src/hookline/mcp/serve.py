@@ -237,7 +237,7 @@ async def serve_http(
     description: str | None = None,
     on_listening: Callable[[str], object] = lambda _: None,
 ) -> None:
-    """Serve an agent over streamable HTTP, until this is interrupted. `on_listening` is told the address.
+    """Serve an agent over streamable HTTP, until this is interrupted. `on_listening` gets the address.
 
     There is no check of who calls: whoever reaches the address can use the agent.
     """

@@ -11,7 +11,7 @@ import msgspec
 
 from hookline.errors import NotJSONError
 from hookline.state import FrozenDict, JSONValue, freeze, freeze_dict
-from hookline.tools.problems import Problem, complaints, missing, refusal
+from hookline.tools.problems import ArgumentProblem, complaints, missing, refusal
 
 
 class Validated(msgspec.Struct, frozen=True):
@@ -35,10 +35,10 @@ class ArgumentCheck(Protocol):
         ...
 
 
-class Refused(Exception):
+class ArgumentsRefused(Exception):
     """Raised by a codec when arguments do not fit its types."""
 
-    def __init__(self, problems: list[Problem]) -> None:
+    def __init__(self, problems: list[ArgumentProblem]) -> None:
         super().__init__()
         self.problems = problems
 
@@ -47,7 +47,7 @@ class Codec(msgspec.Struct, frozen=True):
     """How JSON becomes the types of one signature, and back."""
 
     parse: Callable[[bytes], dict[str, Any]]
-    """A JSON object with some of the arguments -> their values. Raises `Refused` and nothing else."""
+    """A JSON object with some of the arguments -> their values. Raises `ArgumentsRefused` and nothing else."""
     dump: Callable[[dict[str, Any]], dict[str, Any]]
     """Values -> what they are in JSON, without those that cannot be written."""
     exact: dict[str, frozenset[type]] | None = None
@@ -72,7 +72,7 @@ def settle_defaults(codec: Codec, defaults: Mapping[str, Any]) -> Defaults:
     for name, value in defaults.items():
         try:
             parsed = codec.parse(msgspec.json.encode({name: shown[name]}))[name]
-        except Refused:
+        except ArgumentsRefused:
             opaque.add(name)
             continue
         if isinstance(value, int | float) and isinstance(parsed, int | float) and parsed == value:
@@ -177,7 +177,7 @@ class Arguments:
         ]
         try:
             values = self._codec.parse(msgspec.json.encode(given))
-        except Refused as refused:
+        except ArgumentsRefused as refused:
             found = complaints(refused.problems, given, tuple(self._properties))
             raise refusal(self._tool, [*found, *lacking]) from refused.__cause__
         if lacking:
@@ -205,7 +205,7 @@ class Arguments:
                 **self._defaults.values,
                 **self._codec.parse(msgspec.json.encode(self._given(view))),
             }
-        except Refused:
+        except ArgumentsRefused:
             return values
         return [name for name, value in values.items() if not _is_same(again[name], value)]
 

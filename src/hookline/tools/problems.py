@@ -51,7 +51,7 @@ _FIRST_AND_LAST_WORDS = (
 )
 
 
-class Problem(msgspec.Struct, frozen=True):
+class ArgumentProblem(msgspec.Struct, frozen=True):
     """One thing that is wrong with the arguments."""
 
     place: tuple[str | int, ...]
@@ -121,7 +121,7 @@ def missing(name: str, schema: Mapping[str, Any]) -> str:
 
 
 def complaints(
-    problems: Iterable[Problem], given: Mapping[str, Any], names: Sequence[str]
+    problems: Iterable[ArgumentProblem], given: Mapping[str, Any], names: Sequence[str]
 ) -> list[str]:
     """One complaint per place; what the members of a union wanted is joined by "or"."""
     wanted: dict[str, list[str]] = {}
@@ -136,7 +136,7 @@ def complaints(
     return [f"{path}: {' or '.join(texts)}{values.get(path, '')}" for path, texts in wanted.items()]
 
 
-def _locate(problem: Problem, given: Any) -> tuple[str, Any]:
+def _locate(problem: ArgumentProblem, given: Any) -> tuple[str, Any]:
     """The path of a problem as the model would write it, and the value there."""
     path = ""
     for position, part in enumerate(problem.place, start=1):
@@ -150,7 +150,7 @@ def _locate(problem: Problem, given: Any) -> tuple[str, Any]:
     return f"'{path.removeprefix('.')}'" if path else "the arguments", given
 
 
-def _phrase(problem: Problem, names: Sequence[str]) -> str:
+def _phrase(problem: ArgumentProblem, names: Sequence[str]) -> str:
     if problem.is_missing:
         return "missing"
     if problem.is_unknown:
@@ -161,7 +161,7 @@ def _phrase(problem: Problem, names: Sequence[str]) -> str:
     return message
 
 
-def _suggestion(problem: Problem, names: Sequence[str]) -> str:
+def _suggestion(problem: ArgumentProblem, names: Sequence[str]) -> str:
     if len(problem.place) > 1:
         return ""
     likely = closest(str(problem.place[0]), names)

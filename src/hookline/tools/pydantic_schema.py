@@ -15,8 +15,8 @@ from pydantic_core import PydanticSerializationError, ValidationError
 from typing_extensions import TypedDict
 
 from hookline.errors import ToolDefinitionError
-from hookline.tools.arguments import Codec, Refused, settle_defaults
-from hookline.tools.problems import Problem
+from hookline.tools.arguments import ArgumentsRefused, Codec, settle_defaults
+from hookline.tools.problems import ArgumentProblem
 from hookline.tools.schema import Compiled, exact_types, notes_of, worded
 from hookline.tools.signature import NO_DEFAULT, Parameter, Signature
 
@@ -136,12 +136,16 @@ def _parser(validate_json: Callable[[bytes], Any]) -> Callable[[bytes], dict[str
             return validate_json(data)  # type: ignore[no-any-return]
         except ValidationError as error:
             found = error.errors(include_url=False, include_context=False, include_input=False)
-            raise Refused(
-                [Problem(each["loc"], each["type"], each["msg"]) for each in found]
+            raise ArgumentsRefused(
+                [ArgumentProblem(each["loc"], each["type"], each["msg"]) for each in found]
             ) from None
         except Exception as error:  # a validator the author wrote has crashed
-            raise Refused(
-                [Problem((), "crash", f"could not be checked ({type(error).__name__}: {error})")]
+            raise ArgumentsRefused(
+                [
+                    ArgumentProblem(
+                        (), "crash", f"could not be checked ({type(error).__name__}: {error})"
+                    )
+                ]
             ) from error
 
     return parse

@@ -63,7 +63,7 @@ class Ground:
         return inside_any(real, (*self.writable, *emptied()))
 
     def variables(self) -> dict[str, str]:
-        """What git is told besides, so that it looks for its configuration where we have looked, and runs no hooks."""
+        """Variables that make git read the configuration that was checked here, and run no hooks."""
         told = dict(_QUIET)
         inside = self.root / ".git"
         if inside.is_dir():

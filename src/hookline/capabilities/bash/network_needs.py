@@ -96,7 +96,7 @@ def _goes_out(argv: tuple[str, ...]) -> bool:
 
 
 def _after_options(words: list[str]) -> list[str]:
-    """What git is told to do, behind the options that come before it."""
+    """The words of a git command after git's own options."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in _GIT_OPTIONS else 1

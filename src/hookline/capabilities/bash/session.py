@@ -49,7 +49,7 @@ NEW = ShellSession()
 class SessionRecorder:
     """Learns from a shell where it ended and what it exported: it writes both to a file when it exits.
 
-    The shell is told so on a line before the command. What it writes is read as data, and never run.
+    A line before the command tells the shell so. What it writes is read as data, and never run.
     """
 
     def __init__(self) -> None:
