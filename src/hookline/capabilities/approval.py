@@ -10,20 +10,20 @@ import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from hookline.blueprint import Definition, Note
 from hookline.capabilities.notes import writes_our_notes
 from hookline.errors import BuildError, HooklineError, UsageError
 from hookline.hooks import HookOutcome, Options, Registration, register
-from hookline.lifecycle import HookPoint, ToolHookContext
+from hookline.lifecycle import AgentContext, ExecutionHookContext, HookPoint, ToolHookContext
 from hookline.permissions import Root, Rule, Rules, Ruling
 from hookline.permissions.quiet import is_quiet
-from hookline.state import AgentState, Decision, ToolCall
+from hookline.state import AgentState, Decision
 
 
 class ApprovalMode(enum.StrEnum):
-    """What happens to calls, besides what the rules say."""
+    """What happens to calls in addition to the rules."""
 
     DEFAULT = "default"
     """Calls that no rule is about are left to the other hooks."""
@@ -37,37 +37,34 @@ class ApprovalMode(enum.StrEnum):
     """Calls that no rule is about are blocked."""
 
 
+C = TypeVar("C", bound=AgentContext)
+
 STATE_KEY = "hookline.approval"
-"""Where in the metadata the mode is kept that somebody has set."""
+"""Where the mode is kept in the metadata, once one was set."""
 _UNCLEAR = 1 << 62
-"""Later than any time: a note that cannot be understood lets nothing through."""
+"""Later than any time: a note that cannot be read lets nothing through."""
 
 
 class _Set(NamedTuple):
-    """A mode that somebody has set, and when: whichever was set last holds."""
+    """A mode, and when it was set: the latest is valid."""
 
     at: int
     """In nanoseconds since 1970, so that a mode in a state compares with one set in another process."""
     mode: ApprovalMode
 
 
-class _Revoked(NamedTuple):
-    number: int
-    names: frozenset[str]
-    """Answers to forget; none for all of them."""
-
-
 class Modes:
-    """The modes of the runs that are going on. A child has the mode of the run at the top of its tree."""
+    """The modes of the runs in progress. A child has the mode of the run at the top of its tree."""
 
     def __init__(self, default: ApprovalMode) -> None:
         self._default = _Set(0, default)
         self._set: dict[str, _Set] = {}
         self._above: dict[str, str] = {}
-        self._going: set[str] = set()
-        self._revoked: dict[str, list[_Revoked]] = {}
+        self._running: set[str] = set()
+        self._revoked: dict[str, list[frozenset[str]]] = {}
+        """Answers to forget, by run, in the order in which they were revoked; an empty set means all."""
         self._forgot: dict[str, int] = {}
-        """How much of what was revoked a run has forgotten: once, so that it may learn it again."""
+        """How many of these a run has forgotten: each once, so that it may learn an answer again."""
         self._now = 0
 
     @property
@@ -87,12 +84,12 @@ class Modes:
         """The mode that holds for a run."""
         return self._latest(state).mode
 
-    def kept(self, ctx: Any) -> Any:
+    def kept(self, ctx: C) -> C:
         """The context, with the mode in its metadata if somebody has set one."""
-        state: AgentState = ctx.state
+        state = ctx.state
         top = self._top_of(state)
         if top == state.run_id:
-            self._going.add(top)
+            self._running.add(top)
         latest = self._latest(state)
         if top == state.run_id and latest.at:
             self._set[top] = latest  # its children go by it, and have states of their own
@@ -105,22 +102,21 @@ class Modes:
         return max((each for each in given if each is not None), key=lambda each: each.at)
 
     def forget(self, names: tuple[str, ...], run_id: str | None) -> None:
-        """Have a run, or all that are going on, forget answers."""
-        for top in self._going if run_id is None else {self._top(run_id)}:
-            revoked = self._revoked.setdefault(top, [])
-            revoked.append(_Revoked(len(revoked) + 1, frozenset(names)))
+        """Let a run, or all runs in progress, forget answers."""
+        for top in self._running if run_id is None else {self._top(run_id)}:
+            self._revoked.setdefault(top, []).append(frozenset(names))
 
     def forgotten(self, state: AgentState) -> tuple[str, ...] | None:
-        """The answers to forget now: none of them (None), these, or, without any names, all."""
+        """The answers to forget now: none (None), these, or all (an empty tuple)."""
         revoked = self._revoked.get(self._top_of(state), [])
         before = self._forgot.get(state.run_id, 0)
         if len(revoked) == before:
             return None
         self._forgot[state.run_id] = len(revoked)
         new = revoked[before:]
-        if any(not each.names for each in new):
+        if not all(new):
             return ()
-        names = frozenset[str]().union(*(each.names for each in new))
+        names = frozenset[str]().union(*new)
         return tuple(sorted(name for name in names if name in state.remembered)) or None
 
     def leave(self, state: AgentState) -> None:
@@ -128,7 +124,7 @@ class Modes:
         run_id = state.run_id
         self._forgot.pop(run_id, None)
         if self._above.pop(run_id, None) is None:
-            self._going.discard(run_id)
+            self._running.discard(run_id)
             self._set.pop(run_id, None)
             self._revoked.pop(run_id, None)
 
@@ -170,22 +166,22 @@ def _set_in(state: AgentState) -> _Set | None:
 
 _EDITS = Rule.parse("Edit(**)")
 _ANSWER = "structured_output"
-"""Not an act but the answer of the run, which could not end without it."""
-_LOOKS_AFTER = {"bash_poll": "bash", "bash_stop": "bash"}
-"""Tools for what another has started, which was judged then: they have no arguments that a rule could be about. A
-command that was started in plan mode has to be looked at and ended there, too."""
+"""The answer of the run, which could not end without it."""
+_COMPANIONS = {"bash_poll": "bash", "bash_stop": "bash"}
+"""Tools for what another has started, which was judged then: no rule can be about their arguments. A command that was
+started in plan mode must be polled and stopped there, too."""
 _OWN_NOTES = frozenset(
     {"list_metadata", "load_skill", "read_metadata", "spawn_subagent", "structured_output", "todo_write", "tools"}
 )  # fmt: skip
-"""Tools that change nothing outside the conversation, or whose children are judged themselves."""
+"""Tools that change nothing outside the conversation, or whose child runs are judged themselves."""
 
 
 class Approval:
     """Rules and modes as a capability: `Approval(ask=["bash(git push *)"], deny=["read(.env)"])`.
 
-    `deny` goes before `ask`, `ask` before `allow`. A rule to allow answers the asks of the hooks that `answers` names,
-    and never lifts a block. `root` is the directory that paths in rules are relative to; without it they are relative
-    to what paths in the calls are: the root of Files, say.
+    `deny` goes before `ask`, `ask` before `allow`. A rule to allow also answers hooks that ask and that `answers`
+    names, and never lifts a block. Paths in rules are relative to `root`; by default to what paths in the calls are
+    relative to, such as the root of Files.
     """
 
     def __init__(
@@ -208,7 +204,7 @@ class Approval:
         self.rules = Rules(allow, ask, deny, root=_checked_root(root))
         self._has_root = root is not None
         self._roots: set[str] = set()
-        """Where the tools begin of the agents that this was built into: their rules mean these also in children."""
+        """The roots of the tools of the agents that have this: their rules mean these in child runs too."""
         self.remember = remember
         self._answers = tuple(answers)
         self._modes = Modes(as_mode(mode, BuildError))
@@ -216,10 +212,10 @@ class Approval:
     # --- a capability -------------------------------------------------------------------------------
 
     def hooks(self) -> Iterator[Registration]:
-        """The policy, the hook that has commands run where they change nothing, and those for answers and modes."""
+        """The policy, the hook that keeps commands from changing anything, and those for answers and modes."""
         judge = Options(name=self.name, tier="policy")
         yield register(HookPoint.BEFORE_TOOL_USE, _Judge(self), judge)
-        # Last of the hooks, so that what it is about is the call that the policies judge.
+        # Last of the hooks, so that the policies judge the call that it leaves.
         place = Options(name=f"{self.name}-place", scope="tree", priority=-1000)
         yield register(HookPoint.BEFORE_TOOL_USE, self._keep_from_changing, place)
         answer = Options(name=f"{self.name}-answers", scope="tree")
@@ -234,7 +230,7 @@ class Approval:
         yield register(HookPoint.EXECUTION_END, self._end, keep)
 
     def notes(self, definition: Definition) -> Iterator[Note]:
-        """Where paths begin, and what is probably wrong with the rules in this agent."""
+        """Where paths begin, and rules that are probably wrong in this agent."""
         roots = {tool.root: tool.name for tool in definition.toolbox if tool.root}
         self._roots |= roots.keys()
         for root, tool in roots.items():
@@ -248,7 +244,7 @@ class Approval:
                 )
         for rule, meant in self.rules.strangers(tool.name for tool in definition.toolbox):
             yield Note(
-                f"the rule `{rule}` is about a tool '{rule.tool}' that there is none of here.",
+                f"the rule `{rule}` is about a tool '{rule.tool}', and there is no such tool here.",
                 is_problem=True,
                 remedy=f"Did you mean '{meant}'?"
                 if meant
@@ -267,9 +263,9 @@ class Approval:
     def _keep_from_changing(self, ctx: ToolHookContext) -> ToolHookContext | None:
         """In a mode in which nothing is changed, give a call the arguments with which its tool changes nothing.
 
-        The call itself is changed, so that what is recorded and shown is what runs. A mode that the tool reads by
-        itself was rejected: the journal would not say where a command ran, and a resume would have to guess. A call
-        that asks for something else is not changed: the policy judges it.
+        The call itself is changed, so that what is recorded and shown is what runs. Rejected: a mode that the tool
+        reads by itself, because the journal would not say where a command ran. A call that asks for something else is
+        not changed; the policy judges it.
         """
         call = ctx.tool_call
         mode = self._modes.of(ctx.state)
@@ -304,48 +300,42 @@ class Approval:
 
     def _judge_unlisted(self, mode: ApprovalMode, ctx: ToolHookContext) -> HookOutcome | None:
         name = ctx.tool_call.name
-        if self._goes_with(name, mode):
-            return None
+        starter = _COMPANIONS.get(name)
+        if starter is not None:
+            rules = (*self.rules.allow, *self.rules.ask)
+            if mode is ApprovalMode.ASK_UNLISTED or any(rule.names(starter) for rule in rules):
+                return None
         if mode is ApprovalMode.DENY_UNLISTED and name != _ANSWER:
             return HookOutcome.block(f"no rule allows this call of {name}.")
         if mode is ApprovalMode.ASK_UNLISTED and not _only_reads(ctx):
             return HookOutcome.ask(f"no rule allows this call of {name}")
         return None
 
-    def _goes_with(self, tool: str, mode: ApprovalMode) -> bool:
-        """Whether a tool looks after what another may have started: under a rule, or with a person's yes."""
-        starts = _LOOKS_AFTER.get(tool)
-        if starts is None or mode is ApprovalMode.ASK_UNLISTED:
-            return starts is not None
-        return any(rule.names(starts) for rule in (*self.rules.allow, *self.rules.ask))
-
     def _accepts(self, mode: ApprovalMode, ctx: ToolHookContext, ruling: Ruling) -> bool:
         """Whether the mode accepts an edit that a rule asks about. A rule that names a path still asks."""
-        is_about_paths = any(rule.argument is not None for rule in ruling.rules)
-        return not is_about_paths and self._is_accepted_edit(mode, ctx)
-
-    def _is_accepted_edit(self, mode: ApprovalMode, ctx: ToolHookContext) -> bool:
-        if mode is not ApprovalMode.ACCEPT_EDITS:
+        names_path = any(rule.argument is not None for rule in ruling.rules)
+        if mode is not ApprovalMode.ACCEPT_EDITS or names_path:
             return False
         return _EDITS.covers(ctx.tool_call, self._roots_of(ctx)[0])
 
     def _answer(self, ctx: ToolHookContext) -> Decision | None:
         """A yes to an ask, where a rule or the mode says so, and all who ask may be answered by a rule."""
-        if _is_of_a_running_tool(ctx.tool_call):
-            return None  # it asks about something else than the call that the rules are about
+        if "/ask-" in ctx.tool_call.id:
+            return None  # a running tool asks, and not about the call that the rules are about
         askers = {ctx.asked_by, *ctx.also_asked_by}
-        if not all(map(self._may_answer, askers)) or self.judge(ctx) is not None:
+        may_answer = all(
+            hook == self.name or any(fnmatchcase(hook, known) for known in self._answers)
+            for hook in askers
+        )
+        if not may_answer or self.judge(ctx) is not None:
             return None
         if askers == {
             self.name
-        }:  # it was asked under other rules, or in another mode, before the run paused
+        }:  # it asked under other rules, or in another mode, before the run paused
             return Decision.allow("it is not asked about any more")
-        # A mode answers for nobody else: whoever asks about an edit knows more of it than that it is one.
+        # A mode answers for no other hook: a hook that asks about an edit knows more than that it is one.
         ruling = self.rules.judge(ctx.tool_call, *self._roots_of(ctx))
         return Decision.allow(ruling.reason) if ruling.decision == "allow" else None
-
-    def _may_answer(self, hook: str) -> bool:
-        return hook == self.name or any(fnmatchcase(hook, known) for known in self._answers)
 
     # --- modes and remembered answers ---------------------------------------------------------------
 
@@ -355,9 +345,9 @@ class Approval:
         return self._modes.default
 
     def set_mode(self, mode: ApprovalMode | str, *, run_id: str | None = None) -> None:
-        """Change the mode of one run, with its children, or of all: those going on and those to come.
+        """Change the mode of one run, with its children, or of all runs, now and later.
 
-        It holds from the next call on. It is kept in the state of the run, and with it in its session.
+        It is valid from the next call on, and kept in the state of the run.
         """
         self._modes.set(as_mode(mode, UsageError), run_id)
 
@@ -368,11 +358,11 @@ class Approval:
     def revoke(self, *names: str, run_id: str | None = None) -> None:
         """Forget remembered answers, by their names in `state.remembered`; without names, all of them.
 
-        It holds from the next call on, in one run or in all that are going on.
+        It is valid from the next call on, in one run or in all runs in progress.
         """
         self._modes.forget(names, run_id)
 
-    def _keep(self, ctx: Any) -> Any:
+    def _keep(self, ctx: C) -> C | None:
         """Write a mode that was set into the state, and take answers out that were revoked."""
         kept = self._modes.kept(ctx)
         gone = self._modes.forgotten(ctx.state) if self.remember else ()
@@ -380,7 +370,7 @@ class Approval:
             kept = kept.with_state(kept.state.without_remembered(*gone))
         return kept if kept is not ctx else None
 
-    def _end(self, ctx: Any) -> Any:
+    def _end(self, ctx: ExecutionHookContext) -> ExecutionHookContext | None:
         kept = self._keep(ctx)
         self._modes.leave(ctx.state)
         return kept
@@ -425,24 +415,24 @@ def _checked_root(root: str | os.PathLike[str] | None) -> str | os.PathLike[str]
 def _only_reads(ctx: ToolHookContext, *, is_vouched: bool = False) -> bool:
     """Whether a call certainly changes nothing: its tool says so, or its command line is known to.
 
-    What a tool of an MCP server says of itself counts only if it is vouched for: a rule allows it.
+    What a tool of an MCP server says of itself counts only if a rule allows the call (`is_vouched`).
     """
     call = ctx.tool_call
     tool = None if ctx.run is None else ctx.run.tool(call.name)
     is_believed = is_vouched or not call.name.startswith("mcp__")
     is_pure = tool is not None and tool.is_pure(call.args) and is_believed
-    if is_pure or call.name in _OWN_NOTES or call.name in _LOOKS_AFTER:
+    if is_pure or call.name in _OWN_NOTES or call.name in _COMPANIONS:
         return True
     if tool is not None and tool.pure_with:
         return False  # it could have been called so that it changes nothing
+    command: Any = call.args.get("command")
     if call.name == "exec":
-        argv = call.args.get("argv")
-        if not isinstance(argv, list) or not all(isinstance(word, str) for word in argv):
-            return False
-        return is_quiet(shlex.join(argv), call, tool, ctx.state)
-    command = call.args.get("command")
-    is_command = call.name == "bash" and isinstance(command, str)
-    return is_command and is_quiet(str(command), call, tool, ctx.state)
+        argv: Any = call.args.get("argv")
+        is_list = isinstance(argv, list) and all(isinstance(word, str) for word in argv)
+        command = shlex.join(argv) if is_list else None
+    elif call.name != "bash":
+        return False
+    return isinstance(command, str) and is_quiet(command, call, tool, ctx.state)
 
 
 def _pure_with(ctx: ToolHookContext) -> Mapping[str, Any]:
@@ -464,7 +454,3 @@ def _not_in_plan_mode(ctx: ToolHookContext) -> str:
         f"plan mode: nothing is changed now. Call {name} with {given}, or leave these out, and say what you would do "
         "with more."
     )
-
-
-def _is_of_a_running_tool(call: ToolCall) -> bool:
-    return "/ask-" in call.id
