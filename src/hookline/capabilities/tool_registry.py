@@ -57,7 +57,7 @@ class ToolRegistry:
         )
 
     def notes(self, definition: Definition) -> Iterator[Note]:
-        """What is to be offered from the start and is no tool. Those of servers may not be known yet."""
+        """Patterns of `always` that fit no tool. Tools of servers may not be known yet."""
         names = [tool.name for tool in definition.toolbox]
         for pattern in self._wished:
             if not pattern.startswith("mcp__") and not any(

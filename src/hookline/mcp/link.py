@@ -21,7 +21,7 @@ from pydantic import FileUrl
 from hookline import __version__
 from hookline.errors import ToolSourceError
 from hookline.mcp.process import ServerProcess
-from hookline.mcp.questions import CURRENT, Questions
+from hookline.mcp.questions import CURRENT, ServerQuestions
 from hookline.mcp.server import Endpoint, McpServer
 
 _log = logging.getLogger("hookline.mcp")
@@ -43,11 +43,11 @@ class Link:
     """A client of the SDK in a task of its own: it has to be left by the task that entered it."""
 
     def __init__(
-        self, server: McpServer, questions: Questions, on_change: Callable[[], None]
+        self, server: McpServer, questions: ServerQuestions, on_change: Callable[[], None]
     ) -> None:
         self.server = server
         self.lost = asyncio.Event()
-        """Set when it is over, whoever ended it."""
+        """Set when it has ended, whoever ended it."""
         self._on_change = on_change
         self._leave = asyncio.Event()
         self._status = 0
@@ -79,7 +79,7 @@ class Link:
     # --- its life -----------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect and greet. Raises what went wrong, with nothing left behind."""
+        """Connect and greet. If that fails, nothing is left behind."""
         greeted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._live(greeted), name=f"mcp:{self.server.name}")
         try:
@@ -111,7 +111,7 @@ class Link:
             _log.debug("%s: ended with %s", self.server.name, ending)
 
     async def _live(self, greeted: asyncio.Future[None]) -> None:
-        CURRENT.set(None)  # it serves many calls, and none of them is the one it was started in
+        CURRENT.set(None)  # it serves many calls, not only the one in which it was started
         try:
             async with contextlib.AsyncExitStack() as stack:
                 if self._http is not None:
@@ -130,7 +130,7 @@ class Link:
         subscribed = asyncio.Event()
         subscription = asyncio.create_task(self._subscribe(subscribed))
         try:
-            # Whoever asks for the tools once we are greeted hears of every change after that.
+            # Subscribed before the greeting is done, so that no change of the tools is missed.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_ANSWER):
                     await subscribed.wait()
@@ -144,13 +144,13 @@ class Link:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nobody at the other end any more."""
+        """Whether the server is gone."""
         return self.lost.is_set() or (self._process is not None and self._process.ended.is_set())
 
     def is_cut_by(self, error: MCPError) -> bool:
-        """Whether an error tells of the end of the connection, rather than of what the server thinks.
+        """Whether an error means the end of the connection. Servers use the same code for errors of their own.
 
-        Over HTTP it may be the first we hear of it. Servers use the same number for errors of their own.
+        Over HTTP the error may be the first sign of the end.
         """
         said = error.code == types.CONNECTION_CLOSED and error.message.startswith(_CUT)
         if self._process is None and said:
@@ -158,12 +158,10 @@ class Link:
         return self.is_over
 
     async def how_it_ended(self) -> str:
-        """Why the server is not there any more, in words."""
-        return (
-            "the connection was cut"
-            if self._process is None
-            else await self._process.how_it_ended()
-        )
+        """Why the server is gone, in words."""
+        if self._process is None:
+            return "the connection was cut"
+        return await self._process.how_it_ended()
 
     # --- what went wrong ----------------------------------------------------------------------------
 
@@ -188,7 +186,7 @@ class Link:
         )
 
     def _reason(self) -> BaseException:
-        """What the task ended with: the first error, where it was a group of tasks that ended."""
+        """The error that the task ended with; the first one of a group."""
         if self._task.cancelled():
             return ToolSourceError("the greeting was interrupted.")
         error = self._task.exception() or ToolSourceError("it went away.")
@@ -218,7 +216,7 @@ class Link:
             self._on_change()
 
     async def _answered(self, response: httpx2.Response) -> None:
-        """Every HTTP answer passes here, in the context of the request it answers."""
+        """Note the status of every HTTP answer. It runs in the context of the request."""
         self._status = response.status_code
         attempt = CURRENT.get()
         has_session = "mcp-session-id" in response.request.headers
@@ -263,7 +261,7 @@ _FORMATTER = logging.Formatter()
 
 
 class _Hiding(logging.Filter):
-    """Lets everything pass, and hides what must not be read."""
+    """Lets everything pass, with keys hidden."""
 
     def __init__(self, server: McpServer, target: Endpoint) -> None:
         super().__init__()
@@ -284,7 +282,7 @@ class _Hiding(logging.Filter):
 
 @contextlib.contextmanager
 def quiet_about(server: McpServer, target: Endpoint) -> Iterator[None]:
-    """While this lasts, the keys of a server are not in what is logged about it."""
+    """Keep the keys of a server out of what the libraries below log about it."""
     hiding = _Hiding(server, target)
     loggers = [logging.getLogger(name) for name in _TALKERS]
     for logger in loggers:

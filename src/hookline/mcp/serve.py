@@ -53,7 +53,7 @@ class AgentServer:
         self._description = (
             description or f"Give the agent '{self._name}' a task and get its answer."
         )
-        self._going: dict[str, asyncio.Queue[str | None]] = {}
+        self._running: dict[str, asyncio.Queue[str | None]] = {}
         self._paused: dict[str, RunResult] = {}
         self.server: Server[Any] = Server(
             self._name,
@@ -101,31 +101,31 @@ class AgentServer:
     async def _take_up(
         self, client: _Client, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """A client comes back with the answers it was asked for. What it left open stays open, and the run paused."""
+        """Resume a run with the answers of the client. Without all answers it stays paused."""
         paused = self._paused.pop(params.request_state or "", None)
         if paused is None:
             raise MCPError(types.INVALID_PARAMS, "this run does not wait for an answer.")
         decisions = decided(paused.pending, params.input_responses)
         if len(decisions) < len(paused.pending):
             return answered(paused)
-        return await self._settle(client, await self._go_on(client, paused, decisions))
+        return await self._settle(client, await self._resume(client, paused, decisions))
 
     async def _settle(
         self, client: _Client, result: RunResult
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """The answer, once the person at the client has answered what the run asks; what is left open is said."""
-        # One that was kept from going on waits too, and asking again would not change that.
+        """Ask the person at the client what the run asks, until it has a result; open questions are in the result."""
+        # A run that may not continue for another reason waits too, and asking again would not change that.
         while result.stop_reason is StopReason.APPROVAL_PENDING and client.can_be_asked:
             if client.is_modern:
                 return self._handed_over(result)
             decisions = await client.ask(result)
             if len(decisions) < len(result.pending):
                 break
-            result = await self._go_on(client, result, decisions)
+            result = await self._resume(client, result, decisions)
         return answered(result)
 
     def _handed_over(self, result: RunResult) -> types.InputRequiredResult:
-        """Clients of the newer protocol are not asked: they are told what is missing, and call again with it."""
+        """Clients of the newer protocol are not asked: the result says what is missing, and they call again with it."""
         while len(self._paused) >= _MOST_PAUSED:
             del self._paused[next(iter(self._paused))]
         self._paused[result.run_id] = result
@@ -141,50 +141,50 @@ class AgentServer:
 
     # --- a run, and those who wait for it -----------------------------------------------------------
 
-    async def _go_on(
+    def _resume(
         self, client: _Client, paused: RunResult, decisions: dict[str, Decision]
-    ) -> RunResult:
-        return await self._watched(client, paused.run_id, self._agent.resume(paused, decisions))
+    ) -> Coroutine[Any, Any, RunResult]:
+        return self._watched(client, paused.run_id, self._agent.resume(paused, decisions))
 
     async def _watched(
         self, client: _Client, run_id: str, run: Coroutine[Any, Any, RunResult]
     ) -> RunResult:
-        """Let a run go on, and tell the client how it goes. A client that loses interest cancels it."""
-        news = self._going[run_id] = asyncio.Queue()
-        teller = asyncio.create_task(client.tell(news))
-        # A task of its own: on its way out a cancelled run must not be interrupted again, at every await.
+        """Run to the end, and report progress to the client. If the client cancels the call, the run is cancelled."""
+        news = self._running[run_id] = asyncio.Queue()
+        reporter = asyncio.create_task(client.report(news))
+        # In a task of its own: a cancelled run must not be interrupted again at every await while it ends.
         running = asyncio.create_task(run)
         try:
             await asyncio.wait([running])
             news.put_nowait(None)
-            await teller
+            await reporter
             return running.result()
         finally:
-            self._going.pop(run_id, None)
-            teller.cancel()
+            self._running.pop(run_id, None)
+            reporter.cancel()
             if not running.done():
                 self._agent.cancel(run_id, "the client cancelled it")
                 with anyio.CancelScope(shield=True):
                     await asyncio.wait([running])
 
     def _hear(self, record: Record) -> None:
-        """Every record of every run passes here; a child's run is called after the run that started it."""
-        news = self._going.get(record.run_id.partition("/")[0])
+        """Report a record of a run or of its children, whose ids begin with the id of the run."""
+        news = self._running.get(record.run_id.partition("/")[0])
         said = progress_of(record) if news is not None else ""
         if news is not None and said:
             news.put_nowait(said)
 
 
 class _Client:
-    """Who called, for as long as the call lasts."""
+    """The client of one call."""
 
     def __init__(self, ctx: ServerRequestContext[Any]) -> None:
         self._ctx = ctx
-        self._told = 0
+        self._reported = 0
 
     @property
     def is_modern(self) -> bool:
-        """Whether it speaks the protocol in which a server does not ask, but says what is missing."""
+        """Whether it speaks the protocol in which a server does not ask, but returns what is missing."""
         return self._ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     @property
@@ -193,11 +193,11 @@ class _Client:
         asking = types.ClientCapabilities(elicitation=types.ElicitationCapability())
         return self._ctx.session.check_client_capability(asking)
 
-    async def tell(self, news: asyncio.Queue[str | None]) -> None:
-        """Tell it how the run goes, until there is no more news."""
+    async def report(self, news: asyncio.Queue[str | None]) -> None:
+        """Report progress until there is no more."""
         while (message := await news.get()) is not None:
-            self._told += 1
-            await self._ctx.session.report_progress(self._told, message=message)
+            self._reported += 1
+            await self._ctx.session.report_progress(self._reported, message=message)
 
     async def ask(self, result: RunResult) -> dict[str, Decision]:
         """Ask the person about each open question, until one of them is not answered."""
@@ -302,7 +302,7 @@ OUTPUT: dict[str, Any] = {
 
 
 def progress_of(record: Record) -> str:
-    """What a record says about how a run goes; empty for those that are not news to the client."""
+    """A record as a progress message; empty if it is of no interest to the client."""
     match record:
         case StepStarted():
             return f"step {record.step + 1}"
@@ -330,7 +330,7 @@ def question(approval: PendingApproval) -> str:
 def decided(
     approvals: Iterable[PendingApproval], answers: Mapping[str, object] | None
 ) -> dict[str, Decision]:
-    """What the answers to the form mean; who did not answer has not decided."""
+    """The decisions in the answers to the form; no answer is no decision."""
     decisions: dict[str, Decision] = {}
     for approval in approvals:
         answer = (answers or {}).get(approval.id)

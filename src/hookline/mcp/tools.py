@@ -25,7 +25,7 @@ _log = logging.getLogger("hookline.mcp")
 
 
 def offered_tools(connection: Connection) -> Iterator[tuple[str, AnyTool]]:
-    """What a server offers as tools, each with the server's own name for it."""
+    """The tools of a server, each with the server's own name for it."""
     names = tool_names(connection.server.name, connection.tools)
     for offered in connection.tools.values():
         tool = _made(connection, offered, names[offered.name])
@@ -59,12 +59,12 @@ def _made(connection: Connection, offered: types.Tool, name: str) -> AnyTool | N
 
 
 def _schema(offered: types.Tool) -> FrozenDict:
-    """The schema as it came; providers insist on properties, be they none."""
+    """The schema of the server; providers require properties, even if there are none."""
     return freeze_dict({"properties": {}, **offered.input_schema}, "the schema of a tool")
 
 
 def _effect(hints: types.ToolAnnotations | None) -> Effect:
-    """What the server says that running the tool twice would do; what it does not say is assumed to matter."""
+    """The effect according to the hints of the server; without hints, a second run matters."""
     if hints is not None and hints.read_only_hint:
         return Effect.PURE
     if hints is not None and hints.idempotent_hint:
@@ -79,7 +79,7 @@ _MOST_PAGES = 20
 
 
 def readers(connection: Connection, taken: Collection[str]) -> Iterator[AnyTool]:
-    """The tools that read what the server was given leave to show, if it has it; `taken` are names in use."""
+    """The tools that list and read resources and prompts, if the server may show and has them."""
     server, offers = connection.server, connection.capabilities
     functions: list[Callable[..., Any]] = []
     if server.resources and offers.resources is not None:

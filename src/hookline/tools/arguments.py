@@ -1,4 +1,4 @@
-"""From what a model gave to what a function gets."""
+"""The check of a tool's arguments: from the JSON of a model to the values of a function."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ class Defaults(msgspec.Struct, frozen=True):
     shown: dict[str, JSONValue]
     """The same as JSON."""
     opaque: frozenset[str]
-    """Those that their JSON does not lead back to (a sentinel, None for an int): that JSON stands for the default."""
+    """Those that their JSON does not lead back to (a sentinel, None for an int)."""
 
 
 def settle_defaults(codec: Codec, defaults: Mapping[str, Any]) -> Defaults:
-    """Find out how each default looks as JSON, and whether that is a way back to it."""
+    """Show each default as JSON, and note those that this JSON does not lead back to."""
     shown = {name: _show(codec, name, value) for name, value in defaults.items()}
     values = dict(defaults)
     opaque = set()

@@ -99,7 +99,7 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True, eq=False, weakref=True):
         return self.arguments.validate(args)
 
     def validate_call(self, call: ToolCall) -> Validated:
-        """The same for a call, whose arguments may not even have been JSON."""
+        """The same for a call, whose arguments may not be JSON."""
         if call.malformed:
             raise malformed(self.name, call.malformed, self.spec.parameters.get("properties", ()))
         return self.arguments.validate(call.args)

@@ -38,8 +38,8 @@ class Edited(NamedTuple):
     """Where something was replaced: lines of the new text."""
 
 
-class _Placed(NamedTuple):
-    """Where something new goes."""
+class _Placement(NamedTuple):
+    """New text, and where it goes."""
 
     start: int
     stop: int
@@ -53,7 +53,7 @@ def edited(found: Text, replacements: Sequence[Replacement], name: str) -> Edite
         which = f" {number} of {len(replacements)}" if len(replacements) > 1 else ""
         old, new = each.old.replace("\r\n", "\n"), each.new.replace("\r\n", "\n")
         spans = _spans(text, old, new, each.replace_all, f"edit{which} of '{name}'")
-        places = [_Placed(*span, _with_ends(new, old, text, span, found)) for span in spans]
+        places = [_Placement(*span, _with_ends(new, old, text, span, found)) for span in spans]
         text, starts = _replaced(text, places, starts)
     return Edited(text, _lines_at(text, starts))
 
@@ -86,7 +86,7 @@ def _end_of_line(text: str, at: int, found: Text) -> str:
     return end[0] if end else found.line_end
 
 
-def _replaced(text: str, places: list[_Placed], starts: list[int]) -> tuple[str, list[int]]:
+def _replaced(text: str, places: list[_Placement], starts: list[int]) -> tuple[str, list[int]]:
     """The text with something new in some places, and where that is, as are the `starts` of earlier places."""
     pieces, kept, length, fresh = list[str](), 0, 0, list[int]()
     for start, stop, new in places:

@@ -16,17 +16,17 @@ _MOST_BYTES = 20_000
 
 
 def listed(walk: Walk, path: str, depth: int) -> str:
-    """What is in a directory, and in those below it as far as asked. Those that are ignored are not opened up."""
+    """The entries of a directory, and of those below it down to `depth`. Ignored directories are not opened."""
     start = walk.jail.locate(path)
     base = len(parts_of(start))
-    lines, opened_up = list[str](), set[str]()
+    lines, opened = list[str](), set[str]()
     if depth > 1:
         walk.enters = lambda _: False
-        opened_up = {entry.path for entry in walk.entries(start)}
+        opened = {entry.path for entry in walk.entries(start)}
         walk.enters = lambda parts: len(parts) - base < depth
     for entry in walk.jail.list(start):
         lines.append(_line(walk, entry, 0))
-        if entry.is_directory and entry.path in opened_up:
+        if entry.is_directory and entry.path in opened:
             for each in walk.entries(entry.path):
                 lines.append(_line(walk, each, len(parts_of(each.path)) - base - 1))
         if len(lines) > MOST:
@@ -44,20 +44,10 @@ def _line(walk: Walk, entry: Entry, indent: int) -> str:
 def globbed(walk: Walk, pattern: str, path: str) -> str:
     """The files and links that fit a pattern, in the order of their paths."""
     start = walk.jail.locate(path)
-    base = len(parts_of(start))
-    patterns = path_patterns(pattern, hidden=walk.everything)
-
-    def fits(parts: tuple[str, ...]) -> bool:
-        return any(each.matches(parts[base:]) for each in patterns)
-
-    def leads_on(parts: tuple[str, ...]) -> bool:
-        return any(each.leads_to(parts[base:]) for each in patterns)
-
-    walk.enters = leads_on
-    walk.asks_for = lambda parts: fits(parts) or leads_on(parts)
+    fits = walk.look_for(path_patterns(pattern, hidden=walk.everything), start)
     found: list[str] = []
     for entry in walk.entries(start):
-        if entry.kind in ("file", "link") and fits(parts_of(entry.path)):
+        if entry.kind in ("file", "link") and fits(entry):
             found.append(spelled(entry.path, walk.notes))
             if len(found) > MOST:
                 break

@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import json
 import os
+import stat
 import subprocess
 import threading
 import time
@@ -26,7 +27,7 @@ from hookline.capabilities.files.text import (
     line_blocks,
     lines_of,
 )
-from hookline.capabilities.files.tree import Walk, parts_of, spelled
+from hookline.capabilities.files.tree import Walk, spelled
 from hookline.containment import Entry, FileJail
 from hookline.containment.interpreter import alone
 from hookline.errors import FileJailError, ToolError
@@ -136,10 +137,10 @@ class Search:
             raise TimeIsUpError
 
     def _named_large(self) -> str | None:
-        """The file that is searched, if it is a single one, and too large for many of its kind."""
+        """The file to search, if it is a single one that is too large to search with others."""
         start = self.jail.locate(self.query.path)
         facts = self.jail.stat(start)
-        return start if not _is_directory(facts.st_mode) and facts.st_size > LARGEST else None
+        return start if not stat.S_ISDIR(facts.st_mode) and facts.st_size > LARGEST else None
 
     def _hits_in_parts(self, path: str, finder: Finder) -> Iterator[Hit]:
         """The hits of a large file. Only lines are shown as they are found: what is counted is one file."""
@@ -158,27 +159,24 @@ class Search:
             yield Hit(shown, [], count)
 
     def _batches(self) -> Iterator[list[tuple[str, list[str]]]]:
-        """The lines of the files, small ones together: to ask about each alone would take longer than to search it."""
+        """The lines of the files, small ones together: a question for each alone would take longer than the search."""
         batch, size = list[tuple[str, list[str]]](), 0
-        for path, content in self._contents():
+        for entry, file in self._candidates():
+            with contextlib.closing(file):
+                content = file.read(SNIFFED)
+                if is_binary(content):
+                    continue
+                content += file.read(LARGEST + 1 - len(content))
             found = decoded(content)
             if found is None or not found.text:
                 continue
-            batch.append((path, lines_of(found.text)))
+            batch.append((entry.path, lines_of(found.text)))
             size += len(content)
             if size > BATCH:
                 yield batch
                 batch, size = [], 0
         if batch:
             yield batch
-
-    def _contents(self) -> Iterator[tuple[str, bytes]]:
-        """The files that may have it, apart from those that begin like no text."""
-        for entry, file in self._candidates():
-            with contextlib.closing(file):
-                head = file.read(SNIFFED)
-                if not is_binary(head):
-                    yield entry.path, head + file.read(LARGEST + 1 - len(head))
 
     # --- which files --------------------------------------------------------------------------------
 
@@ -212,33 +210,12 @@ class Search:
                 continue
 
     def _entries(self) -> Iterator[Entry]:
-        large = 0
-        for entry in self._all_entries():
-            if entry.size > LARGEST:
-                large += 1
-            else:
-                yield entry
-        if large:
-            self._notes.append(
-                f"{large} file{'s' * (large > 1)} of more than {LARGEST >> 20} MB left out: "
-                "to search one, name it as path"
-            )
-
-    def _all_entries(self) -> Iterator[Entry]:
+        """The files to search: a single one, or those below a directory that are not too large and hold no secrets."""
         start = self.jail.locate(self.query.path)
         facts = self.jail.stat(start)
-        if not _is_directory(facts.st_mode):
+        if not stat.S_ISDIR(facts.st_mode):
             yield Entry(start, start.rpartition("/")[2], "file", facts.st_size)
             return
-        base = len(parts_of(start))
-
-        def included(parts: tuple[str, ...]) -> bool:
-            return any(each.matches(parts[base:]) for each in self._includes)
-
-        def leads_on(parts: tuple[str, ...]) -> bool:
-            below = parts[base:]
-            return any(each.leads_to(below) for each in self._includes)
-
         walk = Walk(
             self.jail,
             everything=self.query.everything,
@@ -246,30 +223,29 @@ class Search:
             deadline=self._deadline,
             notes=self._notes,
         )
-        if self._includes:
-            walk.enters = leads_on
-            walk.asks_for = lambda parts: included(parts) or leads_on(parts)
-        left_out = 0
-        for entry in walk.files(start):
-            if self._includes and not included(parts_of(entry.path)):
-                continue
+        fits = walk.look_for(self._includes, start) if self._includes else lambda _: True
+        large = hidden = 0
+        for entry in filter(fits, walk.files(start)):
             if is_hidden_env_file(entry.path, self.show):
-                left_out += 1
+                hidden += 1
+            elif entry.size > LARGEST:
+                large += 1
             else:
                 yield entry
-        if left_out:
+        if hidden:
             self._notes.append(
-                f"{left_out} environment file{'s' * (left_out > 1)} left out: to search one, name it as path, and a "
+                f"{hidden} environment file{'s' * (hidden > 1)} left out: to search one, name it as path, and a "
                 "person is asked"
+            )
+        if large:
+            self._notes.append(
+                f"{large} file{'s' * (large > 1)} of more than {LARGEST >> 20} MB left out: "
+                "to search one, name it as path"
             )
 
 
-def _is_directory(mode: int) -> bool:
-    return mode & 0o170000 == 0o040000
-
-
 class _Output:
-    """What was found, in the form that was asked for, up to a limit."""
+    """What was found, in the form that the query asks for, up to a limit."""
 
     def __init__(self, query: SearchQuery) -> None:
         self._query = query

@@ -30,7 +30,7 @@ _CHANGED = "[It has been changed since, by a hook: read it to see what it is now
 
 
 class SeenFiles:
-    """What was seen, including by calls of the step that is being made, which the state does not know of yet."""
+    """What was seen, also by calls of the current step, which are not in the state yet."""
 
     def __init__(self, now: Callable[[str], str | None] = lambda _path: None) -> None:
         self._now = now
@@ -45,7 +45,7 @@ class SeenFiles:
         return None if known is None else known.partition(" ")[0]
 
     def is_whole(self, state: AgentState, path: str) -> bool:
-        """Whether all of what was seen of a file is all of it."""
+        """Whether all of a file was seen."""
         return " " not in (self._known(state, path) or " ")
 
     def _known(self, state: AgentState, path: str) -> str | None:
@@ -69,11 +69,6 @@ class SeenFiles:
             while len(self._fresh) > MOST:  # runs that are over
                 del self._fresh[next(iter(self._fresh))]
 
-    def _as_it_is(self, path: str) -> str | None:
-        with contextlib.suppress(HooklineError):  # what is no file any more is not ours to judge
-            return self._now(path)
-        return None
-
     def settle(self, ctx: ToolHookContext) -> ToolHookContext | None:
         """After a call: what it has seen becomes part of the run."""
         execution = ctx.execution
@@ -81,8 +76,11 @@ class SeenFiles:
         if not isinstance(seen, dict) or execution is None or not execution.is_success:
             return None
         path, fingerprint, lines = seen["path"], seen["fingerprint"], seen.get("lines")
-        now = self._as_it_is(path) if execution.name in ("write", "edit") else None
-        # Another call of this step may have changed it too. If it was neither, a hook has put it in order, say.
+        now = None
+        if execution.name in ("write", "edit"):
+            with contextlib.suppress(HooklineError):  # it is not a file any more
+                now = self._now(path)
+        # Another call of this step may have changed it too. Otherwise a hook has, such as a formatter.
         if now not in (None, fingerprint, self.seen(ctx.state, path)):
             fingerprint, lines = str(now), NO_LINES
             self.note(ctx.state, path, fingerprint, lines)
@@ -128,9 +126,9 @@ def _span(text: str) -> tuple[int, int]:
 def as_it_is(
     jail: FileJail, path: str, wanted: bytes = b""
 ) -> tuple[os.stat_result | None, str | None]:
-    """What the system knows of a file, and what it is recognised by; nothing if there is none.
+    """The stat result and the fingerprint of a file; None if there is no file.
 
-    A large one is not read for that, unless it may be what is wanted there.
+    A large file is not read for that, unless it may have the wanted content already.
     """
     try:
         with jail.open(path, "rb") as file:
@@ -146,7 +144,7 @@ def as_it_is(
 
 
 def as_made(jail: FileJail, path: str, content: bytes) -> str:
-    """What a file is recognised by that was just written."""
+    """The fingerprint of a file that was just written."""
     if len(content) <= LARGEST:
         return fingerprint(content)
     return as_it_is(jail, path)[1] or ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from hookline.errors import FileJailError
 
 MOST_ENTRIES = 200_000
 DEEPEST = 100
-"""How many directories down a walk goes: somebody might have made a tree to get lost in."""
+"""Directories below each other, at most: a tree may be built as a trap."""
 _GITIGNORE = ".gitignore"
 _MOST_RULES = 256 * 1024
 """Bytes of a `.gitignore` that are read."""
@@ -42,6 +42,20 @@ class Walk:
     """Whether a hidden file or directory is asked for by its name."""
     _looked_at: int = 0
 
+    def look_for(self, patterns: Sequence[GlobPattern], start: str) -> Callable[[Entry], bool]:
+        """Enter only directories below `start` that patterns lead into; returns whether an entry fits one of them."""
+        base = len(parts_of(start))
+
+        def fits(parts: tuple[str, ...]) -> bool:
+            return any(each.matches(parts[base:]) for each in patterns)
+
+        def leads_on(parts: tuple[str, ...]) -> bool:
+            return any(each.leads_to(parts[base:]) for each in patterns)
+
+        self.enters = leads_on
+        self.asks_for = lambda parts: fits(parts) or leads_on(parts)
+        return lambda entry: fits(parts_of(entry.path))
+
     def files(self, start: str) -> Iterator[Entry]:
         """The plain files below a directory, each directory's in the order of the names."""
         for entry in self.entries(start):
@@ -60,22 +74,20 @@ class Walk:
             if first:
                 raise
             return
-        if not self.everything and self.gitignore:
-            rules = self._with_rules(rules, directory, found)
+        has_rules = any(entry.name == _GITIGNORE and entry.is_file for entry in found)
+        if has_rules and not self.everything and self.gitignore:
+            rules = rules.with_file(parts_of(directory), self._gitignore_in(directory))
         for entry in found:
             if self._is_over():
                 return
             if self._is_left_out(entry, rules):
                 continue
             yield entry
-            if entry.is_directory and self._may_enter(parts_of(entry.path)):
+            parts = parts_of(entry.path)
+            if entry.is_directory and len(parts) > DEEPEST:
+                self._note(f"what is more than {DEEPEST} directories deep was not looked at")
+            elif entry.is_directory and self.enters(parts):
                 yield from self._below(entry.path, rules)
-
-    def _may_enter(self, parts: tuple[str, ...]) -> bool:
-        if len(parts) > DEEPEST:
-            self._note(f"what is more than {DEEPEST} directories deep was not looked at")
-            return False
-        return self.enters(parts)
 
     def _is_left_out(self, entry: Entry, rules: IgnoreRules) -> bool:
         if entry.name == ".git":
@@ -97,11 +109,6 @@ class Walk:
                 parts[:depth], self._gitignore_in("/".join(parts[:depth]) or ".")
             )
         return rules
-
-    def _with_rules(self, rules: IgnoreRules, directory: str, found: list[Entry]) -> IgnoreRules:
-        if not any(entry.name == _GITIGNORE and entry.is_file for entry in found):
-            return rules
-        return rules.with_file(parts_of(directory), self._gitignore_in(directory))
 
     def _gitignore_in(self, directory: str) -> str:
         try:
@@ -126,10 +133,7 @@ class Walk:
 
 
 def spelled(path: str, notes: list[str] | None = None) -> str:
-    """A path as it can be shown, on one line; with a note of what is not as it is written.
-
-    A name may be any bytes: one that is no text must not be in the way of all the others.
-    """
+    """A path on one line, with escapes for bytes that are not text, and a note about these."""
     text = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
     if text != path and notes is not None and _NO_TEXT not in notes:
         notes.append(_NO_TEXT)
@@ -167,7 +171,7 @@ class IgnoreRules(NamedTuple):
         )
 
     def covers(self, path: tuple[str, ...], *, is_directory: bool) -> bool:
-        """Whether this is left out. What is in a directory that is left out is not asked about."""
+        """Whether a path is ignored. Paths in an ignored directory are not asked about."""
         for rule in reversed(self.rules):
             if rule.directories_only and not is_directory:
                 continue

@@ -1,4 +1,4 @@
-"""Subagents as a capability: the definitions, where they come from, and the tool that starts them."""
+"""Subagents as a capability: where definitions come from, and the tool that starts them."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Subagents:
                 )
 
     def notes(self, definition: Definition) -> Iterator[Note]:
-        """Who can be started, with what; and what is not as a file has it."""
+        """The subagents with their tools, and what in a file could not be used."""
         builder = self._builder(definition)
         for name in builder.offered:
             yield Note(f"{name}: {self._described(self.agents[name], builder)}")
