@@ -1,4 +1,4 @@
-"""Snap-ons: tools and hooks that belong together. `builder.with_capability(Files(root))` installs one, by name, once.
+"""Capabilities: tools and hooks that belong together. `builder.with_capability(Files(root))` installs one.
 
 None imports another, and each is loaded when its name is first used."""
 
@@ -53,7 +53,7 @@ _HOME: dict[str, str] = {
     "ToolAllowList": "tool_allow_list",
     "ToolRegistry": "tool_registry",
 }
-"""Where each name lives in this room."""
+"""The module of each name."""
 
 __all__ = [
     "Approval",

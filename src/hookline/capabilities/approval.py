@@ -85,7 +85,7 @@ class Modes:
         return self._latest(state).mode
 
     def kept(self, ctx: C) -> C:
-        """The context, with the mode in its metadata if somebody has set one."""
+        """The context, with the mode in its metadata if one was set."""
         state = ctx.state
         top = self._top_of(state)
         if top == state.run_id:

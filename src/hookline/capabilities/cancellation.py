@@ -92,7 +92,9 @@ class Cancellation:
             with self._lock:
                 self._watched.pop(number, None)
                 if not self._watched:
-                    self._stop_listening()
+                    for listened, before in self._before.items():
+                        signal.signal(listened, before)
+                    self._before.clear()
 
         return unwatch
 
@@ -129,11 +131,6 @@ class Cancellation:
         signal.signal(number, self._before.pop(number, signal.SIG_DFL))
         for cancel in list(self._watched.values()):
             cancel(f"the process got {signal.Signals(number).name}")
-
-    def _stop_listening(self) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)
-        self._before.clear()
 
     def __repr__(self) -> str:
         return f"<Cancellation '{self.name}': {len(self._watched)} runs>"

@@ -323,7 +323,7 @@ def choose_cut(
 ) -> Cut | None:
     """Where to cut; None if nothing but summaries would be replaced.
 
-    The first prompt and the latest one stay, and the latest messages: the last call with its results at any rate,
+    The first prompt and the latest one stay, and the latest messages: the last call with its results in any case,
     more as `keep` and `least` say and the budget allows.
     """
     starts = [at for at, message in enumerate(messages) if not isinstance(message, ToolMessage)]

@@ -24,7 +24,7 @@ KEY = "enabled_tools"
 """Where the enabled tools are kept in the state's metadata, by name."""
 TOOL = "tools"
 ESSENTIAL = (TOOL, "structured_output", "todo_write", "load_skill")
-"""Tools by which a model works rather than does something: nobody should have to look for them."""
+"""Tools that organise the work of a model: it should not have to look for them."""
 _MOST_FOUND = 10
 _MOST_LISTED = 60
 
@@ -239,7 +239,9 @@ def ranked(specs: Sequence[ToolSpec], query: str, most: int) -> list[ToolSpec]:
         return []
     known = {word for document in documents for word in document.weights}
     meant = {word: _meant(word, known) for word in telling}
-    rarity = {word: _rarity(word, documents) for word in telling}
+    # A word that every tool has says little.
+    having = {word: sum(word in document.weights for document in documents) for word in telling}
+    rarity = {word: math.log(1 + len(documents) / (1 + having[word])) for word in telling}
     scores = {document.spec.name: _score(document, query, meant, rarity) for document in documents}
     found = [document.spec for document in documents if scores[document.spec.name] > 0]
     return sorted(found, key=lambda spec: (-scores[spec.name], spec.name))[:most]
@@ -274,12 +276,6 @@ def _document(spec: ToolSpec) -> _Document:
         for word in words_of(text):
             weights[word] = max(weight, weights.get(word, 0.0))
     return _Document(spec, weights)
-
-
-def _rarity(word: str, documents: Sequence[_Document]) -> float:
-    """A word that every tool has tells little."""
-    having = sum(word in document.weights for document in documents)
-    return math.log(1 + len(documents) / (1 + having))
 
 
 def _score(

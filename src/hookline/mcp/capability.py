@@ -77,7 +77,9 @@ class McpServers:
                     together.create_task(connection.ready())
         except BaseException as error:
             await _close(connections)
-            raise _first(error) from None
+            while isinstance(error, BaseExceptionGroup):  # the others follow from the first
+                error = error.exceptions[0]
+            raise error from None
         self._connections = connections
         for connection in connections:
             now = {tool: connection.fingerprint(tool) for tool in connection.tools}
@@ -170,10 +172,3 @@ async def _close(connections: Iterable[Connection]) -> None:
     closing = [asyncio.ensure_future(connection.close()) for connection in connections]
     if closing:
         await asyncio.wait(closing)
-
-
-def _first(error: BaseException) -> BaseException:
-    """The first error of a group: the others follow from it, or will be seen next time."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -24,7 +24,7 @@ _MOST_PAGES = 100
 
 
 class Connection:
-    """One server, for as long as somebody may call its tools."""
+    """One server, connected as long as its tools may be called."""
 
     def __init__(self, server: McpServer) -> None:
         self.server = server

@@ -40,7 +40,7 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO}
 
 
 class Link:
-    """A client of the SDK in a task of its own: it has to be left by the task that entered it."""
+    """A client of the SDK in its own task: the task that enters it must also leave it."""
 
     def __init__(
         self, server: McpServer, questions: ServerQuestions, on_change: Callable[[], None]
@@ -241,7 +241,7 @@ class Link:
             try:
                 async with self.client.listen(tools_list_changed=True) as events:
                     wait = _FIRST_WAIT
-                    self._on_change()  # nobody told us what happened while we did not listen
+                    self._on_change()  # there may have been changes before
                     subscribed.set()
                     async for _ in events:
                         self._on_change()

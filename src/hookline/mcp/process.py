@@ -28,13 +28,13 @@ from hookline.errors import ToolSourceError
 from hookline.mcp.server import ServerCommand
 
 _GRACE = 2.0
-"""Seconds a server has to leave by itself once its input ends, and again once it is told to go."""
+"""Seconds a server has to exit once its input ends, and again after SIGTERM."""
 _MOMENT = 0.5
 """Seconds for what is about to happen anyway: the last message to be written, the exit after the last output."""
 _POLL = 0.01
 _CHUNK = 65_536
 _LAST_LINES = 5
-"""How much of what a server said last is told when it cannot be started."""
+"""Lines of its stderr that an error quotes."""
 
 
 class ServerProcess:
@@ -69,7 +69,7 @@ class ServerProcess:
     async def __aexit__(self, *_: object) -> None:
         try:
             await self._leave()
-        finally:  # also when we are told to hurry, in the middle of waiting
+        finally:  # also when this is cancelled
             self._signal(_KILL)
             tasks = (self._reader, self._writer, self._listener, self._watcher)
             for task in tasks:
@@ -81,7 +81,7 @@ class ServerProcess:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def how_it_ended(self) -> str:
-        """What became of the process, in words."""
+        """How the process ended, in words."""
         await within(_MOMENT, self._exited.wait())
         code = self._pipes.get_returncode()
         if code is None:
@@ -140,7 +140,9 @@ class ServerProcess:
 
     async def _leave(self) -> None:
         """Let the server end by itself; then terminate it; then kill it, and whatever it started."""
-        self._descendants = descendants(self._pipes.get_pid())  # once it is gone, nobody knows them
+        self._descendants = descendants(
+            self._pipes.get_pid()
+        )  # they cannot be found once it is gone
         _, from_server, to_server, _ = self._streams
         from_server.close()
         to_server.close()

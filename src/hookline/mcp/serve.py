@@ -139,7 +139,7 @@ class AgentServer:
         }
         return types.InputRequiredResult(input_requests=dict(asked), request_state=result.run_id)
 
-    # --- a run, and those who wait for it -----------------------------------------------------------
+    # --- runs and their clients -----------------------------------------------------------
 
     def _resume(
         self, client: _Client, paused: RunResult, decisions: dict[str, Decision]
@@ -281,7 +281,7 @@ FORM: dict[str, Any] = {
     },
     "required": ["answer"],
 }
-"""What a person fills in who is asked about a call."""
+"""The form for a person who is asked about a call."""
 
 OUTPUT: dict[str, Any] = {
     "type": "object",

@@ -22,7 +22,7 @@ DEFAULT_CONNECT_TIMEOUT = 30.0
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,32}")
 _HIDDEN = "[hidden]"
 _SHORTEST_SECRET = 6
-"""Values shorter than this are no secrets, and hiding them would make words unreadable."""
+"""Shorter values are not hidden: words would become unreadable."""
 
 
 class ServerCommand(msgspec.Struct, frozen=True):
@@ -100,7 +100,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     connect_timeout: float = DEFAULT_CONNECT_TIMEOUT
     """Seconds it may take to start and to greet us, and again to list its tools."""
     roots: tuple[str, ...] = ()
-    """Directories in which the server may work, as it is told."""
+    """Directories that the server is given to work in."""
     resources: bool = False
     """Whether its resources can be listed and read, as tools."""
     prompts: bool = False

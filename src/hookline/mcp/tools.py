@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 
 from hookline.errors import NotJSONError, ToolDefinitionError, ToolError
 from hookline.mcp.server import distinct_name, tool_name, tool_names
-from hookline.state import FrozenDict, ToolResult, ToolSpec, freeze_dict, valid_text
+from hookline.state import ToolResult, ToolSpec, freeze_dict, valid_text
 from hookline.tools import AnyTool, Effect, Tool, ToolContext, tool
 from hookline.tools.json_schema import SchemaArguments
 
@@ -41,7 +41,8 @@ def _made(connection: Connection, offered: types.Tool, name: str) -> AnyTool | N
         return tool_result(result, server.hide)
 
     try:
-        schema = _schema(offered)
+        # Providers require properties, even if there are none.
+        schema = freeze_dict({"properties": {}, **offered.input_schema}, "the schema of a tool")
         arguments = SchemaArguments(name, schema)
     except (ToolDefinitionError, NotJSONError) as error:
         _log.warning("%s: its tool '%s' is left out: %s", server.name, offered.name, error)
@@ -56,11 +57,6 @@ def _made(connection: Connection, offered: types.Tool, name: str) -> AnyTool | N
         timeout=server.timeout,
         served_by=server.target.words,
     )
-
-
-def _schema(offered: types.Tool) -> FrozenDict:
-    """The schema of the server; providers require properties, even if there are none."""
-    return freeze_dict({"properties": {}, **offered.input_schema}, "the schema of a tool")
 
 
 def _effect(hints: types.ToolAnnotations | None) -> Effect:
@@ -213,7 +209,7 @@ def resource_result(result: types.ReadResourceResult) -> ToolResult:
 
 
 def rendered(blocks: Iterable[types.ContentBlock]) -> tuple[str, list[dict[str, str]]]:
-    """Content as text, and what of it is no text as attachments: media type, base64 data, name."""
+    """Content as text, and the rest as attachments: media type, base64 data, name."""
     texts: list[str] = []
     attachments: list[dict[str, str]] = []
     for block in blocks:

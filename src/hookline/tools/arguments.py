@@ -194,7 +194,9 @@ class Arguments:
                 view[name] = given[name]
         # A set is written in another order by each process; a view that was stored must stay what it is.
         return {
-            name: given[name] if _is_reordered(shown, given[name]) else shown
+            name: given[name]
+            if shown != given[name] and _ordered(shown) == _ordered(given[name])
+            else shown
             for name, shown in view.items()
         }
 
@@ -215,10 +217,6 @@ def _frozen_or(fallback: JSONValue, dumped: dict[str, Any], name: str) -> JSONVa
         return freeze(dumped[name])
     except (KeyError, NotJSONError):
         return fallback
-
-
-def _is_reordered(one: JSONValue, other: JSONValue) -> bool:
-    return bool(one != other and _ordered(one) == _ordered(other))
 
 
 def _ordered(value: JSONValue) -> JSONValue:

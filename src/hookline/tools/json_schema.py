@@ -1,4 +1,4 @@
-"""Arguments for a tool that comes with a JSON schema of its own, checked against it as it is."""
+"""The check of arguments against a JSON schema, for tools that come with one."""
 
 from __future__ import annotations
 

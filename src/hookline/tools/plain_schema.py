@@ -80,18 +80,14 @@ def _schema(kind: Any, seen: set[Any]) -> dict[str, Any]:
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin is list and len(parts) == 1:
         return {"items": _schema(parts[0], seen), "type": "array"}
-    if origin in UNIONS and _is_option(parts):
+    # Of several types, pydantic would try one after the other in an order of its own.
+    if origin in UNIONS and len(parts) == 2 and parts[1] is type(None):
         return {"anyOf": [_schema(part, seen) for part in parts]}
     if origin is typing.Literal and len(parts) > 1 and all(type(part) is str for part in parts):
         return {"enum": list(parts), "type": "string"}
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _dataclass(kind, seen)
     raise NotPlain
-
-
-def _is_option(parts: tuple[Any, ...]) -> bool:
-    """Whether a union is one type or nothing. Several types would be tried in an order of pydantic's own."""
-    return len(parts) == 2 and parts[1] is type(None)
 
 
 def _dataclass(kind: Any, seen: set[Any]) -> dict[str, Any]:

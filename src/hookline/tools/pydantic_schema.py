@@ -24,7 +24,7 @@ _CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 def compile_signature(signature: Signature, name: str) -> Compiled:
-    """Compile a signature for the tool called `name`, or say which parameter is in the way."""
+    """Compile a signature for the tool called `name`, or say which parameter cannot be used."""
     for parameter in signature.parameters:
         _refuse_field_tricks(parameter, signature.origin)
     adapter, generated = _adapt(signature)

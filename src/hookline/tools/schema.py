@@ -137,7 +137,10 @@ _DROPPED = frozenset({"$ref", "discriminator"})
 
 def tidied(schema: Schema) -> Schema:
     """Each type of `$defs` where it is used; those used twice, or holding themselves, stay. Titles of types go."""
-    definitions = {name: _without_title(body) for name, body in schema["$defs"].items()}
+    definitions = {
+        name: {key: value for key, value in body.items() if key != "title"}
+        for name, body in schema["$defs"].items()
+    }
     uses = Counter(_references(schema))
     inlined = {
         name: body for name, body in definitions.items() if uses[name] == 1 or "enum" in body
@@ -147,10 +150,6 @@ def tidied(schema: Schema) -> Schema:
     }
     body = _inline({key: value for key, value in schema.items() if key != "$defs"}, inlined)
     return {**body, "$defs": kept} if kept else body
-
-
-def _without_title(schema: Schema) -> Schema:
-    return {key: value for key, value in schema.items() if key != "title"}
 
 
 def _inline(schema: Schema, definitions: dict[str, Schema]) -> Schema:

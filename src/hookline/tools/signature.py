@@ -84,7 +84,7 @@ def origin_of(function: object) -> str:
 
 def _refuse_what_is_no_function(thing: object) -> None:
     if inspect.iscoroutine(thing):
-        thing.close()  # it will never be awaited, and Python would warn about that besides
+        thing.close()  # it will never be awaited, and Python would warn about that
         raise ToolDefinitionError(
             f"{thing.__qualname__}(...) was called: a coroutine cannot be a tool.",
             remedy="Pass the async function itself, without calling it.",

@@ -26,12 +26,12 @@ def test_lines_are_numbered(use: Use) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({"offset": 2, "limit": 1}, "     2\ttwo\n[lines 2-2 of 3; go on with offset=3]"),
+        ({"offset": 2, "limit": 1}, "     2\ttwo\n[lines 2-2 of 3; continue with offset=3]"),
         ({"offset": 3}, "     3\tthree\n[lines 3-3 of 3]"),
         ({"offset": -1}, "     3\tthree\n[lines 3-3 of 3]"),
         ({"offset": -9}, "     1\tone\n     2\ttwo\n     3\tthree"),
         ({"offset": 0}, "     1\tone\n     2\ttwo\n     3\tthree"),
-        ({"limit": 2}, "     1\tone\n     2\ttwo\n[lines 1-2 of 3; go on with offset=3]"),
+        ({"limit": 2}, "     1\tone\n     2\ttwo\n[lines 1-2 of 3; continue with offset=3]"),
         (
             {"offset": 4},
             "Error: 'notes.txt' has 3 lines, so there is no line 4. Use an offset from 1 to 3.",
@@ -55,7 +55,7 @@ def test_long_lines_and_files_are_cut(use: Use, root: Path) -> None:
     shown = text_of(use, "many.txt")
     assert len(shown) < read_tool.MOST_CHARACTERS + 200
     last = shown.splitlines()[-1]
-    assert last.startswith("[lines 1-") and " of 5000; go on with offset=" in last  # noqa: PT018 (one line, two ends)
+    assert last.startswith("[lines 1-") and " of 5000; continue with offset=" in last  # noqa: PT018 (one line, two ends)
     assert (
         text_of(use, "many.txt", offset=int(last.partition("offset=")[2][:-1]))
         .lstrip()[0]
@@ -156,7 +156,7 @@ def test_large_files_are_read_in_parts(use: Use, root: Path, encoding: str) -> N
     assert shown.startswith(
         f"    50\t{lines[49]}\n    51\t{lines[50]}\n[lines 50-51 of a large file"
     )
-    assert shown.endswith("go on with offset=52]")
+    assert shown.endswith("continue with offset=52]")
     assert text_of(use, "f", offset=0, limit=1).startswith(f"     1\t{lines[0]}\n[lines 1-1 of")
     assert "has fewer than 200 lines" in text_of(use, "f", offset=200)
     assert "offset above 0" in text_of(use, "f", offset=-5)

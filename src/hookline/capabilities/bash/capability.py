@@ -98,7 +98,7 @@ class Bash:
                 root, sandbox, place=place, paths=paths, limits=limits, pass_env=pass_env
             )
         scratch.check_beside(self.sandbox.root)
-        self.sandbox.keep(scratch.output)  # we write there, outside: nothing is to be in the way
+        self.sandbox.keep(scratch.output)  # we write there ourselves, outside the sandbox
         self._runner = CommandRunner(self.sandbox, scratch, max_chars)
         self._guard = ShellGuard(self)
         self._sessions: dict[str, ShellSession] = {}

@@ -1,4 +1,4 @@
-"""Which commands are no use without the network, and which of those without a person's keys."""
+"""Which commands need the network, and which of these also need the user's git credentials."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hookline import containment  # what reads commands is loaded for the first of them
-from hookline.capabilities.bash.git_credentials import Ground, objection
+from hookline.capabilities.bash.git_credentials import GitLocation, objection
 from hookline.containment import Sandbox, SandboxGrant
 
 _PROGRAMS = """
@@ -40,7 +40,7 @@ _SOMETIMES: Mapping[str, frozenset[str]] = {
 """Programs that need it for some of what they do, by their sub-command."""
 
 _OFFLINE = frozenset({"--offline", "--no-index", "--no-install", "--cached-only"})
-"""Options by which package managers are told to do without it."""
+"""Options of package managers for work without it."""
 _NEWS = frozenset({"-o", "--outdated", "-u", "--uptodate"})
 """Options by which pip asks for the newest versions of what it lists."""
 _GIT_OPTIONS = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})
@@ -59,14 +59,14 @@ _GIT_KEYS = (
 
 @dataclass(frozen=True)
 class NetworkGrant:
-    """What a command gets that is given the network, and why not more, where that is worth a word."""
+    """What a command gets together with the network, and a note on why it does not get more."""
 
     grant: SandboxGrant
     note: str = ""
 
 
 def needs_network(command: str) -> bool:
-    """Whether some part of a command is a program that goes out on the network, as far as can be told from it."""
+    """Whether some part of a command is a program that uses the network, as far as its words show."""
     return any(
         _goes_out(each.argv) for each in containment.read_command(command).commands if each.argv
     )
@@ -114,11 +114,11 @@ def network_grant(command: str, cwd: Path, sandbox: Sandbox) -> NetworkGrant:
         return bare
     grant = _with_keys(_sets_upstream(command))
     variables = sandbox.environment(grant=grant, place="workspace")
-    ground = Ground(sandbox.root, sandbox.writable, variables)
-    reason = objection(ground, (containment.read_command(command).commands[0].argv or ())[1:])
+    location = GitLocation(sandbox.root, sandbox.writable, variables)
+    reason = objection(location, (containment.read_command(command).commands[0].argv or ())[1:])
     if reason is not None:
         return replace(bare, note=f"git got no keys: {reason}" if reason else "")
-    return NetworkGrant(replace(grant, env={**ground.variables(), **grant.env}))
+    return NetworkGrant(replace(grant, env={**location.variables(), **grant.env}))
 
 
 def _with_keys(sets_upstream: bool) -> SandboxGrant:

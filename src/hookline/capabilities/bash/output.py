@@ -82,7 +82,7 @@ class Output:
         self._kept = 0
         """How many bytes are in the file: not all, if the disk is full."""
         self.unread = Excerpt(size)
-        """What was printed since somebody looked, without what has not ended."""
+        """What was printed since the last poll, without an unfinished line."""
         self._unfinished = bytearray()
         """A line that has not ended, or a key: a secret in two pieces would be recognised in neither."""
 
@@ -104,7 +104,7 @@ class Output:
         self.path = self._scratch.new_file()
         begun, self._begun = bytes(self._begun), bytearray()
         # Unbuffered, so that what is there can be read while the command runs.
-        with contextlib.suppress(OSError):  # the directory is gone or full: the command goes on
+        with contextlib.suppress(OSError):  # the directory is gone or full: the command continues
             self._file = self.path.open("xb", buffering=0)
             self.path.chmod(0o600)
             self._write(begun)
@@ -116,7 +116,7 @@ class Output:
         except OSError:
             written = 0
         self._kept += written
-        if written < len(data):  # a full disk: what there is of it is kept, and the command goes on
+        if written < len(data):  # a full disk: the command continues
             self._file.close()
             self._file = None
 
@@ -210,7 +210,7 @@ def readable(data: bytes) -> str:
 
 
 def shown(excerpt: Excerpt, whole: str) -> str:
-    """What was printed; when it is too long, its beginning and its end, and what `whole` says of where all of it is."""
+    """The output; if it is too long, its beginning and its end, and `whole`, which says where all of it is."""
     head, tail = excerpt.parts()
     if not excerpt.left_out:
         return readable(head + tail)

@@ -1,4 +1,4 @@
-"""Runs commands for the tools, to the end or in the background, and says what came of them."""
+"""Runs commands for the tools, to the end or in the background, and describes the result."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ class CommandRunner:
         progress = ProgressMessages(context.progress)
         request, moved = self._where_it_can_start(request)
 
-        def hear(data: bytes) -> None:
+        def on_output(data: bytes) -> None:
             output.add(data)
             progress.add(data)
 
         try:
             given = await self._given(request)
             before = _instructions(self.sandbox.root)
-            running = await self._start(request, given.grant, hear, recorder)
+            running = await self._start(request, given.grant, on_output, recorder)
             await _wait(running, seconds)
         except (SandboxError, UsageError) as error:
             raise ToolError(error.message, remedy=error.remedy) from None
@@ -140,7 +140,7 @@ class CommandRunner:
         self,
         request: CommandRequest,
         grant: SandboxGrant,
-        hear: Callable[[bytes], None],
+        on_output: Callable[[bytes], None],
         recorder: SessionRecorder | None,
     ) -> RunningCommand:
         return await self.sandbox.start(
@@ -148,7 +148,7 @@ class CommandRunner:
             cwd=self._directory(request),
             env=self._variables(request),
             grant=grant,
-            on_output=hear,
+            on_output=on_output,
             pass_fds=() if recorder is None else (recorder.fd,),
             place=request.place,
         )
@@ -195,7 +195,7 @@ class CommandRunner:
         return place == "workspace" and (request.network or needs_network(request.text))
 
     async def _given(self, request: CommandRequest) -> NetworkGrant:
-        """What the policy has let this command have, by asking a person or by a rule."""
+        """What a person or a rule has granted to this command."""
         shown = request.env_files
         if request.place == "host" or not self.leaves(request):
             return NetworkGrant(SandboxGrant(reveal=shown))
@@ -263,7 +263,7 @@ async def _wait(running: RunningCommand, seconds: float) -> None:
 
 
 def _facts(running: RunningCommand, output: Output) -> dict[str, Any]:
-    """What came of a command, for hooks: the metadata of the result."""
+    """The metadata of the result, for hooks."""
     facts: dict[str, Any] = {
         "exit_code": running.exit_code,
         "ended": "running" if running.is_running else running.ended,
@@ -349,7 +349,7 @@ def status(one: BackgroundCommand) -> str:
 
 
 def set_aside(running: RunningCommand) -> str:
-    """What became of files that the command made and others would run or obey; empty if there are none."""
+    """A note about files that were moved aside, because other programs would run or obey them."""
     moved = running.set_aside
     if not moved:
         return ""

@@ -157,7 +157,7 @@ class Files:
     ) -> ToolResult:
         """Read a file. Each line is shown with its number and a tab, which are not part of the file.
 
-        Long files are shown in parts: go on with the offset that is named at the end.
+        Long files are shown in parts: continue with the offset that is named at the end.
         """
         if limit < 1:
             raise ToolError(f"limit is {limit}.", remedy="Use at least 1.")

@@ -69,7 +69,8 @@ def _with_ends(new: str, old: str, text: str, span: tuple[int, int], found: Text
         most = min(len(ends), wanted)
         head = _same(after[:most], before[:most])
         tail = _same(after[::-1][: most - head], before[::-1][: most - head])
-        usual = max(ends, key=ends.count) if ends else _end_of_line(text, span[1], found)
+        here = _LINE_END.search(text, span[1])  # how the line ends in which the old text ends
+        usual = max(ends, key=ends.count) if ends else here[0] if here else found.line_end
         ends = [*ends[:head], *[usual] * (wanted - head - tail), *ends[len(ends) - tail :]]
     return "".join(line + end for line, end in zip(after, [*ends, ""], strict=True))
 
@@ -78,12 +79,6 @@ def _same(some: list[str], others: list[str]) -> int:
     """How many lines are the same, from the first on."""
     pairs = enumerate(zip(some, others, strict=True))
     return next((at for at, (one, other) in pairs if one != other), len(some))
-
-
-def _end_of_line(text: str, at: int, found: Text) -> str:
-    """How the line ends in which a place is."""
-    end = _LINE_END.search(text, at)
-    return end[0] if end else found.line_end
 
 
 def _replaced(text: str, places: list[_Placement], starts: list[int]) -> tuple[str, list[int]]:
@@ -121,7 +116,7 @@ def _spans(text: str, old: str, new: str, every: bool, which: str) -> list[tuple
     expression = re.compile(r"(?:\r\n|(?<!\r)\n)".join(map(re.escape, old.split("\n"))))
     spans = [match.span() for match in expression.finditer(text)]
     if len(spans) == 1 and not every:
-        # `aa` is in `aaa` twice: which of the two is meant cannot be told.
+        # `aa` is in `aaa` twice: it is not clear which of the two is meant.
         again = expression.search(text, spans[0][0] + 1)
         spans += [again.span()] if again else []
     if not spans:

@@ -109,7 +109,7 @@ class Guard:
         return ""
 
     def _refuse_home(self, path: str) -> None:
-        """An error for a path in a home directory: what is meant is outside, and no directory `~` is to be made."""
+        """Refuse a path in a home directory: it is outside, and no directory `~` must be made."""
         if path.split("/")[0] == "~" and not self._jail.exists("~"):
             raise ToolError(
                 f"'{path[:200]}' begins with '~', which stands for nothing here.",

@@ -41,7 +41,7 @@ class ShownFile(NamedTuple):
     text: str
     fingerprint: str
     kind: FileKind | None = None
-    """What it is, if it is no text."""
+    """What it is, if it is not text."""
     lines: Lines | None = None
     """Which lines are shown whole, if not all of them."""
 
@@ -91,7 +91,7 @@ def _notes(found: Text, shown: tuple[int, int], count: int, not_whole: list[int]
         alone = f"offset={not_whole[0]}, limit=1"
         notes.append(f"line {not_whole[0]}{more} not shown whole; read it alone: {alone}")
     if (first, last) != (1, count):
-        more = f"; go on with offset={last + 1}" if last < count else ""
+        more = f"; continue with offset={last + 1}" if last < count else ""
         notes.append(f"lines {first}-{last} of {count}{more}")
     if found.name:
         notes.append(f"encoding: {found.name}")
@@ -158,7 +158,7 @@ def _show_large(
         raise ToolError(
             f"'{name}' has fewer than {offset:,} lines.", remedy="Use a smaller offset."
         )
-    note = f"{facts.st_size:,} bytes in all; go on with offset={last + 1}"
+    note = f"{facts.st_size:,} bytes in all; continue with offset={last + 1}"
     part = (0, offset, last)  # how many there are is not known, so this is never all of it
     return ShownFile(f"{body}\n[lines {offset}-{last} of a large file, {note}]", seen, lines=part)
 

@@ -12,7 +12,7 @@ import re
 import sys
 
 MOST = 1_000_000
-"""How many lines of one text are told."""
+"""Line numbers in one answer, at most."""
 
 
 def main() -> None:

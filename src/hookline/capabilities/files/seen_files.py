@@ -104,7 +104,8 @@ def _added(known: object, fingerprint: str, lines: Sequence[int] | None) -> str:
     count, *ends = lines
     seen = list(zip(ends[::2], ends[1::2], strict=True))
     if before == fingerprint:
-        seen += [_span(text) for text in spans.split(",") if "-" in text]
+        pairs = (text.split("-") for text in spans.split(",") if "-" in text)
+        seen += [(int(start), int(end)) for start, end in pairs]
     joined: list[tuple[int, int]] = []
     for start, end in sorted(seen):
         if joined and start <= joined[-1][1] + 1:
@@ -113,11 +114,6 @@ def _added(known: object, fingerprint: str, lines: Sequence[int] | None) -> str:
     if joined == [(1, count)]:
         return fingerprint
     return f"{fingerprint} {','.join(f'{start}-{end}' for start, end in joined) or 'none'}"
-
-
-def _span(text: str) -> tuple[int, int]:
-    start, _, end = text.partition("-")
-    return int(start), int(end)
 
 
 # --- files as they are now ---------------------------------------------------------------------

@@ -124,7 +124,7 @@ def fingerprint_of_large(facts: os.stat_result) -> str:
     return f"{facts.st_size}@{facts.st_mtime_ns}"
 
 
-# --- what is no text ---------------------------------------------------------------------------------
+# --- binary files ---------------------------------------------------------------------------------
 
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "a PNG image", "image/png"),
@@ -192,7 +192,7 @@ HEAD = 64 * 1024
 _AT_ONCE = 1024 * 1024
 """Characters of lines that are handed on together."""
 _LONGEST_LINE = 8 * 1024 * 1024
-"""Characters of a line that are looked at; who writes longer ones does not mean them to be read."""
+"""Characters of a line that are searched."""
 
 
 class LineBlock(NamedTuple):
@@ -215,7 +215,7 @@ def text_of_head(head: bytes) -> Text | None:
 
 
 def line_blocks(file: IO[bytes], around: int) -> Iterator[LineBlock]:
-    """All lines of a file of text, a part at a time, each with so many of the lines around it."""
+    """All lines of a text file in blocks, each with `around` lines before and after it."""
     found = text_of_head(file.read(HEAD))
     if found is None:
         return

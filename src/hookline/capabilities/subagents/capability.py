@@ -64,7 +64,12 @@ class Subagents:
 
     def _members(self, sources: tuple[Any, ...], hooks: Mapping[str, Any]) -> dict[str, Subagent]:
         members: dict[str, Subagent] = {}
-        for source in _each(sources):
+        each = [
+            one
+            for source in sources
+            for one in (source if isinstance(source, list | tuple) else [source])
+        ]
+        for source in each:
             found = (
                 [(source, [])]
                 if isinstance(source, Subagent)
@@ -173,12 +178,6 @@ class Subagents:
 
     def __repr__(self) -> str:
         return f"<Subagents {', '.join(self.agents)}>"
-
-
-def _each(sources: tuple[Any, ...]) -> Iterator[Any]:
-    """The sources one by one, those in lists too."""
-    for source in sources:
-        yield from source if isinstance(source, list | tuple) else (source,)
 
 
 def _left_out(member: Subagent, other: Subagent) -> Note:

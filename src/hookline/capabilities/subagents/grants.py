@@ -71,7 +71,7 @@ def grant_tools(
     if member.agents is not None:
         agents = [name for name in agents if name in _known(member.agents, known, member)]
     not_at_all = [rule for rule in denied if rule.argument is None]
-    lent = [tool for tool in lent if not _any_means(not_at_all, tool.name)]
+    lent = [tool for tool in lent if not any(means_tool(rule, tool.name) for rule in not_at_all)]
     stopped = _startable([rule for rule in denied if means_tool(rule, TOOL)], known, member)
     agents = [name for name in agents if name not in stopped]
     if member.read_only:
@@ -84,10 +84,6 @@ def grant_tools(
         frozenset(tool.name for tool in lent if _is_narrowed(rules, tool.name)),
         missing,
     )
-
-
-def _any_means(rules: Iterable[Rule], tool: str) -> bool:
-    return any(means_tool(rule, tool) for rule in rules)
 
 
 def _is_listed(rules: list[Rule], tool: str) -> bool:
@@ -215,7 +211,7 @@ def denial_policies(member: Subagent) -> tuple[Registration, ...]:
 
 
 def _only_reading(ctx: ToolHookContext) -> HookOutcome | None:
-    """A subagent that only reads is kept from everything else, wherever its tools come from."""
+    """Block everything that may change something, wherever the tool comes from."""
     name = ctx.tool_call.name
     tool = ctx.run.tool(name) if ctx.run is not None else None
     if (tool is not None and tool.effect is Effect.PURE) or is_aside(name):

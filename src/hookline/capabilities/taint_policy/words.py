@@ -142,7 +142,8 @@ def identifiers(text: str, *, in_command: bool = False) -> dict[str, str]:
         spelled(words(candidate)): candidate
         for found in _TOKEN.findall(_folded(text))
         for candidate in _candidates(found)
-        if _is_identifier(candidate) or (in_command and _is_joined(candidate))
+        if _is_identifier(candidate)
+        or (in_command and len(candidate) > _SHORTEST and _WORD_JOINT.search(candidate))
     }
 
 
@@ -169,10 +170,6 @@ def _is_identifier(token: str) -> bool:
     if token.count("/") > 1 or token.count("\\") > 1:
         return True
     return bool(_INNER_JOINT.search(token) or _CAMEL.search(token))
-
-
-def _is_joined(token: str) -> bool:
-    return len(token) > _SHORTEST and _WORD_JOINT.search(token) is not None
 
 
 def numbers(text: str) -> Iterator[str]:

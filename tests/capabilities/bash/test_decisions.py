@@ -17,7 +17,7 @@ from hookline.capabilities import Approval, Bash
 from hookline.containment import ShellPolicy, Verdict
 from hookline.testing import ScriptedDriver, call, calls, say
 
-PAGE = Path(__file__).parents[2] / "docs" / "capabilities" / "bash.md"
+PAGE = Path(__file__).parents[3] / "docs" / "capabilities" / "bash.md"
 PLACES = ("read-only", "workspace", "host")
 COLUMNS = ("default", "ask_unlisted", "plan", "deny_unlisted")
 MODES = (*COLUMNS, "accept_edits")  # for commands it is the default

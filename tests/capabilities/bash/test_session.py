@@ -10,7 +10,7 @@ import pytest
 from hookline.capabilities import Bash
 from hookline.testing import call
 
-from .test_bash import MODES, run, texts
+from .test_capability import MODES, run, texts
 
 
 @pytest.mark.parametrize("mode", MODES)
