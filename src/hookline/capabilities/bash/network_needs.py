@@ -110,18 +110,23 @@ def network_grant(command: str, cwd: Path, sandbox: Sandbox) -> NetworkGrant:
     directory, whose configuration no command can change and names nothing that one can.
     """
     bare = NetworkGrant(SandboxGrant(network=True))
-    if not _is_plain_git(command) or _is_in_another_repository(cwd, sandbox.root):
+    words = _plain_git(command)
+    if words is None or _is_in_another_repository(cwd, sandbox.root):
         return bare
-    grant = _with_keys(_sets_upstream(command))
+    grant = _with_credentials(words)
     variables = sandbox.environment(grant=grant, place="workspace")
     location = GitLocation(sandbox.root, sandbox.writable, variables)
-    reason = objection(location, (containment.read_command(command).commands[0].argv or ())[1:])
+    reason = objection(location, words)
     if reason is not None:
         return replace(bare, note=f"git got no keys: {reason}" if reason else "")
     return NetworkGrant(replace(grant, env={**location.variables(), **grant.env}))
 
 
-def _with_keys(sets_upstream: bool) -> SandboxGrant:
+def _with_credentials(words: tuple[str, ...]) -> SandboxGrant:
+    """The grant for `git <words>`. `git push -u` also writes the upstream of the branch into the configuration."""
+    sets_upstream = words[0] == "push" and any(
+        word == "-u" or word.startswith("--set-up") for word in words
+    )
     socket = os.environ.get("SSH_AUTH_SOCK", "")
     agent = {"SSH_AUTH_SOCK": socket} if socket and os.path.exists(socket) else {}
     return SandboxGrant(
@@ -133,23 +138,17 @@ def _with_keys(sets_upstream: bool) -> SandboxGrant:
     )
 
 
-def _is_plain_git(command: str) -> bool:
+def _plain_git(command: str) -> tuple[str, ...] | None:
+    """The words after `git`, if the command is nothing but a push, pull, fetch or ls-remote that runs no program."""
     reading = containment.read_command(command)
     if not reading.static or len(reading.commands) != 1 or not reading.commands[0].argv:
-        return False
+        return None
     program, *rest = reading.commands[0].argv
     if program != "git" or not rest or rest[0] not in _SOMETIMES["git"] - {"clone"}:
-        return False
+        return None
     named = (*_RUNS_PROGRAMS, "-u") if rest[0] == "ls-remote" else _RUNS_PROGRAMS
-    return not any(word.startswith(named) or "::" in word for word in rest[1:])
-
-
-def _sets_upstream(command: str) -> bool:
-    """Whether a push also writes down where the branch came to be, as `git push -u` does."""
-    words = containment.read_command(command).commands[0].argv or ()
-    return "push" in words[1:2] and any(
-        word == "-u" or word.startswith("--set-up") for word in words
-    )
+    is_plain = not any(word.startswith(named) or "::" in word for word in rest[1:])
+    return tuple(rest) if is_plain else None
 
 
 def _is_in_another_repository(cwd: Path, root: Path) -> bool:

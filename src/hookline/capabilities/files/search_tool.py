@@ -118,29 +118,24 @@ class Search:
         return ExpressionFinder(query.pattern, query.ignore_case, self._deadline)
 
     def _hits(self, finder: Finder) -> Iterator[Hit]:
-        large = self._named_large()
-        if large is not None:
-            yield from self._hits_in_parts(large, finder)
+        path = self.jail.locate(self.query.path)
+        facts = self.jail.stat(path)
+        if not stat.S_ISDIR(facts.st_mode) and facts.st_size > LARGEST:
+            yield from self._hits_in_parts(path, finder)
             return
         for batch in self._batches():
             self._check_time()
             starts = [0, *itertools.accumulate(len(lines) for _, lines in batch)]
             found = finder.find([line for _, lines in batch for line in lines])
-            for (path, lines), start, stop in zip(batch, starts, starts[1:], strict=False):
+            for (name, lines), start, stop in zip(batch, starts, starts[1:], strict=False):
                 first, last = (bisect.bisect_left(found, place) for place in (start, stop))
                 if first < last:
-                    shown = spelled(path, self._notes)
+                    shown = spelled(name, self._notes)
                     yield Hit(shown, lines, [place - start for place in found[first:last]])
 
     def _check_time(self) -> None:
         if time.monotonic() > self._deadline:
             raise TimeIsUpError
-
-    def _named_large(self) -> str | None:
-        """The file to search, if it is a single one that is too large to search with others."""
-        start = self.jail.locate(self.query.path)
-        facts = self.jail.stat(start)
-        return start if not stat.S_ISDIR(facts.st_mode) and facts.st_size > LARGEST else None
 
     def _hits_in_parts(self, path: str, finder: Finder) -> Iterator[Hit]:
         """The hits of a large file. Only lines are shown as they are found: what is counted is one file."""
