@@ -423,7 +423,7 @@ def test_two_tools_of_one_name_are_refused() -> None:
     with pytest.raises(ToolDefinitionError) as caught:
         Toolbox([read_file, other])
     assert "two tools are called 'read_file': " in str(caught.value)
-    assert "test_toolbox.read_file (line " in str(caught.value)
+    assert "test_tool.read_file (line " in str(caught.value)
     assert "<locals>.other (line " in str(caught.value)
     assert len(Toolbox([read_file, read_file])) == 1
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 from collections.abc import Iterator
@@ -18,8 +17,8 @@ from hookline.capabilities.files.text import (
     fingerprint,
     fingerprint_of_large,
     kind_of,
+    large_lines,
     lines_of,
-    skip_rest,
     text_of_head,
 )
 from hookline.containment import FileJail
@@ -164,21 +163,14 @@ def _show_large(
 
 
 def _lines_from(file: IO[bytes], found: Text, first: int) -> Iterator[str]:
-    """The lines of a large file from one on, none of them held in memory beyond what can be shown."""
-    file.seek(len(found.mark))
-    text = io.TextIOWrapper(file, found.encoding, "replace", newline="\n")
-    number = 1
-    try:
-        while line := text.readline(LONGEST_LINE):
-            longer = 0 if line.endswith("\n") else skip_rest(text)
-            if number >= first:
-                shown = _to_a_word(line) if longer else line.rstrip("\r\n")
-                longer += len(line) - len(shown) if longer else 0
-                note = f"... [{longer:,} more characters in this line]" if longer else ""
-                yield shown + note
-            number += 1
-    finally:
-        text.detach()
+    """The lines of a large file from number `first` on."""
+    for number, (line, missing) in enumerate(large_lines(file, found, LONGEST_LINE), 1):
+        if number >= first and missing:
+            shown = _to_a_word(line)
+            missing += len(line) - len(shown)
+            yield f"{shown}... [{missing:,} more characters in this line]"
+        elif number >= first:
+            yield line.rstrip("\r")
 
 
 # --- images ------------------------------------------------------------------------------------

@@ -207,10 +207,7 @@ class LineBlock(NamedTuple):
 
 
 def text_of_head(head: bytes) -> Text | None:
-    """The beginning of a large file as text; None if it is none.
-
-    A character may be cut in two at its end, which says nothing about the encoding.
-    """
+    """The beginning of a large file as text; None if it is not text. A character may be cut in two at its end."""
     return next((text for end in range(4) if (text := decoded(head[: len(head) - end]))), None)
 
 
@@ -219,10 +216,9 @@ def line_blocks(file: IO[bytes], around: int) -> Iterator[LineBlock]:
     found = text_of_head(file.read(HEAD))
     if found is None:
         return
-    file.seek(len(found.mark))
     first, before = 0, list[str]()
     lines: list[str] = []
-    for more in _batches(file, found.encoding):
+    for more in _batches(file, found):
         if lines:
             yield _block(first, before, lines, more[:around])
             first += len(lines)
@@ -237,28 +233,28 @@ def _block(first: int, before: list[str], lines: list[str], after: list[str]) ->
     return LineBlock(first - start, [*before, *lines, *after], start, start + len(lines))
 
 
-def _batches(file: IO[bytes], encoding: str) -> Iterator[list[str]]:
-    text = io.TextIOWrapper(file, encoding, "replace", newline="\n")
+def _batches(file: IO[bytes], found: Text) -> Iterator[list[str]]:
+    lines, room = list[str](), _AT_ONCE
+    for line, _ in large_lines(file, found, _LONGEST_LINE):
+        lines.append(line)
+        room -= len(line) + 1
+        if room < 0:
+            yield lines
+            lines, room = [], _AT_ONCE
+    yield lines
+
+
+def large_lines(file: IO[bytes], found: Text, longest: int) -> Iterator[tuple[str, int]]:
+    """The lines of a large file, and how many characters are missing from each: none is read beyond `longest`."""
+    file.seek(len(found.mark))
+    text = io.TextIOWrapper(file, found.encoding, "replace", newline="\n")
     try:
-        lines, room = list[str](), _AT_ONCE
-        while line := text.readline(_LONGEST_LINE):
-            if not line.endswith("\n"):
-                skip_rest(text)
-            lines.append(line.removesuffix("\n").removesuffix("\r"))
-            room -= len(line)
-            if room < 0:
-                yield lines
-                lines, room = [], _AT_ONCE
-        yield lines
+        while line := text.readline(longest):
+            missing = 0
+            rest = line
+            while rest and not rest.endswith("\n"):
+                rest = text.readline(HEAD)
+                missing += len(rest.rstrip("\n"))
+            yield line if missing else line.removesuffix("\n").removesuffix("\r"), missing
     finally:
         text.detach()
-
-
-def skip_rest(text: io.TextIOWrapper) -> int:
-    """Read on to the end of a line; gives how long the rest is."""
-    length = 0
-    while rest := text.readline(HEAD):
-        length += len(rest.rstrip("\n"))
-        if rest.endswith("\n"):
-            break
-    return length
