@@ -170,8 +170,8 @@ def test_signals_need_the_main_thread() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"seconds": 0}, "after 0 seconds"),
-        ({"seconds": True}, "after True seconds"),
+        ({"seconds": 0}, "seconds=0 is not a number above 0"),
+        ({"seconds": True}, "seconds=True is not a number above 0"),
         ({"at": datetime(2030, 1, 1)}, "time zone"),
         ({"signals": ("TERM",)}, "signals="),
     ],

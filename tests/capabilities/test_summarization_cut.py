@@ -7,9 +7,18 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.capabilities.summarization.cutting import BY, Cut, Room, choose, is_summary
-from hookline.capabilities.summarization.sizes import Sizes, by_characters
-from hookline.capabilities.summarization.writing import as_message, dropped_message, summarised
+from hookline.capabilities.summarization import (
+    BY,
+    Cut,
+    Room,
+    Sizes,
+    as_message,
+    by_characters,
+    choose_cut,
+    dropped_message,
+    is_summary,
+    summarize,
+)
 from hookline.state import (
     AssistantMessage,
     Attachment,
@@ -72,7 +81,7 @@ def is_part(some: Any, of: Any) -> bool:
 @given(conversations, rooms)
 def test_any_conversation_is_cut_whole(messages: Any, room: Room) -> None:
     """Every message gives way or stays, each once; what stays is in order, and calls have their results."""
-    cut = choose(messages, SIZES.message, room)
+    cut = choose_cut(messages, SIZES.message, room)
     if cut is None:
         return
     kept = (*cut.before, *cut.after)
@@ -94,7 +103,7 @@ def test_it_is_within_the_budget_whenever_that_can_be(
     messages: Any, room: Room, summary: str
 ) -> None:
     """If prompts, last unit and summary fit, the whole fits, however long the summariser's text is."""
-    cut = choose(messages, SIZES.message, room)
+    cut = choose_cut(messages, SIZES.message, room)
     if cut is None:
         return
     pinned = {
@@ -112,7 +121,7 @@ def test_it_is_within_the_budget_whenever_that_can_be(
 def test_cutting_comes_to_an_end(messages: Any, room: Room) -> None:
     """Cut again and again, a conversation gets shorter until there is nothing left to give way."""
     for _ in range(len(messages) + 1):
-        cut = choose(messages, SIZES.message, room)
+        cut = choose_cut(messages, SIZES.message, room)
         if cut is None:
             return
         shorter = cut.joined(as_message("s", SIZES, room.summary))
@@ -125,14 +134,14 @@ def test_cutting_comes_to_an_end(messages: Any, room: Room) -> None:
 @given(conversations, st.integers(1, 4))
 def test_what_is_kept_is_what_was_asked_for(messages: Any, least: int) -> None:
     """With room enough, so many of the latest messages stay, and with `keep` all that fit into it."""
-    cut = choose(messages, SIZES.message, Room(10**9, 100, 0, least))
+    cut = choose_cut(messages, SIZES.message, Room(10**9, 100, 0, least))
     if cut is not None:
         tail = list(messages[-least:])
         tail = tail[
             next((i for i, m in enumerate(tail) if not isinstance(m, ToolMessage)), len(tail)) :
         ]
         assert is_part(tail, cut.after)
-    assert choose(messages, SIZES.message, Room(10**9, 100, 10**9, 0)) is None
+    assert choose_cut(messages, SIZES.message, Room(10**9, 100, 10**9, 0)) is None
 
 
 def test_sizes_count_everything_a_model_reads() -> None:
@@ -162,7 +171,7 @@ async def test_long_histories_are_summarised_in_pieces() -> None:
 
     messages = [UserMessage(f"message {n} " + "x" * 300) for n in range(10)]
     messages.append(UserMessage("start " + "y" * 5000 + " end"))
-    assert await summarised(messages, "short", ask, SIZES, piece=300) == f"summary {len(asked)}"
+    assert await summarize(messages, "short", ask, SIZES, piece=300) == f"summary {len(asked)}"
     assert len(asked) > 3
     assert all(f"summary {n}" in text for n, text in enumerate(asked[1:], start=1))
     assert all(by_characters(text) < 400 for text in asked)

@@ -14,7 +14,7 @@ import pytest
 
 from hookline import AgentBuilder
 from hookline.capabilities import Bash
-from hookline.capabilities.files import matching, ripgrep
+from hookline.capabilities.files import regex_worker, ripgrep
 from hookline.containment import FileJail, Sandbox, SandboxPaths
 from hookline.containment.interpreter import (
     PYTHON,
@@ -83,7 +83,7 @@ def test_our_programs_are_taken_along_as_text(
 ) -> None:
     """The interpreter is the one there was, and no file of ours is read when it is started."""
     monkeypatch.setattr(sys, "executable", str(tmp_path / "planted"))
-    command = alone(matching)
+    command = alone(regex_worker)
     assert command[:3] == (PYTHON, "-I", "-S")
     assert "planted" not in " ".join(command)
     asked = b'{"pattern": "a+", "ignore_case": false}\n' + (3).to_bytes(8) + b"b\na"
@@ -149,7 +149,7 @@ print(result.steps[1].results[0].text())
 
 def test_what_is_compiled_runs_as_it_comes() -> None:
     """By a pipe, alone; where there is no interpreter of our own, nothing is kept for another."""
-    text = compiled(matching)
+    text = compiled(regex_worker)
     assert text is not None
     reads, writes = os.pipe()
     with open(writes, "wb") as file:
@@ -162,4 +162,4 @@ def test_what_is_compiled_runs_as_it_comes() -> None:
 def test_without_an_interpreter_nothing_is_compiled_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another one might not understand it."""
     monkeypatch.setattr(sys, "executable", "")
-    assert compiled(matching) is None
+    assert compiled(regex_worker) is None

@@ -1,4 +1,4 @@
-"""Snap-ons: tools and hooks that belong together. `builder.with_capability(Files(root))` installs one, by name, once.
+"""Capabilities: tools and hooks that belong together. `builder.with_capability(Files(root))` installs one.
 
 None imports another, and each is loaded when its name is first used."""
 
@@ -12,13 +12,12 @@ if TYPE_CHECKING:
     from hookline.capabilities.approval import Approval, ApprovalMode
     from hookline.capabilities.bash import Bash
     from hookline.capabilities.cancellation import Cancellation
-    from hookline.capabilities.error_handling import ErrorHandling
     from hookline.capabilities.files import Files
     from hookline.capabilities.hooks import Hooks
-    from hookline.capabilities.limits import Limits
     from hookline.capabilities.metadata import Metadata
     from hookline.capabilities.redaction import Redaction
     from hookline.capabilities.self_critique import Critique, Draft, SelfCritique
+    from hookline.capabilities.settings import ErrorHandling, Limits
     from hookline.capabilities.skills import Skills
     from hookline.capabilities.structured_output import StructuredOutput
     from hookline.capabilities.subagents import Subagent, Subagents
@@ -35,10 +34,10 @@ _HOME: dict[str, str] = {
     "Cancellation": "cancellation",
     "Critique": "self_critique",
     "Draft": "self_critique",
-    "ErrorHandling": "error_handling",
+    "ErrorHandling": "settings",
     "Files": "files",
     "Hooks": "hooks",
-    "Limits": "limits",
+    "Limits": "settings",
     "Metadata": "metadata",
     "Redaction": "redaction",
     "SelfCritique": "self_critique",
@@ -54,7 +53,7 @@ _HOME: dict[str, str] = {
     "ToolAllowList": "tool_allow_list",
     "ToolRegistry": "tool_registry",
 }
-"""Where each name lives in this room."""
+"""The module of each name."""
 
 __all__ = [
     "Approval",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import signal
 import threading
 from collections.abc import Callable, Iterable
@@ -11,6 +10,7 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from hookline.capabilities.options import check_positive
 from hookline.errors import BuildError, UsageError
 
 if TYPE_CHECKING:
@@ -20,11 +20,11 @@ Cancel = Callable[[str], bool]
 
 
 class Cancellation:
-    """A switch outside the agent: `cancel()` ends every run of every agent it was given to, children included.
+    """A switch outside the agent: `cancel()` ends every run of every agent that has it, children included.
 
-    `seconds` ends a run that long after it began to be driven, whatever it is doing: unlike a limit on seconds, it
-    interrupts a model or a tool in the middle. `at` is a moment in time that holds over a resume too. `signals` end
-    the runs when the process gets one; the next one of its kind does what it always did.
+    `seconds` ends a run that long after it was started or resumed, and interrupts a model or a tool, unlike a limit on
+    seconds. `at` is a moment that also holds after a resume. `signals` end the runs when the process gets one; the next
+    one of its kind does what it did before.
     """
 
     def __init__(
@@ -36,7 +36,9 @@ class Cancellation:
         name: str = "cancellation",
     ) -> None:
         self.name = name
-        self._seconds = _checked_seconds(seconds)
+        self._seconds = (
+            None if seconds is None else check_positive("cancellation", "seconds", seconds)
+        )
         self._at = _checked_moment(at)
         self._signals = _checked_signals(signals)
         self._lock = threading.Lock()
@@ -48,7 +50,7 @@ class Cancellation:
     # --- for those outside --------------------------------------------------------------------------
 
     def cancel(self, reason: str = "") -> int:
-        """Cancel what is running, and whatever is started from now on; from any thread. Says how many runs it met."""
+        """Cancel what runs, and what is started from now on, from any thread. Returns how many runs it cancelled."""
         if not isinstance(reason, str):
             raise UsageError(f"the reason to cancel is text, not {reason!r}.")
         with self._lock:
@@ -58,23 +60,21 @@ class Cancellation:
         return sum([cancel(reason) for cancel in watched])
 
     def reset(self) -> None:
-        """Let runs start again."""
+        """Let new runs start again."""
         with self._lock:
             self._reason = None
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it was used."""
         return self._reason is not None
 
     # --- a capability -------------------------------------------------------------------------------
 
     def configure(self, builder: AgentBuilder) -> None:
-        """Have it watch the agent's runs."""
         builder.with_cancel_source(self)
 
     def watch(self, cancel: Cancel) -> Callable[[], None]:
-        """A run begins, and this cancels it. What is given back ends the watch."""
+        """Watch a run that `cancel` cancels. The function that is returned ends the watch."""
         with self._lock:
             if not self._watched:
                 self._listen()
@@ -92,7 +92,9 @@ class Cancellation:
             with self._lock:
                 self._watched.pop(number, None)
                 if not self._watched:
-                    self._stop_listening()
+                    for listened, before in self._before.items():
+                        signal.signal(listened, before)
+                    self._before.clear()
 
         return unwatch
 
@@ -130,23 +132,8 @@ class Cancellation:
         for cancel in list(self._watched.values()):
             cancel(f"the process got {signal.Signals(number).name}")
 
-    def _stop_listening(self) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)
-        self._before.clear()
-
     def __repr__(self) -> str:
         return f"<Cancellation '{self.name}': {len(self._watched)} runs>"
-
-
-def _checked_seconds(seconds: float | None) -> float | None:
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if seconds is not None and not (is_number and 0 < seconds < math.inf):
-        raise BuildError(
-            f"a run cannot be cancelled after {seconds!r} seconds.",
-            remedy="Give a number above zero, or None.",
-        )
-    return seconds
 
 
 def _checked_moment(at: datetime | None) -> datetime | None:

@@ -1,4 +1,4 @@
-"""Any hooks, bundled under one name and installed at once."""
+"""Hooks that are installed together, under one name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hookline.lifecycle import point_named
 
 
 class Hooks:
-    """A bundle of hooks: they belong together, so they are installed together, and all of them or none.
+    """A bundle of hooks that are installed together, all of them or none.
 
         safety = Hooks("safety", {"PreToolUse": check}).on("after_tool_use", redact, matcher="bash")
         builder.with_capability(safety)
@@ -34,8 +34,13 @@ class Hooks:
         self.name = name
         self.shadow = shadow
         self._registrations: tuple[Registration, ...] = ()
-        for each in hooks:
-            self._take(each)
+        for given in hooks:
+            if not isinstance(given, Mapping):
+                self._registrations += tuple(registrations_of(given))
+                continue
+            for point, several in given.items():
+                for each in several if isinstance(several, list | tuple) else (several,):
+                    self.on(point, each)
 
     def on(
         self,
@@ -52,7 +57,7 @@ class Hooks:
         timeout: float | None = None,
         on_failure: str | None = None,
     ) -> Hooks:
-        """Add one hook at a point, with the options every hook has; gives the bundle."""
+        """Add one hook at a point, with the options of every hook; returns the bundle."""
         options = Options(
             priority=priority,
             matcher=matcher,
@@ -81,14 +86,6 @@ class Hooks:
             each if each.tier is Tier.OBSERVER else msgspec.structs.replace(each, shadow=True)
             for each in self._registrations
         )
-
-    def _take(self, given: Any) -> None:
-        if not isinstance(given, Mapping):
-            self._registrations += tuple(registrations_of(given))
-            return
-        for point, hooks in given.items():
-            for each in hooks if isinstance(hooks, list | tuple) else (hooks,):
-                self.on(point, each)
 
     def __repr__(self) -> str:
         return f"<Hooks '{self.name}': {', '.join(each.name for each in self._registrations)}>"

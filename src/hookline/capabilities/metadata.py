@@ -9,12 +9,13 @@ from typing import Annotated, Any
 
 import msgspec
 
+from hookline.capabilities.options import check_count, check_names
 from hookline.errors import BuildError, NotJSONError, ToolError
 from hookline.hooks import Options, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import AgentState, ErrorInfo, JSONValue, ResultStatus, freeze
 from hookline.tools import AnyTool, ToolContext, tool
-from hookline.tools.explain import closest
+from hookline.tools.problems import closest, did_you_mean
 
 _KEY = re.compile(r"[\w.:/-]{1,128}", re.ASCII)
 _Value = str | int | float | bool | list[Any] | dict[str, Any] | None
@@ -45,23 +46,21 @@ class Metadata:
         if not (isinstance(namespace, str) and _KEY.fullmatch(namespace)):
             raise BuildError(f"metadata: {namespace!r} cannot be the namespace: it takes a key.")
         self.namespace = namespace
-        self._allow = _patterns("allow", allow)
-        self._read = _patterns("read", read)
-        self._deny = _patterns("deny", deny)
-        self._max_entries = _cap("max_entries", max_entries)
-        self._max_chars = _cap("max_chars", max_chars)
-        self._max_total_chars = _cap("max_total_chars", max_total_chars)
+        self._allow = check_names(self.name, "allow", allow, '"customer", "ticket_*"')
+        self._read = check_names(self.name, "read", read, '"customer", "ticket_*"')
+        self._deny = check_names(self.name, "deny", deny, '"customer", "ticket_*"')
+        self._max_entries = check_count(self.name, "max_entries", max_entries)
+        self._max_chars = check_count(self.name, "max_chars", max_chars)
+        self._max_total_chars = check_count(self.name, "max_total_chars", max_total_chars)
 
     def entries(self, state: AgentState) -> Mapping[str, JSONValue]:
-        """What the model has noted."""
+        """The notes of the model."""
         kept = state.metadata.get(self.namespace)
         return kept if isinstance(kept, dict) else {}
 
     # --- the tools ----------------------------------------------------------------------------------
 
     def tools(self) -> list[AnyTool]:
-        """The three tools."""
-
         @tool(effect="pure")
         async def read_metadata(key: _Key, context: ToolContext) -> JSONValue:
             """Read one entry of the run's metadata: a note you wrote, or something that was put there for you."""
@@ -91,7 +90,7 @@ class Metadata:
         return [read_metadata, write_metadata, list_metadata]
 
     def hooks(self) -> list[Registration]:
-        """The hook that puts what was written into the state, once no other hook has withheld it."""
+        """The hook that puts what was written into the state, after all other hooks."""
         options = Options(name="metadata-persist", matcher="write_metadata", priority=-1000)
         return [register(HookPoint.AFTER_TOOL_USE, self._persist, options)]
 
@@ -101,7 +100,7 @@ class Metadata:
         args = ctx.tool_call.args
         try:
             return ctx.with_state(self._with(ctx.state, args["key"], args["value"]))
-        except ToolError as error:  # another call of this step took the room that was left
+        except ToolError as error:  # another call of this step used up what was left
             info = ErrorInfo.from_exception(error, "tool")
             failed = msgspec.structs.replace(
                 ctx.execution, result=None, error=info, status=ResultStatus.ERROR
@@ -115,15 +114,14 @@ class Metadata:
         shown = self._visible(state)
         if key in shown:
             return shown[key]
-        likely = closest(key, shown)
-        hint = f" Did you mean '{likely[0]}'?" if likely else ""
+        hint = did_you_mean(closest(key, shown)[:1])
         raise ToolError(
             f"there is no metadata under '{key}'.{hint}",
             remedy="list_metadata shows what there is.",
         )
 
     def _visible(self, state: AgentState) -> dict[str, JSONValue]:
-        """Everything the model may read: its own notes, and what of the rest is open to it."""
+        """Everything the model may read: its own notes, and the other keys that are open to it."""
         beside = {
             key: value
             for key, value in state.metadata.items()
@@ -197,19 +195,3 @@ def _frozen(key: str, value: object) -> JSONValue:
 
 def _size(value: JSONValue) -> int:
     return len(msgspec.json.encode(value).decode())
-
-
-def _patterns(option: str, given: Iterable[str]) -> tuple[str, ...]:
-    patterns = () if isinstance(given, str) else tuple(given)
-    if isinstance(given, str) or not all(isinstance(each, str) and each for each in patterns):
-        raise BuildError(
-            f"metadata: {option}={given!r} is not a list of patterns.",
-            remedy=f'Write {option}=("customer", "ticket_*"), say.',
-        )
-    return patterns
-
-
-def _cap(option: str, given: int) -> int:
-    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-        raise BuildError(f"metadata: {option}={given!r} is not a whole number above zero.")
-    return given

@@ -1,16 +1,17 @@
-"""Secrets out of prompts, results, answers and errors before they enter the state, and out of all that is recorded."""
+"""Removes secrets from prompts, results, answers and errors before they enter the state, and from all records."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from hookline.definition import Definition, Note
 from hookline.hooks import Options, Registration, register
 from hookline.lifecycle import (
+    AgentContext,
     ExecutionHookContext,
     FailureHookContext,
     HookPoint,
@@ -23,7 +24,6 @@ from hookline.state import (
     AgentState,
     AssistantMessage,
     Attachment,
-    InferenceRequest,
     InferenceResponse,
     Log,
     Message,
@@ -39,16 +39,18 @@ from hookline.state import (
 if TYPE_CHECKING:
     from hookline.agent import AgentBuilder
 
+T = TypeVar("T", InferenceResponse, ToolResult)
+
 _NO_NAME = re.compile(r"[^\w-]+", re.ASCII)
 _FIRST = 100_000
-"""Before other hooks, which need not see what nobody is to see; before the model, after what they add."""
+"""Before other hooks, which then see no secrets; and after them, because they may add some."""
 
 
 class Redaction:
-    """Takes secrets out of everything a run keeps or tells: `Redaction(environment=["GITHUB_TOKEN"])`.
+    """Removes secrets from everything a run keeps or reports: `Redaction(environment=["GITHUB_TOKEN"])`.
 
-    Well-known tokens are found by their looks, fields and variables by their names. `values` and `environment` add
-    secrets that are known, in whatever encoding; `patterns` and `names` add more ways to find others.
+    Well-known tokens are found by their form, fields and variables by their names. `values` and `environment` add known
+    secrets, in any encoding; `patterns` and `names` add more ways to find others.
     """
 
     def __init__(
@@ -65,12 +67,12 @@ class Redaction:
             values=values, environment=environment, patterns=patterns, names=names
         )
         self._seen: dict[str, Log[Message]] = {}
-        """The conversations of runs that are going on, as far as they were looked through."""
+        """The conversations of runs in progress, as far as they were checked."""
         self._passed: dict[tuple[str, str], object] = {}
-        self._told: dict[int, tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]]] = {}
-        """The tools that were offered last, and what is told of them."""
+        self._offered: dict[int, tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]]] = {}
+        """The tools that were offered last, and their redacted form."""
         self._tools: set[str] = set()
-        """Names of tools that there are, which are no secrets."""
+        """Names of tools, which are not secrets."""
 
     def log_filter(self) -> RedactingFilter:
         """A filter for the handlers of your logs, with the same idea of what is secret."""
@@ -79,16 +81,16 @@ class Redaction:
     # --- a capability -------------------------------------------------------------------------------
 
     def configure(self, builder: AgentBuilder) -> None:
-        """No record is written or reported with a secret in it, and no call is kept with one in its arguments.
+        """Redact every record, and the arguments of calls.
 
-        In a record the names of fields do not count: they are ours, and what hooks have noted has to work.
+        In a record the names of fields do not count: they are ours, and the notes of hooks must stay usable.
         """
         builder.with_redaction(
             lambda value: self.redactor.value(value, by_field=False), content=self._content
         )
 
     def _content(self, value: Any, before: str = "") -> Any:
-        """Arguments of calls, and progress messages: text behind what came before it, or a JSON value."""
+        """Redact the arguments of a call, or a progress message that follows `before`."""
         if isinstance(value, str):
             return self.redactor.text(value, before=before)
         cleaned = self.redactor.value(value)
@@ -99,12 +101,12 @@ class Redaction:
         return cleaned
 
     def notes(self, definition: Definition) -> tuple[Note, ...]:
-        """Nothing to say: it learns what the tools are called."""
+        """No notes: it learns the names of the tools."""
         self._tools |= {tool.name for tool in definition.toolbox}
         return ()
 
     def hooks(self) -> Iterator[Registration]:
-        """A hook wherever something enters the state, here and in children."""
+        """A hook wherever something enters the state, here and in child runs."""
         first = Options(name=self.name, scope="tree", priority=_FIRST)
         last = Options(name=f"{self.name}-last", scope="tree", priority=-_FIRST)
         yield register(HookPoint.EXECUTION_START, self._state, first)
@@ -118,9 +120,9 @@ class Redaction:
         yield register(HookPoint.EXECUTION_END, self._forget, first)
 
     def _state(self, ctx: ExecutionHookContext) -> ExecutionHookContext | None:
-        """A state that was handed in may come from a time without redaction."""
+        """Redact a state that was written without redaction."""
         state = self._cleaned(ctx.state)
-        # By name nothing is taken out here: what hooks and tools have noted has to work.
+        # Not by name: the notes of hooks and tools must stay usable.
         metadata = self.redactor.value(state.metadata, by_name=False)
         if metadata is not state.metadata:
             state = msgspec.structs.replace(state, metadata=metadata)
@@ -135,11 +137,12 @@ class Redaction:
         return changed if attachments is ctx.attachments else changed.with_attachments(attachments)
 
     def _request(self, ctx: InferenceHookContext) -> InferenceHookContext | None:
-        """What others have put into the conversation since, and what only the request says."""
+        """Redact what other hooks have added to the conversation, and what is only in the request."""
         state = self._cleaned(ctx.state)
         request = ctx.request
         if request.messages is not ctx.state.messages:
-            request = self._clean_messages(request)
+            cleaned = self._messages(request.messages)
+            request = request if cleaned is None else request.with_messages(Log(cleaned))
         elif state is not ctx.state:
             request = request.with_messages(state.messages)
         system = self.redactor.text(request.system, by_name=False)
@@ -154,33 +157,29 @@ class Redaction:
 
     def _response(self, ctx: InferenceHookContext) -> InferenceHookContext | None:
         response = ctx.response
-        if response is None or self._is_passed(ctx, response):
+        if response is None or self._is_checked(ctx, response):
             return None
-        cleaned = self._answer(response)
-        if cleaned == response:
-            cleaned = response
-        self._pass(ctx, cleaned)
+        cleaned = self._checked(ctx, response, self._answer(response))
         return None if cleaned is response else ctx.with_response(cleaned)
 
     def _result(self, ctx: ToolHookContext) -> ToolHookContext | None:
         execution = ctx.execution
-        if execution is None or self._is_passed(ctx, execution):
+        if execution is None or self._is_checked(ctx, execution):
             return None
-        cleaned = self._execution(execution)
-        if cleaned == execution:
-            cleaned = execution
-        self._pass(ctx, cleaned)
+        cleaned = self._checked(ctx, execution, self._execution(execution))
         return None if cleaned is execution else ctx.with_execution(cleaned)
 
-    def _pass(self, ctx: InferenceHookContext | ToolHookContext, cleaned: object) -> None:
-        """What was looked through before other hooks: afterwards it is only if they have changed it."""
-        self._passed[ctx.state.run_id, ctx.point] = cleaned
+    def _checked(self, ctx: AgentContext, given: T, cleaned: T) -> T:
+        """Remember what was checked before other hooks: after them it is checked again only if they changed it."""
+        result = given if cleaned == given else cleaned
+        self._passed[ctx.state.run_id, ctx.point] = result
+        return result
 
-    def _is_passed(self, ctx: InferenceHookContext | ToolHookContext, given: object) -> bool:
+    def _is_checked(self, ctx: AgentContext, given: object) -> bool:
         return self._passed.pop((ctx.state.run_id, ctx.point), None) is given
 
     def _failure(self, ctx: FailureHookContext) -> None:
-        """An exception becomes part of the state by what it says: it says it without secrets, to its caller as well."""
+        """Redact the exception itself: its message becomes part of the state, and its caller sees it."""
         if ctx.exception is not None:
             self.redactor.exception(ctx.exception)
 
@@ -192,29 +191,29 @@ class Redaction:
     # --- the parts of a conversation ----------------------------------------------------------------
 
     def _cleaned(self, state: AgentState) -> AgentState:
-        """The state with what is new in its conversation looked through."""
+        """The state with what is new in its conversation redacted."""
         before = self._seen.get(state.run_id)
-        new = state.messages if before is None else state.messages.since(before)
-        cleaned = [self._message(message) for message in (state.messages if new is None else new)]
-        is_same = all(map(_is, cleaned, state.messages if new is None else new))
-        if not is_same:
-            kept = () if before is None or new is None else tuple(state.messages)[: -len(cleaned)]
+        new = None if before is None else state.messages.since(before)
+        kept = () if new is None else tuple(state.messages)[: len(state.messages) - len(new)]
+        cleaned = self._messages(state.messages if new is None else new)
+        if cleaned is not None:
             state = state.with_messages(Log([*kept, *cleaned]))
         self._seen[state.run_id] = state.messages
         return state
 
-    def _clean_messages(self, request: InferenceRequest) -> InferenceRequest:
-        cleaned = [self._message(message) for message in request.messages]
-        is_same = all(map(_is, cleaned, request.messages))
-        return request if is_same else request.with_messages(Log(cleaned))
+    def _messages(self, messages: Iterable[Message]) -> list[Message] | None:
+        """The messages, redacted; None if there is nothing to redact."""
+        given = list(messages)
+        cleaned = [self._message(message) for message in given]
+        return None if all(map(_is, cleaned, given)) else cleaned
 
     def _specs(self, tools: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
-        """What a model is told of the tools: their descriptions are texts of servers and files, too."""
-        known = self._told.get(id(tools))
+        """The tools, redacted: their descriptions are texts of servers and files, too."""
+        known = self._offered.get(id(tools))
         if known is None or known[0] is not tools:
             cleaned = tuple(map(self._spec, tools))
             known = (tools, tools if all(map(_is, cleaned, tools)) else cleaned)
-            self._told = {id(tools): known}  # the same ones are offered again and again
+            self._offered = {id(tools): known}  # the same ones are offered again and again
         return known[1]
 
     def _spec(self, tool: ToolSpec) -> ToolSpec:
@@ -250,7 +249,7 @@ class Redaction:
         )
 
     def _named(self, call: ToolCall) -> ToolCall:
-        """A call of the model. The run itself takes secrets out of its arguments: it keeps them for when it runs."""
+        """A call of the model. The run redacts its arguments itself: it keeps them until the call has run."""
         name = self._tool_name(call.name)
         return call if name == call.name else msgspec.structs.replace(call, name=name)
 
@@ -263,14 +262,14 @@ class Redaction:
         return ToolCall(call.id, named.name, thaw(args), malformed, call.redacted)
 
     def _tool_name(self, name: str) -> str:
-        """The name of a tool; one that is a secret becomes another that models can still be shown."""
+        """The name of a tool; one that is a secret becomes another valid name."""
         if name in self._tools:
             return name
         cleaned = self.redactor.text(name, by_name=False)
         return name if cleaned == name else _NO_NAME.sub("_", cleaned).strip("_")
 
     def _reasoning(self, parts: Sequence[Reasoning]) -> tuple[Reasoning, ...]:
-        """A provider's seal is for its own words: it goes with them."""
+        """A changed text loses the signature of its provider."""
         return tuple(
             part
             if (text := self.redactor.text(part.text)) == part.text
@@ -295,7 +294,7 @@ class Redaction:
         return attachments if all(map(_is, cleaned, attachments)) else cleaned
 
     def _attachment(self, attachment: Attachment) -> Attachment:
-        """A document of text is looked through; of pictures and the like only the address."""
+        """Redact the address, and the content if it is text."""
         data = attachment
         if attachment.url:
             url = self.redactor.text(attachment.url)

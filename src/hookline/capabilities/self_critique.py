@@ -1,4 +1,4 @@
-"""A critic that looks at an answer before the run may end with it, and sends it back with what is wrong about it."""
+"""A critic reviews an answer before the run may end with it, and sends it back with what is wrong."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import msgspec
 
 from hookline._aio import call_in_thread, is_async_callable
 from hookline.agent import Agent, RunResult
+from hookline.capabilities.notes import read_note
+from hookline.capabilities.options import check_choice, check_count, check_positive
 from hookline.drivers import Driver, driver_for
 from hookline.errors import BuildError, HooklineError, in_words
 from hookline.hooks import CRASHES, Options, Registration, register
@@ -48,17 +50,17 @@ class Critique:
 
 @dataclass(frozen=True)
 class Draft:
-    """An answer, as the critic gets to see it."""
+    """An answer, as the critic sees it."""
 
     prompt: str
     """What the person asked last."""
     text: str
     """The answer; one that was given by a tool is the JSON of that call."""
     round: int
-    """The so-maniest answer of this run that is looked at, from one."""
+    """The number of this answer among those that were reviewed in this run, from one."""
     state: AgentState
     run: RunHandle
-    """A way to count a model call of its own: `draft.run.charge(usage)`."""
+    """For a model call of its own: `draft.run.charge(usage)`."""
 
 
 Verdict: TypeAlias = Critique | bool | str
@@ -67,7 +69,7 @@ Critic: TypeAlias = Callable[[Draft], Verdict | Awaitable[Verdict]] | Agent | st
 
 
 class CriticError(HooklineError):
-    """A critic said something that is no verdict."""
+    """The answer of a critic is not a verdict."""
 
 
 class _Said(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -75,7 +77,7 @@ class _Said(msgspec.Struct, frozen=True, omit_defaults=True):
     approved: bool
     feedback: str = ""
     failure: str = ""
-    """What the critic failed of, if it did."""
+    """Why the critic failed, if it did."""
 
 
 class _Record(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -86,13 +88,13 @@ class _Record(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SelfCritique:
-    """A critic approves of the answer, or sends it back with feedback, at most `rounds` times.
+    """A critic approves the answer, or sends it back with feedback, at most `rounds` times.
 
-    If it does not approve even then, the run ends stopped, with the reason `not_approved` and the last answer.
+    If it does not approve after that, the run ends stopped, with the reason `not_approved` and the last answer.
 
-    The critic is a function of a `Draft` (True, False, a `Critique`, or text: what is wrong), an `Agent`, which runs as
-    a child, or criteria in words, by which the agent's own model judges, or `model`. `on_failure` is what a critic that
-    fails counts as: "stop" (not approved, and the run ends), "fail" (an error, for the error policy) or "approve".
+    The critic is a function of a `Draft` (it returns True, False, a `Critique`, or what is wrong as text), an `Agent`,
+    which runs as a child, or criteria as text, by which `model` judges (by default the agent's own). `on_failure` says
+    what a failing critic means: "stop" (not approved, the run ends), "fail" (an error) or "approve".
     """
 
     name = "self-critique"
@@ -107,22 +109,18 @@ class SelfCritique:
         on_failure: Literal["stop", "fail", "approve"] = "stop",
         answer_tools: Iterable[str] = ("structured_output",),
     ) -> None:
-        if not (isinstance(critic, str | Agent) or callable(critic)) or not _says_something(critic):
+        is_empty = isinstance(critic, str) and not critic.strip()
+        if is_empty or not (isinstance(critic, str | Agent) or callable(critic)):
             raise BuildError(
                 f"self-critique: {critic!r} is no critic.",
                 remedy="Give a function of a Draft, an Agent, or criteria in words.",
             )
-        if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 0:
-            raise BuildError(f"self-critique: rounds={rounds!r} is not a number of at least zero.")
         if model is not None and not isinstance(critic, str):
             raise BuildError("self-critique: model= is for criteria in words.")
-        is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
-        if timeout is not None and not (is_number and timeout > 0):
-            raise BuildError(f"self-critique: timeout={timeout!r} is not a number above zero.")
-        if on_failure not in ("stop", "fail", "approve"):
-            raise BuildError(
-                f"self-critique: on_failure={on_failure!r} is not one of 'stop', 'fail', 'approve'."
-            )
+        check_count(self.name, "rounds", rounds, 0)
+        check_choice(self.name, "on_failure", on_failure, ("stop", "fail", "approve"))
+        if timeout is not None:
+            check_positive(self.name, "timeout", timeout)
         self._critic = critic
         self._rounds = rounds
         self._driver = None if model is None else driver_for(model)
@@ -152,8 +150,9 @@ class SelfCritique:
         if text is None:
             return None
         record = _record(ctx.state)
-        prompt = _prompt(ctx.state)
-        draft = Draft(prompt, text, len(record.verdicts) + 1, ctx.state, run)
+        messages = reversed(ctx.state.messages)
+        asked = (m.text for m in messages if isinstance(m, UserMessage) and not m.by)
+        draft = Draft(next(asked, ""), text, len(record.verdicts) + 1, ctx.state, run)
         failure = ""
         try:
             async with asyncio.timeout(self._timeout):
@@ -204,7 +203,7 @@ class SelfCritique:
             return ctx.forbid(why, StopReason.NOT_APPROVED)
         wrong = f": {said.feedback}" if said.feedback else "."
         why = f"Your answer was reviewed and is not good enough yet{wrong}\nRevise it, and answer again."
-        if not ctx.step.is_final_response:  # only then is the model told by itself
+        if not ctx.step.is_final_response:  # otherwise the model gets the reason anyway
             ctx = ctx.with_state(ctx.state.with_user_message(why, by=self.name))
         return ctx.request_continue(why)
 
@@ -221,7 +220,7 @@ class SelfCritique:
             return ctx, _of_agent(result)
         if self._timeout is None or is_async_callable(critic):
             said = critic(draft)
-        else:  # in a thread of its own it can be left behind
+        else:  # in a thread it can be abandoned
             said = await call_in_thread(critic, draft)
         return ctx, as_critique(await said if inspect.isawaitable(said) else said)
 
@@ -233,10 +232,6 @@ class SelfCritique:
         return read_critique(response.text)
 
 
-def _says_something(critic: object) -> bool:
-    return not isinstance(critic, str) or bool(critic.strip())
-
-
 def _of_agent(result: RunResult) -> Critique:
     if not result.is_completed:
         raise CriticError(f"the critic's run did not end well: {result.explain()}")
@@ -246,7 +241,7 @@ def _of_agent(result: RunResult) -> Critique:
 
 
 def as_critique(said: Any) -> Critique:
-    """What a critic answered, as a verdict. What is none is an error: an answer is never approved by accident."""
+    """The answer of a critic as a verdict. Anything else is an error: no answer is approved by accident."""
     if isinstance(said, Critique):
         return said
     if isinstance(said, bool):
@@ -262,7 +257,7 @@ def as_critique(said: Any) -> Critique:
 
 
 def read_critique(text: str) -> Critique:
-    """The verdict in what a model says: JSON of which none objects, or APPROVED or REJECTED and the reason."""
+    """The verdict in a text: JSON objects of which none objects, or APPROVED or REJECTED and the reason."""
     said = [as_critique(found) for found in _objects(text)]
     if said:
         return next((each for each in said if not each.approved), said[0])
@@ -301,11 +296,6 @@ def _task(draft: Draft) -> str:
     )
 
 
-def _prompt(state: AgentState) -> str:
-    asked = (m.text for m in reversed(state.messages) if isinstance(m, UserMessage) and not m.by)
-    return next(asked, "")
-
-
 def _kept_now(state: AgentState, tool: str) -> Any:
     """What an answer tool has kept of the latest step, if it has kept anything."""
     kept = state.metadata.get(tool)
@@ -315,9 +305,5 @@ def _kept_now(state: AgentState, tool: str) -> Any:
 
 
 def _record(state: AgentState) -> _Record:
-    kept = state.metadata.get(KEY)
-    try:
-        found = msgspec.convert(kept, _Record) if kept is not None else _Record()
-    except msgspec.ValidationError:
-        found = _Record()
+    found = read_note(state, KEY, _Record)
     return found if found.run_id == state.run_id else _Record(state.run_id)

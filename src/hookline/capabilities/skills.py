@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from hookline.agent import Note
+from hookline.capabilities.notes import states_above
+from hookline.capabilities.options import check_choice
 from hookline.definition import Definition
 from hookline.errors import BuildError, ToolError
 from hookline.hooks import HookOutcome, Options, Registration, register
@@ -17,13 +18,15 @@ from hookline.lifecycle import (
     HookPoint,
     InferenceHookContext,
     PromptHookContext,
-    RunHandle,
     ToolHookContext,
 )
 from hookline.markdown import PageHooks, Skill, SkillLibrary, has_commands, is_aside, means_tool
 from hookline.permissions import Rules
 from hookline.state import AgentState, ToolCall
 from hookline.tools import AnyTool, ToolContext, tool
+from hookline.tools.problems import closest, did_you_mean
+
+C = TypeVar("C", PromptHookContext, ToolHookContext)
 
 TOOL = "load_skill"
 _ALWAYS = frozenset({TOOL, "structured_output"})
@@ -53,11 +56,7 @@ class Skills:
         root: str | os.PathLike[str] = ".",
         commands: PageHooks | None = None,
     ) -> None:
-        if outside not in ("block", "ask"):
-            raise BuildError(
-                f"outside={outside!r} says nothing.",
-                remedy='Use "block" or "ask" for calls that a skill does not allow.',
-            )
+        check_choice(self.name, "outside", outside, ("block", "ask"))
         self.library = _library(sources)
         self._outside = outside
         self._root = root
@@ -144,8 +143,7 @@ class Skills:
         if skill is not None:
             return skill
         known = [each.name for each in self.library if each.for_models]
-        close = difflib.get_close_matches(name, known, n=2, cutoff=0.5)
-        hint = f" Did you mean {' or '.join(repr(each) for each in close)}?" if close else ""
+        hint = did_you_mean(closest(name, known)[:2])
         raise ToolError(
             f"there is no skill '{name}'.{hint}", remedy=f"Skills: {', '.join(known) or 'none'}."
         )
@@ -156,22 +154,21 @@ class Skills:
     def _key(self) -> str:
         return f"{self.name}.active"
 
-    def _loaded(self, ctx: Any, skill: Skill) -> Any:
-        """The context in which the skill is the active one, and, if it has hooks, one of those that have been loaded.
+    def _loaded(self, ctx: C, skill: Skill) -> C:
+        """The context with this skill as the active one and, if it has hooks, as one that was loaded.
 
-        What was loaded is kept for as long as the session goes on, and no model can take it back: a skill's hooks hold
-        from then on.
+        What was loaded is kept for the session, and no model can remove it: the hooks of a skill hold from then on.
         """
         active = ctx.with_metadata(self._key, _kept(skill))
         if not has_commands(skill.hooks):
             return active
         key = f"{self.name}.loaded"
-        before = ctx.state.get(key)
+        before: Any = ctx.state.get(key)
         names = dict.fromkeys([*(before if isinstance(before, list) else ()), skill.name])
         return active.with_metadata(key, list(names))
 
     def _begin(self, ctx: ExecutionHookContext) -> AgentState | None:
-        """A run begins without an active skill, whatever the state it goes on from says."""
+        """A run begins without an active skill, whatever its state says."""
         if ctx.resumed or ctx.get(self._key) is None:
             return None
         return ctx.state.without_metadata(self._key)
@@ -185,7 +182,7 @@ class Skills:
         if skill is None or not skill.for_people:
             return None
         told = ctx.with_prompt(skill.page((said["arguments"] or "").strip()))
-        return self._loaded(told, skill)  # type: ignore[no-any-return]
+        return self._loaded(told, skill)
 
     def _list(self, ctx: InferenceHookContext) -> InferenceHookContext | None:
         offered = [skill for skill in self.library if skill.for_models]
@@ -206,14 +203,14 @@ class Skills:
         skill = self.library.get(name)
         if skill is None or args.get("file"):
             return None
-        return self._loaded(ctx, skill)  # type: ignore[no-any-return]
+        return self._loaded(ctx, skill)
 
     def _judge(self, ctx: ToolHookContext) -> HookOutcome | None:
         """What no active skill allows, of this run or of one above it, does not run."""
         call = ctx.tool_call
         if call.name in _ALWAYS:
             return None
-        for state in _states(ctx):
+        for state in states_above(ctx):
             active = _active(state, self._key)
             allowed = active.get("allowed")
             if allowed is None or self._allows(allowed, call):
@@ -231,7 +228,7 @@ class Skills:
         rules = Rules(allowed, root=self._root)
         if rules.judge(call).decision == "allow":
             return True
-        # What looks after a command that was allowed has no arguments that a rule could be about.
+        # Tools for a command in the background have no arguments that a rule could be about.
         return is_aside(call.name) and any(means_tool(rule, call.name) for rule in rules.allow)
 
     def __repr__(self) -> str:
@@ -258,7 +255,7 @@ def _is_same(name: str, active: str) -> bool:
 
 
 def _kept(skill: Skill) -> dict[str, Any]:
-    """What a run remembers of its active skill: enough to hold it to that when its files have changed since."""
+    """What a run remembers of its active skill: it still holds when the files of the skill have changed since."""
     allowed = None if skill.allowed_tools is None else list(skill.allowed_tools)
     return {"name": skill.name, "allowed": allowed, "digest": skill.digest}
 
@@ -268,20 +265,11 @@ def _active(state: AgentState, key: str) -> Mapping[str, Any]:
     return kept if isinstance(kept, dict) else {}
 
 
-def _states(ctx: ToolHookContext) -> Iterator[AgentState]:
-    """The state of this run, and of those above it."""
-    yield ctx.state
-    above: RunHandle | None = ctx.run.parent if ctx.run is not None else None
-    while above is not None:
-        yield above.state
-        above = above.parent
-
-
 # --- what models read ---------------------------------------------------------------------------------
 
 
 def listed(skills: list[Skill]) -> str:
-    """The skills by name, each with what it is for: as much of it as there is room for."""
+    """The names of the skills, each with as much of its description as fits."""
     room = max(60, _LISTED // len(skills))
     lines = [f"- {each.name}: {_cut(each.description, room)}" for each in skills]
     return "\n".join(

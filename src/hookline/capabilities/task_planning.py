@@ -1,4 +1,4 @@
-"""A list of tasks the model keeps: a tool to write it, a look at it before each turn, a word when it is forgotten."""
+"""A list of tasks that the model writes with a tool, sees before each turn, and is reminded of."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from hookline.errors import BuildError, ToolError
+from hookline.capabilities.notes import read_note
+from hookline.capabilities.options import check_count
+from hookline.errors import ToolError
 from hookline.hooks import Options, Registration, register
 from hookline.lifecycle import HookPoint, InferenceHookContext, StopHookContext, ToolHookContext
 from hookline.state import AgentState, Log, StopReason, UserMessage
@@ -83,21 +85,21 @@ class TaskPlanning:
         max_tasks: int = _MOST_TASKS,
     ) -> None:
         self._render = render
-        self._remind_after = _count("remind_after", remind_after, 1)
+        self._remind_after = remind_after
+        if remind_after is not None:
+            check_count(self.name, "remind_after", remind_after)
         self._one_at_a_time = one_at_a_time
-        self._insist = _count("insist", insist, 0) or 0
-        self._max_tasks = _count("max_tasks", max_tasks, 1) or 1
+        self._insist = check_count(self.name, "insist", insist, 0)
+        self._max_tasks = check_count(self.name, "max_tasks", max_tasks)
 
     @staticmethod
     def tasks(state: AgentState) -> tuple[Task, ...]:
         """The list as it is in this state."""
-        return _plan(state).items
+        return read_note(state, KEY, _Plan).items
 
     # --- the tool -----------------------------------------------------------------------------------
 
     def tools(self) -> list[AnyTool]:
-        """The one tool."""
-
         from pydantic import BaseModel, ConfigDict, Field  # slow to import: when the tool is made
 
         class Todo(BaseModel):
@@ -124,7 +126,7 @@ class TaskPlanning:
         return [todo_write]
 
     def _checked(self, given: Sequence[Any]) -> tuple[Task, ...]:
-        """The list, or what is wrong with it in words the model can act on."""
+        """The list, or an error that the model can act on."""
         items = tuple(_task(number, each) for number, each in enumerate(given, start=1))
         if len(items) > self._max_tasks:
             raise ToolError(
@@ -169,13 +171,13 @@ class TaskPlanning:
             return None
         items = self._checked(ctx.tool_call.args["todos"])
         plan = msgspec.structs.replace(
-            _plan(ctx.state), items=items, touched=len(ctx.state.steps) + 1
+            read_note(ctx.state, KEY, _Plan), items=items, touched=len(ctx.state.steps) + 1
         )
         return ctx.with_metadata(KEY, plan)
 
     def _show(self, ctx: InferenceHookContext) -> InferenceHookContext | None:
-        """The list at the end of the request, and only there: in the conversation it would be once for every step."""
-        plan = _plan(ctx.state)
+        """Show the list at the end of the request only: in the conversation there would be one for every step."""
+        plan = read_note(ctx.state, KEY, _Plan)
         waiting = [item for item in plan.items if item.is_open]
         if not waiting:
             return None
@@ -195,8 +197,8 @@ class TaskPlanning:
         return ctx.with_request(ctx.request.with_messages(noted))
 
     def _object(self, ctx: StopHookContext) -> StopHookContext | None:
-        """An end with open tasks: send the model back, so often and no more."""
-        plan = _plan(ctx.state)
+        """Object to an end with open tasks, `insist` times at most."""
+        plan = read_note(ctx.state, KEY, _Plan)
         waiting = [item for item in plan.items if item.is_open]
         step = ctx.step
         if step is None or ctx.continuation.is_forbidden or not waiting:
@@ -211,7 +213,7 @@ class TaskPlanning:
             "what is completed or no longer needed."
         )
         ctx = ctx.with_metadata(KEY, counted)
-        if not step.is_final_response:  # only then is the model told by itself
+        if not step.is_final_response:  # otherwise the model gets the reason anyway
             ctx = ctx.with_state(ctx.state.with_user_message(why, by=self.name))
         return ctx.request_continue(why)
 
@@ -219,14 +221,6 @@ class TaskPlanning:
 def rendered(items: Sequence[Task]) -> str:
     """A list of tasks as text."""
     return "\n".join(f"{_MARKS[item.status]} {item.id}: {item.content}" for item in items)
-
-
-def _plan(state: AgentState) -> _Plan:
-    kept = state.metadata.get(KEY)
-    try:
-        return msgspec.convert(kept, _Plan) if kept is not None else _Plan()
-    except msgspec.ValidationError:
-        return _Plan()  # something else of that name: nothing of ours
 
 
 def _task(number: int, given: Any) -> Task:
@@ -255,13 +249,3 @@ def _many(waiting: Sequence[Task]) -> str:
 def _named(waiting: Sequence[Task], most: int = 5) -> str:
     named = "; ".join(item.content for item in waiting[:most])
     return f"{named}; and {len(waiting) - most} more" if len(waiting) > most else named
-
-
-def _count(option: str, given: int | None, least: int) -> int | None:
-    if given is None and option == "remind_after":
-        return None
-    if isinstance(given, bool) or not isinstance(given, int) or given < least:
-        raise BuildError(
-            f"task planning: {option}={given!r} is not a whole number of at least {least}."
-        )
-    return given

@@ -1,4 +1,4 @@
-"""The tools of a task: what is not on its list is not called, whatever a model was talked into."""
+"""The tools of a task: other tools are not called, whatever a model was persuaded to do."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 from hookline.agent import Note
+from hookline.capabilities.notes import states_above, writes_our_notes
 from hookline.errors import BuildError, UsageError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import (
@@ -18,16 +19,15 @@ from hookline.lifecycle import (
     ToolHookContext,
 )
 from hookline.permissions import Rule, Rules
-from hookline.state import AgentState, InferenceRequest, ToolCall
 
 Listed: TypeAlias = Iterable[Rule | str]
 Choose: TypeAlias = Callable[[str], Listed | Awaitable[Listed | None] | None]
 """Gives the tools of a task from its prompt, before anything untrusted has been read."""
 
 _ANSWERS = frozenset({"structured_output"})
-"""What gives the answer of a run: that is no act, and a run without it could not end."""
-_LOOKS_AFTER = {"bash_poll": "bash", "bash_stop": "bash"}
-"""Tools for what another has started: they have no arguments that a rule could be about, and go with it."""
+"""Tools that give the answer of a run, which could not end without them."""
+_COMPANIONS = {"bash_poll": "bash", "bash_stop": "bash"}
+"""Tools for what another has started: no rule can be about their arguments, and they are allowed with it."""
 _LAST = -100_000
 """After hooks that change a prompt, or add tools to a request."""
 _EXAMPLE = 'Give rules in a list, ["read", "bash(git status)"], or a function of the prompt.'
@@ -38,7 +38,7 @@ class ToolAllowList:
 
     Or a function of the prompt that gives them, sync or async: it is asked once, when the prompt is submitted, so that
     nothing the run reads later can lengthen the list. Children are held to the list of the run at the top, because
-    their prompts are written by models. `hide` keeps the other tools from the model. Paths in rules begin at `root`.
+    their prompts are written by models. `hide` hides the other tools from the model. Paths in rules begin at `root`.
     """
 
     def __init__(
@@ -94,7 +94,9 @@ class ToolAllowList:
         if self._choose is None:
             return self._rules
         chosen: Any = None
-        for state in _states(ctx):  # the topmost counts: it is the one whose prompt a person wrote
+        for state in states_above(
+            ctx
+        ):  # the topmost counts: it is the one whose prompt a person wrote
             chosen = state.metadata.get(self._key, chosen)
         return self._rules if chosen is None else Rules(allow=tuple(chosen), root=self._root)
 
@@ -102,11 +104,11 @@ class ToolAllowList:
 
     def _judge(self, ctx: ToolHookContext) -> HookOutcome | None:
         call = ctx.tool_call
-        if _writes_notes(call):
+        if writes_our_notes(call):
             return HookOutcome.block("the notes of Hookline are not for a model to write")
         rules = self._rules_for(ctx)
         is_named = _is_named(call.name, rules)
-        goes_with = is_named and call.name in _LOOKS_AFTER
+        goes_with = is_named and call.name in _COMPANIONS
         if call.name in _ANSWERS or goes_with or rules.judge(call).decision == "allow":
             return None
         what = f"this call of {call.name}" if is_named else call.name
@@ -120,37 +122,20 @@ class ToolAllowList:
         )
         if len(offered) == len(request.tools):
             return None
-        return ctx.with_request(_choosable(request.with_tools(offered)))
+        request, choice = request.with_tools(offered), request.tool_choice
+        names = {spec.name for spec in offered}
+        is_met = choice in ("auto", "none") or choice in names or (choice == "required" and names)
+        return ctx.with_request(request if is_met else request.with_tool_choice("auto"))
 
     def __repr__(self) -> str:
         chosen = self._rules.allow if self._choose is None else self._choose
         return f"<ToolAllowList {chosen!r}>"
 
 
-def _states(ctx: AgentContext) -> Iterator[AgentState]:
-    """The state of this run, and of those above it."""
-    yield ctx.state
-    above = ctx.run.parent if ctx.run is not None else None
-    while above is not None:
-        yield above.state
-        above = above.parent
-
-
 def _is_named(tool: str, rules: Rules) -> bool:
     """Whether a tool is on the list, for whichever calls."""
-    names = (tool, _LOOKS_AFTER.get(tool, tool))
+    names = (tool, _COMPANIONS.get(tool, tool))
     return any(rule.names(name) for rule in rules.allow for name in names)
-
-
-def _choosable(request: InferenceRequest) -> InferenceRequest:
-    """The request without a demand for a tool that is not offered."""
-    choice, names = request.tool_choice, {spec.name for spec in request.tools}
-    is_met = choice in ("auto", "none") or choice in names or (choice == "required" and names)
-    return request if is_met else request.with_tool_choice("auto")
-
-
-def _writes_notes(call: ToolCall) -> bool:
-    return call.name == "write_metadata" and str(call.args.get("key", "")).startswith("hookline.")
 
 
 def _told(rules: Rules) -> str:

@@ -18,7 +18,7 @@ __all__ = ["AgentServer", "McpServer", "McpServers", "serve_http", "serve_stdio"
 
 def __getattr__(name: str) -> Any:
     if name in ("AgentServer", "serve_http", "serve_stdio"):
-        from hookline.mcp.sdk import from_sdk_side
+        from hookline.mcp.capability import from_sdk_side
 
         return from_sdk_side("serve", name)
     raise AttributeError(f"module 'hookline.mcp' has no attribute {name!r}")

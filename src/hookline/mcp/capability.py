@@ -1,24 +1,36 @@
-"""MCP servers as a capability: connected for as long as a block of code lasts, and then gone."""
+"""MCP servers as a capability: connected inside an `async with` block."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections.abc import Iterable
+from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hookline.errors import BuildError, ToolSourceError, UsageError
 from hookline.hooks import HookOutcome, Options, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext
-from hookline.mcp.names import tool_names
 from hookline.mcp.pins import Pins, PinStore
-from hookline.mcp.sdk import from_sdk_side
-from hookline.mcp.server import McpServer
+from hookline.mcp.server import McpServer, tool_names
 from hookline.tools import AnyTool
 
 if TYPE_CHECKING:
     from hookline.mcp.connection import Connection
+
+
+def from_sdk_side(module: str, name: str) -> Any:
+    """A name of a module that imports the MCP SDK, which is slow to import and an extra."""
+    try:
+        return getattr(import_module(f"hookline.mcp.{module}"), name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.startswith("hookline"):
+            raise
+        raise BuildError(
+            f"MCP needs the package '{error.name}', which is not installed.",
+            remedy='Run: pip install "hookline[mcp]".',
+        ) from None
 
 
 class McpServers:
@@ -28,8 +40,8 @@ class McpServers:
             agent = AgentBuilder().with_model(...).with_capability(mcp).build()
             await agent.run("What time is it?")
 
-    `pins` is where it is kept what the servers said about their tools: a dict, or a file. A tool that is described
-    differently later, or is new, asks a person before it runs.
+    `pins` keeps the servers' descriptions of their tools: a dict, or a file. Before a tool runs that is described
+    differently later, or is new, a person is asked.
     """
 
     def __init__(self, *servers: McpServer, name: str = "mcp", pins: PinStore = None) -> None:
@@ -65,7 +77,9 @@ class McpServers:
                     together.create_task(connection.ready())
         except BaseException as error:
             await _close(connections)
-            raise _first(error) from None
+            while isinstance(error, BaseExceptionGroup):  # the others follow from the first
+                error = error.exceptions[0]
+            raise error from None
         self._connections = connections
         for connection in connections:
             now = {tool: connection.fingerprint(tool) for tool in connection.tools}
@@ -85,8 +99,7 @@ class McpServers:
 
     def tools(self) -> list[AnyTool]:
         """The tools of all servers, as they offer them now."""
-        from hookline.mcp.reading import readers
-        from hookline.mcp.tools import offered_tools
+        from hookline.mcp.tools import offered_tools, readers
 
         made: list[AnyTool] = []
         for connection in self._open():
@@ -159,10 +172,3 @@ async def _close(connections: Iterable[Connection]) -> None:
     closing = [asyncio.ensure_future(connection.close()) for connection in connections]
     if closing:
         await asyncio.wait(closing)
-
-
-def _first(error: BaseException) -> BaseException:
-    """One error that says what is wrong: the others are what came of it, or will be seen next time."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

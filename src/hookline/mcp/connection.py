@@ -1,4 +1,4 @@
-"""A server as its tools see it: there when it is needed, started again when it went away."""
+"""A server as its tools see it: connected when needed, and started again when it went away."""
 
 from __future__ import annotations
 
@@ -12,43 +12,40 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from hookline.errors import ToolError, ToolSourceError
-from hookline.mcp.contents import tool_result
 from hookline.mcp.link import Link
 from hookline.mcp.pins import fingerprint
-from hookline.mcp.questions import Questions
+from hookline.mcp.questions import ServerQuestions
 from hookline.mcp.server import McpServer
-from hookline.state import ToolResult
 from hookline.tools import ToolContext
 
 T = TypeVar("T")
 _MOST_PAGES = 100
-"""Of a list: a server that never comes to the end of it cannot keep us for ever."""
+"""Pages of a list, at most: a server may never end it."""
 
 
 class Connection:
-    """One server, for as long as somebody may call its tools."""
+    """One server, connected as long as its tools may be called."""
 
     def __init__(self, server: McpServer) -> None:
         self.server = server
         self.tools: dict[str, types.Tool] = {}
         """What the server offers, as it said last, by the server's own names."""
         self.capabilities = types.ServerCapabilities()
-        """What it can do besides."""
-        self._questions = Questions(server)
+        """What else it can do."""
+        self._questions = ServerQuestions(server)
         self._link: Link | None = None
         self._is_stale = True
         self._is_doubted = False
-        """A call was given up: the server may be hung, which is found out before the next one."""
+        """A call was cancelled: the server may be hung, which is checked before the next one."""
         self._is_closed = False
         self._turn = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def ready(self) -> None:
-        """Have the server there, and what it offers known; both may have changed since they were asked for."""
+        """Connect the server, and read its list of tools, if either is needed."""
         await self._connected()
 
     async def close(self) -> None:
-        """End it for good."""
         self._is_closed = True
         link, self._link = self._link, None
         if link is not None:
@@ -61,7 +58,7 @@ class Connection:
 
     async def call(
         self, tool: str, arguments: dict[str, Any], context: ToolContext | None
-    ) -> ToolResult:
+    ) -> types.CallToolResult:
         """Call a tool of the server."""
         seen = self.fingerprint(tool)
         await self._connected()
@@ -75,12 +72,11 @@ class Connection:
             if context is not None:
                 context.progress({"progress": progress, "total": total, "message": message})
 
-        result = await self.request(
+        return await self.request(
             lambda client: client.call_tool(tool, arguments, progress_callback=on_progress),
             f"tool '{tool}'",
             context,
         )
-        return tool_result(result, self.server.hide)
 
     async def request(
         self,
@@ -88,42 +84,42 @@ class Connection:
         what: str,
         context: ToolContext | None = None,
     ) -> T:
-        """Ask the server something. What it did not look at, because it had forgotten us, is asked again."""
-        link = await self._connected()
-        with self._questions.about(context) as attempt:
-            try:
-                return await send(link.client)
-            except asyncio.CancelledError:
-                self._is_doubted = True
-                raise
-            except MCPError as error:
-                if not attempt.is_refused:
-                    raise await self._explained(link, error, what) from None  # it says what we hide
-            except (RuntimeError, ValidationError) as error:
-                raise self._nonsense(what, error) from None
-        await link.end()
-        link = await self._connected()
-        with self._questions.about(context):
-            try:
-                return await send(link.client)
-            except MCPError as error:
-                raise await self._explained(link, error, what) from None
+        """Send a request. One that the server refused because it had forgotten our session is sent again."""
+        for is_last in (False, True):
+            link = await self._connected()
+            with self._questions.about(context) as attempt:
+                try:
+                    return await send(link.client)
+                except asyncio.CancelledError:
+                    self._is_doubted = True
+                    raise
+                except MCPError as error:
+                    if is_last or not attempt.is_refused:
+                        # Without its cause, which has the keys that are hidden.
+                        raise await self._explained(link, error, what) from None
+                except (RuntimeError, ValidationError) as error:
+                    raise self._nonsense(what, error) from None
+            await link.end()
+        raise AssertionError("the last attempt returns or raises")
 
     # --- being connected ------------------------------------------------------------------------------
 
     async def _connected(self) -> Link:
-        """A link that lives, and a list of tools that nobody said is out of date."""
+        """A live link, and a current list of tools."""
         self._check_place()
         async with self._turn:
             if self._is_doubted and not self._questions.are_possible:
-                self._is_doubted, self._is_stale = False, True  # the list is the proof of life
+                self._is_doubted, self._is_stale = (
+                    False,
+                    True,
+                )  # an answer shows that it is not hung
             link = self._link
             if link is not None and not link.is_over and await self._is_current(link):
                 return link
             return await self._connected_anew()
 
     async def _is_current(self, link: Link) -> bool:
-        """Have the list of tools up to date; says no if the server is hung, and nobody else waits for it."""
+        """Bring the list of tools up to date; False if the server is hung and no other call waits for it."""
         limit = self.server.connect_timeout
         if self.server.timeout is not None:
             # A call that finds it hung has time left to start it again.
@@ -215,7 +211,7 @@ class Connection:
         said = self.server.hide(str(error))
         return ToolSourceError(
             f"{self._who()} answered {what} with what is not in the protocol: {said}",
-            remedy="That is for the authors of the server to mend.",
+            remedy="The authors of the server have to fix that.",
         )
 
     def _who(self) -> str:

@@ -1,11 +1,11 @@
-"""One life of a connection: from the greeting until the server goes away, or we do."""
+"""One connection to a server, from the greeting to its end."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +20,14 @@ from pydantic import FileUrl
 
 from hookline import __version__
 from hookline.errors import ToolSourceError
-from hookline.mcp.attempt import CURRENT
 from hookline.mcp.process import ServerProcess
-from hookline.mcp.questions import Questions
-from hookline.mcp.quiet import quiet_about
+from hookline.mcp.questions import CURRENT, ServerQuestions
 from hookline.mcp.server import Endpoint, McpServer
 
 _log = logging.getLogger("hookline.mcp")
 _CONNECT = 30.0
 _FAREWELL = 15.0
-"""Seconds to take leave: longer than a process is given to go, and not for ever for an address that is silent."""
+"""Seconds to end the connection: more than a process has to exit, and a limit for an address that is silent."""
 _ANSWER = 10.0
 """Seconds a server has to say yes to a subscription."""
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
@@ -37,19 +35,19 @@ _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 _FORGOTTEN = (400, 404)
 """How servers answer a session they do not know: 404, says the protocol, and some say 400."""
 _CUT = ("Connection closed", "SSE stream")
-"""How the SDK begins to tell that a connection was cut."""
+"""How the messages of the SDK begin that say that a connection was cut."""
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO}
 
 
 class Link:
-    """A client of the SDK in a task of its own: it has to be left by the task that entered it."""
+    """A client of the SDK in its own task: the task that enters it must also leave it."""
 
     def __init__(
-        self, server: McpServer, questions: Questions, on_change: Callable[[], None]
+        self, server: McpServer, questions: ServerQuestions, on_change: Callable[[], None]
     ) -> None:
         self.server = server
         self.lost = asyncio.Event()
-        """Set when it is over, whoever ended it."""
+        """Set when it has ended, whoever ended it."""
         self._on_change = on_change
         self._leave = asyncio.Event()
         self._status = 0
@@ -81,7 +79,7 @@ class Link:
     # --- its life -----------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect and greet. Raises what went wrong, with nothing left behind."""
+        """Connect and greet. If that fails, nothing is left behind."""
         greeted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._live(greeted), name=f"mcp:{self.server.name}")
         try:
@@ -102,7 +100,7 @@ class Link:
             raise await self._cannot_connect()
 
     async def end(self) -> None:
-        """Leave; afterwards nothing of it is left."""
+        """End the connection, and all of its tasks."""
         self._leave.set()
         _, lasting = await asyncio.wait([self._task], timeout=_FAREWELL)
         if lasting:
@@ -113,7 +111,7 @@ class Link:
             _log.debug("%s: ended with %s", self.server.name, ending)
 
     async def _live(self, greeted: asyncio.Future[None]) -> None:
-        CURRENT.set(None)  # it serves many calls, and none of them is the one it was started in
+        CURRENT.set(None)  # it serves many calls, not only the one in which it was started
         try:
             async with contextlib.AsyncExitStack() as stack:
                 if self._http is not None:
@@ -132,7 +130,7 @@ class Link:
         subscribed = asyncio.Event()
         subscription = asyncio.create_task(self._subscribe(subscribed))
         try:
-            # Whoever asks for the tools once we are greeted hears of every change after that.
+            # Subscribed before the greeting is done, so that no change of the tools is missed.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_ANSWER):
                     await subscribed.wait()
@@ -146,13 +144,13 @@ class Link:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nobody at the other end any more."""
+        """Whether the server is gone."""
         return self.lost.is_set() or (self._process is not None and self._process.ended.is_set())
 
     def is_cut_by(self, error: MCPError) -> bool:
-        """Whether an error tells of the end of the connection, rather than of what the server thinks.
+        """Whether an error means the end of the connection. Servers use the same code for errors of their own.
 
-        Over HTTP it may be the first we hear of it. Servers use the same number for errors of their own.
+        Over HTTP the error may be the first sign of the end.
         """
         said = error.code == types.CONNECTION_CLOSED and error.message.startswith(_CUT)
         if self._process is None and said:
@@ -160,12 +158,10 @@ class Link:
         return self.is_over
 
     async def how_it_ended(self) -> str:
-        """Why the server is not there any more, in words."""
-        return (
-            "the connection was cut"
-            if self._process is None
-            else await self._process.how_it_ended()
-        )
+        """Why the server is gone, in words."""
+        if self._process is None:
+            return "the connection was cut"
+        return await self._process.how_it_ended()
 
     # --- what went wrong ----------------------------------------------------------------------------
 
@@ -190,7 +186,7 @@ class Link:
         )
 
     def _reason(self) -> BaseException:
-        """What the task ended with: the first error, where it was a group of tasks that ended."""
+        """The error that the task ended with; the first one of a group."""
         if self._task.cancelled():
             return ToolSourceError("the greeting was interrupted.")
         error = self._task.exception() or ToolSourceError("it went away.")
@@ -220,7 +216,7 @@ class Link:
             self._on_change()
 
     async def _answered(self, response: httpx2.Response) -> None:
-        """Every HTTP answer passes here, in the context of the request it answers."""
+        """Note the status of every HTTP answer. It runs in the context of the request."""
         self._status = response.status_code
         attempt = CURRENT.get()
         has_session = "mcp-session-id" in response.request.headers
@@ -234,7 +230,7 @@ class Link:
         )
 
     async def _subscribe(self, subscribed: asyncio.Event) -> None:
-        """Hear of changed tools. Servers of the newer protocol tell only those who ask, for as long as they listen."""
+        """Learn of changed tools. Servers of the newer protocol report them only to clients that subscribe."""
         tools = self.client.server_capabilities.tools
         is_modern = self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
         if not (is_modern and tools is not None and tools.list_changed):
@@ -245,7 +241,7 @@ class Link:
             try:
                 async with self.client.listen(tools_list_changed=True) as events:
                     wait = _FIRST_WAIT
-                    self._on_change()  # nobody told us what happened while we did not listen
+                    self._on_change()  # there may have been changes before
                     subscribed.set()
                     async for _ in events:
                         self._on_change()
@@ -255,3 +251,44 @@ class Link:
             subscribed.set()
             await asyncio.sleep(wait)
             wait = min(2 * wait, _LONGEST_WAIT)
+
+
+# --- logs without keys -------------------------------------------------------------------------
+
+
+_TALKERS = ("httpx2", "mcp.client.streamable_http")
+_FORMATTER = logging.Formatter()
+
+
+class _Hiding(logging.Filter):
+    """Lets everything pass, with keys hidden."""
+
+    def __init__(self, server: McpServer, target: Endpoint) -> None:
+        super().__init__()
+        self._hide = server.hide
+        self._address = str(httpx2.URL(target.url))  # as it is sent: other than it was written
+        self._shown = target.shown
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.msg, record.args = self._hidden(record.getMessage()), ()
+        if record.exc_info:
+            record.exc_text = self._hidden(_FORMATTER.formatException(record.exc_info))
+            record.exc_info = None
+        return True
+
+    def _hidden(self, text: str) -> str:
+        return self._hide(text.replace(self._address, self._shown))
+
+
+@contextlib.contextmanager
+def quiet_about(server: McpServer, target: Endpoint) -> Iterator[None]:
+    """Keep the keys of a server out of what the libraries below log about it."""
+    hiding = _Hiding(server, target)
+    loggers = [logging.getLogger(name) for name in _TALKERS]
+    for logger in loggers:
+        logger.addFilter(hiding)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(hiding)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -25,7 +24,7 @@ PinStore: TypeAlias = MutableMapping[str, str] | str | os.PathLike[str] | None
 def fingerprint(tool: types.Tool) -> str:
     """A hash of all that a model or the runtime goes by: title, description, schema and hints. The name is the key.
 
-    A tool without a title has the hash it had before titles counted, so that such pins go on to hold.
+    A tool without a title has the hash it had before titles counted, so that older pins stay valid.
     """
     content = [
         tool.description or "",
@@ -61,7 +60,7 @@ class Pins:
             _write(self._path, self._known)
 
     def objection(self, server: str, tool: str, now: str) -> str:
-        """What is to be said against a tool as it is now; empty when it is what was trusted, or is not there."""
+        """What is different about a tool now; empty if it is what was trusted, or is not there."""
         pinned = self._known.get(_key(server, tool))
         if not now or now == pinned:
             return ""
@@ -90,19 +89,13 @@ def _read(path: Path) -> dict[str, str]:
 
 def _write(path: Path, pins: Mapping[str, str]) -> None:
     """All of it or nothing: half a file of pins would be a file of other pins."""
-    text = json.dumps(dict(sorted(pins.items())), indent=2) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _beside(path) as draft:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
-
-
-@contextlib.contextmanager
-def _beside(path: Path) -> Iterator[Path]:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
     draft = Path(name)
     try:
-        yield draft
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(dict(sorted(pins.items())), file, indent=2)
+            file.write("\n")
+        draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)

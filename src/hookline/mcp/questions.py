@@ -1,4 +1,4 @@
-"""What a server asks the person: brought to whoever approves for the run whose call made it ask."""
+"""Questions of a server to the person: they go to whoever approves for the run whose call made it ask."""
 
 from __future__ import annotations
 
@@ -6,46 +6,63 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import mcp_types as types
 
-from hookline.mcp.attempt import CURRENT, Attempt
-from hookline.mcp.names import tool_name
-from hookline.mcp.server import McpServer
+from hookline.mcp.server import McpServer, tool_name
 from hookline.state import Answer, Decision, ToolCall, thaw
 from hookline.tools import ToolContext
 from hookline.tools.json_schema import problems
+
+
+class Attempt:
+    """A request in progress. The SDK passes the context variable on to the tasks that work for it."""
+
+    __slots__ = ("asking", "context", "is_refused")
+
+    def __init__(self, context: ToolContext | None = None) -> None:
+        self.asking: set[asyncio.Task[Any]] = set()
+        """Questions of the server to the person because of it: they end with it."""
+        self.context = context
+        """The tool call that it is made for, if any."""
+        self.is_refused = False
+        """The server did not know our session, and has not looked at the request."""
+
+
+CURRENT: ContextVar[Attempt | None] = ContextVar("hookline_mcp_attempt", default=None)
+
 
 _log = logging.getLogger("hookline.mcp")
 _DECLINED = types.ElicitResult(action="decline")
 
 
-class Questions:
+class ServerQuestions:
     """The questions of one server, and the calls they may be about."""
 
     def __init__(self, server: McpServer) -> None:
         self._server = server.name
         self._hide = server.hide
-        self._going: list[Attempt] = []
+        self._running: list[Attempt] = []
 
     @property
     def are_possible(self) -> bool:
-        """Whether a request is on its way, which the server may ask something about."""
-        return bool(self._going)
+        """Whether a request is in progress, which the server may ask something about."""
+        return bool(self._running)
 
     @contextmanager
     def about(self, context: ToolContext | None) -> Iterator[Attempt]:
-        """What the server asks while this lasts may be about this call."""
+        """While this lasts, questions of the server may be about this call."""
         attempt = Attempt(context)
         token = CURRENT.set(attempt)
-        self._going.append(attempt)
+        self._running.append(attempt)
         try:
             yield attempt
         finally:
             for task in attempt.asking:
                 task.cancel()
-            self._going.remove(attempt)
+            self._running.remove(attempt)
             CURRENT.reset(token)
 
     async def answer(
@@ -77,15 +94,15 @@ class Questions:
     def _whose(self) -> Attempt | None:
         """The call that made the server ask.
 
-        Over HTTP the request says so by itself. Over pipes it does not: there it is the call that is going on, or any
-        one of them if they all belong to one run, for one person answers for all of it.
+        Over HTTP the request says so. Over pipes it is the call in progress, or any of them if they all belong to one
+        run: one person answers for all of it.
         """
         attempt = CURRENT.get()
         if attempt is not None:
             return attempt
-        going = [each for each in self._going if each.context is not None]
-        runs = {each.context.state.run_id for each in going if each.context is not None}
-        return going[-1] if len(runs) == 1 else None
+        running = [each for each in self._running if each.context is not None]
+        runs = {each.context.state.run_id for each in running if each.context is not None}
+        return running[-1] if len(runs) == 1 else None
 
     async def _ask_to_visit(
         self, context: ToolContext, params: types.ElicitRequestURLParams

@@ -1,10 +1,10 @@
-"""An agent as an MCP server: one tool, `run`, which gives the agent a prompt and gives back its answer."""
+"""An agent as an MCP server: one tool, `run`, which gives the agent a prompt and returns its answer."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 import anyio
@@ -18,10 +18,16 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from hookline import __version__
 from hookline.agent import Agent, RunResult
 from hookline.errors import HooklineError, UsageError
-from hookline.journal import Record
+from hookline.journal import (
+    ApprovalAsked,
+    CallAdmitted,
+    ChildStarted,
+    Record,
+    StepStarted,
+    ToolProgress,
+)
 from hookline.mcp.stdio import standard_streams
-from hookline.mcp.telling import FORM, OUTPUT, answered, decided, progress_of, question
-from hookline.state import Decision, StopReason
+from hookline.state import Decision, PendingApproval, RunStatus, StopReason, render
 
 _INPUT = {
     "type": "object",
@@ -47,7 +53,7 @@ class AgentServer:
         self._description = (
             description or f"Give the agent '{self._name}' a task and get its answer."
         )
-        self._going: dict[str, asyncio.Queue[str | None]] = {}
+        self._running: dict[str, asyncio.Queue[str | None]] = {}
         self._paused: dict[str, RunResult] = {}
         self.server: Server[Any] = Server(
             self._name,
@@ -95,31 +101,31 @@ class AgentServer:
     async def _take_up(
         self, client: _Client, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """A client comes back with the answers it was asked for. What it left open stays open, and the run paused."""
+        """Resume a run with the answers of the client. Without all answers it stays paused."""
         paused = self._paused.pop(params.request_state or "", None)
         if paused is None:
             raise MCPError(types.INVALID_PARAMS, "this run does not wait for an answer.")
         decisions = decided(paused.pending, params.input_responses)
         if len(decisions) < len(paused.pending):
             return answered(paused)
-        return await self._settle(client, await self._go_on(client, paused, decisions))
+        return await self._settle(client, await self._resume(client, paused, decisions))
 
     async def _settle(
         self, client: _Client, result: RunResult
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """The answer, once the person at the client has answered what the run asks; what is left open is said."""
-        # One that was kept from going on waits too, and asking again would not change that.
+        """Ask the person at the client what the run asks, until it has a result; open questions are in the result."""
+        # A run that may not continue for another reason waits too, and asking again would not change that.
         while result.stop_reason is StopReason.APPROVAL_PENDING and client.can_be_asked:
             if client.is_modern:
                 return self._handed_over(result)
             decisions = await client.ask(result)
             if len(decisions) < len(result.pending):
                 break
-            result = await self._go_on(client, result, decisions)
+            result = await self._resume(client, result, decisions)
         return answered(result)
 
     def _handed_over(self, result: RunResult) -> types.InputRequiredResult:
-        """Clients of the newer protocol are not asked: they are told what is missing, and call again with it."""
+        """Clients of the newer protocol are not asked: the result says what is missing, and they call again with it."""
         while len(self._paused) >= _MOST_PAUSED:
             del self._paused[next(iter(self._paused))]
         self._paused[result.run_id] = result
@@ -133,52 +139,52 @@ class AgentServer:
         }
         return types.InputRequiredResult(input_requests=dict(asked), request_state=result.run_id)
 
-    # --- a run, and those who wait for it -----------------------------------------------------------
+    # --- runs and their clients -----------------------------------------------------------
 
-    async def _go_on(
+    def _resume(
         self, client: _Client, paused: RunResult, decisions: dict[str, Decision]
-    ) -> RunResult:
-        return await self._watched(client, paused.run_id, self._agent.resume(paused, decisions))
+    ) -> Coroutine[Any, Any, RunResult]:
+        return self._watched(client, paused.run_id, self._agent.resume(paused, decisions))
 
     async def _watched(
         self, client: _Client, run_id: str, run: Coroutine[Any, Any, RunResult]
     ) -> RunResult:
-        """Let a run go on, and tell the client how it goes. A client that loses interest cancels it."""
-        news = self._going[run_id] = asyncio.Queue()
-        teller = asyncio.create_task(client.tell(news))
-        # A task of its own: on its way out a cancelled run must not be interrupted again, at every await.
+        """Run to the end, and report progress to the client. If the client cancels the call, the run is cancelled."""
+        news = self._running[run_id] = asyncio.Queue()
+        reporter = asyncio.create_task(client.report(news))
+        # In a task of its own: a cancelled run must not be interrupted again at every await while it ends.
         running = asyncio.create_task(run)
         try:
             await asyncio.wait([running])
             news.put_nowait(None)
-            await teller
+            await reporter
             return running.result()
         finally:
-            self._going.pop(run_id, None)
-            teller.cancel()
+            self._running.pop(run_id, None)
+            reporter.cancel()
             if not running.done():
                 self._agent.cancel(run_id, "the client cancelled it")
                 with anyio.CancelScope(shield=True):
                     await asyncio.wait([running])
 
     def _hear(self, record: Record) -> None:
-        """Every record of every run passes here; a child's run is called after the run that started it."""
-        news = self._going.get(record.run_id.partition("/")[0])
+        """Report a record of a run or of its children, whose ids begin with the id of the run."""
+        news = self._running.get(record.run_id.partition("/")[0])
         said = progress_of(record) if news is not None else ""
         if news is not None and said:
             news.put_nowait(said)
 
 
 class _Client:
-    """Who called, for as long as the call lasts."""
+    """The client of one call."""
 
     def __init__(self, ctx: ServerRequestContext[Any]) -> None:
         self._ctx = ctx
-        self._told = 0
+        self._reported = 0
 
     @property
     def is_modern(self) -> bool:
-        """Whether it speaks the protocol in which a server does not ask, but says what is missing."""
+        """Whether it speaks the protocol in which a server does not ask, but returns what is missing."""
         return self._ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     @property
@@ -187,11 +193,11 @@ class _Client:
         asking = types.ClientCapabilities(elicitation=types.ElicitationCapability())
         return self._ctx.session.check_client_capability(asking)
 
-    async def tell(self, news: asyncio.Queue[str | None]) -> None:
-        """Tell it how the run goes, until there is no more news."""
+    async def report(self, news: asyncio.Queue[str | None]) -> None:
+        """Report progress until there is no more."""
         while (message := await news.get()) is not None:
-            self._told += 1
-            await self._ctx.session.report_progress(self._told, message=message)
+            self._reported += 1
+            await self._ctx.session.report_progress(self._reported, message=message)
 
     async def ask(self, result: RunResult) -> dict[str, Decision]:
         """Ask the person about each open question, until one of them is not answered."""
@@ -231,7 +237,7 @@ async def serve_http(
     description: str | None = None,
     on_listening: Callable[[str], object] = lambda _: None,
 ) -> None:
-    """Serve an agent over streamable HTTP, until this is interrupted. `on_listening` is told the address.
+    """Serve an agent over streamable HTTP, until this is interrupted. `on_listening` gets the address.
 
     There is no check of who calls: whoever reaches the address can use the agent.
     """
@@ -256,3 +262,106 @@ async def serve_http(
         on_listening(f"http://{shown}:{listening.getsockname()[1]}/mcp")
         settings = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2)
         await uvicorn.Server(settings).serve(sockets=[listening])
+
+
+# --- messages to the client --------------------------------------------------------------------
+
+
+_LONGEST = 500
+
+FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "answer": {
+            "type": "string",
+            "enum": ["allow", "deny"],
+            "title": "May it?",
+        },
+        "reason": {"type": "string", "title": "Why", "description": "The agent reads this."},
+    },
+    "required": ["answer"],
+}
+"""The form for a person who is asked about a call."""
+
+OUTPUT: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string", "description": "The agent's answer."},
+        "status": {"type": "string", "enum": [status.value for status in RunStatus]},
+        "why": {"type": "string", "description": "Why the run ended."},
+        "run_id": {"type": "string"},
+        "steps": {"type": "integer"},
+        "pending": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "What a person would have to allow for the run to go on.",
+        },
+    },
+    "required": ["text", "status", "why", "run_id", "steps", "pending"],
+}
+
+
+def progress_of(record: Record) -> str:
+    """A record as a progress message; empty if it is of no interest to the client."""
+    match record:
+        case StepStarted():
+            return f"step {record.step + 1}"
+        case CallAdmitted():
+            return f"calls {record.call.name}"
+        case ToolProgress():
+            return _cut(f"{record.name}: {render(record.message)}")
+        case ApprovalAsked(approval=PendingApproval() as approval):
+            return f"asks whether it may call {approval.tool_call.name}"
+        case ChildStarted():
+            return f"starts {record.name}"
+        case _:
+            return ""
+
+
+def question(approval: PendingApproval) -> str:
+    """A call that waits for a person, in words."""
+    call = approval.tool_call
+    return (
+        f"May the agent call {call.name} with {_cut(render(call.args))}? "
+        f"{approval.asked_by} asks: {approval.reason}"
+    )
+
+
+def decided(
+    approvals: Iterable[PendingApproval], answers: Mapping[str, object] | None
+) -> dict[str, Decision]:
+    """The decisions in the answers to the form; no answer is no decision."""
+    decisions: dict[str, Decision] = {}
+    for approval in approvals:
+        answer = (answers or {}).get(approval.id)
+        if not isinstance(answer, types.ElicitResult) or answer.action == "cancel":
+            continue
+        content = answer.content or {}
+        reason = str(content.get("reason") or "")
+        yes = answer.action == "accept" and content.get("answer") == "allow"
+        decisions[approval.id] = Decision.allow(reason) if yes else Decision.deny(reason)
+    return decisions
+
+
+def answered(result: RunResult) -> types.CallToolResult:
+    """The result of a run as the result of the tool. A run that has no answer to give is an error."""
+    is_error = result.status not in (RunStatus.COMPLETED, RunStatus.STOPPED)
+    pending = [question(approval) for approval in result.pending]
+    text = result.text
+    if result.status is not RunStatus.COMPLETED:
+        text = "\n".join(part for part in (text, f"[{result.explain()}]", *pending) if part)
+    structured = {
+        "text": result.text,
+        "status": result.status.value,
+        "why": result.explain(),
+        "run_id": result.run_id,
+        "steps": len(result.steps),
+        "pending": pending,
+    }
+    return types.CallToolResult(
+        content=[types.TextContent(text=text)], structured_content=structured, is_error=is_error
+    )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -1,12 +1,15 @@
-"""What an MCP server is to us before it is reached: how to reach it, and how to treat it."""
+"""The description of an MCP server: how to reach it, how to treat it, and what its tools are called here."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from typing import Any, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 import msgspec
@@ -19,10 +22,10 @@ DEFAULT_CONNECT_TIMEOUT = 30.0
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,32}")
 _HIDDEN = "[hidden]"
 _SHORTEST_SECRET = 6
-"""Values shorter than this are no secrets, and hiding them would make words unreadable."""
+"""Shorter values are not hidden: words would become unreadable."""
 
 
-class Command(msgspec.Struct, frozen=True):
+class ServerCommand(msgspec.Struct, frozen=True):
     """A program that is started, and spoken to over its standard input and output."""
 
     program: str
@@ -31,11 +34,11 @@ class Command(msgspec.Struct, frozen=True):
     cwd: str | None = None
 
     def __repr__(self) -> str:
-        return f"Command({self.program!r}, {list(self.args)!r}, env={list(self.env)})"
+        return f"ServerCommand({self.program!r}, {list(self.args)!r}, env={list(self.env)})"
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What is started."""
+        """The words of the command."""
         return (self.program, *self.args)
 
     @property
@@ -55,7 +58,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The address, as it is shown."""
+        """The address, without keys."""
         return (self.shown,)
 
     @property
@@ -74,18 +77,30 @@ class Endpoint(msgspec.Struct, frozen=True):
         return (*words, *values, parts.password or "")
 
 
+class ServerOptions(TypedDict, total=False):
+    """The options that all kinds of servers take: the fields of `McpServer`."""
+
+    name: str | None
+    """By default after the program or the host: `mcp-server-time` is `time`."""
+    timeout: float | None
+    connect_timeout: float
+    roots: Iterable[str | os.PathLike[str]]
+    resources: bool
+    prompts: bool
+
+
 class McpServer(msgspec.Struct, frozen=True, kw_only=True):
-    """An MCP server, described. Made by `McpServer.stdio(...)` or `McpServer.http(...)`; reached by `McpServers`."""
+    """The description of an MCP server. Made by `McpServer.stdio(...)` or `McpServer.http(...)`, for `McpServers`."""
 
     name: str
     """Its tools are called `mcp__NAME__tool`."""
-    target: Command | Endpoint
+    target: ServerCommand | Endpoint
     timeout: float | None = DEFAULT_TIMEOUT
     """Seconds one call may take; None is no limit."""
     connect_timeout: float = DEFAULT_CONNECT_TIMEOUT
     """Seconds it may take to start and to greet us, and again to list its tools."""
     roots: tuple[str, ...] = ()
-    """Directories the server is told it may work in."""
+    """Directories that the server is given to work in."""
     resources: bool = False
     """Whether its resources can be listed and read, as tools."""
     prompts: bool = False
@@ -98,12 +113,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
         *,
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
-        name: str | None = None,
-        timeout: float | None = DEFAULT_TIMEOUT,
-        connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
-        roots: Iterable[str | os.PathLike[str]] = (),
-        resources: bool = False,
-        prompts: bool = False,
+        **options: Unpack[ServerOptions],
     ) -> McpServer:
         """A server that is a program of this machine.
 
@@ -115,35 +125,17 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
                 f"args={args!r} is one text.",
                 remedy=f"Give the arguments as a list: {args.split()!r}.",
             )
-        target = Command(
-            program,
-            tuple(os.fspath(arg) for arg in args),
-            dict(env or {}),
-            None if cwd is None else os.fspath(cwd),
+        target = ServerCommand(
+            program=program,
+            args=tuple(os.fspath(arg) for arg in args),
+            env=dict(env or {}),
+            cwd=None if cwd is None else os.fspath(cwd),
         )
-        return _checked(
-            McpServer(
-                name=_named_after(Path(program).stem) if name is None else name,
-                target=target,
-                timeout=timeout,
-                connect_timeout=connect_timeout,
-                roots=_whole(roots),
-                resources=resources,
-                prompts=prompts,
-            )
-        )
+        return _server(target, Path(program).stem, options)
 
     @staticmethod
     def http(
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        name: str | None = None,
-        timeout: float | None = DEFAULT_TIMEOUT,
-        connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
-        roots: Iterable[str | os.PathLike[str]] = (),
-        resources: bool = False,
-        prompts: bool = False,
+        url: str, *, headers: Mapping[str, str] | None = None, **options: Unpack[ServerOptions]
     ) -> McpServer:
         """A server at an address, which speaks streamable HTTP. Keys go into `headers`."""
         parts = urlsplit(url)
@@ -152,56 +144,79 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
                 f"{Endpoint(url).shown!r} is not the address of an MCP server.",
                 remedy="Give all of it, as in McpServer.http('https://example.com/mcp').",
             )
-        return _checked(
-            McpServer(
-                name=_named_after(parts.hostname) if name is None else name,
-                target=Endpoint(url, dict(headers or {})),
-                timeout=timeout,
-                connect_timeout=connect_timeout,
-                roots=_whole(roots),
-                resources=resources,
-                prompts=prompts,
-            )
-        )
+        return _server(Endpoint(url, dict(headers or {})), parts.hostname, options)
 
     def hide(self, text: str) -> str:
-        """Text of the server's or about it, without the keys that were given to it."""
+        """A text from the server, or about it, without the keys that it was given."""
         for secret in sorted(self.target.secrets, key=len, reverse=True):
             if len(secret) >= _SHORTEST_SECRET:
                 text = text.replace(secret, _HIDDEN)
         return text
 
 
-def _named_after(thing: str) -> str:
-    """A short name for a program or a host: `mcp-server-time` is `time`."""
-    short = re.sub(r"^(mcp[-_.]?)?(server[-_.])?|[-_.]?(mcp|server)$", "", thing) or thing
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", short)[:32]
-
-
-def _whole(paths: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
-    if isinstance(paths, str):
+def _server(target: ServerCommand | Endpoint, thing: str, options: ServerOptions) -> McpServer:
+    """The server, checked; without a name it is called after a program or a host."""
+    name = options.pop("name", None)
+    roots = options.pop("roots", ())
+    if isinstance(roots, str):
         raise BuildError(
-            f"roots={paths!r} is one text.", remedy=f"Give the directories as a list: [{paths!r}]."
+            f"roots={roots!r} is one text.", remedy=f"Give the directories as a list: [{roots!r}]."
         )
-    return tuple(str(Path(path).absolute()) for path in paths)
-
-
-def _checked(server: McpServer) -> McpServer:
-    if not (isinstance(server.name, str) and _NAME.fullmatch(server.name)):
+    if name is None:
+        short = re.sub(r"^(mcp[-_.]?)?(server[-_.])?|[-_.]?(mcp|server)$", "", thing) or thing
+        name = re.sub(r"[^a-zA-Z0-9_-]", "_", short)[:32]
+    if not (isinstance(name, str) and _NAME.fullmatch(name)):
         raise BuildError(
-            f"an MCP server cannot be called {server.name!r}: its name becomes part of the names of its tools.",
+            f"an MCP server cannot be called {name!r}: its name becomes part of the names of its tools.",
             remedy="Give it one of up to 32 letters, digits, '_' or '-', as in name='files'.",
         )
-    for option in ("timeout", "connect_timeout"):
-        seconds = getattr(server, option)
+    absolute = tuple(str(Path(root).absolute()) for root in roots)
+    rest: Any = options  # an option that there is not is a TypeError here
+    server = McpServer(name=name, target=target, roots=absolute, **rest)
+    for option, seconds in (
+        ("timeout", server.timeout),
+        ("connect_timeout", server.connect_timeout),
+    ):
         if seconds is None and option == "timeout":
             continue
         is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-        if not (is_number and 0 < seconds < math.inf):
+        if not (is_number and seconds is not None and 0 < seconds < math.inf):
             raise BuildError(
-                f"MCP server '{server.name}': {option}={seconds!r} is not a number of seconds above 0.",
+                f"MCP server '{name}': {option}={seconds!r} is not a number of seconds above 0.",
                 remedy="Use timeout=None for calls that may take for ever."
                 if option == "timeout"
                 else "Leave it out.",
             )
     return server
+
+
+# --- names of tools ----------------------------------------------------------------------------
+
+
+_LONGEST_TOOL_NAME = 64
+_DIGEST = 8
+
+
+def tool_name(server: str, tool: str) -> str:
+    """`mcp__server__tool`, in letters every model can write; one that is too long is cut, and ends with a digest."""
+    name = f"mcp__{server}__{re.sub(r'[^a-zA-Z0-9_-]', '_', tool)}"
+    return name if len(name) <= _LONGEST_TOOL_NAME else distinct_name(server, tool)
+
+
+def distinct_name(server: str, tool: str) -> str:
+    """A name no other tool has: for one whose letters are those of another's name once they are written here."""
+    name = f"mcp__{server}__{re.sub(r'[^a-zA-Z0-9_-]', '_', tool)}"
+    digest = hashlib.sha256(f"{server}/{tool}".encode()).hexdigest()[:_DIGEST]
+    return f"{name[: _LONGEST_TOOL_NAME - _DIGEST - 1]}_{digest}"
+
+
+def tool_names(server: str, tools: Collection[str]) -> dict[str, str]:
+    """The names of all tools of a server, by its own; the same in whatever order it lists them."""
+    names = {tool: tool_name(server, tool) for tool in tools}
+    uses = Counter(names.values())
+    return {
+        tool: name
+        if uses[name] == 1 or name == f"mcp__{server}__{tool}"
+        else distinct_name(server, tool)
+        for tool, name in names.items()
+    }

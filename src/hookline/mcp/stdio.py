@@ -1,7 +1,6 @@
-"""This process's standard input and output as the connection to a client, and nobody else's while that lasts.
+"""The standard input and output of this process as the connection to a client.
 
-The SDK has the same, but reads in a thread that has to come back before the process can end: told to go, it would
-wait for the client to speak once more.
+The SDK's own reads in a thread that must return before the process can end: it would wait for one more message.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ async def standard_streams() -> AsyncIterator[
 
 @contextlib.contextmanager
 def _kept_apart() -> Iterator[tuple[int, int]]:
-    """The two pipes under numbers of their own: what tools and their programs read and print is not the client's."""
+    """The two pipes under other numbers: what tools read and print must not reach the client."""
     sys.stdout.flush()
     incoming, outgoing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)

@@ -1,28 +1,31 @@
-"""A server's tools as tools of an agent."""
+"""The tools, resources and prompts of a server as tools of an agent."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import logging
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
+from mcp.shared.exceptions import MCPError
 
-from hookline.errors import NotJSONError, ToolDefinitionError
-from hookline.mcp.names import tool_names
-from hookline.state import FrozenDict, ToolResult, ToolSpec, freeze_dict
-from hookline.tools import AnyTool, Effect, Tool, ToolContext
+from hookline.errors import NotJSONError, ToolDefinitionError, ToolError
+from hookline.mcp.server import distinct_name, tool_name, tool_names
+from hookline.state import ToolResult, ToolSpec, freeze_dict, valid_text
+from hookline.tools import AnyTool, Effect, Tool, ToolContext, tool
 from hookline.tools.json_schema import SchemaArguments
-from hookline.tools.tool import DEFAULT_MAX_CHARS
 
 if TYPE_CHECKING:
     from hookline.mcp.connection import Connection
+
 
 _log = logging.getLogger("hookline.mcp")
 
 
 def offered_tools(connection: Connection) -> Iterator[tuple[str, AnyTool]]:
-    """What a server offers as tools, each with the server's own name for it."""
+    """The tools of a server, each with the server's own name for it."""
     names = tool_names(connection.server.name, connection.tools)
     for offered in connection.tools.values():
         tool = _made(connection, offered, names[offered.name])
@@ -34,39 +37,209 @@ def _made(connection: Connection, offered: types.Tool, name: str) -> AnyTool | N
     server = connection.server
 
     async def use(arguments: dict[str, Any], context: ToolContext | None = None) -> ToolResult:
-        return await connection.call(offered.name, arguments, context)
+        result = await connection.call(offered.name, arguments, context)
+        return tool_result(result, server.hide)
 
     try:
-        schema = _schema(offered)
+        # Providers require properties, even if there are none.
+        schema = freeze_dict({"properties": {}, **offered.input_schema}, "the schema of a tool")
         arguments = SchemaArguments(name, schema)
     except (ToolDefinitionError, NotJSONError) as error:
         _log.warning("%s: its tool '%s' is left out: %s", server.name, offered.name, error)
         return None
     return Tool(
-        use,
-        ToolSpec(name, offered.description or offered.title or "", schema),
-        arguments,
-        f"tool '{offered.name}' of MCP server '{server.name}'",
-        True,
-        "context",
-        _effect(offered.annotations),
-        server.timeout,
-        None,
-        False,
-        DEFAULT_MAX_CHARS,
+        function=use,
+        spec=ToolSpec(name, offered.description or offered.title or "", schema),
+        arguments=arguments,
+        origin=f"tool '{offered.name}' of MCP server '{server.name}'",
+        context_name="context",
+        effect=_effect(offered.annotations),
+        timeout=server.timeout,
         served_by=server.target.words,
     )
 
 
-def _schema(offered: types.Tool) -> FrozenDict:
-    """The schema as it came; providers insist on properties, be they none."""
-    return freeze_dict({"properties": {}, **offered.input_schema}, "the schema of a tool")
-
-
 def _effect(hints: types.ToolAnnotations | None) -> Effect:
-    """What the server says that running the tool twice would do; what it does not say is assumed to matter."""
+    """The effect according to the hints of the server; without hints, a second run matters."""
     if hints is not None and hints.read_only_hint:
         return Effect.PURE
     if hints is not None and hints.idempotent_hint:
         return Effect.IDEMPOTENT
     return Effect.ONCE
+
+
+# --- resources and prompts ---------------------------------------------------------------------
+
+
+_MOST_PAGES = 20
+
+
+def readers(connection: Connection, taken: Collection[str]) -> Iterator[AnyTool]:
+    """The tools that list and read resources and prompts, if the server may show and has them."""
+    server, offers = connection.server, connection.capabilities
+    functions: list[Callable[..., Any]] = []
+    if server.resources and offers.resources is not None:
+        functions += _resource_readers(connection)
+    if server.prompts and offers.prompts is not None:
+        functions += _prompt_readers(connection)
+    for function in functions:
+        name = tool_name(server.name, function.__name__)
+        yield tool(
+            function,
+            name=distinct_name(server.name, f"/{function.__name__}") if name in taken else name,
+            effect="pure",
+            timeout=server.timeout,
+        )
+
+
+def _resource_readers(connection: Connection) -> list[Callable[..., Any]]:
+    async def list_resources(context: ToolContext) -> list[dict[str, str]]:
+        """List the resources that this MCP server can show: their URIs, and templates of URIs."""
+        resources: list[types.Resource] = await connection.request(
+            lambda client: _all(client.list_resources, "resources"), "its resources", context
+        )
+        templates: list[types.ResourceTemplate] = await connection.request(
+            lambda client: _all(client.list_resource_templates, "resource_templates"),
+            "its resources",
+            context,
+        )
+        return [
+            *[_shown(each, uri=str(each.uri)) for each in resources],
+            *[_shown(each, uri_template=each.uri_template) for each in templates],
+        ]
+
+    async def read_resource(uri: str, context: ToolContext) -> ToolResult:
+        """Read a resource of this MCP server.
+
+        Args:
+            uri: Its URI as it was listed, or made of a URI template.
+        """
+        return resource_result(
+            await connection.request(
+                lambda client: client.read_resource(uri), f"resource '{uri}'", context
+            )
+        )
+
+    return [list_resources, read_resource]
+
+
+def _prompt_readers(connection: Connection) -> list[Callable[..., Any]]:
+    async def list_prompts(context: ToolContext) -> list[dict[str, Any]]:
+        """List the prompts that this MCP server has written, and the arguments they take."""
+        prompts: list[types.Prompt] = await connection.request(
+            lambda client: _all(client.list_prompts, "prompts"), "its prompts", context
+        )
+        return [
+            {**_shown(each), "arguments": [_shown(argument) for argument in each.arguments or ()]}
+            for each in prompts
+        ]
+
+    async def get_prompt(
+        name: str, context: ToolContext, arguments: dict[str, str] | None = None
+    ) -> str:
+        """Read a prompt of this MCP server.
+
+        Args:
+            name: Its name as it was listed.
+            arguments: What to fill it in with.
+        """
+        prompt = await connection.request(
+            lambda client: client.get_prompt(name, arguments or {}), f"prompt '{name}'", context
+        )
+        return "\n\n".join(
+            f"{message.role}: {rendered([message.content])[0]}" for message in prompt.messages
+        )
+
+    return [list_prompts, get_prompt]
+
+
+async def _all(page: Callable[..., Awaitable[Any]], field: str) -> list[Any]:
+    """All pages of a list; none, if the server does not know this kind of list."""
+    found: list[Any] = []
+    cursor: str | None = None
+    for _ in range(_MOST_PAGES):
+        try:
+            result = await page(cursor=cursor)
+        except MCPError as error:
+            if error.code == types.METHOD_NOT_FOUND:
+                break
+            raise
+        found += getattr(result, field)
+        cursor = result.next_cursor
+        if cursor is None:
+            break
+    return found
+
+
+def _shown(thing: Any, **more: str) -> dict[str, str]:
+    described = {"name": thing.name, **more, "description": thing.description}
+    return {key: value for key, value in described.items() if value}
+
+
+# --- answers of a server -----------------------------------------------------------------------
+
+
+ATTACHMENTS = "attachments"
+STRUCTURED = "structured"
+
+
+def tool_result(
+    result: types.CallToolResult, hide: Callable[[str], str] = lambda text: text
+) -> ToolResult:
+    """The result of a call; raises what the server calls an error, without the keys that `hide` hides.
+
+    The model reads the text. What is structured is in the result's metadata, and so are images and files, which a
+    tool message cannot carry: the text says that they are there.
+    """
+    text, attachments = rendered(result.content)
+    if result.is_error:
+        raise ToolError(hide(text) or "the server says that it failed, and not why.")
+    metadata: dict[str, Any] = {ATTACHMENTS: attachments} if attachments else {}
+    if result.structured_content is not None:
+        metadata[STRUCTURED] = valid_text(result.structured_content)
+    value = text if result.content else metadata.get(STRUCTURED, "")
+    return ToolResult(value, metadata=metadata)
+
+
+def resource_result(result: types.ReadResourceResult) -> ToolResult:
+    """The contents of a resource."""
+    blocks = [types.EmbeddedResource(resource=each) for each in result.contents]
+    text, attachments = rendered(blocks)
+    return ToolResult(text, metadata={ATTACHMENTS: attachments} if attachments else {})
+
+
+def rendered(blocks: Iterable[types.ContentBlock]) -> tuple[str, list[dict[str, str]]]:
+    """Content as text, and the rest as attachments: media type, base64 data, name."""
+    texts: list[str] = []
+    attachments: list[dict[str, str]] = []
+    for block in blocks:
+        text, attachment = _rendered(block)
+        texts.append(valid_text(text))
+        if attachment is not None:
+            attachments.append(attachment)
+    return "\n".join(texts), attachments
+
+
+def _rendered(block: types.ContentBlock) -> tuple[str, dict[str, str] | None]:
+    if isinstance(block, types.TextContent):
+        return block.text, None
+    if isinstance(block, types.ResourceLink):
+        about = f": {block.description}" if block.description else ""
+        return f"[resource {block.uri} ({block.name}){about}]", None
+    if isinstance(block, types.EmbeddedResource):
+        held = block.resource
+        if isinstance(held, types.TextResourceContents):
+            return f"[resource {held.uri}]\n{held.text}", None
+        kind = held.mime_type or "application/octet-stream"
+        return _attached(kind, held.blob, str(held.uri))
+    return _attached(block.mime_type, block.data, "")
+
+
+def _attached(media_type: str, data: str, name: str) -> tuple[str, dict[str, str]]:
+    try:
+        size = f"{len(base64.b64decode(data, validate=True)):,} bytes"
+    except binascii.Error:
+        size = "not valid base64"
+    of = f" of {name}" if name else ""
+    attachment = {"media_type": media_type, "data": data, "name": name}
+    return f"[{media_type}{of}, {size}: not shown here]", attachment

@@ -2,9 +2,7 @@
 
 from hookline.tools.arguments import Validated
 from hookline.tools.context import ToolContext, ToolHost
-from hookline.tools.effect import Effect
-from hookline.tools.tool import AnyTool, Tool, as_tool, tool
-from hookline.tools.toolbox import Toolbox
+from hookline.tools.tool import AnyTool, Effect, Tool, Toolbox, as_tool, tool
 
 __all__ = [
     "AnyTool",

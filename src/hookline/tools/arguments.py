@@ -1,4 +1,4 @@
-"""From what a model gave to what a function gets."""
+"""The check of a tool's arguments: from the JSON of a model to the values of a function."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 from hookline.errors import NotJSONError
 from hookline.state import FrozenDict, JSONValue, freeze, freeze_dict
-from hookline.tools.explain import Problem, complaints, missing, refusal
+from hookline.tools.problems import ArgumentProblem, complaints, missing, refusal
 
 
 class Validated(msgspec.Struct, frozen=True):
@@ -35,10 +35,10 @@ class ArgumentCheck(Protocol):
         ...
 
 
-class Refused(Exception):
+class ArgumentsRefused(Exception):
     """Raised by a codec when arguments do not fit its types."""
 
-    def __init__(self, problems: list[Problem]) -> None:
+    def __init__(self, problems: list[ArgumentProblem]) -> None:
         super().__init__()
         self.problems = problems
 
@@ -47,7 +47,7 @@ class Codec(msgspec.Struct, frozen=True):
     """How JSON becomes the types of one signature, and back."""
 
     parse: Callable[[bytes], dict[str, Any]]
-    """A JSON object with some of the arguments -> their values. Raises `Refused` and nothing else."""
+    """A JSON object with some of the arguments -> their values. Raises `ArgumentsRefused` and nothing else."""
     dump: Callable[[dict[str, Any]], dict[str, Any]]
     """Values -> what they are in JSON, without those that cannot be written."""
     exact: dict[str, frozenset[type]] | None = None
@@ -61,18 +61,18 @@ class Defaults(msgspec.Struct, frozen=True):
     shown: dict[str, JSONValue]
     """The same as JSON."""
     opaque: frozenset[str]
-    """Those that their JSON does not lead back to (a sentinel, None for an int): that JSON stands for the default."""
+    """Those that their JSON does not lead back to (a sentinel, None for an int)."""
 
 
 def settle_defaults(codec: Codec, defaults: Mapping[str, Any]) -> Defaults:
-    """Find out how each default looks as JSON, and whether that is a way back to it."""
+    """Show each default as JSON, and note those that this JSON does not lead back to."""
     shown = {name: _show(codec, name, value) for name, value in defaults.items()}
     values = dict(defaults)
     opaque = set()
     for name, value in defaults.items():
         try:
             parsed = codec.parse(msgspec.json.encode({name: shown[name]}))[name]
-        except Refused:
+        except ArgumentsRefused:
             opaque.add(name)
             continue
         if isinstance(value, int | float) and isinstance(parsed, int | float) and parsed == value:
@@ -177,7 +177,7 @@ class Arguments:
         ]
         try:
             values = self._codec.parse(msgspec.json.encode(given))
-        except Refused as refused:
+        except ArgumentsRefused as refused:
             found = complaints(refused.problems, given, tuple(self._properties))
             raise refusal(self._tool, [*found, *lacking]) from refused.__cause__
         if lacking:
@@ -194,7 +194,9 @@ class Arguments:
                 view[name] = given[name]
         # A set is written in another order by each process; a view that was stored must stay what it is.
         return {
-            name: given[name] if _is_reordered(shown, given[name]) else shown
+            name: given[name]
+            if shown != given[name] and _ordered(shown) == _ordered(given[name])
+            else shown
             for name, shown in view.items()
         }
 
@@ -205,7 +207,7 @@ class Arguments:
                 **self._defaults.values,
                 **self._codec.parse(msgspec.json.encode(self._given(view))),
             }
-        except Refused:
+        except ArgumentsRefused:
             return values
         return [name for name, value in values.items() if not _is_same(again[name], value)]
 
@@ -215,10 +217,6 @@ def _frozen_or(fallback: JSONValue, dumped: dict[str, Any], name: str) -> JSONVa
         return freeze(dumped[name])
     except (KeyError, NotJSONError):
         return fallback
-
-
-def _is_reordered(one: JSONValue, other: JSONValue) -> bool:
-    return bool(one != other and _ordered(one) == _ordered(other))
 
 
 def _ordered(value: JSONValue) -> JSONValue:

@@ -1,4 +1,4 @@
-"""What a tool may ask for by annotating a parameter with `ToolContext`. The model never sees it."""
+"""The context of a call: a tool gets it in a parameter that is annotated with `ToolContext`."""
 
 from __future__ import annotations
 
@@ -9,39 +9,32 @@ from hookline.state import AgentState, Decision, JSONValue, ToolCall, ToolSpec, 
 
 
 class ToolHost(Protocol):
-    """Whoever runs the tool. Sync tools run in threads, so every member must be safe to use from one."""
+    """The run behind a `ToolContext`, which explains the members. All must be safe to use from a thread."""
 
     @property
-    def state(self) -> AgentState:
-        """The state as it is settled now."""
+    def state(self) -> AgentState: ...
 
     @property
-    def is_cancelled(self) -> bool:
-        """Whether the run was cancelled."""
+    def is_cancelled(self) -> bool: ...
 
     @property
-    def depth(self) -> int:
-        """How many runs are above this one."""
+    def depth(self) -> int: ...
 
     @property
-    def records(self) -> Sequence[Any]:
-        """The journal so far."""
+    def records(self) -> Sequence[Any]: ...
 
     @property
-    def tools(self) -> tuple[ToolSpec, ...]:
-        """All tools of the agent."""
+    def tools(self) -> tuple[ToolSpec, ...]: ...
 
-    def progress(self, call: ToolCall, message: JSONValue) -> None:
-        """Report what a running call is doing; `message` is frozen JSON."""
+    def progress(self, call: ToolCall, message: JSONValue) -> None: ...
 
-    def charge(self, usage: Usage) -> None:
-        """Count a model call that a tool made itself."""
+    def charge(self, usage: Usage) -> None: ...
 
-    async def spawn(self, call: ToolCall, agent: Any, prompt: str, name: str) -> Any:
-        """Run `agent` as a child of this run and give its result."""
+    async def spawn(self, call: ToolCall, agent: Any, prompt: str, name: str) -> Any: ...
 
-    async def ask(self, call: ToolCall, question: ToolCall, reason: str, asked_by: str) -> Decision:
-        """Ask whoever approves for this run; with nobody there to answer now, that is a no."""
+    async def ask(
+        self, call: ToolCall, question: ToolCall, reason: str, asked_by: str
+    ) -> Decision: ...
 
 
 class ToolContext:
@@ -58,7 +51,7 @@ class ToolContext:
 
     @property
     def state(self) -> AgentState:
-        """The state as it is settled now: this step's calls are not in it yet."""
+        """The state before this step: the calls of this step are not in it yet."""
         return self._host.state
 
     @property
@@ -78,11 +71,11 @@ class ToolContext:
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
-        """All tools of the agent, as models are told about them: also those that hooks keep from this one."""
+        """All tools of the agent, also those that hooks hide from the model."""
         return self._host.tools
 
     def progress(self, message: JSONValue) -> None:
-        """Say what the tool is doing. Listeners hear it at once; it is not journalled."""
+        """Report what the tool is doing. Listeners get it at once; it is not journalled."""
         self._host.progress(
             self.call, freeze(message, f"a progress message of tool '{self.call.name}'")
         )

@@ -1,4 +1,4 @@
-"""Arguments for a tool that comes with a JSON schema of its own, checked against it as it is."""
+"""The check of arguments against a JSON schema, for tools that come with one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from referencing.exceptions import Unresolvable
 from hookline.errors import ToolArgumentsError, ToolDefinitionError
 from hookline.state import FrozenDict, freeze_dict, thaw
 from hookline.tools import Validated
-from hookline.tools.explain import closest, missing, refusal
+from hookline.tools.problems import closest, missing, refusal
 
 _LONGEST = 300
 """Characters of one complaint: some of them repeat what was given, which may be a whole file."""

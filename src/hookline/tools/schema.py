@@ -1,183 +1,192 @@
-"""From a signature to the JSON schema a model reads and the check its arguments pass.
-
-The only module that knows pydantic, which is slow to import: this module is imported when the first tool is made that
-is not plain, or the first argument is to be coerced, and not before.
-"""
+"""The JSON schema of a tool's arguments as the model reads it, with descriptions and defaults."""
 
 from __future__ import annotations
 
+import re
 import types
 import typing
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
 
-from pydantic import ConfigDict, TypeAdapter
-from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import PydanticSerializationError, ValidationError
-from typing_extensions import TypedDict
+import msgspec
 
-from hookline.errors import ToolDefinitionError
-from hookline.tools.arguments import Codec, Refused, settle_defaults
-from hookline.tools.explain import Problem
-from hookline.tools.signature import NO_DEFAULT, Parameter, Signature
-from hookline.tools.wording import Compiled, notes_of, worded
+from hookline.state import FrozenDict, freeze_dict
+from hookline.tools.arguments import Arguments, Codec, Defaults
+from hookline.tools.signature import Parameter, Signature
 
-_CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False)
-_UNIONS = (typing.Union, types.UnionType)
-_SCALARS = frozenset({str, int, float, bool, type(None)})
+SCALARS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+UNIONS = (typing.Union, types.UnionType)
+_ODD_BLANK = re.compile(r"^[^\S\n]+$|\n\n\n", re.MULTILINE)
+"""Blank lines of which the parser may make fewer: one with blanks in it, as a carriage return, or several."""
+_HAS_SECTIONS = re.compile(r":\s*$|^\s*[:@.-]", re.MULTILINE)
+"""Whether something in a docstring may begin a section, in any style. What has none is one description."""
 
 
-def compile_signature(signature: Signature, name: str) -> Compiled:
-    """Compile a signature for the tool called `name`, or say which parameter is in the way."""
+class Compiled(msgspec.Struct, frozen=True):
+    """What a signature becomes."""
+
+    description: str
+    parameters: FrozenDict
+    """JSON schema of the arguments."""
+    arguments: Arguments
+
+
+def worded(
+    signature: Signature, name: str, generated: dict[str, Any], codec: Codec, defaults: Defaults
+) -> Compiled:
+    """The schemas of the parameters as one schema, with all that is said about them."""
+    description, texts = read_doc(signature.doc)
     for parameter in signature.parameters:
-        _refuse_field_tricks(parameter, signature.origin)
-    adapter, generated = _adapt(signature)
-    codec = _codec(adapter, signature.parameters)
-    given = {one.name: one.default for one in signature.parameters if one.default is not NO_DEFAULT}
-    return worded(signature, name, generated, codec, settle_defaults(codec, given))
+        _describe(generated["properties"][parameter.name], parameter, texts, defaults)
+    parts: dict[str, Any] = {"type": "object", "properties": generated["properties"]}
+    required = [one.name for one in signature.parameters if one.name not in defaults.values]
+    if required:
+        parts["required"] = required
+    definitions = generated.get("$defs", {})
+    schema = freeze_dict(tidied({**parts, "additionalProperties": False, "$defs": definitions}))
+    return Compiled(description, schema, Arguments(name, schema["properties"], codec, defaults))
 
 
-def codec_of(signature: Signature) -> Codec:
-    """The check alone, for a signature whose schema is known."""
-    return _codec(_adapt(signature)[0], signature.parameters)
+def read_doc(doc: str) -> tuple[str, dict[str, str]]:
+    """The description and what is said about each parameter, in Google, NumPy, Sphinx or Epydoc style."""
+    if not (_HAS_SECTIONS.search(doc) or _ODD_BLANK.search(doc)):
+        return doc.strip(), {}
+    import docstring_parser  # slow to import
 
-
-# --- pydantic: types in, validator and schema out -----------------------------------------------
-
-
-def _adapt(signature: Signature) -> tuple[TypeAdapter[Any], dict[str, Any]]:
-    fields = {parameter.name: parameter.annotation for parameter in signature.parameters}
     try:
-        return _adapter(fields)
-    except Exception as error:
-        unfit = [
-            f"'{name}' of type {_type_name(fields[name])}"
-            for name in fields
-            if not _fits(fields[name])
-        ]
-        reason = str(error).split(". ")[0].splitlines()[0]
-        raise ToolDefinitionError(
-            f"{signature.origin}: a model cannot fill in parameter {' and '.join(unfit)} ({reason}).",
-            remedy="Use a type with a JSON form (scalars, lists, dicts, enums, dates, dataclasses, pydantic models), "
-            "or fill the parameter in yourself with functools.partial.",
-        ) from error
-
-
-def _adapter(fields: dict[str, Any]) -> tuple[TypeAdapter[Any], dict[str, Any]]:
-    """A typed dict of the parameters: its fields may have any name, and validating one makes no object.
-
-    No field is required here. Which arguments are required, and what stands for one that is absent,
-    is decided by `Arguments`, since a default may be something that no type admits.
-    """
-    make: Any = TypedDict
-    shape = make("Arguments", fields, total=False)
-    shape.__pydantic_config__ = _CONFIG
-    adapter: TypeAdapter[Any] = TypeAdapter(shape)
-    return adapter, adapter.json_schema(schema_generator=_Generator)
-
-
-def _fits(annotation: Any) -> bool:
-    try:
-        _adapter({"it": annotation})
+        parsed = docstring_parser.parse(doc)
     except Exception:
-        # Pydantic, pydantic-core and the author's own types each raise what they like.
-        return False
-    return True
+        return doc.strip(), {}
+    texts = {
+        name.strip(): param.description
+        for param in parsed.params
+        for name in (param.arg_name or "").split(",")
+        if param.description
+    }
+    # The parser keeps the line break in front of a section that follows a one-line summary.
+    return (parsed.description or "").strip(), texts
 
 
-def _refuse_field_tricks(parameter: Parameter, origin: str) -> None:
-    where = f"{origin}: parameter '{parameter.name}'"
-    if isinstance(parameter.default, FieldInfo):
-        raise ToolDefinitionError(
-            f"{where} has a Field(...) as its default, which a plain call of the function would receive.",
-            remedy=f"Write `{parameter.name}: Annotated[type, Field(...)] = default`.",
-        )
-    for field in notes_of(parameter.annotation):
-        if not isinstance(field, FieldInfo):
-            continue
-        if not field.is_required():
-            raise ToolDefinitionError(
-                f"{where} has a default inside Field(...), which a plain call of the function would not know.",
-                remedy=f"Write `{parameter.name}: ... = default` in the signature.",
-            )
-        if field.alias or field.validation_alias or field.serialization_alias:
-            raise ToolDefinitionError(
-                f"{where} has an alias: hooks, journal and function would see different names.",
-                remedy="Rename the parameter instead.",
-            )
+def _describe(
+    schema: dict[str, Any], parameter: Parameter, texts: dict[str, str], defaults: Defaults
+) -> None:
+    """Add what the signature and the docstring say. What is said at the annotation wins over the docstring."""
+    for text in (*_said(parameter.annotation), texts.get(parameter.name)):
+        if text:
+            schema["description"] = text
+            break
+    if parameter.name in defaults.values and parameter.name not in defaults.opaque:
+        schema["default"] = defaults.shown[parameter.name]
 
 
-class _Generator(GenerateJsonSchema):
-    """Pydantic's schema without titles made from field names, silent about defaults that are not JSON,
-    and without two types that it describes but that no validated argument can be of.
-    """
-
-    def generator_schema(self, schema: Any) -> NoReturn:  # noqa: ARG002 - no iterator is taken, of whatever
-        raise TypeError(
-            "an iterator would be validated only while the function reads it: take a list or a Sequence"
-        )
-
-    def is_subclass_schema(self, schema: Any) -> NoReturn:  # noqa: ARG002 - no class is taken, of whatever base
-        raise TypeError("JSON has no classes")
-
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - the answer is always the same
-        return False
-
-    def emit_warning(self, kind: Any, detail: str) -> None: ...
+def _said(annotation: Any) -> Iterable[str | None]:
+    """What is said at an annotation: by a Field first, then in plain words."""
+    notes = list(notes_of(annotation))
+    texts = [note for note in notes if isinstance(note, str)]
+    return [*(getattr(note, "description", None) for note in notes if _is_field(note)), *texts]
 
 
-def _codec(adapter: TypeAdapter[Any], parameters: tuple[Parameter, ...]) -> Codec:
-    exact = {parameter.name: _exact_types(parameter.annotation) for parameter in parameters}
-    return Codec(
-        _parser(adapter.validator.validate_json),
-        _dumper(adapter.serializer.to_python),
-        {name: kinds for name, kinds in exact.items() if kinds} if all(exact.values()) else None,
-    )
+def _is_field(note: Any) -> bool:
+    """Whether it is pydantic's Field, without importing what has it."""
+    return any(kind.__name__ == "FieldInfo" for kind in type(note).__mro__)
 
 
-def _parser(validate_json: Callable[[bytes], Any]) -> Callable[[bytes], dict[str, Any]]:
-    def parse(data: bytes) -> dict[str, Any]:
-        try:
-            return validate_json(data)  # type: ignore[no-any-return]
-        except ValidationError as error:
-            found = error.errors(include_url=False, include_context=False, include_input=False)
-            raise Refused(
-                [Problem(each["loc"], each["type"], each["msg"]) for each in found]
-            ) from None
-        except Exception as error:  # a validator the author wrote has crashed
-            raise Refused(
-                [Problem((), "crash", f"could not be checked ({type(error).__name__}: {error})")]
-            ) from error
-
-    return parse
-
-
-def _dumper(to_python: Callable[..., Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    def dump(values: dict[str, Any]) -> dict[str, Any]:
-        try:
-            return to_python(values, mode="json", by_alias=True, round_trip=True, warnings=False)  # type: ignore[no-any-return]
-        except PydanticSerializationError:
-            return {}
-
-    return dump
-
-
-def _exact_types(annotation: Any) -> frozenset[type]:
-    """The JSON types whose values need neither check nor coercion; empty if there may be others."""
+def notes_of(annotation: Any) -> list[Any]:
+    """What `Annotated` says about a parameter: at the annotation itself first, then at the members of a union."""
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
-        is_text = all(isinstance(note, str) or _only_describes(note) for note in parts[1:])
-        return _exact_types(parts[0]) if is_text else frozenset()
-    if origin in _UNIONS:
-        members = [_exact_types(part) for part in parts]
+        return [*parts[1:], *notes_of(parts[0])]
+    return [note for part in parts for note in notes_of(part)] if origin in UNIONS else []
+
+
+def exact_types(parameters: Iterable[Parameter]) -> dict[str, frozenset[type]] | None:
+    """For each parameter the JSON types whose values need neither check nor coercion; None if one may have others."""
+    exact = {parameter.name: exact_types_of(parameter.annotation) for parameter in parameters}
+    return exact if all(exact.values()) else None
+
+
+def exact_types_of(annotation: Any) -> frozenset[type]:
+    """The same for one annotation; empty if there may be others."""
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        only_describes = all(
+            isinstance(note, str) or (_is_field(note) and not note.metadata) for note in parts[1:]
+        )
+        return exact_types_of(parts[0]) if only_describes else frozenset()
+    if origin in UNIONS:
+        members = [exact_types_of(part) for part in parts]
         return frozenset().union(*members) if all(members) else frozenset()
-    return frozenset({annotation}) & _SCALARS if isinstance(annotation, type) else frozenset()
+    is_exact = isinstance(annotation, type) and annotation in (*SCALARS, type(None))
+    return frozenset({annotation}) if is_exact else frozenset()
 
 
-def _only_describes(note: Any) -> bool:
-    return isinstance(note, FieldInfo) and not note.metadata
+# --- shorter schemas that admit the same -------------------------------------------------------
 
 
-def _type_name(annotation: Any) -> str:
-    return annotation.__qualname__ if isinstance(annotation, type) else str(annotation)
+Schema: TypeAlias = dict[str, Any]
+
+# The keywords under which schemas hold schemas. Nothing else is walked: a default may look like a schema.
+_NAMED = frozenset({"properties", "patternProperties", "$defs"})
+_LISTED = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_SINGLE = frozenset({"items", "additionalProperties", "propertyNames", "contains", "not"})
+
+# `discriminator` is OpenAPI's, not JSON schema's, and points into `$defs`.
+_DROPPED = frozenset({"$ref", "discriminator"})
+
+
+def tidied(schema: Schema) -> Schema:
+    """Each type of `$defs` where it is used; those used twice, or holding themselves, stay. Titles of types go."""
+    definitions = {
+        name: {key: value for key, value in body.items() if key != "title"}
+        for name, body in schema["$defs"].items()
+    }
+    uses = Counter(_references(schema))
+    inlined = {
+        name: body for name, body in definitions.items() if uses[name] == 1 or "enum" in body
+    }
+    kept = {
+        name: _inline(body, inlined) for name, body in definitions.items() if name not in inlined
+    }
+    body = _inline({key: value for key, value in schema.items() if key != "$defs"}, inlined)
+    return {**body, "$defs": kept} if kept else body
+
+
+def _inline(schema: Schema, definitions: dict[str, Schema]) -> Schema:
+    name = _referred(schema)
+    dropped = _DROPPED if name in definitions else _DROPPED - {"$ref"}
+    beside = {key: value for key, value in schema.items() if key not in dropped}
+    # What stands beside a reference (a description, a default) is about this use, and wins.
+    merged = (
+        {**_inline(definitions[name], definitions), **beside} if name in definitions else beside
+    )
+    return _over_subschemas(merged, lambda inner: _inline(inner, definitions))
+
+
+def _references(schema: Schema) -> Iterator[str]:
+    inner: list[str] = [_referred(schema)] if "$ref" in schema else []
+
+    def collect(subschema: Schema) -> Schema:
+        inner.extend(_references(subschema))
+        return subschema
+
+    _over_subschemas(schema, collect)
+    return iter(inner)
+
+
+def _referred(schema: Schema) -> str:
+    return str(schema.get("$ref", "")).removeprefix("#/$defs/")
+
+
+def _over_subschemas(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
+    return {key: _changed_schema(key, value, change) for key, value in schema.items()}
+
+
+def _changed_schema(key: str, value: Any, change: Callable[[Schema], Schema]) -> Any:
+    if key in _NAMED and isinstance(value, dict):
+        return {name: change(inner) for name, inner in value.items()}
+    if key in _LISTED and isinstance(value, list):
+        return [change(inner) for inner in value]
+    if key in _SINGLE and isinstance(value, dict):
+        return change(value)
+    return value

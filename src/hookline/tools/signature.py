@@ -84,7 +84,7 @@ def origin_of(function: object) -> str:
 
 def _refuse_what_is_no_function(thing: object) -> None:
     if inspect.iscoroutine(thing):
-        thing.close()  # it will never be awaited, and Python would warn about that besides
+        thing.close()  # it will never be awaited, and Python would warn about that
         raise ToolDefinitionError(
             f"{thing.__qualname__}(...) was called: a coroutine cannot be a tool.",
             remedy="Pass the async function itself, without calling it.",
@@ -191,14 +191,19 @@ def _is_context(annotation: Any) -> bool:
 
 
 def _bound(function: object) -> frozenset[str]:
-    """Keywords a partial has filled in. They are the author's, and the model neither sees nor changes them."""
+    """Keywords that a partial has filled in. They are the author's: the model neither sees nor changes them."""
     return frozenset(function.keywords) if isinstance(function, functools.partial) else frozenset()
+
+
+def _without_partials(function: Any) -> Any:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
 
 
 def _called(function: Any) -> Any:
     """The function that runs when `function` is called."""
-    while isinstance(function, functools.partial):
-        function = function.func
+    function = _without_partials(function)
     if not inspect.isroutine(function):
         function = type(function).__call__
     return getattr(function, "__func__", function)
@@ -210,15 +215,12 @@ def _written(function: Any) -> Any:
 
 
 def _name(function: Any) -> str:
-    while isinstance(function, functools.partial):
-        function = function.func
+    function = _without_partials(function)
     return str(getattr(function, "__name__", type(function).__name__))
 
 
 def _doc(function: Any) -> str:
-    while isinstance(function, functools.partial):
-        function = function.func
+    function = _without_partials(function)
     own = _called(function).__doc__
-    return inspect.cleandoc(
-        own or (type(function).__doc__ if not inspect.isroutine(function) else "") or ""
-    )
+    of_object = "" if inspect.isroutine(function) else type(function).__doc__
+    return inspect.cleandoc(own or of_object or "")

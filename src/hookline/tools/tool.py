@@ -1,74 +1,85 @@
-"""A tool: a typed function with a name, a schema and the rules under which it runs."""
+"""A tool: a typed function with a name, a schema and the rules under which it runs; and the tools of an agent."""
 
 from __future__ import annotations
 
+import enum
 import functools
 import inspect
 import math
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar, overload
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar, Unpack, overload
 from weakref import WeakValueDictionary
 
 import msgspec
 
 from hookline._aio import call_in_thread
-from hookline.errors import ToolDefinitionError
+from hookline.errors import ToolDefinitionError, UnknownToolError
 from hookline.state import ToolCall, ToolSpec
 from hookline.tools.arguments import ArgumentCheck, Validated
 from hookline.tools.context import ToolContext
-from hookline.tools.effect import Effect
-from hookline.tools.explain import malformed
-from hookline.tools.plain import NotPlain, compile_plain
+from hookline.tools.plain_schema import NotPlain, compile_plain
+from hookline.tools.problems import closest, did_you_mean, malformed
+from hookline.tools.schema import Compiled
 from hookline.tools.signature import Signature, read_signature
-from hookline.tools.wording import Compiled
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-EffectName: TypeAlias = Effect | Literal["pure", "idempotent", "once"]
-
 DEFAULT_MAX_CHARS = 30_000
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_FEW = 12
+
+
+class Effect(enum.StrEnum):
+    """How often a tool may run for one call. Retries and recovery after a crash depend on it."""
+
+    PURE = "pure"
+    """It changes nothing: run it as often as you like."""
+    IDEMPOTENT = "idempotent"
+    """Running it again with the same idempotency key changes nothing more."""
+    ONCE = "once"
+    """Every run has its own effect: it is never run again unless it is known not to have run."""
+
+
+EffectName: TypeAlias = Effect | Literal["pure", "idempotent", "once"]
 
 
 class Tool(msgspec.Struct, Generic[P, R], frozen=True, eq=False, weakref=True):
-    """What an agent can do. Made by `@tool` or `as_tool`; immutable; called, it is the function it was made of."""
+    """What an agent can do. Made by `@tool` or `as_tool`; immutable; a call of it is a call of its function."""
 
     function: Callable[P, R]
     spec: ToolSpec
-    """The tool as a model is told about it."""
+    """Name, description and parameters, as a model sees them."""
     arguments: ArgumentCheck
     origin: str
     """Where the function was written."""
-    is_async: bool
-    context_name: str
+    is_async: bool = True
+    context_name: str = ""
     """The parameter that takes the ToolContext; empty if none does."""
-    effect: Effect
-    timeout: float | None
+    effect: Effect = Effect.ONCE
+    timeout: float | None = None
     """Seconds one call may take."""
-    concurrency: int | None
+    concurrency: int | None = None
     """How many calls of this tool may run at once; None is no limit."""
-    alone: bool
+    alone: bool = False
     """Whether nothing else may run beside a call of this tool."""
-    max_chars: int | None
+    max_chars: int | None = DEFAULT_MAX_CHARS
     """How much of a result goes into the conversation; None is all of it."""
     root: str = ""
-    """The directory that relative paths in its arguments begin at; empty where it did not say."""
+    """The directory that relative paths in its arguments begin at; empty if it is not known."""
     served_by: tuple[str, ...] = ()
-    """Of a tool that a server has: the words of the command that the server is, or its address."""
+    """For a tool of a server: the words of the server's command, or its address."""
     pure_with: Mapping[str, Any] = {}
     """Arguments with which a call changes nothing, whatever the others are; empty if there are none."""
 
     @property
     def name(self) -> str:
-        """What the model calls it."""
         return self.spec.name
 
     @property
     def description(self) -> str:
-        """What the model is told it does."""
         return self.spec.description
 
     @property
@@ -77,7 +88,7 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True, eq=False, weakref=True):
         return self.context_name != ""
 
     def is_pure(self, args: Mapping[str, Any]) -> bool:
-        """Whether a call with these arguments changes nothing, going by what the tool says."""
+        """Whether a call with these arguments changes nothing, according to the tool."""
         if self.effect is Effect.PURE:
             return True
         given = self.pure_with
@@ -88,7 +99,7 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True, eq=False, weakref=True):
         return self.arguments.validate(args)
 
     def validate_call(self, call: ToolCall) -> Validated:
-        """The same for a call, whose arguments may not even have been JSON."""
+        """The same for a call, whose arguments may not be JSON."""
         if call.malformed:
             raise malformed(self.name, call.malformed, self.spec.parameters.get("properties", ()))
         return self.arguments.validate(call.args)
@@ -120,62 +131,41 @@ async def _in_thread(function: Callable[..., Any], named: Mapping[str, Any]) -> 
 # --- making tools -------------------------------------------------------------------------------
 
 
+class ToolOptions(TypedDict, total=False):
+    """The options of `tool`."""
+
+    name: str | None
+    """By default the name of the function."""
+    description: str | None
+    """By default from the docstring of the function."""
+    effect: EffectName
+    timeout: float | None
+    concurrency: int | None
+    alone: bool
+    max_chars: int | None
+    root: str | os.PathLike[str]
+    """The directory that relative paths in the arguments begin at. Rules about paths use it."""
+    pure_with: Mapping[str, Any] | None
+    """Arguments with which a call changes nothing, whatever the effect of the tool is. Modes in which nothing is
+    changed let such calls pass, and fill in an argument that is None."""
+
+
 @overload
-def tool(
-    function: Callable[P, R],
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    effect: EffectName = Effect.ONCE,
-    timeout: float | None = None,
-    concurrency: int | None = None,
-    alone: bool = False,
-    max_chars: int | None = DEFAULT_MAX_CHARS,
-    root: str | os.PathLike[str] = "",
-    pure_with: Mapping[str, Any] | None = None,
-) -> Tool[P, R]: ...
+def tool(function: Callable[P, R], /, **options: Unpack[ToolOptions]) -> Tool[P, R]: ...
 @overload
-def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    effect: EffectName = Effect.ONCE,
-    timeout: float | None = None,
-    concurrency: int | None = None,
-    alone: bool = False,
-    max_chars: int | None = DEFAULT_MAX_CHARS,
-    root: str | os.PathLike[str] = "",
-    pure_with: Mapping[str, Any] | None = None,
-) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
-def tool(
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    effect: EffectName = Effect.ONCE,
-    timeout: float | None = None,
-    concurrency: int | None = None,
-    alone: bool = False,
-    max_chars: int | None = DEFAULT_MAX_CHARS,
-    root: str | os.PathLike[str] = "",
-    pure_with: Mapping[str, Any] | None = None,
-) -> Any:
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]) -> Any:
     """Make a tool of a typed function: `@tool`, or `@tool(effect="pure", timeout=5)`.
 
-    Schema and descriptions come from signature, annotations and docstring; `name` and `description`
-    override what the function says of itself. `root` is the directory that relative paths in its arguments begin at:
-    rules about paths go by it. `pure_with` are arguments with which a call changes nothing, whatever its effect is
-    otherwise: modes in which nothing is changed let such calls pass, and fill in an argument that is None.
+    Schema and descriptions come from signature, annotations and docstring; the fields of `Tool` say what the options
+    are. `name` and `description` override those of the function.
     """
-    at = os.path.abspath(root) if root else ""
-    options = _Options(
-        name, description, effect, timeout, concurrency, alone, max_chars, at, pure_with or {}
-    )
+    unknown = options.keys() - ToolOptions.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"tool() got an unexpected keyword argument '{min(unknown)}'")
     if function is None:
-        return functools.partial(_make, options=options)
-    return _make(function, options=options)
+        return functools.partial(_make, **options)
+    return _make(function, **options)
 
 
 def as_tool(thing: Callable[..., Any]) -> AnyTool:
@@ -184,65 +174,58 @@ def as_tool(thing: Callable[..., Any]) -> AnyTool:
         return thing
     made = _made.get(id(thing))
     if made is None:
-        made = _made[id(thing)] = _make(thing, options=_DEFAULT_OPTIONS)
+        made = _made[id(thing)] = _make(thing)
     return made
 
-
-class _Options(msgspec.Struct, frozen=True):
-    name: str | None = None
-    description: str | None = None
-    effect: EffectName = Effect.ONCE
-    timeout: float | None = None
-    concurrency: int | None = None
-    alone: bool = False
-    max_chars: int | None = DEFAULT_MAX_CHARS
-    root: str = ""
-    pure_with: Mapping[str, Any] = {}
-
-
-_DEFAULT_OPTIONS = _Options()
 
 # Bare functions by id, so that a thousand agents share the one tool that is made of a function. A
 # tool keeps its function alive, so an id in here cannot have been given to another object.
 _made: WeakValueDictionary[int, AnyTool] = WeakValueDictionary()
 
 
-def _make(function: Callable[..., Any], *, options: _Options) -> AnyTool:
+def _make(function: Callable[..., Any], **options: Unpack[ToolOptions]) -> AnyTool:
     if isinstance(function, Tool):
         raise ToolDefinitionError(
             f"'{function.name}' is a tool already.",
             remedy=f"Make the other tool of its function: {function.origin}.",
         )
     signature = read_signature(function)
-    name = _checked_name(signature, options.name)
-    _check_limits(name, signature.origin, options)
-    compiled = _compiled(signature, name)
-    _check_pure_with(name, signature.origin, options.pure_with, compiled.parameters)
-    description = compiled.description if options.description is None else options.description
+    name, description = options.pop("name", None), options.pop("description", None)
+    name = _checked_name(signature, name)
+    _check_options(f"tool '{name}' ({signature.origin})", options)
+    compiled = _compile(signature, name)
+    root, pure_with = options.pop("root", ""), options.pop("pure_with", None) or {}
+    known = compiled.parameters.get("properties", {})
+    for argument in pure_with:
+        if argument not in known:
+            raise ToolDefinitionError(
+                f"tool '{name}' ({signature.origin}): pure_with names '{argument}', and there is no such argument.",
+                remedy=f"There are: {', '.join(known) or 'none'}.",
+            )
     return Tool(
-        function,
-        ToolSpec(name, description, compiled.parameters),
-        compiled.arguments,
-        signature.origin,
-        signature.is_async,
-        signature.context_name,
-        _checked_effect(name, signature.origin, options.effect),
-        options.timeout,
-        options.concurrency,
-        options.alone,
-        options.max_chars,
-        options.root,
-        pure_with=options.pure_with,
+        function=function,
+        spec=ToolSpec(
+            name, compiled.description if description is None else description, compiled.parameters
+        ),
+        arguments=compiled.arguments,
+        origin=signature.origin,
+        is_async=signature.is_async,
+        context_name=signature.context_name,
+        root=os.path.abspath(root) if root else "",
+        pure_with=pure_with,
+        effect=Effect(options.get("effect", Effect.ONCE)),
+        timeout=options.get("timeout"),
+        concurrency=options.get("concurrency"),
+        alone=options.get("alone", False),
+        max_chars=options.get("max_chars", DEFAULT_MAX_CHARS),
     )
 
 
-def _compiled(signature: Signature, name: str) -> Compiled:
+def _compile(signature: Signature, name: str) -> Compiled:
     try:
         return compile_plain(signature, name)
     except NotPlain:
-        from hookline.tools.schema import (  # brings pydantic, which is slow to import
-            compile_signature,
-        )
+        from hookline.tools.pydantic_schema import compile_signature  # slow to import
 
         return compile_signature(signature, name)
 
@@ -257,48 +240,78 @@ def _checked_name(signature: Signature, given: str | None) -> str:
     )
 
 
-def _checked_effect(name: str, origin: str, effect: EffectName) -> Effect:
-    try:
-        return Effect(effect)
-    except ValueError:
+def _check_options(who: str, options: ToolOptions) -> None:
+    if options.get("effect", Effect.ONCE) not in list(Effect):
         known = ", ".join(repr(each.value) for each in Effect)
         raise ToolDefinitionError(
-            f"tool '{name}' ({origin}): there is no effect {effect!r}.",
-            remedy=f"Use one of {known}.",
-        ) from None
-
-
-def _check_pure_with(
-    name: str, origin: str, given: Mapping[str, Any], parameters: Mapping[str, Any]
-) -> None:
-    known = parameters.get("properties", {})
-    for argument in given:
-        if argument not in known:
-            raise ToolDefinitionError(
-                f"tool '{name}' ({origin}): pure_with names '{argument}', and there is no such argument.",
-                remedy=f"There are: {', '.join(known) or 'none'}.",
-            )
-
-
-def _check_limits(name: str, origin: str, options: _Options) -> None:
-    who = f"tool '{name}' ({origin})"
-    timeout = options.timeout
-    if timeout is not None and not (_is_number(timeout) and timeout > 0 and math.isfinite(timeout)):
+            f"{who}: there is no effect {options['effect']!r}.", remedy=f"Use one of {known}."
+        )
+    timeout = options.get("timeout")
+    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if timeout is not None and not (is_number and 0 < timeout < math.inf):
         raise ToolDefinitionError(
             f"{who}: timeout={timeout!r} is not a number of seconds above 0.",
             remedy="Leave it out for no timeout.",
         )
-    for option, value in (("concurrency", options.concurrency), ("max_chars", options.max_chars)):
+    counts = {"concurrency": options.get("concurrency"), "max_chars": options.get("max_chars")}
+    for option, value in counts.items():
         if value is not None and not (type(value) is int and value >= 1):
             raise ToolDefinitionError(
                 f"{who}: {option}={value!r} is not a whole number above 0.",
                 remedy="Use None for no limit.",
             )
-    if options.alone and options.concurrency is not None:
+    if options.get("alone") and options.get("concurrency") is not None:
         raise ToolDefinitionError(
             f"{who}: alone=True already means one call at a time.", remedy="Leave out concurrency."
         )
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+class Toolbox:
+    """An immutable set of tools with distinct names, in the order they were given."""
+
+    __slots__ = ("_by_name", "get", "specs")
+
+    def __init__(self, tools: Iterable[Callable[..., Any]] = ()) -> None:
+        by_name: dict[str, AnyTool] = {}
+        for made in map(as_tool, tools):
+            other = by_name.setdefault(made.name, made)
+            if other is not made:
+                raise ToolDefinitionError(
+                    f"two tools are called '{made.name}': {other.origin} and {made.origin}.",
+                    remedy="Give one of them another name, as in @tool(name='...').",
+                )
+        self._by_name = by_name
+        self.get: Callable[[str], AnyTool | None] = by_name.get
+        """The tool of that name, if there is one."""
+        self.specs: tuple[ToolSpec, ...] = tuple([made.spec for made in by_name.values()])
+        """The tools as a model sees them."""
+
+    def unknown(self, name: str) -> UnknownToolError:
+        """The error for a call to a tool that is not here; it names what was probably meant."""
+        if not self._by_name:
+            return UnknownToolError(
+                f"there is no tool '{name}': you have no tools.", remedy="Answer without one."
+            )
+        hint = did_you_mean(closest(name, self._by_name))
+        remedy = (
+            f"Your tools are: {', '.join(self._by_name)}."
+            if len(self) <= _FEW
+            else "Use one you were given."
+        )
+        return UnknownToolError(f"there is no tool '{name}'.{hint}", remedy=remedy)
+
+    def with_tools(self, *more: Callable[..., Any]) -> Toolbox:
+        """This box with more tools."""
+        return Toolbox((*self, *more))
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __iter__(self) -> Iterator[AnyTool]:
+        return iter(self._by_name.values())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __repr__(self) -> str:
+        return f"Toolbox({', '.join(self._by_name)})"

@@ -290,9 +290,9 @@ def test_what_was_read_is_known_in_the_next_run_of_a_conversation(root: Path) ->
 
 def test_only_so_many_files_are_remembered(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The latest ones: metadata is not a place for all files of the world."""
-    from hookline.capabilities.files import ledger
+    from hookline.capabilities.files import seen_files
 
-    monkeypatch.setattr(ledger, "MOST", 3)
+    monkeypatch.setattr(seen_files, "MOST", 3)
     steps = [call("write", path=f"f{number}", content="x") for number in range(5)]
     result = builder(root, *steps).build().run_sync("Go.")
     assert list(result.state.metadata["files"]) == ["f2", "f3", "f4"]

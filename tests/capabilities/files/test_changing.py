@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from hookline import HookOutcome
 from hookline.capabilities import Files
-from hookline.capabilities.files import reading, standing
-from hookline.capabilities.files.editing import Replacement, edited
-from hookline.capabilities.files.texts import Text
+from hookline.capabilities.files import seen_files, text
+from hookline.capabilities.files.edit_tool import Replacement, edited
+from hookline.capabilities.files.text import Text
 from hookline.state import ToolResult
 from hookline.testing import call
 
@@ -224,7 +224,7 @@ def test_large_files_are_written_and_known_again(
     use: Use, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody else has changed them, the same content is no change, and another one is allowed."""
-    monkeypatch.setattr(standing, "LARGEST", 5)
+    monkeypatch.setattr(seen_files, "LARGEST", 5)
     made, again, other = texts(
         use,
         call("write", path="large.txt", content="a large file\n"),
@@ -248,7 +248,7 @@ def test_large_files_are_not_edited(use: Use, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(capability, "LARGEST", 5)
     assert "too large to edit" in texts(use, call("edit", path="notes.txt", old="one", new="1"))[0]
-    assert reading.LARGEST > 5
+    assert text.LARGEST > 5
 
 
 def test_many_places_take_no_longer_than_they_must(use: Use, root: Path) -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.capabilities.files.editing import Replacement, edited
-from hookline.capabilities.files.texts import Text
+from hookline.capabilities.files.edit_tool import Replacement, edited
+from hookline.capabilities.files.text import Text
 from hookline.errors import ToolError
 from hookline.testing import call
 

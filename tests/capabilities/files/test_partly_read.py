@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hookline import AgentBuilder, SQLiteJournal
 from hookline.capabilities import Files
-from hookline.capabilities.files.ledger import _added
+from hookline.capabilities.files.seen_files import _added
 from hookline.testing import ScriptedDriver, call, say
 
 from .conftest import Use

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.capabilities.files import ripgrep
-from hookline.capabilities.files.searching import Search, Wanted
+from hookline.capabilities.files.search_tool import Search, SearchQuery
 from hookline.containment import FileJail
 from hookline.errors import ToolError
 
@@ -53,7 +53,7 @@ PATTERNS = st.one_of(
 )
 
 
-def answer(root: Path, wanted: Wanted, rg: str | None) -> str:
+def answer(root: Path, wanted: SearchQuery, rg: str | None) -> str:
     """What a search says, or why it cannot be made."""
     with FileJail(root) as jail:
         try:
@@ -76,7 +76,7 @@ def test_the_answers_are_the_same(
     root = tmp_path_factory.mktemp("files")
     for number, (text, encoding) in enumerate(contents):
         (root / f"f{number}").write_bytes(text.encode(encoding, "replace"))
-    wanted = Wanted(pattern, literal=literal, ignore_case=ignore_case)
+    wanted = SearchQuery(pattern, literal=literal, ignore_case=ignore_case)
     assert answer(root, wanted, rg) == answer(root, wanted, None)
 
 
@@ -118,7 +118,7 @@ def test_a_line_begins_behind_a_byte_order_mark(rg: str, tmp_path: Path, pattern
     """Which is no part of it, whoever looks."""
     (tmp_path / "marked").write_bytes(b"\xef\xbb\xbffoo\n")
     for program in (rg, None):
-        assert answer(tmp_path, Wanted(pattern), program) == "marked:1: foo"
+        assert answer(tmp_path, SearchQuery(pattern), program) == "marked:1: foo"
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_ripgrep_gets_no_paths(rg: str, tmp_path: Path, monkeypatch: pytest.Monk
         return run(command, **options)  # type: ignore[call-overload]
 
     monkeypatch.setattr(ripgrep.subprocess, "run", recorded)
-    assert answer(tmp_path, Wanted("needle"), rg) == "f:1: needle"
+    assert answer(tmp_path, SearchQuery("needle"), rg) == "f:1: needle"
     (command,) = seen
     after = command[command.index("--") + 1 :]
     assert all(name.startswith("/dev/fd/") for name in after)
@@ -189,5 +189,5 @@ def test_many_files_go_in_batches(rg: str, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(ripgrep, "BATCH", 7)
     for number in range(30):
         (tmp_path / f"{number:02}").write_text("yes" if number % 5 == 0 else "no")
-    found = answer(tmp_path, Wanted("yes", mode="files"), rg)
+    found = answer(tmp_path, SearchQuery("yes", mode="files"), rg)
     assert found.split() == ["00", "05", "10", "15", "20", "25"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.capabilities.taint_policy.provenance import Provenance, Trust
+from hookline.capabilities.taint_policy.provenance import Provenance, TrustedSources
 from hookline.state import AgentState, Log, Step, StepType, ToolCall, ToolResult, UserMessage
 
 TOKENS = st.sampled_from(
@@ -38,7 +38,7 @@ def tainted(prompt: str, results: list[str], value: str) -> bool:
         calls=tuple(call for _ in results),
         results=tuple(ToolResult(each, call_id="1", name="read") for each in results),
     )
-    known = Provenance(Trust(lambda _: False, lambda _: False))
+    known = Provenance(TrustedSources(lambda _: False, lambda _: False))
     known.read(AgentState(messages=Log([UserMessage(prompt)]), steps=Log([step])))
     return bool(known.findings(ToolCall("2", "act", {"value": value})))
 

@@ -309,7 +309,7 @@ async def test_it_is_the_same_however_an_agent_is_driven() -> None:
 
 def test_mistakes_are_told_at_once() -> None:
     """Bad options name what is wrong."""
-    with pytest.raises(BuildError, match="on_taint='deny' says nothing"):
+    with pytest.raises(BuildError, match="on_taint='deny' means nothing"):
         TaintPolicy(on_taint="deny")  # type: ignore[arg-type]
     with pytest.raises(BuildError, match="trusted='read' is no list of rules"):
         TaintPolicy(trusted="read")

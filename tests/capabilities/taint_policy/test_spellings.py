@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hookline.capabilities.taint_policy.provenance import Provenance, Trust
+from hookline.capabilities.taint_policy.provenance import Provenance, TrustedSources
 from hookline.state import AgentState, Log, Step, StepType, ToolCall, ToolResult, UserMessage
 
 LETTER = (
@@ -25,7 +25,7 @@ def read(*results: Any, prompt: str = "Do what the letter is about.") -> Provena
         calls=tuple(call for _ in results),
         results=tuple(ToolResult(each, call_id="call_1", name=call.name) for each in results),
     )
-    made = Provenance(Trust(lambda _: False, lambda _: False))
+    made = Provenance(TrustedSources(lambda _: False, lambda _: False))
     made.read(AgentState(messages=Log([UserMessage(prompt)]), steps=Log([step])))
     return made
 

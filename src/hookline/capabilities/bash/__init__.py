@@ -1,4 +1,4 @@
-"""Commands: a shell, programs without one, and commands that go on in the background."""
+"""Commands: a shell, programs without one, and commands in the background."""
 
 from hookline.capabilities.bash.capability import Bash
 

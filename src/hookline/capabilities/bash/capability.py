@@ -1,20 +1,19 @@
-"""The Bash capability: the tools bash, exec, bash_poll and bash_stop, and the policy in front of them."""
+"""The tools bash, exec, bash_poll and bash_stop, and the policy in front of them."""
 
 from __future__ import annotations
 
-import math
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from hookline.capabilities.bash.descriptions import describe
 from hookline.capabilities.bash.guard import ShellGuard, directory_of, named_place
-from hookline.capabilities.bash.outputs import Scratch
+from hookline.capabilities.bash.output import Scratch
 from hookline.capabilities.bash.runner import CommandRequest, CommandRunner
 from hookline.capabilities.bash.session import SessionRecorder, ShellSession, lost
+from hookline.capabilities.options import check_choice, check_positive
 from hookline.containment import Sandbox, SandboxLimits, SandboxPaths
 from hookline.containment.interpreter import module_places_in
 from hookline.containment.sandbox import PLACES, Place
@@ -27,6 +26,7 @@ from hookline.tools import AnyTool, ToolContext, tool
 
 if TYPE_CHECKING:
     from hookline.containment import ShellPolicy
+
 
 Ask: TypeAlias = Literal["outside-sandbox", "always"]
 Keep: TypeAlias = Literal["nothing", "session"]
@@ -67,10 +67,19 @@ class Bash:
         show: Sequence[str | Path] = (),
         name: str = "bash",
     ) -> None:
-        _check_choice("ask", ask, get_args(Ask))
-        _check_choice("keep", keep, get_args(Keep))
-        _check_numbers(timeout=timeout, max_timeout=max_timeout, max_chars=max_chars)
-        _check_timeout(timeout, max_timeout)
+        check_choice("Bash", "ask", ask, get_args(Ask))
+        check_choice("Bash", "keep", keep, get_args(Keep))
+        for option, value in {
+            "timeout": timeout,
+            "max_timeout": max_timeout,
+            "max_chars": max_chars,
+        }.items():
+            check_positive("Bash", option, value)
+        if timeout > max_timeout and timeout != _TIMEOUT:
+            raise BuildError(
+                f"Bash: timeout={timeout:g} is more than max_timeout={max_timeout:g}.",
+                remedy=f"Say max_timeout={timeout:g} too, or give less time.",
+            )
         _check_reader()
         self.name = name
         self._policy = None if policy is None else _checked_policy(policy)
@@ -89,7 +98,7 @@ class Bash:
                 root, sandbox, place=place, paths=paths, limits=limits, pass_env=pass_env
             )
         scratch.check_beside(self.sandbox.root)
-        self.sandbox.keep(scratch.output)  # we write there, outside: nothing is to be in the way
+        self.sandbox.keep(scratch.output)  # we write there ourselves, outside the sandbox
         self._runner = CommandRunner(self.sandbox, scratch, max_chars)
         self._guard = ShellGuard(self)
         self._sessions: dict[str, ShellSession] = {}
@@ -107,9 +116,8 @@ class Bash:
     # --- a capability ---------------------------------------------------------------------------------
 
     def tools(self) -> list[AnyTool]:
-        """bash, exec, bash_poll and bash_stop."""
         keeps = self.keep == "session"
-        words = describe(self.sandbox, keep=keeps, timeout=self.timeout)
+        bash, exec_ = _descriptions(self.sandbox, keep=keeps, timeout=self.timeout)
         in_turn = 1 if keeps else None
         pure = {"place": PLACES[0], "network": False} if self.sandbox.can_contain() else {}
         # What is too long is cut here, where the rest is kept in a file.
@@ -117,18 +125,18 @@ class Bash:
             tool(
                 self._bash,
                 name="bash",
-                description=words.bash,
+                description=bash,
                 max_chars=None,
                 concurrency=in_turn,
                 pure_with=pure,
             ),
-            tool(self._exec, name="exec", description=words.exec, max_chars=None, pure_with=pure),
+            tool(self._exec, name="exec", description=exec_, max_chars=None, pure_with=pure),
             tool(self._poll, name="bash_poll", max_chars=None),
             tool(self._stop, name="bash_stop", effect="idempotent", max_chars=None),
         ]
 
     def hooks(self) -> list[Registration]:
-        """The policy; what is written down at the start; what is kept; and the end of what goes on."""
+        """The policy, the note about the sandbox, what is kept between commands, and the end of background commands."""
         commands = "/^(bash|exec)$/"
         policy = Options(name=f"{self.name}-policy", tier="policy", matcher=commands, scope="tree")
         said = Options(name=f"{self.name}-sandbox")
@@ -233,7 +241,7 @@ class Bash:
         return None if left is None else ctx.with_metadata(self._key, left)
 
     async def _end(self, ctx: ExecutionHookContext) -> None:
-        """End what goes on in the background. A run that pauses has not ended; its process might."""
+        """End background commands. A run that pauses has not ended; its process might."""
         run_id = ctx.state.run_id
         self._sessions.pop(run_id, None)
         if ctx.status is not RunStatus.PAUSED:
@@ -263,27 +271,20 @@ class Bash:
                 in the work directory) or "host" (outside the sandbox; a person is asked). Usually left out.
             network: Give this command the network. A person is asked.
         """
-        judged = self._guard.check(context.call, context.state)
         run_id, session = context.state.run_id, self._session(context.state)
-        request = CommandRequest(
-            command=command,
-            text=command,
-            cwd=cwd,
-            place=self._named_place(place, network),
-            network=network,
-            env_files=judged.env_files,
-            only_reads=judged.only_reads,
-            session=session,
-        )
+        request = self._request(context, command, command, cwd, place, network)
         if background:
-            _refuse_no_time(timeout)
-            return await self._runner.in_background(request, run_id, timeout)
+            if timeout is not None and not timeout > 0:
+                raise ToolError(
+                    f"timeout={timeout:g} is no time.", remedy="Give seconds, or leave it out."
+                )
+            return await self._runner.start_in_background(request, run_id, timeout)
         seconds = self._seconds(timeout)
         if self.keep == "nothing" or self._runner.leaves(request):
-            return await self._runner.to_the_end(request, context, seconds)
+            return await self._runner.run(request, context, seconds)
         recorder = SessionRecorder()
         try:
-            result = await self._runner.to_the_end(request, context, seconds, recorder)
+            result = await self._runner.run(request, context, seconds, recorder)
         except ToolError:
             # Where the last command was may be gone, and no command could leave a place that none can be in.
             self._sessions[run_id] = ShellSession("", session.env)
@@ -319,18 +320,8 @@ class Bash:
             raise ToolError(
                 "argv names no program.", remedy="Give one, and its arguments after it."
             )
-        judged = self._guard.check(context.call, context.state)
-        request = CommandRequest(
-            command=argv,
-            text=shlex.join(argv),
-            cwd=cwd,
-            place=self._named_place(place, network),
-            network=network,
-            env_files=judged.env_files,
-            only_reads=judged.only_reads,
-            session=self._session(context.state),
-        )
-        return await self._runner.to_the_end(request, context, self._seconds(timeout))
+        request = self._request(context, argv, shlex.join(argv), cwd, place, network)
+        return await self._runner.run(request, context, self._seconds(timeout))
 
     async def _poll(self, id: str, context: ToolContext, wait: float = 0.0) -> ToolResult:
         """See what a background command has printed since the last time, and whether it still runs.
@@ -350,12 +341,31 @@ class Bash:
         """
         return await self._runner.stop(context.state.run_id, id)
 
-    def _named_place(self, place: Place | None, network: bool) -> Place | None:
-        """The place that a call asks for, or what is wrong with that; None for the one of the capability."""
+    def _request(
+        self,
+        context: ToolContext,
+        command: str | list[str],
+        text: str,
+        cwd: str,
+        place: Place | None,
+        network: bool,
+    ) -> CommandRequest:
+        """What to run for a call, once it was judged again."""
+        judged = self._guard.check(context.call, context.state)
         try:
-            return named_place(self.sandbox, place, network=network)
+            named = named_place(self.sandbox, place, network=network)
         except SandboxError as error:
             raise ToolError(error.message, remedy=error.remedy) from None
+        return CommandRequest(
+            command=command,
+            text=text,
+            cwd=cwd,
+            place=named,
+            network=network,
+            env_files=judged.env_files,
+            only_reads=judged.only_reads,
+            session=self._session(context.state),
+        )
 
     def _seconds(self, timeout: float | None) -> float:
         if timeout is None:
@@ -388,7 +398,7 @@ class Bash:
         return self._session(state).cwd
 
     def whereabouts(self, call: ToolCall, state: AgentState) -> tuple[str, str] | None:
-        """The work directory, and where in it a call would run, for whoever judges it besides us.
+        """The work directory, and where in it a call would run, for other policies.
 
         None if earlier commands have set variables: any program may be another one then.
         """
@@ -399,27 +409,6 @@ class Bash:
 
     def __repr__(self) -> str:
         return f"<Bash {self.sandbox.root}, {self.sandbox.place}, {self.sandbox.sandbox}>"
-
-
-def _check_choice(option: str, value: object, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise BuildError(
-            f"Bash: {option}={value!r} means nothing.",
-            remedy=f"Use {' or '.join(map(repr, known))}.",
-        )
-
-
-def _check_timeout(timeout: float, max_timeout: float) -> None:
-    if timeout > max_timeout and timeout != _TIMEOUT:  # which is nobody's wish
-        raise BuildError(
-            f"Bash: timeout={timeout:g} is more than max_timeout={max_timeout:g}.",
-            remedy=f"Say max_timeout={timeout:g} too, or give less time.",
-        )
-
-
-def _refuse_no_time(timeout: float | None) -> None:
-    if timeout is not None and not timeout > 0:
-        raise ToolError(f"timeout={timeout:g} is no time.", remedy="Give seconds, or leave it out.")
 
 
 def _check_reader() -> None:
@@ -451,16 +440,6 @@ def _checked_show(paths: Sequence[str | Path]) -> tuple[str | Path, ...]:
     return tuple(paths)
 
 
-def _check_numbers(**options: Any) -> None:
-    for option, value in options.items():
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not value > 0 or not math.isfinite(value):
-            raise BuildError(
-                f"Bash: {option}={value!r} is not a number above 0.",
-                remedy="Give one, or leave it out.",
-            )
-
-
 def _check_left_to_sandbox(
     root: str | Path,
     sandbox: Sandbox,
@@ -474,3 +453,32 @@ def _check_left_to_sandbox(
             "Bash: a Sandbox has a root, a place, limits and variables of its own.",
             remedy="Give them to the Sandbox, and Bash only that.",
         )
+
+
+# --- descriptions that depend on where commands run --------------------------------------------
+
+
+def _descriptions(sandbox: Sandbox, *, keep: bool, timeout: float) -> tuple[str, str]:
+    """The descriptions of bash and exec."""
+    place = sandbox.status.place
+    kind = "on the host" if place == "host" else "in a sandbox"
+    where = f"{kind}, in {sandbox.root}"
+    rules = _RULES[place].format(root=sandbox.root)
+    kept = _KEPT if keep else _NOT_KEPT
+    ends = f"It is ended after {timeout:g} seconds, unless another timeout is given. What it starts ends with it"
+    return (
+        f"Run a command in a shell, {where}.\n\n{rules} {kept} {ends}, {_CONTINUES}",
+        f"Run a program with its arguments, without a shell, {where}.\n\n{rules} {ends}.",
+    )
+
+
+_RULES: dict[Place, str] = {
+    "read-only": "It can write nothing that lasts (/tmp and the home directory are gone with it), has no network and "
+    'sees no credentials; place="workspace" lets it write in {root}, if a person agrees.',
+    "workspace": "It can write in {root} and /tmp only, has no network and sees no credentials; files that configure "
+    "other programs (.git/config, .git/hooks, .vscode and their like) are read-only.",
+    "host": "Nothing contains it: a person is asked about what is not plainly harmless.",
+}
+_KEPT = "The working directory and exported variables last from one command to the next."
+_NOT_KEPT = "Every command starts in the work directory, with the same variables: `cd` and `export` do not last."
+_CONTINUES = "so use background=true for what is to go on, not `&` or nohup."

@@ -1,4 +1,4 @@
-"""Whether git may have a person's keys: only where nothing that it runs with them can be a command's doing."""
+"""Whether git may use the user's credentials: only if no command can have changed what git runs with them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _RUNS = re.compile(
     r"core\.(sshcommand|askpass|gitproxy|alternaterefscommand)|credential\.(.*\.)?helper|gpg\.(.*\.)?program"
     r"|gpg\.ssh\.defaultkeycommand|hook\..*\.command|remote\..*\.vcs|lfs\.(customtransfer|extension)\..*"
 )
-"""What names a program that a push or a fetch runs. Editors, pagers, hooks and file system monitors are off."""
+"""Settings that name a program that a push or a fetch runs. Editors, pagers, hooks and monitors are off."""
 _RUNS_ON_FILES = re.compile(
     r"filter\..*\.(clean|smudge|process)|diff\.external|diff\..*\.(textconv|command)|merge\..*\.driver"
     r"|submodule\..*\.update"
 )
-"""What names a program that a pull runs besides, because it changes files."""
+"""Settings that name a program that a pull also runs, because it changes files."""
 _PROGRAM_VARIABLES = frozenset({"GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "SSH_ASKPASS"})
 _PLAIN_VARIABLES = re.compile(r"GIT_(AUTHOR|COMMITTER)_\w+|GIT_SSL_CAINFO|GIT_SSH_VARIANT")
 _RUNNERS = re.compile(
@@ -49,7 +49,7 @@ class GitSetting(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ground:
+class GitLocation:
     """Where git is to run, and what commands can write there."""
 
     root: Path
@@ -63,15 +63,15 @@ class Ground:
         return inside_any(real, (*self.writable, *emptied()))
 
     def variables(self) -> dict[str, str]:
-        """What git is told besides, so that it looks for its configuration where we have looked, and runs no hooks."""
-        told = dict(_QUIET)
+        """Variables that make git read the configuration that was checked here, and run no hooks."""
+        variables = dict(_QUIET)
         inside = self.root / ".git"
         if inside.is_dir():
-            told |= {"GIT_DIR": str(inside), "GIT_COMMON_DIR": str(inside)}
-            told["GIT_WORK_TREE"] = str(self.root)
+            variables |= {"GIT_DIR": str(inside), "GIT_COMMON_DIR": str(inside)}
+            variables["GIT_WORK_TREE"] = str(self.root)
         if self.holds("~"):
-            told["GIT_CONFIG_GLOBAL"] = os.devnull
-        return told
+            variables["GIT_CONFIG_GLOBAL"] = os.devnull
+        return variables
 
 
 _OFF = {
@@ -94,48 +94,50 @@ _QUIET = {
 }
 
 
-def objection(ground: Ground, words: Sequence[str]) -> str | None:
+def objection(location: GitLocation, words: Sequence[str]) -> str | None:
     """Why `git <words>` gets no keys; empty if it has no use for them, None if it may have them."""
-    told = ground.variables()
-    for name, value in ground.env.items():
-        if not _is_harmless_variable(ground, name, value):
+    variables = location.variables()
+    for name, value in location.env.items():
+        if not _is_harmless_variable(location, name, value):
             return f"the variable {name} may have git run something else"
-    if link := _link_out(ground):
+    if link := _link_out(location):
         return (
             f"{link} is a link that leads out of the repository, and git may print what it leads to"
         )
-    settings = _settings(ground, {name: told[name] for name in told if name not in _QUIET})
+    settings = _settings(
+        location, {name: variables[name] for name in variables if name not in _QUIET}
+    )
     if settings is None:
         return "its configuration cannot be read"
     if _stays_here(settings, words):
         return ""
-    reasons = (_against(ground, setting, words[0]) for setting in settings)
+    reasons = (_against(location, setting, words[0]) for setting in settings)
     found = next(filter(None, reasons), None)
-    return found or _hook_in_the_way(ground, settings, words)
+    return found or _hook_in_the_way(location, settings, words)
 
 
-def _link_out(ground: Ground) -> str:
+def _link_out(location: GitLocation) -> str:
     """A link in the repository's own directory that leads out of it; empty if there is none."""
-    inside = ground.root / ".git"
+    inside = location.root / ".git"
     if inside.is_file():
         try:
             named = inside.read_text(errors="surrogateescape").removeprefix("gitdir:").strip()
         except OSError:
             return ".git"
-        inside = ground.root / named
-    if not ground.holds(str(inside)):
+        inside = location.root / named
+    if not location.holds(str(inside)):
         return ""  # no command can have put one there
     found = link_out_of(os.path.realpath(inside))
-    return f"{os.path.relpath(inside, ground.root)}/{found}" if found else ""
+    return f"{os.path.relpath(inside, location.root)}/{found}" if found else ""
 
 
-def _settings(ground: Ground, where: Mapping[str, str]) -> list[GitSetting] | None:
+def _settings(location: GitLocation, where: Mapping[str, str]) -> list[GitSetting] | None:
     """All of git's configuration there, or None. Listing it runs nothing."""
     argv = ["git", "config", "--list", "--show-origin", "--includes", "-z"]
-    env = {**ground.env, **where}
+    env = {**location.env, **where}
     try:
         ran = subprocess.run(
-            argv, cwd=ground.root, env=env, capture_output=True, timeout=10, check=True
+            argv, cwd=location.root, env=env, capture_output=True, timeout=10, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return None
@@ -147,26 +149,26 @@ def _settings(ground: Ground, where: Mapping[str, str]) -> list[GitSetting] | No
     ]
 
 
-def _against(ground: Ground, setting: GitSetting, verb: str) -> str:
+def _against(location: GitLocation, setting: GitSetting, verb: str) -> str:
     """What there is against one setting."""
     origin, key, value = setting
     said = f"git's configuration has {key}={value!r}"
     kind, _, file = origin.partition(":")
-    ours = os.path.realpath(ground.root / ".git" / "config")
-    if kind != "file" or (os.path.realpath(ground.root / file) != ours and ground.holds(file)):
+    ours = os.path.realpath(location.root / ".git" / "config")
+    if kind != "file" or (os.path.realpath(location.root / file) != ours and location.holds(file)):
         return f"{said} from a file that commands can change"
     if key in {"core.worktree", "extensions.worktreeconfig"}:
         return said
     if key == "include.path" or re.fullmatch(r"includeif\..*\.path", key):
-        beside = os.path.join(os.path.dirname(ground.root / file), os.path.expanduser(value))
-        return f"{said}, a file that commands can change" if ground.holds(beside) else ""
+        beside = os.path.join(os.path.dirname(location.root / file), os.path.expanduser(value))
+        return f"{said}, a file that commands can change" if location.holds(beside) else ""
     runs = _RUNS.fullmatch(key) or (verb == "pull" and _RUNS_ON_FILES.fullmatch(key))
-    if runs and not _is_from_outside(ground, value):
+    if runs and not _is_from_outside(location, value):
         return f"{said}, which may run what commands have written"
     return ""
 
 
-def _is_from_outside(ground: Ground, value: str) -> bool:
+def _is_from_outside(location: GitLocation, value: str) -> bool:
     """Whether a command line is plainly that of a program which no command can have written, and which runs none."""
     try:
         words = shlex.split(value.removeprefix("!"))
@@ -177,28 +179,29 @@ def _is_from_outside(ground: Ground, value: str) -> bool:
     program, *rest = words
     if _SHELL & set(value) or _RUNNERS.fullmatch(os.path.basename(program)):
         return False
-    if "/" in program and ground.holds(program):
+    if "/" in program and location.holds(program):
         return False
     values = [part for word in rest for part in (word, word.rpartition("=")[2])]
     return not any(
-        ground.holds(part) and ("/" in part or (ground.root / part).is_file()) for part in values
+        location.holds(part) and ("/" in part or (location.root / part).is_file())
+        for part in values
     )
 
 
-def _is_harmless_variable(ground: Ground, name: str, value: str) -> bool:
+def _is_harmless_variable(location: GitLocation, name: str, value: str) -> bool:
     if name in _PROGRAM_VARIABLES:
-        return _is_from_outside(ground, value)
+        return _is_from_outside(location, value)
     return not name.startswith("GIT_") or _PLAIN_VARIABLES.fullmatch(name) is not None
 
 
 def _hook_in_the_way(
-    ground: Ground, settings: Sequence[GitSetting], words: Sequence[str]
+    location: GitLocation, settings: Sequence[GitSetting], words: Sequence[str]
 ) -> str | None:
     """A hook may run anything in the work directory. To leave out one that checks a push is for the user to say."""
     if words[0] != "push" or "--no-verify" in words:
         return None
     places = [each.value for each in settings if each.key == "core.hookspath"]
-    hook = ground.root / os.path.expanduser(places[-1] if places else ".git/hooks") / "pre-push"
+    hook = location.root / os.path.expanduser(places[-1] if places else ".git/hooks") / "pre-push"
     if not os.access(hook, os.X_OK):
         return None
     return (

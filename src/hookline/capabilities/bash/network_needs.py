@@ -1,4 +1,4 @@
-"""Which commands are no use without the network, and which of those without a person's keys."""
+"""Which commands need the network, and which of these also need the user's git credentials."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hookline import containment  # what reads commands is loaded for the first of them
-from hookline.capabilities.bash.git_credentials import Ground, objection
+from hookline.capabilities.bash.git_credentials import GitLocation, objection
 from hookline.containment import Sandbox, SandboxGrant
 
 _PROGRAMS = """
@@ -40,7 +40,7 @@ _SOMETIMES: Mapping[str, frozenset[str]] = {
 """Programs that need it for some of what they do, by their sub-command."""
 
 _OFFLINE = frozenset({"--offline", "--no-index", "--no-install", "--cached-only"})
-"""Options by which package managers are told to do without it."""
+"""Options of package managers for work without it."""
 _NEWS = frozenset({"-o", "--outdated", "-u", "--uptodate"})
 """Options by which pip asks for the newest versions of what it lists."""
 _GIT_OPTIONS = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})
@@ -59,14 +59,14 @@ _GIT_KEYS = (
 
 @dataclass(frozen=True)
 class NetworkGrant:
-    """What a command gets that is given the network, and why not more, where that is worth a word."""
+    """What a command gets together with the network, and a note on why it does not get more."""
 
     grant: SandboxGrant
     note: str = ""
 
 
 def needs_network(command: str) -> bool:
-    """Whether some part of a command is a program that goes out on the network, as far as can be told from it."""
+    """Whether some part of a command is a program that uses the network, as far as its words show."""
     return any(
         _goes_out(each.argv) for each in containment.read_command(command).commands if each.argv
     )
@@ -96,7 +96,7 @@ def _goes_out(argv: tuple[str, ...]) -> bool:
 
 
 def _after_options(words: list[str]) -> list[str]:
-    """What git is told to do, behind the options that come before it."""
+    """The words of a git command after git's own options."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in _GIT_OPTIONS else 1
@@ -110,18 +110,23 @@ def network_grant(command: str, cwd: Path, sandbox: Sandbox) -> NetworkGrant:
     directory, whose configuration no command can change and names nothing that one can.
     """
     bare = NetworkGrant(SandboxGrant(network=True))
-    if not _is_plain_git(command) or _is_in_another_repository(cwd, sandbox.root):
+    words = _plain_git(command)
+    if words is None or _is_in_another_repository(cwd, sandbox.root):
         return bare
-    grant = _with_keys(_sets_upstream(command))
+    grant = _with_credentials(words)
     variables = sandbox.environment(grant=grant, place="workspace")
-    ground = Ground(sandbox.root, sandbox.writable, variables)
-    reason = objection(ground, (containment.read_command(command).commands[0].argv or ())[1:])
+    location = GitLocation(sandbox.root, sandbox.writable, variables)
+    reason = objection(location, words)
     if reason is not None:
         return replace(bare, note=f"git got no keys: {reason}" if reason else "")
-    return NetworkGrant(replace(grant, env={**ground.variables(), **grant.env}))
+    return NetworkGrant(replace(grant, env={**location.variables(), **grant.env}))
 
 
-def _with_keys(sets_upstream: bool) -> SandboxGrant:
+def _with_credentials(words: tuple[str, ...]) -> SandboxGrant:
+    """The grant for `git <words>`. `git push -u` also writes the upstream of the branch into the configuration."""
+    sets_upstream = words[0] == "push" and any(
+        word == "-u" or word.startswith("--set-up") for word in words
+    )
     socket = os.environ.get("SSH_AUTH_SOCK", "")
     agent = {"SSH_AUTH_SOCK": socket} if socket and os.path.exists(socket) else {}
     return SandboxGrant(
@@ -133,23 +138,17 @@ def _with_keys(sets_upstream: bool) -> SandboxGrant:
     )
 
 
-def _is_plain_git(command: str) -> bool:
+def _plain_git(command: str) -> tuple[str, ...] | None:
+    """The words after `git`, if the command is nothing but a push, pull, fetch or ls-remote that runs no program."""
     reading = containment.read_command(command)
     if not reading.static or len(reading.commands) != 1 or not reading.commands[0].argv:
-        return False
+        return None
     program, *rest = reading.commands[0].argv
     if program != "git" or not rest or rest[0] not in _SOMETIMES["git"] - {"clone"}:
-        return False
+        return None
     named = (*_RUNS_PROGRAMS, "-u") if rest[0] == "ls-remote" else _RUNS_PROGRAMS
-    return not any(word.startswith(named) or "::" in word for word in rest[1:])
-
-
-def _sets_upstream(command: str) -> bool:
-    """Whether a push also writes down where the branch came to be, as `git push -u` does."""
-    words = containment.read_command(command).commands[0].argv or ()
-    return "push" in words[1:2] and any(
-        word == "-u" or word.startswith("--set-up") for word in words
-    )
+    is_plain = not any(word.startswith(named) or "::" in word for word in rest[1:])
+    return tuple(rest) if is_plain else None
 
 
 def _is_in_another_repository(cwd: Path, root: Path) -> bool:

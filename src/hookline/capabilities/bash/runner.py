@@ -1,9 +1,10 @@
-"""Runs what the tools ask for, and says what came of it."""
+"""Runs commands for the tools, to the end or in the background, and describes the result."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -11,18 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from hookline._aio import call_in_thread
-from hookline.capabilities.bash.background import (
-    BackgroundCommand,
-    Backgrounds,
-    news,
-    set_aside,
-    settle,
-)
 from hookline.capabilities.bash.network_needs import NetworkGrant, needs_network, network_grant
-from hookline.capabilities.bash.outputs import Output, Scratch
-from hookline.capabilities.bash.progress import ProgressMessages
+from hookline.capabilities.bash.output import Output, ProgressMessages, Scratch, hint, shown, took
 from hookline.capabilities.bash.session import NEW, SessionRecorder, ShellSession
-from hookline.capabilities.bash.text import hint, shown, took
 from hookline.containment import INSTRUCTIONS, RunningCommand, Sandbox, SandboxGrant
 from hookline.containment.sandbox import Place, emptied, inside_any
 from hookline.errors import SandboxError, ToolError, UsageError
@@ -30,8 +22,20 @@ from hookline.state import ToolResult
 from hookline.tools import ToolContext
 
 _TMP = Path("/tmp")
+_TOO_MUCH = {
+    "output": "it printed too much",
+    "processes": "it started too many processes",
+    "disk": "it wrote more than it may, or left too little free space on the disk",
+    "memory": "its processes used more memory than they may",
+}
 _FIRST_LOOK = 0.2
 """Seconds in which a background command shows whether it starts at all."""
+
+
+_NAMED = 10
+"""Files that one message names."""
+_MOST_RUNNING = 16
+"""Background commands that one run may have at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,46 +61,47 @@ class CommandRunner:
 
     def __init__(self, sandbox: Sandbox, scratch: Scratch, max_chars: int) -> None:
         self.sandbox = sandbox
-        self.backgrounds = Backgrounds()
+        self.backgrounds = BackgroundCommands()
         self._scratch = scratch
         self._max_chars = max_chars
 
-    async def to_the_end(
+    async def run(
         self,
         request: CommandRequest,
         context: ToolContext,
         seconds: float,
         recorder: SessionRecorder | None = None,
     ) -> ToolResult:
-        """Run a command, and give what it printed. Whatever happens, nothing of it goes on afterwards."""
+        """Run a command, and return what it printed. Whatever happens, nothing of it runs afterwards."""
         output = Output(self._scratch, self._max_chars)
         progress = ProgressMessages(context.progress)
         request, moved = self._where_it_can_start(request)
 
-        def hear(data: bytes) -> None:
+        def on_output(data: bytes) -> None:
             output.add(data)
             progress.add(data)
 
         try:
             given = await self._given(request)
             before = _instructions(self.sandbox.root)
-            running = await self._start(request, given.grant, hear, recorder)
-            await _see_to_the_end(running, seconds)
+            running = await self._start(request, given.grant, on_output, recorder)
+            await _wait(running, seconds)
         except (SandboxError, UsageError) as error:
             raise ToolError(error.message, remedy=error.remedy) from None
         finally:
             progress.finish()
             output.close()
-        said = self._told(running, output, seconds) + moved + _noted(given)
-        said += set_aside(running)
+        said = (
+            self._result_text(running, output, seconds) + moved + _noted(given) + set_aside(running)
+        )
         if not running.contained:
             said += _warning(before, _instructions(self.sandbox.root))
         return ToolResult(said, metadata=_facts(running, output))
 
-    async def in_background(
+    async def start_in_background(
         self, request: CommandRequest, run_id: str, seconds: float | None
     ) -> ToolResult:
-        """Start a command, and give the id under which it goes on, for so many seconds at most."""
+        """Start a command that runs for so many seconds at most, and return its id."""
         self.backgrounds.check_room(run_id)
         request, moved = self._where_it_can_start(request)
         output = Output(self._scratch, self._max_chars)
@@ -135,7 +140,7 @@ class CommandRunner:
         self,
         request: CommandRequest,
         grant: SandboxGrant,
-        hear: Callable[[bytes], None],
+        on_output: Callable[[bytes], None],
         recorder: SessionRecorder | None,
     ) -> RunningCommand:
         return await self.sandbox.start(
@@ -143,7 +148,7 @@ class CommandRunner:
             cwd=self._directory(request),
             env=self._variables(request),
             grant=grant,
-            on_output=hear,
+            on_output=on_output,
             pass_fds=() if recorder is None else (recorder.fd,),
             place=request.place,
         )
@@ -159,7 +164,7 @@ class CommandRunner:
         return self.sandbox.root / request.session.cwd / request.cwd
 
     def _where_it_can_start(self, request: CommandRequest) -> tuple[CommandRequest, str]:
-        """The request, in the work directory if the directory that was kept is gone, and a word about that."""
+        """The request, in the work directory if the directory that was kept is gone, and a note about that."""
         kept = request.session.cwd
         if not kept or self.is_there(kept, request.place):
             return request, ""
@@ -190,7 +195,7 @@ class CommandRunner:
         return place == "workspace" and (request.network or needs_network(request.text))
 
     async def _given(self, request: CommandRequest) -> NetworkGrant:
-        """What the policy has let this command have, by asking a person or by a rule."""
+        """What a person or a rule has granted to this command."""
         shown = request.env_files
         if request.place == "host" or not self.leaves(request):
             return NetworkGrant(SandboxGrant(reveal=shown))
@@ -200,17 +205,13 @@ class CommandRunner:
         grant = given.grant
         return replace(given, grant=replace(grant, reveal=(*grant.reveal, *shown)))
 
-    def _told(self, running: RunningCommand, output: Output, seconds: float) -> str:
+    def _result_text(self, running: RunningCommand, output: Output, seconds: float) -> str:
         text = shown(output.excerpt, output.said).rstrip()
         how = {
             "exited": f"exit code {running.exit_code}, {took(running.duration)}",
             "stopped": f"stopped after {took(running.duration)}",
             "timeout": f"timed out after {seconds:g} s and was ended, with everything it had started",
-            "output": "ended because it printed too much",
-            "processes": "ended because it started too many processes",
-            "memory": "ended because its processes used more memory than they may",
-            "disk": "ended because it wrote more than it may, or left too little free space on the disk",
-        }[running.ended]
+        }.get(running.ended) or f"ended because {_TOO_MUCH[running.ended]}"
         return f"{text}\n[{how}]{self._hint(text, running)}".lstrip("\n")
 
     def _news(self, one: BackgroundCommand) -> str:
@@ -247,8 +248,8 @@ def _warning(before: dict[str, tuple[int, int]], after: dict[str, tuple[int, int
     return f"\n[{', '.join(changed)} was written, which every agent obeys that works here later: tell the user]"
 
 
-async def _see_to_the_end(running: RunningCommand, seconds: float) -> None:
-    """Wait for a command, but not for longer than it has; and never leave it behind."""
+async def _wait(running: RunningCommand, seconds: float) -> None:
+    """Wait for a command until its time is up, and end it then or when the run is cancelled."""
     try:
         async with asyncio.timeout(seconds):
             await running.wait()
@@ -262,7 +263,7 @@ async def _see_to_the_end(running: RunningCommand, seconds: float) -> None:
 
 
 def _facts(running: RunningCommand, output: Output) -> dict[str, Any]:
-    """What came of a command, for hooks: the metadata of the result."""
+    """The metadata of the result, for hooks."""
     facts: dict[str, Any] = {
         "exit_code": running.exit_code,
         "ended": "running" if running.is_running else running.ended,
@@ -271,3 +272,111 @@ def _facts(running: RunningCommand, output: Output) -> dict[str, Any]:
         "bytes": output.excerpt.total,
     }
     return {**facts, "output_file": output.where} if output.where else facts
+
+
+# --- commands in the background ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BackgroundCommand:
+    """One command in the background, under an id."""
+
+    id: str
+    command: str
+    running: RunningCommand
+    output: Output
+
+
+class BackgroundCommands:
+    """The background commands of all runs, by run and id."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, dict[str, BackgroundCommand]] = {}
+        self._numbers: dict[str, itertools.count[int]] = {}
+
+    def check_room(self, run_id: str) -> None:
+        """Raise if there are too many already."""
+        alive = [one for one in self._of.get(run_id, {}).values() if one.running.is_running]
+        if len(alive) >= _MOST_RUNNING:
+            raise ToolError(
+                f"{_MOST_RUNNING} commands run in the background already: {', '.join(one.id for one in alive)}.",
+                remedy="Stop one of them with bash_stop.",
+            )
+
+    def add(
+        self, run_id: str, command: str, running: RunningCommand, output: Output
+    ) -> BackgroundCommand:
+        """Add a command that was started."""
+        number = next(self._numbers.setdefault(run_id, itertools.count(1)))
+        made = BackgroundCommand(f"bg-{number}", command, running, output)
+        self._of.setdefault(run_id, {})[made.id] = made
+        return made
+
+    def find(self, run_id: str, id: str) -> BackgroundCommand:
+        """The command of that id, or an error with the ids there are."""
+        here = self._of.get(run_id, {})
+        if id in here:
+            return here[id]
+        known = f"Those there are: {', '.join(here)}." if here else "There are none now."
+        raise ToolError(
+            f"there is no background command '{id}': it was never started, or the process that ran it has ended.",
+            remedy=known,
+        )
+
+    async def end(self, run_id: str) -> None:
+        """End all commands of a run."""
+        ended = self._of.pop(run_id, {})
+        self._numbers.pop(run_id, None)
+        for one in ended.values():
+            one.running.kill()
+        for one in ended.values():
+            with contextlib.suppress(Exception):
+                await one.running.wait()
+            one.output.close()
+
+
+def status(one: BackgroundCommand) -> str:
+    """The status of a background command, in one line."""
+    running = one.running
+    if running.is_running:
+        return f"[{one.id} is running: {_short(one.command)}]{set_aside(running)}"
+    how = {
+        "exited": f"ended by itself with exit code {running.exit_code}",
+        "stopped": "was stopped",
+        "timeout": "ran out of time and was ended",
+    }.get(running.ended) or f"was ended because {_TOO_MUCH[running.ended]}"
+    return f"[{one.id} {how} after {took(running.duration)}: {_short(one.command)}]{set_aside(running)}"
+
+
+def set_aside(running: RunningCommand) -> str:
+    """A note about files that were moved aside, because other programs would run or obey them."""
+    moved = running.set_aside
+    if not moved:
+        return ""
+    more = f" and {len(moved) - _NAMED} more" if len(moved) > _NAMED else ""
+    return (
+        f"\n[moved aside: {', '.join(moved[:_NAMED])}{more}. Under the name it was given, another program or agent "
+        "would run or obey it. Tell the user, who may rename it; or write it with a tool that asks]"
+    )
+
+
+def news(one: BackgroundCommand) -> str:
+    """What it printed since the last time, and its status."""
+    unread, held = one.output.take_unread(is_over=not one.running.is_running)
+    text = shown(unread, one.output.said).rstrip()
+    waits = f"\n[{held:,} bytes are not shown yet: their line has not ended]" if held else ""
+    text = text or ("" if held else "(nothing new)")
+    return f"{text}{waits}\n{status(one)}".lstrip("\n")
+
+
+async def settle(one: BackgroundCommand, seconds: float) -> None:
+    """Wait until a command ends or prints something."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while one.running.is_running and not one.output.unread.total and loop.time() < until:  # noqa: ASYNC110 - output comes by callback, from two places
+        await asyncio.sleep(0.02)
+
+
+def _short(command: str) -> str:
+    line = " ".join(command.split())
+    return line if len(line) <= 80 else f"{line[:77]}..."

@@ -49,7 +49,7 @@ NEW = ShellSession()
 class SessionRecorder:
     """Learns from a shell where it ended and what it exported: it writes both to a file when it exits.
 
-    The shell is told so on a line before the command. What it writes is read as data, and never run.
+    A line before the command tells the shell so. What it writes is read as data, and never run.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class SessionRecorder:
 
     def command(self, command: str) -> str:
         """The command, after a line that has the shell say at its end where it is."""
-        # What the command has made of its search path, and functions of these names, are not to be in the way.
+        # Neither a changed search path nor functions of these names may interfere.
         says = 'builtin pwd; builtin printf "\\0"; builtin command -p env -0'
         return f"trap '{{ {says}; }} >&{self.fd} 2>/dev/null' EXIT\n{command}"
 
@@ -90,7 +90,7 @@ class SessionRecorder:
 
 
 def lost(command: str, kept: ShellSession, root: str) -> str:
-    """What to say of a command that did not say where it ended, if it may have gone somewhere."""
+    """A note for a command that may have changed the directory and did not report where it ended."""
     if not _MOVES.search(command):
         return ""
     return (

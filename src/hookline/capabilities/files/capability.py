@@ -1,4 +1,4 @@
-"""The capability: six tools over one file jail, and the policy that judges their paths before they run."""
+"""Six tools over one file jail, and the policy that judges their paths before they run."""
 
 from __future__ import annotations
 
@@ -7,19 +7,25 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any, Literal, ParamSpec
+from typing import Annotated, Any, Literal, Unpack
 
-from hookline.capabilities.files.editing import Replacement, edited
+from hookline.capabilities.files.edit_tool import Replacement, edited
 from hookline.capabilities.files.guard import MATCHER, Guard, refuse_leading_out
-from hookline.capabilities.files.images import IMAGE_KEY, with_images
-from hookline.capabilities.files.ledger import NO_LINES, RESULT_KEY, Ledger, Lines
-from hookline.capabilities.files.listing import DEEPEST, globbed, listed, missing
-from hookline.capabilities.files.reading import LARGEST, show
+from hookline.capabilities.files.list_tool import DEEPEST, globbed, listed, missing
+from hookline.capabilities.files.read_tool import IMAGE_KEY, show, with_images
 from hookline.capabilities.files.ripgrep import program
-from hookline.capabilities.files.searching import Mode, Search, Wanted
-from hookline.capabilities.files.standing import as_it_is, as_made
-from hookline.capabilities.files.texts import decoded, fingerprint
+from hookline.capabilities.files.search_tool import Mode, Search, SearchQuery
+from hookline.capabilities.files.seen_files import (
+    NO_LINES,
+    RESULT_KEY,
+    Lines,
+    SeenFiles,
+    as_it_is,
+    as_made,
+)
+from hookline.capabilities.files.text import LARGEST, decoded, fingerprint
 from hookline.capabilities.files.tree import Walk, spelled
+from hookline.capabilities.options import check_choice, check_names, check_positive
 from hookline.containment import INSTRUCTIONS, PROJECT_CONFIGURATION, PROTECTED, FileJail
 from hookline.containment.jail import plain_names
 from hookline.errors import (
@@ -34,8 +40,7 @@ from hookline.hooks import Options, Registration, register
 from hookline.lifecycle import HookPoint, StepHookContext
 from hookline.state import AgentState, ToolResult
 from hookline.tools import AnyTool, ToolContext, tool
-
-P = ParamSpec("P")
+from hookline.tools.tool import ToolOptions
 
 _PATH = "Path of the file, relative to the root, as in 'src/main.py'."
 _DIRECTORY = "Directory to look in, relative to the root. '.' is the root itself."
@@ -50,10 +55,10 @@ class Files:
     - `must_read`: `write` refuses to replace a file that was not read in this run, or that has changed since.
     - `gitignore`: `glob`, `search` and deep lists pass over what `.gitignore` files leave out.
     - `ripgrep`: use it where it is installed. The answers are the same without it.
-    - `protected`, `secret`: names that cannot be changed, and names that cannot even be read; see `FileJail`.
-    - `ask`: names for whose change a person is asked instead: what agents obey or others run, and people ask agents to
-      write, as `AGENTS.md` and `.pre-commit-config.yaml`.
-    - `show`: environment files that are read without a question and searched, as names or paths: `.env`.
+    - `protected`, `secret`: names that cannot be changed, and names that cannot be read either; see `FileJail`.
+    - `ask`: names whose change a person is asked about: files that agents obey or programs run, and that people ask
+      agents to write, such as `AGENTS.md` and `.pre-commit-config.yaml`.
+    - `show`: environment files that are read without asking, and searched, as names or paths: `.env`.
     - `images`: `note` says that a file is an image; `attach` shows it to the model after the step.
     - `fsync`: wait until what was written is on the disk.
     - `seconds`: how long one search may take.
@@ -77,57 +82,66 @@ class Files:
         fsync: bool = False,
         seconds: float = 20.0,
     ) -> None:
-        self.ask = _checked_ask(ask)
+        self.ask = _plain_names(ask, "ask")
         self.jail = _jail(root, protected, secret, self.ask)
-        self.show = _checked_show(show)
+        names = check_names("Files", "show", show, '".env"')
+        self.show = frozenset(path.removeprefix("./") for path in names)
         self.read_only = read_only
         self.must_read = must_read
         self.gitignore = gitignore
-        self.images = _checked_images(images)
+        self.images = check_choice("Files", "images", images, ("note", "attach"))
         self.fsync = fsync
-        self.seconds = _checked_seconds(seconds)
+        self.seconds = check_positive("Files", "seconds", seconds, most=3600)
         # Looked for now, before an agent has run anything.
         self._rg = program(self.jail.root) if ripgrep else None
-        self._ledger = Ledger(lambda path: as_it_is(self.jail, path)[1])
+        self._seen_files = SeenFiles(lambda path: as_it_is(self.jail, path)[1])
         self._changing = threading.Lock()
-        """Between looking at a file and replacing it nobody else who uses these tools gets in between."""
+        """Held from reading a file until it is replaced, so that no other call changes it meanwhile."""
 
     # --- a capability -------------------------------------------------------------------------------
 
     def tools(self) -> list[AnyTool]:
-        """The tools; without those that change something if that is not wanted."""
-        root = self.jail.root
-        pure: list[AnyTool] = [
-            tool(_plainly(self._read), name="read", root=root, effect="pure", max_chars=None),
-            tool(_plainly(self._list), name="list", root=root, effect="pure", max_chars=None),
-            tool(_plainly(self._glob), name="glob", root=root, effect="pure", max_chars=None),
-            tool(_plainly(self._search), name="search", root=root, effect="pure", max_chars=None),
+        """The tools; with `read_only`, those that change nothing."""
+        reading = [
+            self._tool(function, effect="pure", max_chars=None)
+            for function in (self._read, self._list, self._glob, self._search)
         ]
         if self.read_only:
-            return pure
+            return reading
         # The calls of a step that change something run one by one, in the order in which the model made them.
-        return [
-            *pure,
-            tool(_plainly(self._write), name="write", root=root, effect="idempotent", alone=True),
-            tool(_plainly(self._edit), name="edit", root=root, effect="once", alone=True),
-        ]
+        write = self._tool(self._write, effect="idempotent", alone=True)
+        return [*reading, write, self._tool(self._edit, effect="once", alone=True)]
+
+    def _tool(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> AnyTool:
+        """A tool whose errors are words for the model, and say nothing about our code."""
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            except NoSuchFileError:
+                raise missing(self.jail, kwargs["path"]) from None
+            except FileJailError as error:
+                raise ToolError(error.message, remedy=error.remedy) from None
+
+        options["name"] = function.__name__.removeprefix("_")
+        options["root"] = self.jail.root
+        return tool(run, **options)
 
     def hooks(self) -> list[Registration]:
-        """The jail as a policy, which holds in child runs too, and the notes of what was read."""
+        """The jail as a policy, here and in child runs, and the hook that notes what was read."""
         guard = Guard(self.jail, self.read_only, self.ask, self.show)
         jail = Options(name="files-jail", tier="policy", matcher=MATCHER)
         images = Options(name="files-images")
-        # After all others: a hook may have put in order what was written.
+        # After all others: a hook may have formatted what was written.
         seen = Options(name="files-seen", matcher="/^(read|write|edit)$/", priority=-1000)
-        return [
+        made = [
             register(HookPoint.BEFORE_TOOL_USE, guard.judge, jail),
-            register(HookPoint.AFTER_TOOL_USE, self._ledger.settle, seen),
-            *(
-                [register(HookPoint.AFTER_STEP, self._attach, images)]
-                if self.images == "attach"
-                else []
-            ),
+            register(HookPoint.AFTER_TOOL_USE, self._seen_files.settle, seen),
         ]
+        if self.images == "attach":
+            made.append(register(HookPoint.AFTER_STEP, self._attach, images))
+        return made
 
     def _attach(self, ctx: StepHookContext) -> StepHookContext | None:
         return with_images(self.jail, ctx)
@@ -143,14 +157,14 @@ class Files:
     ) -> ToolResult:
         """Read a file. Each line is shown with its number and a tab, which are not part of the file.
 
-        Long files are shown in parts: go on with the offset that is named at the end.
+        Long files are shown in parts: continue with the offset that is named at the end.
         """
         if limit < 1:
             raise ToolError(f"limit is {limit}.", remedy="Use at least 1.")
-        true = spelled(self.jail.locate(path))
+        true_path = spelled(self.jail.locate(path))
         with self._open(path) as file:
             shown = show(file, path, offset or 1, limit)
-        result = self._seen(context.state, shown.text, true, shown.fingerprint, shown.lines)
+        result = self._seen(context.state, shown.text, true_path, shown.fingerprint, shown.lines)
         if shown.kind is not None and shown.kind.is_image:
             return result.with_metadata(IMAGE_KEY, shown.kind.media_type)
         return result
@@ -163,10 +177,7 @@ class Files:
         """List what is in a directory: names, with / after directories, and sizes of files."""
         if not 1 <= depth <= DEEPEST:
             raise ToolError(f"depth is {depth}.", remedy=f"Use 1 to {DEEPEST}, or `glob`.")
-        try:
-            return listed(self._walk(), path, depth)
-        except NoSuchFileError:
-            raise missing(self.jail, path) from None
+        return listed(self._walk(), path, depth)
 
     def _glob(
         self,
@@ -176,10 +187,7 @@ class Files:
     ) -> str:
         """Find files by their names. Paths are relative to the root, in alphabetical order."""
         refuse_leading_out(pattern)
-        try:
-            return globbed(self._walk(everything), pattern, path)
-        except NoSuchFileError:
-            raise missing(self.jail, path) from None
+        return globbed(self._walk(everything), pattern, path)
 
     def _search(
         self,
@@ -199,15 +207,18 @@ class Files:
         for name, value, least, most in (("context", context, 0, 50), ("limit", limit, 1, 5000)):
             if not least <= value <= most:
                 raise ToolError(f"{name} is {value}.", remedy=f"Use {least} to {most}.")
-        wanted = Wanted(
-            pattern, path, include, literal, ignore_case, context, mode, limit, everything
+        query = SearchQuery(
+            pattern=pattern,
+            path=path,
+            include=include,
+            literal=literal,
+            ignore_case=ignore_case,
+            context=context,
+            mode=mode,
+            limit=limit,
+            everything=everything,
         )
-        try:
-            return Search(
-                self.jail, wanted, self.seconds, self.gitignore, self._rg, self.show
-            ).run()
-        except NoSuchFileError:
-            raise missing(self.jail, path) from None
+        return Search(self.jail, query, self.seconds, self.gitignore, self._rg, self.show).run()
 
     # --- changing -----------------------------------------------------------------------------------
 
@@ -224,13 +235,15 @@ class Files:
         data = content.encode()
         seen = fingerprint(data)
         with self._changing:
-            true = spelled(self.jail.locate(path, to_change=True))
+            true_path = spelled(self.jail.locate(path, to_change=True))
             facts, before = as_it_is(self.jail, path, data)
             if before == seen:
                 seen = as_made(self.jail, path, data)
-                return self._seen(context.state, f"'{path}' has this content already.", true, seen)
+                return self._seen(
+                    context.state, f"'{path}' has this content already.", true_path, seen
+                )
             if before is not None and self.must_read:
-                self._refuse_unseen(context.state, path, true, before)
+                self._refuse_unseen(context.state, path, true_path, before)
             there = before is not None
             self.jail.write_bytes(path, data, overwrite=there, fsync=self.fsync, expected=facts)
             seen = as_made(self.jail, path, data)
@@ -239,7 +252,7 @@ class Files:
         return self._seen(
             context.state,
             f"{what} '{path}': {lines:,} line{'s' * (lines != 1)}, {len(data):,} byte{'s' * (len(data) != 1)}.",
-            true,
+            true_path,
             seen,
         )
 
@@ -264,12 +277,12 @@ class Files:
             raise ToolError("Give either `old` and `new`, or `edits`.")
         replacements = edits or [Replacement(old, new, replace_all)]
         with self._changing:
-            true = spelled(self.jail.locate(path, to_change=True))
+            true_path = spelled(self.jail.locate(path, to_change=True))
             facts, content = self._whole(path)
-            known = self._ledger.seen(context.state, true)
+            known = self._seen_files.seen(context.state, true_path)
             if known is not None and known != fingerprint(content):
                 raise _changed(path)
-            whole = self._ledger.is_whole(context.state, true)
+            whole = self._seen_files.is_whole(context.state, true_path)
             found = decoded(content)
             if found is None:
                 raise ToolError(f"'{path}' is not a text file, so it cannot be edited.")
@@ -281,7 +294,7 @@ class Files:
         line = "lines" if len(made.lines) > 1 else "line"
         text = f"Edited '{path}' at {line} {at}."
         lines = None if whole else NO_LINES
-        return self._seen(context.state, text, true, seen, lines)
+        return self._seen(context.state, text, true_path, seen, lines)
 
     # --- what is there ------------------------------------------------------------------------------
 
@@ -291,15 +304,13 @@ class Files:
     def _open(self, path: str) -> Any:
         try:
             return self.jail.open(path, "rb")
-        except NoSuchFileError:
-            raise missing(self.jail, path) from None
         except FileKindError as error:
             if error.message.endswith("is a directory, not a file."):
                 raise ToolError(error.message, remedy="Use `list` to see what is in it.") from None
             raise
 
     def _whole(self, path: str) -> tuple[os.stat_result, bytes]:
-        """All of a file that is to be edited, and what the system knows of it."""
+        """All of a file that is edited, and its stat result."""
         with self._open(path) as file:
             facts = os.fstat(file.fileno())
             content = file.read(LARGEST + 1)
@@ -309,8 +320,8 @@ class Files:
             )
         return facts, content
 
-    def _refuse_unseen(self, state: AgentState, path: str, true: str, before: str) -> None:
-        known = self._ledger.seen(state, true)
+    def _refuse_unseen(self, state: AgentState, path: str, true_path: str, before: str) -> None:
+        known = self._seen_files.seen(state, true_path)
         if known is None and before != fingerprint(b""):
             raise ToolError(
                 f"'{path}' exists and was not read.",
@@ -318,34 +329,23 @@ class Files:
             )
         if known is not None and known != before:
             raise _changed(path)
-        if known is not None and not self._ledger.is_whole(state, true):
+        if known is not None and not self._seen_files.is_whole(state, true_path):
             raise ToolError(
                 f"'{path}' was read only in part.",
                 remedy="Read the rest of it first, so that nothing in it is lost, or use `edit`.",
             )
 
     def _seen(
-        self, state: AgentState, text: str, true: str, seen: str, lines: Lines | None = None
+        self, state: AgentState, text: str, true_path: str, seen: str, lines: Lines | None = None
     ) -> ToolResult:
-        self._ledger.note(state, true, seen, lines)
+        self._seen_files.note(state, true_path, seen, lines)
         part = {} if lines is None else {"lines": list(lines)}
-        return ToolResult(text, metadata={RESULT_KEY: {"path": true, "fingerprint": seen, **part}})
+        return ToolResult(
+            text, metadata={RESULT_KEY: {"path": true_path, "fingerprint": seen, **part}}
+        )
 
     def __repr__(self) -> str:
         return f"<Files {self.jail.root}{', read only' if self.read_only else ''}>"
-
-
-def _plainly(function: Callable[P, Any]) -> Callable[P, Any]:
-    """The function, with what the jail says against it as words for the model, and nothing about our code."""
-
-    @functools.wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except FileJailError as error:
-            raise ToolError(error.message, remedy=error.remedy) from None
-
-    return run
 
 
 def _jail(
@@ -361,43 +361,20 @@ def _jail(
                 remedy="Say so when you make it: FileJail(root, protected=..., secret=...).",
             )
         return root
+    # What a person is asked about is not blocked, unless it was named as protected.
+    names = _plain_names(protected, "protected")
+    kept = names - asked if protected is PROTECTED else names
     try:
-        # What a person is asked about is not blocked, unless it was named to be.
-        names = plain_names(protected, "protected")
-        kept = names - asked if protected is PROTECTED else names
         return FileJail(root, protected=kept, secret=secret)
     except UsageError as error:
         raise BuildError(f"Files: {error.message}", remedy=error.remedy) from None
 
 
-def _checked_ask(names: Iterable[str]) -> frozenset[str]:
+def _plain_names(names: Iterable[str], option: str) -> frozenset[str]:
     try:
-        return plain_names(names, "ask")
+        return plain_names(names, option)
     except UsageError as error:
         raise BuildError(f"Files: {error.message}", remedy=error.remedy) from None
-
-
-def _checked_show(paths: Iterable[str]) -> frozenset[str]:
-    given = list(paths)
-    if isinstance(paths, str) or not all(isinstance(path, str) and path for path in given):
-        raise BuildError(
-            f"Files: show={paths!r} is not a list of names or paths.", remedy='Write show=[".env"].'
-        )
-    return frozenset(path.removeprefix("./") for path in given)
-
-
-def _checked_images(images: Literal["note", "attach"]) -> Literal["note", "attach"]:
-    if images in ("note", "attach"):
-        return images
-    raise BuildError(f"Files: images={images!r} is not known.", remedy="Use 'note' or 'attach'.")
-
-
-def _checked_seconds(seconds: float) -> float:
-    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds <= 3600:
-        return float(seconds)
-    raise BuildError(
-        f"Files: seconds={seconds!r} is not a number above 0.", remedy="Use 20, say; at most 3600."
-    )
 
 
 def _changed(path: str) -> ToolError:

@@ -1,4 +1,4 @@
-"""The jail as a policy: a call whose path leads out is blocked before anything is opened, in child runs too."""
+"""The jail as a policy: a call whose path leads out is blocked before it runs, in child runs too."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MATCHER = f"/^({'|'.join((*READING, *WRITING))})$/"
 class Guard:
     """Judges calls of the six tools by their paths.
 
-    In a child run the guards of the runs above it are asked first, and then the child's own. They take the path as
-    relative to their own roots, which is not where the child's tools look if its root is another. So the last guard,
-    which knows that root, puts the path to the ones before it once more, as they would have to write it.
+    In a child run the guards of the runs above are asked first, then the child's own. They take the path as relative
+    to their own roots, which may not be the root of the child's tools. So the last guard, which knows that root, asks
+    the ones before it again with the path relative to theirs.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Guard:
         return guards
 
     def _objection_from(self, below: Guard, call: ToolCall) -> str:
-        """What there is against a call whose path is relative to another root."""
+        """The objection to a call whose path is relative to another root."""
         if below._real_root == self._real_root:
             return ""  # it was judged as it is
         inside = self._base_of(below)
@@ -70,7 +70,7 @@ class Guard:
         return os.path.relpath(below._real_root, self._real_root)
 
     def _question(self, call: ToolCall, base: str) -> str:
-        """What a person is asked about a call; empty if nothing."""
+        """The question to a person about a call; empty if there is none."""
         path = call.args.get("path")
         if not isinstance(path, str):
             return ""
@@ -109,7 +109,7 @@ class Guard:
         return ""
 
     def _refuse_home(self, path: str) -> None:
-        """An error for a path in a home directory: what is meant is outside, and no directory `~` is to be made."""
+        """Refuse a path in a home directory: it is outside, and no directory `~` must be made."""
         if path.split("/")[0] == "~" and not self._jail.exists("~"):
             raise ToolError(
                 f"'{path[:200]}' begins with '~', which stands for nothing here.",

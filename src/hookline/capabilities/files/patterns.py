@@ -11,9 +11,11 @@ from hookline.errors import ToolError
 
 _MOST_ALTERNATIVES = 100
 _ANY_DEPTH = "**"
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+"""Braces that have a comma and no other braces in them."""
 
 
-class PathPattern(NamedTuple):
+class GlobPattern(NamedTuple):
     """A pattern, taken apart at its slashes."""
 
     parts: tuple[str, ...]
@@ -55,7 +57,7 @@ class PathPattern(NamedTuple):
         return found
 
 
-def path_patterns(text: str, *, hidden: bool, any_depth: bool = False) -> tuple[PathPattern, ...]:
+def path_patterns(text: str, *, hidden: bool, any_depth: bool = False) -> tuple[GlobPattern, ...]:
     """The patterns a text stands for, one for each of its alternatives.
 
     With `any_depth` one without a slash is about names, wherever they are.
@@ -67,7 +69,7 @@ def path_patterns(text: str, *, hidden: bool, any_depth: bool = False) -> tuple[
             parts.insert(0, _ANY_DEPTH)
         if parts and parts[-1] == _ANY_DEPTH:
             parts.append("*")  # everything below, and not the directory itself
-        made.append(PathPattern(tuple(parts), hidden))
+        made.append(GlobPattern(tuple(parts), hidden))
     return tuple(made)
 
 
@@ -77,26 +79,18 @@ def alternatives(text: str) -> list[str]:
     waiting = [text]
     while waiting:
         each = waiting.pop(0)
-        found = _innermost(each)
+        found = _BRACES.search(each)
         if found is None:
             done.append(each)
         else:
-            start, stop = found
-            waiting += [
-                each[:start] + word + each[stop + 1 :] for word in each[start + 1 : stop].split(",")
-            ]
+            before, after = each[: found.start()], each[found.end() :]
+            waiting += [before + word + after for word in found[1].split(",")]
         if len(done) + len(waiting) > _MOST_ALTERNATIVES:
             raise ToolError(
                 f"the pattern '{text[:100]}' stands for more than {_MOST_ALTERNATIVES} patterns.",
                 remedy="Use fewer alternatives in braces.",
             )
     return list(dict.fromkeys(done))
-
-
-def _innermost(text: str) -> tuple[int, int] | None:
-    """Braces that have a comma and no other braces in them."""
-    found = re.search(r"\{([^{}]*,[^{}]*)\}", text)
-    return (found.start(), found.end() - 1) if found else None
 
 
 _CLASS = re.compile(
@@ -160,16 +154,11 @@ def _tokens(pattern: str) -> Iterator[str]:
         elif char == "\\" and at < len(pattern):
             yield re.escape(pattern[at])
             at += 1
-        elif char == "[" and (end := _end_of_class(pattern, at)) is not None:
-            yield _class(pattern[at:end])
-            at = end + 1
+        elif char == "[" and (found := _CLASS.match(pattern, at)):
+            yield _class(found[0][:-1])
+            at = found.end()
         else:
             yield re.escape(char)
-
-
-def _end_of_class(pattern: str, start: int) -> int | None:
-    found = _CLASS.match(pattern, start)
-    return found.end() - 1 if found else None
 
 
 def _class(inside: str) -> str:

@@ -1,19 +1,21 @@
-"""Walking a jail for `list`, `glob` and `search`: in order, without what is hidden or ignored, and not for ever."""
+"""Walks a jail for `list`, `glob` and `search`: in order, without hidden or ignored files, and within limits."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from hookline.capabilities.files.ignoring import Ignored
+from hookline.capabilities.files.patterns import GlobPattern
+from hookline.capabilities.files.text import lines_of
 from hookline.containment import Entry, FileJail
 from hookline.errors import FileJailError
 
 MOST_ENTRIES = 200_000
 DEEPEST = 100
-"""How many directories down a walk goes: somebody might have made a tree to get lost in."""
+"""Directories below each other, at most: a tree may be built as a trap."""
 _GITIGNORE = ".gitignore"
 _MOST_RULES = 256 * 1024
 """Bytes of a `.gitignore` that are read."""
@@ -40,6 +42,20 @@ class Walk:
     """Whether a hidden file or directory is asked for by its name."""
     _looked_at: int = 0
 
+    def look_for(self, patterns: Sequence[GlobPattern], start: str) -> Callable[[Entry], bool]:
+        """Enter only directories below `start` that patterns lead into; returns whether an entry fits one of them."""
+        base = len(parts_of(start))
+
+        def fits(parts: tuple[str, ...]) -> bool:
+            return any(each.matches(parts[base:]) for each in patterns)
+
+        def leads_on(parts: tuple[str, ...]) -> bool:
+            return any(each.leads_to(parts[base:]) for each in patterns)
+
+        self.enters = leads_on
+        self.asks_for = lambda parts: fits(parts) or leads_on(parts)
+        return lambda entry: fits(parts_of(entry.path))
+
     def files(self, start: str) -> Iterator[Entry]:
         """The plain files below a directory, each directory's in the order of the names."""
         for entry in self.entries(start):
@@ -51,31 +67,29 @@ class Walk:
         parts = parts_of(start)
         yield from self._below(start, self._rules_above(parts), first=True)
 
-    def _below(self, directory: str, rules: Ignored, *, first: bool = False) -> Iterator[Entry]:
+    def _below(self, directory: str, rules: IgnoreRules, *, first: bool = False) -> Iterator[Entry]:
         try:
             found = self.jail.list(directory)
         except FileJailError:
             if first:
                 raise
             return
-        if not self.everything and self.gitignore:
-            rules = self._with_rules(rules, directory, found)
+        has_rules = any(entry.name == _GITIGNORE and entry.is_file for entry in found)
+        if has_rules and not self.everything and self.gitignore:
+            rules = rules.with_file(parts_of(directory), self._gitignore_in(directory))
         for entry in found:
             if self._is_over():
                 return
             if self._is_left_out(entry, rules):
                 continue
             yield entry
-            if entry.is_directory and self._may_enter(parts_of(entry.path)):
+            parts = parts_of(entry.path)
+            if entry.is_directory and len(parts) > DEEPEST:
+                self._note(f"what is more than {DEEPEST} directories deep was not looked at")
+            elif entry.is_directory and self.enters(parts):
                 yield from self._below(entry.path, rules)
 
-    def _may_enter(self, parts: tuple[str, ...]) -> bool:
-        if len(parts) > DEEPEST:
-            self._note(f"what is more than {DEEPEST} directories deep was not looked at")
-            return False
-        return self.enters(parts)
-
-    def _is_left_out(self, entry: Entry, rules: Ignored) -> bool:
+    def _is_left_out(self, entry: Entry, rules: IgnoreRules) -> bool:
         if entry.name == ".git":
             return True
         if self.everything:
@@ -85,9 +99,9 @@ class Walk:
             return True
         return rules.covers(parts, is_directory=entry.is_directory)
 
-    def _rules_above(self, parts: tuple[str, ...]) -> Ignored:
+    def _rules_above(self, parts: tuple[str, ...]) -> IgnoreRules:
         """The rules of the directories that lead to the one where the walk begins."""
-        rules = Ignored()
+        rules = IgnoreRules()
         if self.everything or not self.gitignore:
             return rules
         for depth in range(len(parts)):
@@ -95,11 +109,6 @@ class Walk:
                 parts[:depth], self._gitignore_in("/".join(parts[:depth]) or ".")
             )
         return rules
-
-    def _with_rules(self, rules: Ignored, directory: str, found: list[Entry]) -> Ignored:
-        if not any(entry.name == _GITIGNORE and entry.is_file for entry in found):
-            return rules
-        return rules.with_file(parts_of(directory), self._gitignore_in(directory))
 
     def _gitignore_in(self, directory: str) -> str:
         try:
@@ -124,10 +133,7 @@ class Walk:
 
 
 def spelled(path: str, notes: list[str] | None = None) -> str:
-    """A path as it can be shown, on one line; with a note of what is not as it is written.
-
-    A name may be any bytes: one that is no text must not be in the way of all the others.
-    """
+    """A path on one line, with escapes for bytes that are not text, and a note about these."""
     text = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
     if text != path and notes is not None and _NO_TEXT not in notes:
         notes.append(_NO_TEXT)
@@ -137,3 +143,62 @@ def spelled(path: str, notes: list[str] | None = None) -> str:
 def parts_of(path: str) -> tuple[str, ...]:
     """The names in a path of the jail; none for its root."""
     return tuple(part for part in path.split("/") if part not in ("", "."))
+
+
+# --- .gitignore --------------------------------------------------------------------------------
+
+
+class IgnoreRule(NamedTuple):
+    """One line of a `.gitignore`."""
+
+    base: tuple[str, ...]
+    """The directory that the file is in."""
+    pattern: GlobPattern
+    keeps: bool
+    """It begins with `!`: what fits is not left out after all."""
+    directories_only: bool
+
+
+class IgnoreRules(NamedTuple):
+    """The rules that hold in a directory."""
+
+    rules: tuple[IgnoreRule, ...] = ()
+
+    def with_file(self, base: tuple[str, ...], text: str) -> IgnoreRules:
+        """These rules and those of a `.gitignore` in this directory."""
+        return IgnoreRules(
+            (*self.rules, *(rule for line in lines_of(text) for rule in _rule(base, line)))
+        )
+
+    def covers(self, path: tuple[str, ...], *, is_directory: bool) -> bool:
+        """Whether a path is ignored. Paths in an ignored directory are not asked about."""
+        for rule in reversed(self.rules):
+            if rule.directories_only and not is_directory:
+                continue
+            if rule.pattern.matches(path[len(rule.base) :]):
+                return not rule.keeps
+        return False
+
+
+def _rule(base: tuple[str, ...], line: str) -> list[IgnoreRule]:
+    line = _without_trailing_spaces(line)
+    if not line or line.startswith("#"):
+        return []
+    keeps = line.startswith("!")
+    text = line[1:] if keeps else line
+    directories_only = text.endswith("/")
+    text = text.rstrip("/")
+    parts = [part for part in text.split("/") if part]
+    if not parts:
+        return []
+    if "/" not in text:
+        parts.insert(0, "**")
+    if parts[-1] == "**":
+        parts.append("*")
+    return [IgnoreRule(base, GlobPattern(tuple(parts), hidden=True), keeps, directories_only)]
+
+
+def _without_trailing_spaces(line: str) -> str:
+    while line.endswith(" ") and not line.endswith("\\ "):
+        line = line[:-1]
+    return line

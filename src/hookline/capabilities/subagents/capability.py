@@ -1,4 +1,4 @@
-"""Subagents as a capability: the definitions, where they come from, and the tool that starts them."""
+"""Subagents as a capability: where definitions come from, and the tool that starts them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from hookline.agent import Agent, Note
-from hookline.capabilities.subagents.choice import Choice
-from hookline.capabilities.subagents.family import Common, Family
-from hookline.capabilities.subagents.reading import read_agents
-from hookline.capabilities.subagents.spawning import spawn_tool
-from hookline.capabilities.subagents.subagent import Subagent
+from hookline.capabilities.options import check_count
+from hookline.capabilities.subagents.builder import SubagentBuilder, SubagentSettings, spawn_tool
+from hookline.capabilities.subagents.grants import ToolGrant
+from hookline.capabilities.subagents.subagent import Subagent, read_agents
 from hookline.definition import Definition
 from hookline.errors import BuildError
 from hookline.markdown import PageHooks, SkillLibrary, has_commands, is_known_elsewhere
@@ -43,11 +42,7 @@ class Subagents:
         max_depth: int = 3,
         concurrency: int | None = None,
     ) -> None:
-        if isinstance(max_depth, bool) or not isinstance(max_depth, int) or max_depth < 1:
-            raise BuildError(
-                f"max_depth={max_depth!r} is not a whole number above zero.",
-                remedy="With 1 a subagent can start no others.",
-            )
+        check_count(self.name, "max_depth", max_depth)
         self._said: list[Note] = []
         self._noted: dict[str, list[Note]] = {}
         self._commands = commands
@@ -60,16 +55,21 @@ class Subagents:
             )
         if skills is not None and not isinstance(skills, SkillLibrary):
             skills = SkillLibrary(skills)
-        self._common = Common(members, models, skills, max_depth, concurrency)
+        self._settings = SubagentSettings(members, models, skills, max_depth, concurrency)
 
     @property
     def agents(self) -> Mapping[str, Subagent]:
         """The definitions, by name."""
-        return self._common.members
+        return self._settings.members
 
     def _members(self, sources: tuple[Any, ...], hooks: Mapping[str, Any]) -> dict[str, Subagent]:
         members: dict[str, Subagent] = {}
-        for source in _each(sources):
+        each = [
+            one
+            for source in sources
+            for one in (source if isinstance(source, list | tuple) else [source])
+        ]
+        for source in each:
             found = (
                 [(source, [])]
                 if isinstance(source, Subagent)
@@ -96,10 +96,10 @@ class Subagents:
     def tools_for(self, definition: Definition) -> list[AnyTool]:
         """`spawn_subagent`. All subagents that the agent itself can start are built, so that mistakes show now."""
         self._check_commands(definition)
-        family = self._family(definition)
-        for name in family.offered:
-            family.agent(name)
-        return [spawn_tool(family)] if family.offered else []
+        builder = self._builder(definition)
+        for name in builder.offered:
+            builder.agent(name)
+        return [spawn_tool(builder)] if builder.offered else []
 
     def _check_commands(self, definition: Definition) -> None:
         """Hooks that files describe as commands hold only if the agent has the capability that runs them."""
@@ -114,51 +114,51 @@ class Subagents:
                 )
 
     def notes(self, definition: Definition) -> Iterator[Note]:
-        """Who can be started, with what; and what is not as a file has it."""
-        family = self._family(definition)
-        for name in family.offered:
-            yield Note(f"{name}: {self._described(self.agents[name], family)}")
+        """The subagents with their tools, and what in a file could not be used."""
+        builder = self._builder(definition)
+        for name in builder.offered:
+            yield Note(f"{name}: {self._described(self.agents[name], builder)}")
         yield from self._said
         for name, member in self.agents.items():
             yield from self._noted[name]
-            yield from self._amiss(member, family.choice(member))
+            yield from self._problems(member, builder.grant(member))
 
-    def _family(self, definition: Definition) -> Family:
+    def _builder(self, definition: Definition) -> SubagentBuilder:
         """The subagents that an agent can start: not those of whose tools it has none."""
-        everybody = Family(self._common, definition, definition, tuple(self.agents))
+        everybody = SubagentBuilder(self._settings, definition, definition, tuple(self.agents))
         of_use = [
             name
             for name, member in self.agents.items()
-            if not (member.where and everybody.choice(member).is_useless)
+            if not (member.where and everybody.grant(member).is_useless)
         ]
-        return Family(self._common, definition, definition, of_use)
+        return SubagentBuilder(self._settings, definition, definition, of_use)
 
-    def _described(self, member: Subagent, family: Family) -> str:
+    def _described(self, member: Subagent, builder: SubagentBuilder) -> str:
         if member.agent is not None:
             return "an agent of its own"
-        choice = family.choice(member)
-        tools = ", ".join(tool.name for tool in (*choice.lent, *choice.own)) or "no tools"
-        starts = f"; starts {', '.join(choice.agents)}" if choice.may_spawn else ""
-        driver = self._common.driver(member, family.starter)
-        of_its_own = driver is not family.starter.driver
+        grant = builder.grant(member)
+        tools = ", ".join(tool.name for tool in (*grant.lent, *grant.own)) or "no tools"
+        starts = f"; starts {', '.join(grant.agents)}" if grant.may_spawn else ""
+        driver = self._settings.driver(member, builder.starter)
+        of_its_own = driver is not builder.starter.driver
         model = f"; {getattr(driver, 'model', '') or type(driver).__name__}" * of_its_own
         return f"{tools}{starts}{model}"
 
-    def _amiss(self, member: Subagent, choice: Choice) -> Iterator[Note]:
+    def _problems(self, member: Subagent, grant: ToolGrant) -> Iterator[Note]:
         where = member.where or f"subagent '{member.name}'"
-        names = ", ".join(choice.missing)
-        strangers = ", ".join(name for name in choice.missing if not is_known_elsewhere(name))
-        if choice.is_useless:
+        names = ", ".join(grant.missing)
+        strangers = ", ".join(name for name in grant.missing if not is_known_elsewhere(name))
+        if grant.is_useless:
             yield Note(f"{where}: it is left out: the agent has none of {names}.", is_problem=True)
         elif names:
             yield Note(f"{where}: it goes without {names}: the agent has no such tool.")
-        if strangers and not choice.is_useless:
+        if strangers and not grant.is_useless:
             yield Note(
                 f"{where}: no agent that is known here has a tool {strangers}.",
                 is_problem=True,
                 remedy="Correct its name, or leave it out.",
             )
-        if self._common.is_unmapped(member):
+        if self._settings.is_unmapped(member):
             yield Note(
                 f"{where}: '{member.model}' is no model that can be used here, so it has its starter's. "
                 f"Subagents(models={{'{member.model}': ...}}) says which is meant."
@@ -166,24 +166,18 @@ class Subagents:
 
     def built_for(self, agent: Agent) -> dict[str, Agent]:
         """The subagents that an agent can start, built, by name: `replay(..., children=subagents.built_for(agent))`."""
-        family = self._family(agent.definition)
-        return {name: family.agent(name) for name in family.offered}
+        builder = self._builder(agent.definition)
+        return {name: builder.agent(name) for name in builder.offered}
 
     async def aclose(self) -> None:
         """Close the models that were opened for subagents."""
-        for driver in self._common.drivers.values():
+        for driver in self._settings.drivers.values():
             close = getattr(driver, "aclose", None)
             if close is not None:
                 await close()
 
     def __repr__(self) -> str:
         return f"<Subagents {', '.join(self.agents)}>"
-
-
-def _each(sources: tuple[Any, ...]) -> Iterator[Any]:
-    """The sources one by one, those in lists too."""
-    for source in sources:
-        yield from source if isinstance(source, list | tuple) else (source,)
 
 
 def _left_out(member: Subagent, other: Subagent) -> Note:

@@ -1,4 +1,4 @@
-"""Asks before a call whose arguments come from what tools brought in, and not from the user."""
+"""Asks before a call whose arguments come from results of tools, and not from the user."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import msgspec
 from msgspec.structs import replace
 
 from hookline.agent import Note
+from hookline.capabilities.notes import writes_our_notes
+from hookline.capabilities.options import check_choice
 from hookline.capabilities.taint_policy.provenance import (
-    Finding,
-    Notes,
     Provenance,
-    Trust,
+    TaintedValue,
+    TaintNotes,
+    TrustedSources,
     digest,
 )
 from hookline.errors import BuildError
@@ -46,10 +48,10 @@ _MOST = 3
 class TaintPolicy:
     """Asks before a call that changes something, if arguments of it come only from results of tools: `TaintPolicy()`.
 
-    What the user wrote, and the system prompt, are trusted; results are not, apart from those of the tools in
-    `trusted`, which nobody else can write. `calls` are rules that say which calls are judged, if not all of tools that
-    are not pure. `on_taint="block"` refuses instead of asking. Attachments are other people's words unless
-    `trust_attachments` says otherwise. Paths in rules begin at `root`.
+    The user's words and the system prompt are trusted; results are not, except those of the tools in `trusted`, which
+    nobody else can write. `calls` are rules that say which calls are judged; by default all calls of tools that are not
+    pure. `on_taint="block"` refuses instead of asking. Attachments are trusted only with `trust_attachments`. Paths in
+    rules begin at `root`.
     """
 
     def __init__(
@@ -62,20 +64,16 @@ class TaintPolicy:
         root: str | os.PathLike[str] = ".",
         name: str = "taint-policy",
     ) -> None:
-        if on_taint not in ("ask", "block"):
-            raise BuildError(
-                f"on_taint={on_taint!r} says nothing.",
-                remedy='Use "ask" or "block" for calls with arguments that come from tool results.',
-            )
+        check_choice(name, "on_taint", on_taint, ("ask", "block"))
         self.name = name
         self._trusted = Rules(allow=_listed(trusted, "trusted"), root=root)
         self._calls = None if calls is None else Rules(ask=_listed(calls, "calls"), root=root)
         self._on_taint = on_taint
         self._key = f"hookline.{name}"
-        """Where in the metadata it is kept who said what, when the conversation no longer has it."""
-        self._trust = Trust(self._is_trusted, self._is_trusted_hook, trust_attachments)
+        """Where it is noted in the metadata who said what, once that has left the conversation."""
+        self._trust = TrustedSources(self._is_trusted, self._is_trusted_hook, trust_attachments)
         self._known: dict[str, Provenance] = {}
-        """What the runs that are going on have read. All of it is in their states: another process reads it again."""
+        """What the runs in progress have read. All of it is in their states: another process reads it again."""
 
     # --- a capability -------------------------------------------------------------------------------
 
@@ -92,7 +90,7 @@ class TaintPolicy:
         yield register(HookPoint.EXECUTION_END, self._forget, forget)
 
     def notes(self, _definition: object) -> Iterator[Note]:
-        """Whose words are trusted, and what happens to the others."""
+        """What is trusted, and what happens to the rest."""
         verb = "asks before" if self._on_taint == "ask" else "blocks"
         which = "calls of tools that are not pure"
         if self._calls is not None:
@@ -106,7 +104,7 @@ class TaintPolicy:
     # --- judging ------------------------------------------------------------------------------------
 
     def _judge(self, ctx: ToolHookContext) -> HookOutcome | None:
-        if _writes_notes(ctx.tool_call):
+        if writes_our_notes(ctx.tool_call):
             return HookOutcome.block("the notes of Hookline are not for a model to write")
         if not self._is_judged(ctx):
             return None
@@ -139,11 +137,11 @@ class TaintPolicy:
 
     # --- notes --------------------------------------------------------------------------------------
 
-    def _notes(self, state: AgentState) -> Notes:
-        return msgspec.convert(thaw(state.metadata.get(self._key, {})), Notes)
+    def _notes(self, state: AgentState) -> TaintNotes:
+        return msgspec.convert(thaw(state.metadata.get(self._key, {})), TaintNotes)
 
     def _note_prompt(self, ctx: PromptHookContext) -> PromptHookContext:
-        """What comes from outside. Hooks may put messages into a conversation that look as if it had said them."""
+        """Note the prompt. Hooks may add messages to a conversation that look like one."""
         notes = self._notes(ctx.state)
         before = notes.prompts
         if before is None:  # the conversation is older than the policy
@@ -155,13 +153,13 @@ class TaintPolicy:
         return self._noted(ctx, replace(notes, prompts=(*before, digest(ctx.prompt))))
 
     def _keep(self, ctx: CompactHookContext) -> CompactHookContext | None:
-        """Messages that give way to a summary: who said what still counts, in another process too."""
+        """Note the messages that a summary replaces: who said what still counts, in another process too."""
         notes = self._notes(ctx.state)
         leaving = self._provenance(ctx.state, ctx.run).to_keep(ctx.messages)
         new = [message for message in leaving if message not in notes.kept]
         return self._noted(ctx, replace(notes, kept=(*notes.kept, *new))) if new else None
 
-    def _noted(self, ctx: Self, notes: Notes) -> Self:
+    def _noted(self, ctx: Self, notes: TaintNotes) -> Self:
         return ctx.with_metadata(self._key, msgspec.to_builtins(notes))
 
     def _forget(self, ctx: ExecutionHookContext) -> None:
@@ -188,17 +186,12 @@ def _listed(rules: Any, what: str) -> tuple[Rule | str, ...]:
 
 
 def _only_looks(call: ToolCall, tool: object, state: AgentState) -> bool:
-    """Whether a call is a command line that is known to change nothing."""
-    command = call.args.get("command")
-    is_command = call.name == "bash" and isinstance(command, str)
-    return is_command and is_quiet(str(command), call, tool, state)
+    """Whether a call is a command line that certainly changes nothing."""
+    command = call.args.get("command") if call.name == "bash" else None
+    return isinstance(command, str) and is_quiet(command, call, tool, state)
 
 
-def _writes_notes(call: ToolCall) -> bool:
-    return call.name == "write_metadata" and str(call.args.get("key", "")).startswith("hookline.")
-
-
-def _reason(found: tuple[Finding, ...]) -> str:
+def _reason(found: tuple[TaintedValue, ...]) -> str:
     parts = [f"{each.argument} has {_shown(each.value)} from {each.source}" for each in found]
     more = len(parts) - _MOST
     said = "; ".join(parts[:_MOST]) + (f"; and {more} more like it" if more > 0 else "")

@@ -1,16 +1,18 @@
-"""Where the arguments of a call come from: from the user, from the model itself, or from what tools brought in."""
+"""Where the arguments of a call come from: from the user, from the model itself, or from the results of tools."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Container, Iterator, Sequence
+import re
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from hookline.capabilities.taint_policy.corpus import PHRASE, Corpus, as_number
-from hookline.capabilities.taint_policy.values import attached, leaves, told
 from hookline.capabilities.taint_policy.words import (
+    PHRASE,
+    Corpus,
+    as_number,
     identifiers,
     is_commonplace,
     readings,
@@ -23,6 +25,7 @@ from hookline.state import (
     EMPTY_LOG,
     AgentState,
     AssistantMessage,
+    Attachment,
     Log,
     Message,
     ResultStatus,
@@ -42,8 +45,8 @@ _HEAD = 200
 _RAN = frozenset({ResultStatus.OK, ResultStatus.ERROR})
 
 
-class Trust(NamedTuple):
-    """Whose words are believed."""
+class TrustedSources(NamedTuple):
+    """Whose words are trusted."""
 
     result: Callable[[ToolCall], bool]
     """Whether nobody but the user can write what this call gives."""
@@ -51,24 +54,24 @@ class Trust(NamedTuple):
     attachments: bool = False
 
 
-class Notes(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a run keeps about who said what, besides its conversation."""
+class TaintNotes(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a run keeps about who said what, in addition to its conversation."""
 
     prompts: tuple[str, ...] | None = None
-    """Digests of what came from whoever started its runs; None when nobody took note, and any message may."""
+    """Digests of the prompts of its runs; None if nobody noted them, and any message may be one."""
     kept: tuple[UserMessage | ToolMessage, ...] = ()
     """Messages that have left the conversation."""
 
 
-NO_NOTES = Notes()
+NO_NOTES = TaintNotes()
 
 
 def digest(text: str) -> str:
-    """Enough of a text to know it again."""
+    """A digest by which a text is recognised."""
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
 
 
-class Finding(NamedTuple):
+class TaintedValue(NamedTuple):
     """An argument, what in it is not from the user, and where that is from."""
 
     argument: str
@@ -79,34 +82,36 @@ class Finding(NamedTuple):
 class Provenance:
     """What one run has read so far. `above` is that of the run that started it."""
 
-    def __init__(self, trust: Trust, system_prompt: str = "", above: Provenance | None = None):
+    def __init__(
+        self, trust: TrustedSources, system_prompt: str = "", above: Provenance | None = None
+    ):
         self._trust = trust
         self._above = above
         self._trusted = Corpus()
         self._untrusted = Corpus()
         self._task = Corpus()
-        """What the run above asked for: words of a model, who may have read them somewhere."""
+        """The prompt of the run above: words of a model, which may have read them somewhere."""
         self._own = set[str]()
-        """What the model said in calls before it could have read it."""
+        """What the model wrote in calls before it could have read it."""
         self._steps: Log[Step] = EMPTY_LOG
         self._messages: Log[Message] = EMPTY_LOG
         self._kept = 0
         self._prompts: tuple[str, ...] | None = None
         self._calls: dict[str, ToolCall] = {}
         self._told: dict[str, set[str]] = {}
-        """How the results of steps begin, by call: to know them again in the conversation."""
+        """How the results of steps begin, by call, to recognise them in the conversation."""
         self._trusted.add(system_prompt)
 
     # --- reading ------------------------------------------------------------------------------------
 
-    def read(self, state: AgentState, notes: Notes = NO_NOTES) -> None:
-        """Take in what is new in a state. What was read stays read, whatever becomes of the conversation."""
+    def read(self, state: AgentState, notes: TaintNotes = NO_NOTES) -> None:
+        """Read what is new in a state. What was read stays known, whatever becomes of the conversation."""
         self._prompts = notes.prompts
         steps = _since(state.steps, self._steps)
         for step in steps:
             for call, result in zip(step.calls, step.results, strict=False):
                 self._told.setdefault(call.id, set()).add(result.text()[:_HEAD])
-        # Steps come last: what is not of a step is taken to have been read before the model said anything.
+        # Steps come last: messages that belong to no step count as read before the model said anything.
         for message in (*notes.kept[self._kept :], *_since(state.messages, self._messages)):
             self._read_message(message)
         for step in steps:
@@ -126,16 +131,12 @@ class Provenance:
         if isinstance(message, AssistantMessage):
             self._calls.update((call.id, call) for call in message.calls)
         elif isinstance(message, ToolMessage):
-            self._read_told(message)
+            # Results of steps are read with them, and the reason why a call did not run is no result.
+            if not self._was_told(message):
+                call = self._calls.get(message.call_id) or ToolCall(message.call_id, message.name)
+                self._keep(call, message.text)
         else:
             self._read_user(message)
-
-    def _read_told(self, message: ToolMessage) -> None:
-        """A result in a conversation. Those of steps were read with them, and why a call did not run is no result."""
-        if self._was_told(message):
-            return
-        call = self._calls.get(message.call_id) or ToolCall(message.call_id, message.name)
-        self._keep(call, message.text)
 
     def _was_told(self, message: ToolMessage) -> bool:
         return message.text[:_HEAD] in self._told.get(message.call_id, ())
@@ -158,11 +159,8 @@ class Provenance:
         for call in step.calls:
             self._note_own(call)
         for call, result in zip(step.calls, step.results, strict=False):
-            self._read_result(call, result)
-
-    def _read_result(self, call: ToolCall, result: ToolResult) -> None:
-        if result.status in _RAN:
-            self._keep(call, told(result))
+            if result.status in _RAN:
+                self._keep(call, told(result))
 
     def _keep(self, call: ToolCall, text: str) -> None:
         corpus = self._trusted if self._trust.result(call) else self._untrusted
@@ -181,9 +179,9 @@ class Provenance:
 
     # --- judging ------------------------------------------------------------------------------------
 
-    def findings(self, call: ToolCall) -> tuple[Finding, ...]:
-        """What in the arguments of a call comes from what tools brought in, and not from the user: one of each."""
-        found: dict[str, Finding] = {}
+    def findings(self, call: ToolCall) -> tuple[TaintedValue, ...]:
+        """The values in the arguments of a call that come from results of tools and not from the user."""
+        found: dict[str, TaintedValue] = {}
         arguments = list(leaves(call.args))
         for argument, value in arguments:
             for finding in self._in_value(argument, value):
@@ -193,12 +191,16 @@ class Provenance:
                 found[finding.argument] = finding
         return tuple(each for each in found.values() if not _is_inside(each.argument, found))
 
-    def _in_value(self, argument: str, value: str | int | float) -> Iterator[Finding]:
+    def _in_value(self, argument: str, value: str | int | float) -> Iterator[TaintedValue]:
         if isinstance(value, str):
-            return self._in_text(argument, value)
-        return self._in_number(argument, value)
+            yield from self._in_text(argument, value)
+            return
+        form = as_number(value)
+        source = self._taint(form) if sum(map(str.isdigit, form)) >= _FEWEST_DIGITS else None
+        if source is not None:
+            yield TaintedValue(argument, str(value), source)
 
-    def _in_text(self, argument: str, value: str) -> Iterator[Finding]:
+    def _in_text(self, argument: str, value: str) -> Iterator[TaintedValue]:
         for reading in readings(value):
             found = words(reading)
             form = spelled(found)
@@ -208,32 +210,28 @@ class Provenance:
             is_word = in_command and len(found) == 1 and found[0].isalpha()
             source = None if is_word else self._source_of_all(found)
             if source is not None:
-                yield Finding(argument, value, source)
+                yield TaintedValue(argument, value, source)
                 return
             for identifier, written in identifiers(reading, in_command=in_command).items():
                 source = self._taint(identifier)
                 if source is not None:
-                    yield Finding(argument, written, source)
+                    yield TaintedValue(argument, written, source)
             source = self._copied_from(found)
             if source is not None:
-                yield Finding(argument, value, source)
+                yield TaintedValue(argument, value, source)
 
     def _source_of_all(self, found: list[str]) -> str | None:
-        """Where a value comes from as it is, ordinary words around it apart."""
+        """Where a whole value comes from, without the ordinary words around it."""
         if is_commonplace(found):
             return None
         core = trimmed(found)
         source = self._source(spelled(found))
         return source if source is not None or is_commonplace(core) else self._taint(spelled(core))
 
-    def _in_number(self, argument: str, value: int | float) -> Iterator[Finding]:
-        form = as_number(value)
-        source = self._taint(form) if sum(map(str.isdigit, form)) >= _FEWEST_DIGITS else None
-        if source is not None:
-            yield Finding(argument, str(value), source)
-
-    def _in_all(self, arguments: Sequence[tuple[str, Any]]) -> Iterator[tuple[list[str], Finding]]:
-        """Long identifiers, whichever way they were parted, and over however many arguments; with those."""
+    def _in_all(
+        self, arguments: Sequence[tuple[str, Any]]
+    ) -> Iterator[tuple[list[str], TaintedValue]]:
+        """Long identifiers, however they are split and over however many arguments; with these arguments."""
         texts = [(name, squeezed(spelled(words(str(value))))) for name, value in arguments]
         whole = "".join(text for _, text in texts)
         windows = {whole[start : start + _WINDOW] for start in range(len(whole) - _WINDOW + 1)}
@@ -243,7 +241,7 @@ class Provenance:
                     source = self._taint(form)
                     if source is not None:
                         names = _holding(texts, letters)
-                        yield names, Finding(" and ".join(names), form.strip(), source)
+                        yield names, TaintedValue(" and ".join(names), form.strip(), source)
 
     def _copied_from(self, found: list[str]) -> str | None:
         """Where most of a longer text comes from, in phrases that are not the user's."""
@@ -259,7 +257,7 @@ class Provenance:
         return next((source for source in sources if source is not None), "several results")
 
     def _taint(self, form: str) -> str | None:
-        """Where words come from that are not the user's; None if they are, or are the model's own."""
+        """Where words come from; None if they are the user's, or the model's own."""
         return None if self._is_trusted(form) else self._source(form)
 
     def _source(self, form: str) -> str | None:
@@ -274,7 +272,7 @@ class Provenance:
             return True
         if self._above is None:
             return False
-        # What a model asked for is as good as what it knew: not what it had read somewhere.
+        # What a model asked for is trusted like what it knew, unless it had read it somewhere.
         if self._task.has(form) and self._above._source(form) is None:
             return True
         return self._above._is_trusted(form)
@@ -311,3 +309,70 @@ def _is_inside(argument: str, others: Container[str]) -> bool:
 def _since(now: Log[Any], before: Log[Any]) -> Sequence[Any]:
     new = now.since(before)
     return tuple(now) if new is None else new
+
+
+# --- texts and numbers in values ---------------------------------------------------------------
+
+
+_OPENING = ("{", "[")
+_LISTED = re.compile(r"[,;|]")
+_FEW_WORDS = 3
+"""Words of one item, where a text may be a list of them."""
+
+
+def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The texts and numbers in arguments, each with its place: `recipients[0]`, `to.address`."""
+    if isinstance(value, str):
+        yield name, value
+        yield from _inner(value, name)
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            if name:  # what an argument is called is the tool's word; what is in it is the model's
+                yield f"a key of {name}", str(key)
+            yield from leaves(inner, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, list | tuple):
+        for place, inner in enumerate(value):
+            yield from leaves(inner, f"{name}[{place}]")
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield name, value
+
+
+def _inner(text: str, name: str) -> Iterator[tuple[str, Any]]:
+    """The values in a text that is a list, or JSON."""
+    if text.lstrip()[:1] in _OPENING:
+        try:
+            inner = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            inner = None
+        if isinstance(inner, dict | list):
+            yield from leaves(inner, name)
+            return
+    parts = _LISTED.split(text)
+    if len(parts) > 1 and all(len(part.split()) <= _FEW_WORDS for part in parts):
+        for place, part in enumerate(parts):
+            yield f"{name}[{place}]", part
+
+
+def told(result: ToolResult) -> str:
+    """All that a result says, keys included: they can be written by others as well."""
+    if result.error is not None:
+        return str(result.error)
+    return "\n".join(_texts(result.result))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield str(key)
+            yield from _texts(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _texts(inner)
+    elif value is not None and not isinstance(value, bool):
+        yield value if isinstance(value, str) else str(value)
+
+
+def attached(attachment: Attachment) -> str:
+    """What an attachment says: its name, its address, and its content where that is text."""
+    text = attachment.text() if attachment.is_text and attachment.data else ""
+    return "\n".join((attachment.name, attachment.url, text))

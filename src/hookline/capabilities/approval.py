@@ -1,0 +1,456 @@
+"""Rules for tool calls: what is denied, what a person is asked about, what passes, and how that changes by mode."""
+
+from __future__ import annotations
+
+import enum
+import json
+import os
+import re
+import shlex
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple, TypeVar
+
+from hookline.capabilities.notes import writes_our_notes
+from hookline.definition import Definition, Note
+from hookline.errors import BuildError, HooklineError, UsageError
+from hookline.hooks import HookOutcome, Options, Registration, register
+from hookline.lifecycle import AgentContext, ExecutionHookContext, HookPoint, ToolHookContext
+from hookline.permissions import Root, Rule, Rules, Ruling
+from hookline.permissions.quiet import is_quiet
+from hookline.state import AgentState, Decision
+
+
+class ApprovalMode(enum.StrEnum):
+    """What happens to calls in addition to the rules."""
+
+    DEFAULT = "default"
+    """Calls that no rule is about are left to the other hooks."""
+    ASK_UNLISTED = "ask_unlisted"
+    """Calls that no rule is about ask, unless they only read."""
+    ACCEPT_EDITS = "accept_edits"
+    """Changes to files inside the root pass without asking."""
+    PLAN = "plan"
+    """Nothing is changed: only what reads runs."""
+    DENY_UNLISTED = "deny_unlisted"
+    """Calls that no rule is about are blocked."""
+
+
+C = TypeVar("C", bound=AgentContext)
+
+STATE_KEY = "hookline.approval"
+"""Where the mode is kept in the metadata, once one was set."""
+_UNCLEAR = 1 << 62
+"""Later than any time: a note that cannot be read lets nothing through."""
+
+
+class _Set(NamedTuple):
+    """A mode, and when it was set: the latest is valid."""
+
+    at: int
+    """In nanoseconds since 1970, so that a mode in a state compares with one set in another process."""
+    mode: ApprovalMode
+
+
+class Modes:
+    """The modes of the runs in progress. A child has the mode of the run at the top of its tree."""
+
+    def __init__(self, default: ApprovalMode) -> None:
+        self._default = _Set(0, default)
+        self._set: dict[str, _Set] = {}
+        self._above: dict[str, str] = {}
+        self._running: set[str] = set()
+        self._revoked: dict[str, list[frozenset[str]]] = {}
+        """Answers to forget, by run, in the order in which they were revoked; an empty set means all."""
+        self._forgot: dict[str, int] = {}
+        """How many of these a run has forgotten: each once, so that it may learn an answer again."""
+        self._now = 0
+
+    @property
+    def default(self) -> ApprovalMode:
+        """The mode of runs that have not been given one of their own."""
+        return self._default.mode
+
+    def set(self, mode: ApprovalMode, run_id: str | None) -> None:
+        """Set the mode of one run, or of all."""
+        self._now = max(self._now + 1, time.time_ns())
+        if run_id is None:
+            self._default = _Set(self._now, mode)
+        else:
+            self._set[self._top(run_id)] = _Set(self._now, mode)
+
+    def of(self, state: AgentState) -> ApprovalMode:
+        """The mode that holds for a run."""
+        return self._latest(state).mode
+
+    def kept(self, ctx: C) -> C:
+        """The context, with the mode in its metadata if one was set."""
+        state = ctx.state
+        top = self._top_of(state)
+        if top == state.run_id:
+            self._running.add(top)
+        latest = self._latest(state)
+        if top == state.run_id and latest.at:
+            self._set[top] = latest  # its children go by it, and have states of their own
+        if not latest.at or _set_in(state) == latest:
+            return ctx
+        return ctx.with_metadata(STATE_KEY, {"mode": latest.mode.value, "set_at": latest.at})
+
+    def _latest(self, state: AgentState) -> _Set:
+        given = (self._set.get(self._top_of(state)), _set_in(state), self._default)
+        return max((each for each in given if each is not None), key=lambda each: each.at)
+
+    def forget(self, names: tuple[str, ...], run_id: str | None) -> None:
+        """Let a run, or all runs in progress, forget answers."""
+        for top in self._running if run_id is None else {self._top(run_id)}:
+            self._revoked.setdefault(top, []).append(frozenset(names))
+
+    def forgotten(self, state: AgentState) -> tuple[str, ...] | None:
+        """The answers to forget now: none (None), these, or all (an empty tuple)."""
+        revoked = self._revoked.get(self._top_of(state), [])
+        before = self._forgot.get(state.run_id, 0)
+        if len(revoked) == before:
+            return None
+        self._forgot[state.run_id] = len(revoked)
+        new = revoked[before:]
+        if not all(new):
+            return ()
+        names = frozenset[str]().union(*new)
+        return tuple(sorted(name for name in names if name in state.remembered)) or None
+
+    def leave(self, state: AgentState) -> None:
+        """A run has ended, or pauses: what is set for it is in its state."""
+        run_id = state.run_id
+        self._forgot.pop(run_id, None)
+        if self._above.pop(run_id, None) is None:
+            self._running.discard(run_id)
+            self._set.pop(run_id, None)
+            self._revoked.pop(run_id, None)
+
+    def _top_of(self, state: AgentState) -> str:
+        if state.parent_run_id is not None:
+            self._above[state.run_id] = state.parent_run_id
+        return self._top(state.run_id)
+
+    def _top(self, run_id: str) -> str:
+        while run_id in self._above:
+            run_id = self._above[run_id]
+        return run_id
+
+
+def as_mode(mode: ApprovalMode | str, error: type[HooklineError]) -> ApprovalMode:
+    """A mode by its name, also as other agents write it (`acceptEdits`), or an error that names them all."""
+    spelled = (
+        re.sub(r"(?<=[a-z])(?=[A-Z])|[- ]", "_", mode).lower() if isinstance(mode, str) else mode
+    )
+    try:
+        return ApprovalMode(spelled)
+    except ValueError:
+        raise error(
+            f"{mode!r} is not a mode.", remedy=f"Modes: {', '.join(ApprovalMode)}."
+        ) from None
+
+
+def _set_in(state: AgentState) -> _Set | None:
+    """The mode that a state says; one that cannot be understood is the strictest, whatever is set later."""
+    kept = state.metadata.get(STATE_KEY)
+    if kept is None:
+        return None
+    try:
+        at = kept.get("set_at", 1)
+        return _Set(at if type(at) is int else 1, ApprovalMode(kept["mode"]))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return _Set(_UNCLEAR, ApprovalMode.DENY_UNLISTED)
+
+
+_EDITS = Rule.parse("Edit(**)")
+_ANSWER = "structured_output"
+"""The answer of the run, which could not end without it."""
+_COMPANIONS = {"bash_poll": "bash", "bash_stop": "bash"}
+"""Tools for what another has started, which was judged then: no rule can be about their arguments. A command that was
+started in plan mode must be polled and stopped there, too."""
+_OWN_NOTES = frozenset(
+    {"list_metadata", "load_skill", "read_metadata", "spawn_subagent", "structured_output", "todo_write", "tools"}
+)  # fmt: skip
+"""Tools that change nothing outside the conversation, or whose child runs are judged themselves."""
+
+
+class Approval:
+    """Rules and modes as a capability: `Approval(ask=["bash(git push *)"], deny=["read(.env)"])`.
+
+    `deny` goes before `ask`, `ask` before `allow`. A rule to allow also answers hooks that ask and that `answers`
+    names, and never lifts a block. Paths in rules are relative to `root`; by default to what paths in the calls are
+    relative to, such as the root of Files.
+    """
+
+    def __init__(
+        self,
+        allow: Iterable[Rule | str] | Rule | str = (),
+        ask: Iterable[Rule | str] | Rule | str = (),
+        deny: Iterable[Rule | str] | Rule | str = (),
+        *,
+        mode: ApprovalMode | str = ApprovalMode.DEFAULT,
+        root: str | os.PathLike[str] | None = None,
+        remember: bool = True,
+        answers: Iterable[str] = ("bash*", "files*"),
+        name: str = "approval",
+    ) -> None:
+        if isinstance(answers, str):
+            raise BuildError(
+                f"answers={answers!r} is not a list of hooks.", remedy="Give their names in a list."
+            )
+        self.name = name
+        self.rules = Rules(allow, ask, deny, root=_checked_root(root))
+        self._has_root = root is not None
+        self._roots: set[str] = set()
+        """The roots of the tools of the agents that have this: their rules mean these in child runs too."""
+        self.remember = remember
+        self._answers = tuple(answers)
+        self._modes = Modes(as_mode(mode, BuildError))
+
+    # --- a capability -------------------------------------------------------------------------------
+
+    def hooks(self) -> Iterator[Registration]:
+        """The policy, the hook that keeps commands from changing anything, and those for answers and modes."""
+        judge = Options(name=self.name, tier="policy")
+        yield register(HookPoint.BEFORE_TOOL_USE, _Judge(self), judge)
+        # Last of the hooks, so that the policies judge the call that it leaves.
+        place = Options(name=f"{self.name}-place", scope="tree", priority=-1000)
+        yield register(HookPoint.BEFORE_TOOL_USE, self._keep_from_changing, place)
+        answer = Options(name=f"{self.name}-answers", scope="tree")
+        yield register(HookPoint.PERMISSION_REQUEST, self._answer, answer)
+        keep = Options(name=f"{self.name}-keeper", scope="tree", priority=1000)
+        for point in (
+            HookPoint.EXECUTION_START,
+            HookPoint.BEFORE_STEP,
+            HookPoint.BEFORE_TOOL_USE,
+        ):
+            yield register(point, self._keep, keep)
+        yield register(HookPoint.EXECUTION_END, self._end, keep)
+
+    def notes(self, definition: Definition) -> Iterator[Note]:
+        """Where paths begin, and rules that are probably wrong in this agent."""
+        roots = {tool.root: tool.name for tool in definition.toolbox if tool.root}
+        self._roots |= roots.keys()
+        for root, tool in roots.items():
+            if not self._has_root:
+                yield Note(f"paths in rules begin at {root}")
+            elif os.path.realpath(root) != os.path.realpath(self.rules.root):
+                yield Note(
+                    f"paths in rules begin at {self.rules.root}, and those in calls of {tool} at {root}.",
+                    is_problem=True,
+                    remedy="Leave root= out: rules then begin where the calls do.",
+                )
+        for rule, meant in self.rules.strangers(tool.name for tool in definition.toolbox):
+            yield Note(
+                f"the rule `{rule}` is about a tool '{rule.tool}', and there is no such tool here.",
+                is_problem=True,
+                remedy=f"Did you mean '{meant}'?"
+                if meant
+                else "Correct its name, or leave the rule out if no child run has such a tool either.",
+            )
+
+    def _roots_of(self, ctx: ToolHookContext) -> tuple[Root, ...]:
+        """Where paths begin for a call: first for its own tool, then for those of the agents above."""
+        tool = None if ctx.run is None else ctx.run.tool(ctx.tool_call.name)
+        calls = "" if tool is None else tool.root
+        if self._has_root:
+            return (Root(self.rules.root, calls),)
+        first = calls or self.rules.root
+        return (Root(first), *(Root(each, calls) for each in sorted(self._roots - {first})))
+
+    def _keep_from_changing(self, ctx: ToolHookContext) -> ToolHookContext | None:
+        """In a mode in which nothing is changed, give a call the arguments with which its tool changes nothing.
+
+        The call itself is changed, so that what is recorded and shown is what runs. Rejected: a mode that the tool
+        reads by itself, because the journal would not say where a command ran. A call that asks for something else is
+        not changed; the policy judges it.
+        """
+        call = ctx.tool_call
+        mode = self._modes.of(ctx.state)
+        pure = _pure_with(ctx)
+        if not pure or mode not in (ApprovalMode.PLAN, ApprovalMode.ASK_UNLISTED):
+            return None
+        missing = {name: value for name, value in pure.items() if call.args.get(name) is None}
+        if not missing or any(call.args.get(name) not in (None, pure[name]) for name in pure):
+            return None
+        listed = self.rules.judge(call, *self._roots_of(ctx)).decision == "allow"
+        if mode is ApprovalMode.ASK_UNLISTED and listed:
+            return None  # the user has said that it may do what it does
+        return ctx.with_args(**missing)
+
+    def judge(self, ctx: ToolHookContext) -> HookOutcome | None:
+        """What the rules and the mode say about a call: a block, an ask, or nothing against it."""
+        call = ctx.tool_call
+        if writes_our_notes(call):
+            return HookOutcome.block(f"'{STATE_KEY}' is not for the model to write.")
+        ruling = self.rules.judge(call, *self._roots_of(ctx))
+        if ruling.decision == "deny":
+            return HookOutcome.block(ruling.reason)
+        mode = self._modes.of(ctx.state)
+        is_vouched = ruling.decision == "allow"
+        if mode is ApprovalMode.PLAN and not _only_reads(ctx, is_vouched=is_vouched):
+            return HookOutcome.block(_not_in_plan_mode(ctx))
+        if ruling.decision == "ask":
+            return None if self._accepts(mode, ctx, ruling) else HookOutcome.ask(ruling.reason)
+        if ruling.decision == "allow":
+            return None
+        return self._judge_unlisted(mode, ctx)
+
+    def _judge_unlisted(self, mode: ApprovalMode, ctx: ToolHookContext) -> HookOutcome | None:
+        name = ctx.tool_call.name
+        starter = _COMPANIONS.get(name)
+        if starter is not None:
+            rules = (*self.rules.allow, *self.rules.ask)
+            if mode is ApprovalMode.ASK_UNLISTED or any(rule.names(starter) for rule in rules):
+                return None
+        if mode is ApprovalMode.DENY_UNLISTED and name != _ANSWER:
+            return HookOutcome.block(f"no rule allows this call of {name}.")
+        if mode is ApprovalMode.ASK_UNLISTED and not _only_reads(ctx):
+            return HookOutcome.ask(f"no rule allows this call of {name}")
+        return None
+
+    def _accepts(self, mode: ApprovalMode, ctx: ToolHookContext, ruling: Ruling) -> bool:
+        """Whether the mode accepts an edit that a rule asks about. A rule that names a path still asks."""
+        names_path = any(rule.argument is not None for rule in ruling.rules)
+        if mode is not ApprovalMode.ACCEPT_EDITS or names_path:
+            return False
+        return _EDITS.covers(ctx.tool_call, self._roots_of(ctx)[0])
+
+    def _answer(self, ctx: ToolHookContext) -> Decision | None:
+        """A yes to an ask, where a rule or the mode says so, and all who ask may be answered by a rule."""
+        if "/ask-" in ctx.tool_call.id:
+            return None  # a running tool asks, and not about the call that the rules are about
+        askers = {ctx.asked_by, *ctx.also_asked_by}
+        may_answer = all(
+            hook == self.name or any(fnmatchcase(hook, known) for known in self._answers)
+            for hook in askers
+        )
+        if not may_answer or self.judge(ctx) is not None:
+            return None
+        if askers == {
+            self.name
+        }:  # it asked under other rules, or in another mode, before the run paused
+            return Decision.allow("it is not asked about any more")
+        # A mode answers for no other hook: a hook that asks about an edit knows more than that it is one.
+        ruling = self.rules.judge(ctx.tool_call, *self._roots_of(ctx))
+        return Decision.allow(ruling.reason) if ruling.decision == "allow" else None
+
+    # --- modes and remembered answers ---------------------------------------------------------------
+
+    @property
+    def mode(self) -> ApprovalMode:
+        """The mode of runs that have not been given one of their own."""
+        return self._modes.default
+
+    def set_mode(self, mode: ApprovalMode | str, *, run_id: str | None = None) -> None:
+        """Change the mode of one run, with its children, or of all runs, now and later.
+
+        It is valid from the next call on, and kept in the state of the run.
+        """
+        self._modes.set(as_mode(mode, UsageError), run_id)
+
+    def mode_of(self, state: AgentState) -> ApprovalMode:
+        """The mode that holds for a run, going by its state."""
+        return self._modes.of(state)
+
+    def revoke(self, *names: str, run_id: str | None = None) -> None:
+        """Forget remembered answers, by their names in `state.remembered`; without names, all of them.
+
+        It is valid from the next call on, in one run or in all runs in progress.
+        """
+        self._modes.forget(names, run_id)
+
+    def _keep(self, ctx: C) -> C | None:
+        """Write a mode that was set into the state, and take answers out that were revoked."""
+        kept = self._modes.kept(ctx)
+        gone = self._modes.forgotten(ctx.state) if self.remember else ()
+        if gone is not None and kept.state.remembered:
+            kept = kept.with_state(kept.state.without_remembered(*gone))
+        return kept if kept is not ctx else None
+
+    def _end(self, ctx: ExecutionHookContext) -> ExecutionHookContext | None:
+        kept = self._keep(ctx)
+        self._modes.leave(ctx.state)
+        return kept
+
+    def __repr__(self) -> str:
+        return f"<Approval {self.mode.value}, {self.rules!r}>"
+
+
+class _Judge:
+    """The policy."""
+
+    def __init__(self, approval: Approval) -> None:
+        self._approval = approval
+
+    @property
+    def note(self) -> str:
+        """What `explain()` says of it."""
+        rules = self._approval.rules
+        said = [f"mode {self._approval.mode.value}"]
+        for verb, given in (("denies", rules.deny), ("asks", rules.ask), ("allows", rules.allow)):
+            if given:
+                more = f" and {len(given) - 3} more" if len(given) > 3 else ""
+                said.append(f"{verb} {', '.join(map(str, given[:3]))}{more}")
+        return "; ".join(said)
+
+    def handle(self, ctx: ToolHookContext) -> HookOutcome | None:
+        """Judge the final call."""
+        return self._approval.judge(ctx)
+
+
+def _checked_root(root: str | os.PathLike[str] | None) -> str | os.PathLike[str]:
+    if root is None:
+        return "."
+    if not os.path.isdir(root):
+        raise BuildError(
+            f"there is no directory {os.fspath(root)!r} for rules to begin at.",
+            remedy="Name one that is there, or leave root= out.",
+        )
+    return root
+
+
+def _only_reads(ctx: ToolHookContext, *, is_vouched: bool = False) -> bool:
+    """Whether a call certainly changes nothing: its tool says so, or its command line is known to.
+
+    What a tool of an MCP server says of itself counts only if a rule allows the call (`is_vouched`).
+    """
+    call = ctx.tool_call
+    tool = None if ctx.run is None else ctx.run.tool(call.name)
+    is_believed = is_vouched or not call.name.startswith("mcp__")
+    is_pure = tool is not None and tool.is_pure(call.args) and is_believed
+    if is_pure or call.name in _OWN_NOTES or call.name in _COMPANIONS:
+        return True
+    if tool is not None and tool.pure_with:
+        return False  # it could have been called so that it changes nothing
+    command: Any = call.args.get("command")
+    if call.name == "exec":
+        argv: Any = call.args.get("argv")
+        is_list = isinstance(argv, list) and all(isinstance(word, str) for word in argv)
+        command = shlex.join(argv) if is_list else None
+    elif call.name != "bash":
+        return False
+    return isinstance(command, str) and is_quiet(command, call, tool, ctx.state)
+
+
+def _pure_with(ctx: ToolHookContext) -> Mapping[str, Any]:
+    """The arguments with which the tool of a call changes nothing; empty if there are none."""
+    tool = None if ctx.run is None else ctx.run.tool(ctx.tool_call.name)
+    return {} if tool is None else tool.pure_with
+
+
+def _not_in_plan_mode(ctx: ToolHookContext) -> str:
+    """Why a call is blocked in plan mode, and what the model can do instead."""
+    name, pure = ctx.tool_call.name, _pure_with(ctx)
+    if not pure:
+        return (
+            f"plan mode: nothing is changed now, and {name} may change something. "
+            "Continue with what only reads, and say what you would do."
+        )
+    given = ", ".join(f"{key}={json.dumps(value)}" for key, value in pure.items())
+    return (
+        f"plan mode: nothing is changed now. Call {name} with {given}, or leave these out, and say what you would do "
+        "with more."
+    )

@@ -1,0 +1,204 @@
+"""`read`: numbered lines, a part of the file at a time, with a note about what is not shown; images as attachments."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import IO, NamedTuple
+
+from hookline.capabilities.files.seen_files import RESULT_KEY, Lines
+from hookline.capabilities.files.text import (
+    HEAD,
+    LARGEST,
+    FileKind,
+    Text,
+    decoded,
+    fingerprint,
+    fingerprint_of_large,
+    kind_of,
+    large_lines,
+    lines_of,
+    text_of_head,
+)
+from hookline.containment import FileJail
+from hookline.errors import FileJailError, ToolError
+from hookline.lifecycle import StepHookContext
+from hookline.state import Attachment, ToolResult
+
+LONGEST_LINE = 2_000
+MOST_CHARACTERS = 40_000
+_LONGEST_ALONE = MOST_CHARACTERS - 100
+"""Characters of a line that is read by itself, so that one can be seen whole."""
+_LONGEST_WORD = 300
+_BETWEEN_WORDS = re.compile(r"[\s\"'`=:,;<>(){}\[\]]")
+
+
+class ShownFile(NamedTuple):
+    """The part of a file that the model reads, and the fingerprint of the file."""
+
+    text: str
+    fingerprint: str
+    kind: FileKind | None = None
+    """What it is, if it is not text."""
+    lines: Lines | None = None
+    """Which lines are shown whole, if not all of them."""
+
+
+def show(file: IO[bytes], name: str, offset: int, limit: int) -> ShownFile:
+    """The lines from `offset` on, counted from 1; from below zero, counted from the end."""
+    facts = os.fstat(file.fileno())
+    if facts.st_size > LARGEST:
+        return _show_large(file, name, facts, offset, limit)
+    content = file.read(LARGEST + 1)
+    seen = fingerprint(content)
+    found = decoded(content)
+    if found is None:
+        return _show_binary(content, name, len(content), seen)
+    lines = lines_of(found.text)
+    first = offset if offset > 0 else max(1, len(lines) + 1 + offset)
+    if not lines:
+        return ShownFile(f"({name} is empty)", seen)
+    if first > len(lines):
+        raise ToolError(
+            f"'{name}' has {len(lines):,} lines, so there is no line {first:,}.",
+            remedy=f"Use an offset from 1 to {len(lines)}.",
+        )
+    longest = LONGEST_LINE if limit > 1 else _LONGEST_ALONE
+    wanted = lines[first - 1 : first - 1 + limit]
+    body, last = _numbered((cut(line, longest) for line in wanted), first)
+    not_whole = [at for at in range(first, last + 1) if len(lines[at - 1]) > longest]
+    parts = tuple(_parts_between(not_whole, first, last))
+    shown = None if parts == (1, len(lines)) else (len(lines), *parts)
+    alone = not_whole if limit > 1 else []
+    return ShownFile(body + _notes(found, (first, last), len(lines), alone), seen, lines=shown)
+
+
+def _parts_between(not_whole: list[int], first: int, last: int) -> Iterator[int]:
+    """The first and the last line of each part in which all lines are shown whole."""
+    for end in (*not_whole, last + 1):
+        if first < end:
+            yield from (first, end - 1)
+        first = end + 1
+
+
+def _notes(found: Text, shown: tuple[int, int], count: int, not_whole: list[int]) -> str:
+    first, last = shown
+    notes = []
+    if not_whole:
+        more = f" and {len(not_whole) - 1} more" * (len(not_whole) > 1)
+        alone = f"offset={not_whole[0]}, limit=1"
+        notes.append(f"line {not_whole[0]}{more} not shown whole; read it alone: {alone}")
+    if (first, last) != (1, count):
+        more = f"; continue with offset={last + 1}" if last < count else ""
+        notes.append(f"lines {first}-{last} of {count}{more}")
+    if found.name:
+        notes.append(f"encoding: {found.name}")
+    if found.line_end == "\r\n":
+        notes.append("lines end with CRLF")
+    return f"\n[{'; '.join(notes)}]" if notes else ""
+
+
+def _numbered(lines: Iterator[str], first: int) -> tuple[str, int]:
+    """Lines with their numbers, as many as there is room for, and the number of the last one."""
+    shown: list[str] = []
+    room = MOST_CHARACTERS
+    for line in lines:
+        text = f"{first + len(shown):>6}\t{line}"
+        room -= len(text) + 1
+        if room < 0 and shown:
+            break
+        shown.append(text)
+    return "\n".join(shown), first + len(shown) - 1
+
+
+def cut(line: str, longest: int = LONGEST_LINE) -> str:
+    """A line that is not too long to show."""
+    if len(line) <= longest:
+        return line
+    shown = _to_a_word(line[:longest])
+    return f"{shown}... [{len(line) - len(shown):,} more characters in this line]"
+
+
+def _to_a_word(text: str) -> str:
+    """The beginning of a line without a word that is cut in two: half a token is not known to be a secret."""
+    near = text[-_LONGEST_WORD:]
+    ends = [found.end() for found in _BETWEEN_WORDS.finditer(near)]
+    return text[: len(text) - len(near) + ends[-1]] if ends else text
+
+
+def _show_binary(head: bytes, name: str, size: int, seen: str) -> ShownFile:
+    kind = kind_of(head)
+    return ShownFile(
+        f"[{name} is {kind.words}, {size:,} bytes, and has no text to show]", seen, kind
+    )
+
+
+# --- large files -------------------------------------------------------------------------------------
+
+
+def _show_large(
+    file: IO[bytes], name: str, facts: os.stat_result, offset: int, limit: int
+) -> ShownFile:
+    seen = fingerprint_of_large(facts)
+    head = file.read(HEAD)
+    found = text_of_head(head)
+    if found is None:
+        return _show_binary(head, name, facts.st_size, seen)
+    if offset < 0:
+        raise ToolError(
+            f"'{name}' is {facts.st_size:,} bytes large, so its lines are not counted.",
+            remedy="Use an offset above 0, or `search` for what you need.",
+        )
+    offset = max(offset, 1)
+    lines = _lines_from(file, found, offset)
+    body, last = _numbered((line for _, line in zip(range(limit), lines, strict=False)), offset)
+    if last < offset:
+        raise ToolError(
+            f"'{name}' has fewer than {offset:,} lines.", remedy="Use a smaller offset."
+        )
+    note = f"{facts.st_size:,} bytes in all; continue with offset={last + 1}"
+    part = (0, offset, last)  # how many there are is not known, so this is never all of it
+    return ShownFile(f"{body}\n[lines {offset}-{last} of a large file, {note}]", seen, lines=part)
+
+
+def _lines_from(file: IO[bytes], found: Text, first: int) -> Iterator[str]:
+    """The lines of a large file from number `first` on."""
+    for number, (line, missing) in enumerate(large_lines(file, found, LONGEST_LINE), 1):
+        if number >= first and missing:
+            shown = _to_a_word(line)
+            missing += len(line) - len(shown)
+            yield f"{shown}... [{missing:,} more characters in this line]"
+        elif number >= first:
+            yield line.rstrip("\r")
+
+
+# --- images ------------------------------------------------------------------------------------
+
+
+IMAGE_KEY = "image"
+"""Where in a result's metadata: the media type, if what was read is an image."""
+_LARGEST_IMAGE = 5 * 1024 * 1024
+"""Bytes of an image that models take."""
+
+
+def with_images(jail: FileJail, ctx: StepHookContext) -> StepHookContext | None:
+    """The conversation with the images that this step has read."""
+    results = ctx.step.results if ctx.step is not None else ()
+    found = [image for each in results if (image := _image(jail, each)) is not None]
+    if not found:
+        return None
+    words = f"What was read: {', '.join(image.name for image in found)}"
+    state = ctx.state.with_user_message(words, by="files-images", attachments=tuple(found))
+    return ctx.with_state(state)
+
+
+def _image(jail: FileJail, result: ToolResult) -> Attachment | None:
+    media_type, file = result.metadata.get(IMAGE_KEY), result.metadata.get(RESULT_KEY)
+    if result.name != "read" or not result.is_success or not media_type or not file:
+        return None
+    try:
+        content = jail.read_bytes(file["path"], limit=_LARGEST_IMAGE)
+    except FileJailError:
+        return None
+    return Attachment.from_bytes(content, media_type, file["path"])

@@ -1,0 +1,394 @@
+"""`search`: the lines of files that fit a text or a regular expression."""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import itertools
+import json
+import os
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, Any, Literal, NamedTuple, TypeAlias
+
+from hookline.capabilities.files import regex_worker, ripgrep
+from hookline.capabilities.files.guard import is_hidden_env_file
+from hookline.capabilities.files.patterns import GlobPattern, path_patterns
+from hookline.capabilities.files.read_tool import cut
+from hookline.capabilities.files.text import (
+    LARGEST,
+    SNIFFED,
+    decoded,
+    is_binary,
+    line_blocks,
+    lines_of,
+)
+from hookline.capabilities.files.tree import Walk, spelled
+from hookline.containment import Entry, FileJail
+from hookline.containment.interpreter import alone
+from hookline.errors import FileJailError, ToolError
+
+Mode: TypeAlias = Literal["lines", "files", "count"]
+
+BATCH = 256 * 1024
+"""Bytes of small files that are searched at once."""
+LONGEST_LINE = 400
+MOST_CHARACTERS = 30_000
+
+
+@dataclass(frozen=True)
+class SearchQuery:
+    """What to search for, where, and how to show it."""
+
+    pattern: str
+    path: str = "."
+    include: str = ""
+    literal: bool = False
+    ignore_case: bool = False
+    context: int = 0
+    mode: Mode = "lines"
+    limit: int = 100
+    everything: bool = False
+
+
+class Hit(NamedTuple):
+    """A file in which something was found."""
+
+    path: str
+    lines: list[str]
+    found: list[int]
+    first: int = 0
+    """How many lines of the file there are before these."""
+    also: frozenset[int] = frozenset()
+    """Lines around them that fit too, and are another hit's."""
+
+
+@dataclass
+class Search:
+    """One search."""
+
+    jail: FileJail
+    query: SearchQuery
+    seconds: float
+    gitignore: bool = True
+    rg: str | None = None
+    show: frozenset[str] = frozenset()
+    """Environment files that are searched with the others."""
+
+    def __post_init__(self) -> None:
+        if not self.query.pattern:
+            raise ToolError("`pattern` is empty.", remedy="Say what to search for.")
+        if "\n" in self.query.pattern:
+            raise ToolError(
+                "`pattern` has a new line in it, and lines are searched one by one.",
+                remedy="Search for a part that is on one line.",
+            )
+        self._deadline = time.monotonic() + self.seconds
+        self._notes: list[str] = []
+        self._includes: tuple[GlobPattern, ...] = ()
+        if self.query.include:
+            self._includes = path_patterns(
+                self.query.include, hidden=self.query.everything, any_depth=True
+            )
+
+    def run(self) -> str:
+        """What was found, as the model reads it."""
+        query = self.query
+        out = _Output(query)
+        try:
+            with contextlib.closing(self._finder()) as finder:
+                for hit in self._hits(finder):
+                    out.add(hit)
+                    if out.is_full:
+                        break
+        except TimeIsUpError:
+            self._notes.append(
+                f"stopped after {self.seconds:g} s: use a simpler pattern or a narrower path"
+            )
+        return out.text(self._notes)
+
+    def _finder(self) -> Finder:
+        query = self.query
+        if query.literal:
+            return TextFinder(query.pattern, query.ignore_case)
+        return ExpressionFinder(query.pattern, query.ignore_case, self._deadline)
+
+    def _hits(self, finder: Finder) -> Iterator[Hit]:
+        path = self.jail.locate(self.query.path)
+        facts = self.jail.stat(path)
+        if not stat.S_ISDIR(facts.st_mode) and facts.st_size > LARGEST:
+            yield from self._hits_in_parts(path, finder)
+            return
+        for batch in self._batches():
+            self._check_time()
+            starts = [0, *itertools.accumulate(len(lines) for _, lines in batch)]
+            found = finder.find([line for _, lines in batch for line in lines])
+            for (name, lines), start, stop in zip(batch, starts, starts[1:], strict=False):
+                first, last = (bisect.bisect_left(found, place) for place in (start, stop))
+                if first < last:
+                    shown = spelled(name, self._notes)
+                    yield Hit(shown, lines, [place - start for place in found[first:last]])
+
+    def _check_time(self) -> None:
+        if time.monotonic() > self._deadline:
+            raise TimeIsUpError
+
+    def _hits_in_parts(self, path: str, finder: Finder) -> Iterator[Hit]:
+        """The hits of a large file. Only lines are shown as they are found: what is counted is one file."""
+        shown, count = spelled(path, self._notes), list[int]()
+        with contextlib.closing(self.jail.open(path, "rb")) as file:
+            for part in line_blocks(file, self.query.context):
+                self._check_time()
+                fitting = finder.find(part.lines)
+                found = [at for at in fitting if part.start <= at < part.stop]
+                if found and self.query.mode == "lines":
+                    yield Hit(shown, part.lines, found, part.first, frozenset(fitting))
+                count += (part.first + at for at in found)
+                if found and self.query.mode == "files":
+                    break
+        if count and self.query.mode != "lines":
+            yield Hit(shown, [], count)
+
+    def _batches(self) -> Iterator[list[tuple[str, list[str]]]]:
+        """The lines of the files, small ones together: a question for each alone would take longer than the search."""
+        batch, size = list[tuple[str, list[str]]](), 0
+        for entry, file in self._candidates():
+            with contextlib.closing(file):
+                content = file.read(SNIFFED)
+                if is_binary(content):
+                    continue
+                content += file.read(LARGEST + 1 - len(content))
+            found = decoded(content)
+            if found is None or not found.text:
+                continue
+            batch.append((entry.path, lines_of(found.text)))
+            size += len(content)
+            if size > BATCH:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
+
+    # --- which files --------------------------------------------------------------------------------
+
+    def _candidates(self) -> Iterator[tuple[Entry, IO[Any]]]:
+        """The files that may have it, open."""
+        query = self.query
+        wider = ripgrep.wider_pattern(query.pattern, query.literal, query.ignore_case)
+        entries = self._entries()
+        if self.rg is None or wider is None:
+            yield from self._opened(entries)
+            return
+        while batch := list(itertools.islice(entries, ripgrep.BATCH)):
+            opened = list(self._opened(iter(batch)))
+            try:
+                left = self._deadline - time.monotonic()
+                fds = [file.fileno() for _, file in opened]
+                maybe = ripgrep.may_match(self.rg, wider, fds, left) if fds else []
+                for (entry, file), may in zip(opened, maybe, strict=True):
+                    if may:
+                        file.seek(0)
+                        yield entry, file
+            finally:
+                for _, file in opened:
+                    file.close()
+
+    def _opened(self, entries: Iterator[Entry]) -> Iterator[tuple[Entry, IO[Any]]]:
+        for entry in entries:
+            try:
+                yield entry, self.jail.open(entry.path, "rb")
+            except FileJailError:  # it is gone, or not ours to read
+                continue
+
+    def _entries(self) -> Iterator[Entry]:
+        """The files to search: a single one, or those below a directory that are not too large and hold no secrets."""
+        start = self.jail.locate(self.query.path)
+        facts = self.jail.stat(start)
+        if not stat.S_ISDIR(facts.st_mode):
+            yield Entry(start, start.rpartition("/")[2], "file", facts.st_size)
+            return
+        walk = Walk(
+            self.jail,
+            everything=self.query.everything,
+            gitignore=self.gitignore,
+            deadline=self._deadline,
+            notes=self._notes,
+        )
+        fits = walk.look_for(self._includes, start) if self._includes else lambda _: True
+        large = hidden = 0
+        for entry in filter(fits, walk.files(start)):
+            if is_hidden_env_file(entry.path, self.show):
+                hidden += 1
+            elif entry.size > LARGEST:
+                large += 1
+            else:
+                yield entry
+        if hidden:
+            self._notes.append(
+                f"{hidden} environment file{'s' * (hidden > 1)} left out: to search one, name it as path, and a "
+                "person is asked"
+            )
+        if large:
+            self._notes.append(
+                f"{large} file{'s' * (large > 1)} of more than {LARGEST >> 20} MB left out: "
+                "to search one, name it as path"
+            )
+
+
+class _Output:
+    """What was found, in the form that the query asks for, up to a limit."""
+
+    def __init__(self, query: SearchQuery) -> None:
+        self._query = query
+        self._lines: list[str] = []
+        self._shown = 0
+        self._room = MOST_CHARACTERS
+        self._last = ("", -1)
+        """The line that was shown last: its file, and its number."""
+        self.is_full = False
+
+    def add(self, hit: Hit) -> None:
+        """One more file."""
+        if self._shown >= self._query.limit:
+            self.is_full = True
+        elif self._query.mode == "lines":
+            self._add_lines(hit)
+        else:
+            count = f": {len(hit.found)}" if self._query.mode == "count" else ""
+            self._put(f"{hit.path}{count}")
+            self._shown += 1
+
+    def _add_lines(self, hit: Hit) -> None:
+        fitting, context = hit.also.union(hit.found), self._query.context
+        for at in hit.found:
+            if self._shown >= self._query.limit:
+                self.is_full = True
+                return
+            file, last = self._last
+            is_same = file == hit.path
+            first = max(0, at - context, last + 1 - hit.first if is_same else 0)
+            if context and self._lines and not (is_same and hit.first + first <= last + 1):
+                self._put("--")
+            for place in range(first, min(len(hit.lines), at + context + 1)):
+                sign, number = ":" if place in fitting else "-", hit.first + place
+                text = cut(hit.lines[place], LONGEST_LINE)
+                self._put(f"{hit.path}{sign}{number + 1}{sign} {text}")
+                self._last = (hit.path, number)
+            self._shown += 1
+
+    def _put(self, line: str) -> None:
+        self._room -= len(line) + 1
+        if self._room < 0:
+            self.is_full = True
+            self._shown = self._query.limit
+        else:
+            self._lines.append(line)
+
+    def text(self, notes: list[str]) -> str:
+        """All of it, and what is missing."""
+        notes = list(notes)
+        if self.is_full:
+            notes.insert(
+                0, "there is more: use a narrower pattern, path or include, or raise limit"
+            )
+        body = "\n".join(self._lines) or "Nothing was found."
+        return body + "".join(f"\n[{note}]" for note in notes)
+
+
+# --- finding lines -----------------------------------------------------------------------------
+
+
+_REGEX_WORKER = alone(regex_worker)
+
+
+class TimeIsUpError(Exception):
+    """The time limit is over."""
+
+
+class TextFinder:
+    """Finds a plain text."""
+
+    def __init__(self, text: str, ignore_case: bool) -> None:
+        self._fold = str.lower if ignore_case else str
+        self._text = self._fold(text)
+
+    def find(self, lines: list[str]) -> list[int]:
+        return [at for at, line in enumerate(lines) if self._text in self._fold(line)]
+
+    def close(self) -> None:
+        pass
+
+
+class ExpressionFinder:
+    """Finds a regular expression, in another process that is killed when the time is up."""
+
+    def __init__(self, pattern: str, ignore_case: bool, deadline: float) -> None:
+        self._process = subprocess.Popen(
+            _REGEX_WORKER,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={"PATH": os.defpath},
+        )
+        self._is_late = False
+        self._timer = threading.Timer(max(0.0, deadline - time.monotonic()), self._end)
+        self._timer.daemon = True
+        self._timer.start()
+        wanted = {"pattern": pattern, "ignore_case": ignore_case}
+        try:
+            answer = self._ask(json.dumps(wanted).encode() + b"\n")
+        except BaseException:
+            self.close()
+            raise
+        if isinstance(answer, dict) and "error" in answer:
+            self.close()
+            raise ToolError(
+                f"'{pattern[:200]}' is not a regular expression: {answer['error']}.",
+                remedy="Set literal to look for it as plain text.",
+            )
+
+    def find(self, lines: list[str]) -> list[int]:
+        text = "\n".join(lines).encode("utf-8", "surrogatepass")
+        answer = self._ask(len(text).to_bytes(8) + text)
+        return answer if isinstance(answer, list) else []
+
+    def _ask(self, question: bytes) -> object:
+        try:
+            _pipe(self._process.stdin).write(question)
+            _pipe(self._process.stdin).flush()
+            answer = _pipe(self._process.stdout).readline()
+        except OSError:
+            answer = b""
+        if answer:
+            return json.loads(answer)
+        if self._is_late:
+            raise TimeIsUpError
+        raise ToolError(
+            f"the search failed: its process ended with code {self._process.wait()}.",
+            remedy="Use a simpler pattern, or set literal.",
+        )
+
+    def _end(self) -> None:
+        self._is_late = True
+        self._process.kill()
+
+    def close(self) -> None:
+        self._timer.cancel()
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError):  # what could not be sent any more
+                _pipe(pipe).close()
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    assert pipe is not None  # both were asked for
+    return pipe
+
+
+Finder: TypeAlias = TextFinder | ExpressionFinder
+"""Finds the positions of the lines that fit."""

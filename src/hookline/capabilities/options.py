@@ -1,0 +1,54 @@
+"""Checks of the options of capabilities. Each names the capability, the option and what was given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+from hookline.errors import BuildError
+
+T = TypeVar("T")
+
+
+def check_count(who: str, option: str, given: Any, least: int = 1) -> int:
+    """A whole number of at least `least`."""
+    if isinstance(given, bool) or not isinstance(given, int) or given < least:
+        raise BuildError(
+            f"{who}: {option}={given!r} is not a whole number of at least {least}.",
+            remedy="Give one, or leave it out.",
+        )
+    return given
+
+
+def check_positive(who: str, option: str, given: Any, most: float = math.inf) -> float:
+    """A number above zero."""
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    if not (is_number and 0 < given <= most and math.isfinite(given)):
+        limit = "" if most == math.inf else f" and at most {most:g}"
+        raise BuildError(
+            f"{who}: {option}={given!r} is not a number above 0{limit}.",
+            remedy="Give one, or leave it out.",
+        )
+    return float(given)
+
+
+def check_choice(who: str, option: str, given: T, known: Sequence[T]) -> T:
+    """One of a few values."""
+    if given not in known:
+        raise BuildError(
+            f"{who}: {option}={given!r} means nothing.",
+            remedy=f"Use {' or '.join(map(repr, known))}.",
+        )
+    return given
+
+
+def check_names(who: str, option: str, given: Any, example: str) -> tuple[str, ...]:
+    """Names or patterns in a list, and not one text."""
+    names = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (None,)
+    if not all(isinstance(each, str) and each for each in names):
+        raise BuildError(
+            f"{who}: {option}={given!r} is not a list of names.",
+            remedy=f"Write {option}=[{example}], say.",
+        )
+    return names
