@@ -53,7 +53,7 @@ def user_file(environ: dict[str, str], text: str) -> Path:
         ('[[hooks]]\non = "stop"\ndo = "log"\nurl = "x"', 1, "'hooks[0]' has 'url' and 'do'."),
         ('[[hooks]]\non = "stop"\ndo = "block"', 1, "is a rule to block without a reason."),
         ("[limits]\nseconds = inf", 2, "'limits.seconds' is inf. Give a number"),
-        ("[limits]\ncost = nan", 2, "'limits.cost' is nan. Give a number"),
+        ("[limits]\ncost = nan", 2, "'limits.cost' is nan: expected a number"),
         ("[capabilities]\nfiles = true", 2, "'capabilities.files' is true, and should be a table."),
         ('[hooks]\non = "stop"', 1, "'hooks' is one table, and should be a list of them."),
         ('dialects = ["claud"]', 1, "'dialects[0]' is 'claud': that is not one of its values."),
@@ -181,7 +181,7 @@ def test_pyproject_has_a_table_of_ours(project: Path, environ: dict[str, str]) -
 def test_a_table_for_another_file_is_told(project: Path, environ: dict[str, str]) -> None:
     """[tool.hookline] is for pyproject.toml."""
     (project / "hookline.toml").write_text('[tool.hookline]\nmodel = "x"\n')
-    with pytest.raises(ConfigError, match=r"Only in pyproject\.toml"):
+    with pytest.raises(ConfigError, match=r"only in pyproject\.toml"):
         load(project, environ)
 
 

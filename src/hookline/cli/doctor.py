@@ -194,7 +194,7 @@ def _configuration() -> Iterator[Check]:
         names = ", ".join(dict.fromkeys(held.setting for held in settings.held))
         yield Check(
             "--",
-            f"trust: {settings.project} is {settings.standing.value}; not in force: {names}",
+            f"trust: {settings.project} is {settings.trust_status.value}; not in force: {names}",
             f"hookline trust {settings.project}",
         )
     yield from _foreign(settings.project)
@@ -211,8 +211,8 @@ def _configuration() -> Iterator[Check]:
 
 def _foreign(project: Path) -> Iterator[Check]:
     """The hooks that other agents' files in the project name, and those of its subagents and skills."""
-    from hookline.cli.trust import foreign_hooks, pages_of, standing_of_hooks
-    from hookline.config import Standing, project_files, read_layer
+    from hookline.cli.trust import foreign_hooks, hook_trust_status, pages_of
+    from hookline.config import TrustStatus, project_files, read_layer
     from hookline.errors import ConfigError
 
     try:
@@ -221,7 +221,7 @@ def _foreign(project: Path) -> Iterator[Check]:
     except ConfigError:  # another check says what is wrong with them
         pages = {"agents": [], "skills": [], "plugins": []}
     found = foreign_hooks(project, pages)
-    if found and standing_of_hooks(project, pages, found) is not Standing.TRUSTED:
+    if found and hook_trust_status(project, pages, found) is not TrustStatus.TRUSTED:
         yield Check(
             "--",
             f"trust: {len(found)} hooks of other agents' files in {project} are off",

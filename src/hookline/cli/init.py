@@ -114,7 +114,7 @@ def add_to(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write it."""
-    from hookline.config import prints_of, read_layer, trust_of
+    from hookline.config import fingerprints, read_layer, trust_file
     from hookline.errors import UsageError
 
     folder = Path(arguments.folder).resolve()
@@ -139,7 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
         (folder / name).write_text(text, encoding="utf-8")
         print(folder / name)
     layer = read_layer(folder / "hookline.toml", is_project=True)
-    trust_of(os.environ).approve(folder, prints_of(folder, [layer]))
+    trust_file(os.environ).approve(folder, fingerprints(folder, [layer]))
     inside = "" if folder == Path.cwd() else f"cd {shlex.quote(arguments.folder)} && "
     print(
         f"The directory is trusted as written. Now:\n"

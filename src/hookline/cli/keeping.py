@@ -50,8 +50,8 @@ class Started(msgspec.Struct, frozen=True):
             tuple(path.split(".")): said for path, said in self.sources.items()
         }
         merged = Merged()
-        merged.lay(Layer("flag", self.flags, sources=sources))
-        merged.lay(now)
+        merged.add_layer(Layer("flag", self.flags, sources=sources))
+        merged.add_layer(now)
         # As flags have them: a list is one thing that was said.
         whole = {
             tuple(itertools.takewhile(lambda part: isinstance(part, str), path)): said

@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, get_args
 
-from hookline.config import Layer, PlaceName, SandboxName, checked, put
+from hookline.config import Layer, PlaceName, SandboxName, check_layer, put
 from hookline.errors import ConfigError, UsageError
 
 _MODES = ("default", "accept_edits", "ask_unlisted", "deny_unlisted", "plan")
@@ -206,7 +206,7 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> None:
 def _verified(layer: Layer) -> Layer:
     """The layer, if all it says means something. What a flag gets wrong is wrong use, not a wrong configuration."""
     try:
-        checked(layer)
+        check_layer(layer)
         if not layer.data.keys().isdisjoint(("agents", "approvals", "capabilities", "hooks")):
             from hookline.cli.assembly.verify import verify
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hookline.cli.exits import Exit
 
 if TYPE_CHECKING:
-    from hookline.config import Layer, Standing, Trust
+    from hookline.config import Layer, TrustFile, TrustStatus
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -49,17 +49,17 @@ def run(arguments: argparse.Namespace) -> int:
     from hookline.cli.assembly.verify import verify
     from hookline.cli.terminal import printable
     from hookline.config import (
-        Standing,
-        prints_of,
+        TrustStatus,
+        fingerprints,
         project_files,
         project_of,
         read_layer,
         refuse_endpoints,
-        trust_of,
+        trust_file,
     )
     from hookline.errors import UsageError
 
-    trust = trust_of(os.environ)
+    trust = trust_file(os.environ)
     if arguments.listing:
         folders = list(trust.directories())
         for folder in folders:
@@ -81,14 +81,14 @@ def run(arguments: argparse.Namespace) -> int:
         return Exit.DONE
     layers = [read_layer(path, is_project=True) for path in project_files(project)]
     verify(tuple(layers), project)
-    prints = prints_of(project, layers)
-    standing = trust.standing(project, prints)
+    prints = fingerprints(project, layers)
+    standing = trust.status(project, prints)
     pages = pages_of(project, layers)
     scripts = foreign_hooks(project, pages)
-    if standing is Standing.NOTHING and not scripts:
+    if standing is TrustStatus.NOTHING and not scripts:
         print(f"{project} has no configuration: there is nothing to trust.", file=sys.stderr)
         return Exit.DONE
-    changed = trust.changes(project, prints) if standing is Standing.CHANGED else []
+    changed = trust.changes(project, prints) if standing is TrustStatus.CHANGED else []
     for name in prints:
         print(f"  {printable(name)}{'  (changed)' if name in changed else ''}")
     for line in scripts:
@@ -98,9 +98,9 @@ def run(arguments: argparse.Namespace) -> int:
         for line in _does(layer.data, project):
             print(f"  {line}")
     if arguments.show:
-        standing = _together(standing, standing_of_hooks(project, pages, scripts))
+        standing = _together(standing, hook_trust_status(project, pages, scripts))
         print(f"{project}: {standing.value}", file=sys.stderr)
-        is_whole = standing in (Standing.TRUSTED, Standing.NOTHING)
+        is_whole = standing in (TrustStatus.TRUSTED, TrustStatus.NOTHING)
         return Exit.DONE if is_whole else Exit.CONFIG
     if prints:
         trust.approve(project, prints)
@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _repository(top: Path, trust: Trust, arguments: argparse.Namespace) -> int:
+def _repository(top: Path, trust: TrustFile, arguments: argparse.Namespace) -> int:
     """Trust a git repository, say whether it is trusted, or trust it no longer."""
     from hookline.containment.shell.git_trust import configuration_hash, repository_objection
     from hookline.errors import UsageError
@@ -144,11 +144,10 @@ def pages_of(project: Path, layers: list[Layer]) -> dict[str, list[str]]:
     """Where subagents, skills and plugins are, by any file of the project's or the user's: they may have hooks."""
     from hookline.cli.assembly.capabilities import places_of
     from hookline.cli.assembly.commands import pages_in
-    from hookline.config import read_layer, user_folder
-    from hookline.config.places import is_there
+    from hookline.config import is_file, read_layer, user_folder
 
     own = user_folder(os.environ) / "config.toml"
-    read = [*layers, *([read_layer(own)] if is_there(own) else ())]
+    read = [*layers, *([read_layer(own)] if is_file(own) else ())]
     plugins = [place for layer in layers for place in layer.data.get("plugins", ())]
     found: dict[str, list[str]] = {
         "agents": [],
@@ -163,25 +162,27 @@ def pages_of(project: Path, layers: list[Layer]) -> dict[str, list[str]]:
     return found
 
 
-def standing_of_hooks(project: Path, pages: dict[str, list[str]], scripts: list[str]) -> Standing:
+def hook_trust_status(
+    project: Path, pages: dict[str, list[str]], scripts: list[str]
+) -> TrustStatus:
     """How the hooks of other agents' files, and those of pages, stand with the user."""
     from hookline.cli.assembly.commands import trust_store
     from hookline.command_hooks import marks_of_pages
-    from hookline.config import Standing
+    from hookline.config import TrustStatus
 
     if not scripts:
-        return Standing.NOTHING
+        return TrustStatus.NOTHING
     store = trust_store()
     if store.is_trusted(project) and store.pages(project) == marks_of_pages(project, **pages):
-        return Standing.TRUSTED
-    return Standing.CHANGED if store.was_trusted(project) else Standing.UNKNOWN
+        return TrustStatus.TRUSTED
+    return TrustStatus.CHANGED if store.was_trusted(project) else TrustStatus.UNKNOWN
 
 
-def _together(one: Standing, other: Standing) -> Standing:
+def _together(one: TrustStatus, other: TrustStatus) -> TrustStatus:
     """How both stand: by the one that stands worse."""
-    from hookline.config import Standing
+    from hookline.config import TrustStatus
 
-    order = (Standing.CHANGED, Standing.UNKNOWN, Standing.TRUSTED, Standing.NOTHING)
+    order = (TrustStatus.CHANGED, TrustStatus.UNKNOWN, TrustStatus.TRUSTED, TrustStatus.NOTHING)
     return min(one, other, key=order.index)
 
 

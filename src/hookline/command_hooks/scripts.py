@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from hookline.command_hooks.definition import Handler
 
 if TYPE_CHECKING:
-    from hookline.config import Followed
+    from hookline.config import ScriptDependencies
 
 _NAMES = r"(?:(?:CLAUDE|GEMINI|CURSOR|COPILOT|HOOKLINE)_PROJECT_DIR|workspacePath|PWD)"
 _PATHS = re.compile(rf"\$\{{{_NAMES}(?::?[-=][^}}]*)?\}}|\${_NAMES}")
@@ -82,12 +82,12 @@ def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
 
 def not_covered(handler: Handler, project: Path) -> tuple[str, ...]:
     """What a hook runs that its trust is not bound to, in words, as far as that shows."""
-    from hookline.config import runs_what_others_say
+    from hookline.config import is_task_runner
 
     said = [
         f"{os.path.basename(program)} runs what other files say"
         for program in run_programs(handler)
-        if runs_what_others_say(program)
+        if is_task_runner(program)
     ]
     return (*dict.fromkeys(said), *_followed(_run_by(handler, project), project).unseen)
 
@@ -109,10 +109,10 @@ def is_interpreter(program: str) -> bool:
     return _INTERPRETER.fullmatch(os.path.basename(program)) is not None
 
 
-def _followed(scripts: list[Path], project: Path) -> Followed:
-    from hookline.config import follow  # only where it is needed: it takes a while
+def _followed(scripts: list[Path], project: Path) -> ScriptDependencies:
+    from hookline.config import find_dependencies  # only where it is needed: it takes a while
 
-    return follow(project, scripts)
+    return find_dependencies(project, scripts)
 
 
 def _for_hooks(scripts: Iterable[Path], project: Path) -> Iterator[Path]:

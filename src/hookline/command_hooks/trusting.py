@@ -20,9 +20,12 @@ class TrustStore:
     """What the user trusts, as far as it is hooks: in the one file that says which projects they trust, and as what."""
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        from hookline.config import Trust, trust_of  # only where it is needed: it takes a while
+        from hookline.config import (
+            TrustFile,
+            trust_file,
+        )  # only where it is needed: it takes a while
 
-        self._kept = trust_of(os.environ) if path is None else Trust(Path(path))
+        self._kept = trust_file(os.environ) if path is None else TrustFile(Path(path))
         self.path = self._kept.path
 
     def trust(

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hookline.config import Settings, trust_of
+from hookline.config import Settings, trust_file
 from hookline.errors import BuildError, ConfigError, UsageError
 
 _NOT_BY_NAME = frozenset({"Approval", "Hooks", "Limits", "ErrorHandling", "Cancellation"})
@@ -228,7 +228,7 @@ _OF_POLICY = frozenset({"allow", "ask", "deny", "even_denied", "programs"})
 
 def _convert_policy(options: dict[str, Any], settings: Settings) -> None:
     """The table `policy`, with the repositories that the user trusts. Without any, the default need not be loaded."""
-    given, trusted = options.get("policy", {}), trust_of(os.environ).repositories()
+    given, trusted = options.get("policy", {}), trust_file(os.environ).repositories()
     if not isinstance(given, dict) or not (given or trusted):
         return
     rules, programs = {**given}, given.get("programs", {})
