@@ -19,14 +19,17 @@ import pytest
         ),
         (("--set", "capabilities.bash.enabled='no'"), "'bash.enabled' is 'no'"),
         (("--set", "limits.stepz=3"), "--set: 'limits.stepz' is not a setting."),
-        (("--set", "limits"), "--set 'limits' says nothing. Write --set KEY=VALUE."),
-        (("--set", "model='a'", "--set", "model.b=1"), "--set 'model.b=1' is about a part"),
+        (("--set", "limits"), "--set 'limits' sets nothing. Write --set KEY=VALUE."),
+        (
+            ("--set", "model='a'", "--set", "model.b=1"),
+            "--set 'model.b=1' contradicts another flag",
+        ),
         (("--deny", ""), "--deny names no call. Write a rule: --deny 'bash(git push *)'."),
         (("--ask", " "), "--ask names no call."),
         (("--deny", "bash("), "--deny: the rule 'bash(' has a '('"),
         (
             ("--sandbox", "required", "--without", "bash"),
-            "--sandbox is about 'bash', which --without leaves out. Say one of them.",
+            "--sandbox is about 'bash', which --without leaves out. Give one of them.",
         ),
         (
             ("--sandbox", "host", "--set", "capabilities.bash.enabled=false"),
@@ -34,15 +37,15 @@ import pytest
         ),
         (
             ("--capability", "bash", "--without", "bash"),
-            "--capability bash adds what --without bash leaves out.",
+            "--capability bash and --without bash contradict each other.",
         ),
         (
             ("--no-save", "--journal", "j.db"),
-            "--no-save keeps nothing of the run, and --journal keeps it in j.db.",
+            "--no-save records nothing, and --journal records the run in j.db.",
         ),
         (
             ("-c", "--from", "last"),
-            "-c goes on with the last conversation, and --from with that of last.",
+            "-c continues the last conversation, and --from that of last.",
         ),
     ],
 )
@@ -61,7 +64,7 @@ def test_a_conversation_is_named_once(place: Any) -> None:
     """In chat as in run."""
     done = place.run("chat", "-c", "--session", "a")
     assert done.returncode == 2
-    assert "-c goes on with the last conversation, and --session with a." in done.stderr
+    assert "-c continues the last conversation, and --session a." in done.stderr
 
 
 def test_a_run_that_is_not_kept_may_go_on_with_one_of_a_journal(place: Any) -> None:

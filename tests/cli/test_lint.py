@@ -24,7 +24,7 @@ def linted(place: Any, hook: str, *arguments: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("hook", "told"),
     [
-        ('match = "bsah"\ndo = "block"', "a tool 'bsah' that there is none of here. Did you mean 'bash'?"),
+        ('match = "bsah"\ndo = "block"', "a tool 'bsah', which the agent does not have. Did you mean 'bash'?"),
         ('match = "nothing_like_it"\ndo = "block"', "a tool 'nothing_like_it'"),
         ('match = "read|bsah"\ndo = "block"', "Did you mean 'bash'?"),
         ('match = "bsah(git push *)"\ndo = "ask"', "Did you mean 'bash'?"),
@@ -46,7 +46,7 @@ def test_a_dead_guard_is_a_complaint(hook: str, told: str, place: Any) -> None:
     code, said = linted(place, hook)
     assert code == Exit.FAILED, said
     assert told in said
-    assert "nothing to complain about" not in said
+    assert "no mistakes found" not in said
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_tool_that_was_left_out_is_told_once(hook: str, place: Any) -> None:
     place.write("guard.py", "def check(ctx):\n    return None\n")
     code, said = linted(place, hook, "--without", "bash")
     assert code == Exit.FAILED, said
-    assert said.count("is for a tool 'bash' that there is none of here") == 1
+    assert said.count("is for a tool 'bash', which the agent does not have") == 1
     assert "dead-matcher" not in said
 
 
@@ -88,7 +88,7 @@ def test_what_may_be_right_is_none(hook: str, place: Any) -> None:
     place.write("plain.sh", "exit 0\n")
     place.write("check.sh", "#!/bin/sh\nexit 0\n").chmod(0o755)
     code, said = linted(place, hook)
-    assert (code, "nothing to complain about" in said) == (0, True), said
+    assert (code, "no mistakes found" in said) == (0, True), said
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_group_of_names_is_no_permission_rule(place: Any) -> None:
 
 
 def test_so_is_a_guard_that_waits_for_trust(place: Any) -> None:
-    """It guards nothing yet, whichever file it is in; once it is trusted there is nothing to complain about."""
+    """It guards nothing yet, whichever file it is in; once it is trusted there is no mistakes found."""
     place.write("hookline.toml", _HOOK + 'command = "true"\n')
     hooks = {"PreToolUse": [{"hooks": [{"type": "command", "command": "true"}]}]}
     place.write(".claude/settings.json", json.dumps({"hooks": hooks}))

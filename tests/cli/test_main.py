@@ -48,7 +48,7 @@ def test_without_arguments_it_explains_itself(capsys: pytest.CaptureFixture[str]
             "Did you mean '--model'? (`hookline run --help` says more)",
         ),
         (["hooks", "list", "--jsn"], "Did you mean '--json'?"),
-        (["show", "one", "two"], "there is nothing to do with 'two'."),
+        (["show", "one", "two"], "'two' has no meaning here."),
     ],
 )
 def test_what_it_does_not_know_is_an_error(

@@ -240,7 +240,7 @@ def test_it_takes_leave_when_it_is_told_to_go(project: Path, number: int) -> Non
     [
         ("agents", "does not name an agent", "MODULE:NAME"),
         ("nowhere:agent", "there is no module 'nowhere'", "in the directory it is in"),
-        ("agents:nobody", "module 'agents' has no 'nobody'", "how the agent is called"),
+        ("agents:nobody", "module 'agents' has no 'nobody'", "the name of the agent"),
         ("agents:wrong", "which is not an agent", "a builder"),
     ],
 )

@@ -32,7 +32,7 @@ def test_a_run_that_is_over_is_not_run_again(place: Any) -> None:
     assert (told.returncode, told.stdout) == (0, "It is there.\n")
     assert told.stderr == (
         f"hookline: run {run_id} is over (done): nothing in it waits. "
-        f'To go on from there: hookline run --from {run_id} "..."\n'
+        f'To continue from there: hookline run --from {run_id} "..."\n'
     )
     quiet = place.run("resume", "-q")
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "It is there.\n", "")
@@ -150,7 +150,7 @@ def test_what_was_interrupted_goes_on(place: Any) -> None:
     assert (ended.returncode, ended.stdout) == (0, "All done.\n"), ended.stderr
     last, middle, again = run_ids(place)
     assert again == first
-    assert f"run {middle} was interrupted: it goes on as run {last}." in ended.stderr
+    assert f"run {middle} was interrupted: it continues as run {last}." in ended.stderr
     listed = place.run("runs").stdout.splitlines()
     assert "(went on without a new prompt)" in listed[0]
 
@@ -172,7 +172,7 @@ def test_what_a_limit_ended_goes_on_with_more(place: Any) -> None:
     assert (ended.returncode, ended.stdout) == (0, "All done.\n"), ended.stderr
     last, again = run_ids(place)
     assert again == first
-    assert f"run {first} was ended by limits.seconds: it goes on as run {last}." in ended.stderr
+    assert f"run {first} was ended by limits.seconds: it continues as run {last}." in ended.stderr
 
 
 def test_steps_that_were_too_few_are_made_more(place: Any) -> None:

@@ -163,7 +163,7 @@ def test_a_home_that_cannot_be_written_says_what_to_do(place: Any) -> None:
     nowhere = {"HOME": "/proc"} if Path("/proc").is_dir() else {"HOME": "/dev/null"}
     done = place.run("run", "--model", model, "x", *_BARE, **nowhere)
     assert done.returncode == 1
-    assert "runs cannot be kept in" in done.stderr
+    assert "runs cannot be recorded in" in done.stderr
     assert "--no-save" in done.stderr
     assert place.run("run", "--model", model, "x", "--no-save", *_BARE, **nowhere).returncode == 0
     doctor = place.run("doctor", **nowhere)

@@ -172,6 +172,6 @@ def test_an_agent_that_cannot_be_loaded_is_told_with_its_place(
     done = own.run("run", "mine:agent", "x")
     assert done.returncode == 1
     assert done.stderr.startswith(f"hookline: 'mine:agent' cannot be loaded: {told}"), done.stderr
-    remedy = "Install 'nosuchthing' for" if "nosuch" in code else "Mend that"
+    remedy = "Install 'nosuchthing' for" if "nosuch" in code else "Fix that"
     assert remedy in done.stderr
     assert len(done.stderr.splitlines()) == 1

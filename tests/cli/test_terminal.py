@@ -242,9 +242,9 @@ def test_chat(place: Any) -> None:
     terminal.wait_for("Hello,")
     terminal.wait_for("\n> ")
     terminal.press_until("\x03", "Ctrl-D ends")
-    terminal.press_until("\x04", "go on: hookline chat")
+    terminal.press_until("\x04", "continue: hookline chat")
     assert terminal.end() == 0, terminal.text
-    assert "go on: hookline chat --session chat-" in terminal.text
+    assert "continue: hookline chat --session chat-" in terminal.text
 
 
 def test_every_turn_of_a_conversation_streams(place: Any) -> None:
@@ -261,7 +261,7 @@ def test_every_turn_of_a_conversation_streams(place: Any) -> None:
         assert "step 1 scripted" in told
         assert "| step" not in told
     terminal.wait_for("> ")
-    terminal.press_until("\x04", "go on: hookline chat")
+    terminal.press_until("\x04", "continue: hookline chat")
     assert terminal.end() == 0, terminal.text
 
 
@@ -281,7 +281,7 @@ def test_a_text_of_several_lines_and_an_interrupted_one(place: Any) -> None:
     terminal.press("half")
     terminal.wait_for("half")
     terminal.press_until("\x03", "\n(Ctrl-D ends the conversation)")
-    terminal.press_until("\x04", "go on: hookline chat")
+    terminal.press_until("\x04", "continue: hookline chat")
     assert terminal.end() == 0, terminal.text
     assert "> one two" in place.run("show").stdout.replace("\n", " ").replace("  ", " ")
 
@@ -302,10 +302,10 @@ def test_hooks_hear_how_a_conversation_ends_and_reach_the_terminal(place: Any) -
     terminal.wait_for("\x1b]2;at work\x07")
     terminal.wait_for("> ")
     terminal.press("/clear\r")
-    terminal.wait_for("begun anew")
+    terminal.wait_for("started again")
     terminal.press("Go.\r")
     terminal.wait_for("Two.")
-    terminal.press_until("\x04", "go on: hookline chat")
+    terminal.press_until("\x04", "continue: hookline chat")
     assert terminal.end() == 0
     ends = (place.project / "ends").read_text().splitlines()
     assert [json.loads(line)["reason"] for line in ends] == ["clear", "prompt_input_exit"]

@@ -42,7 +42,9 @@ def test_what_is_no_file_is_told(
         os.mkfifo(path)
     else:
         pytest.skip("there are no named pipes here")
-    with pytest.raises(ConfigError, match=r"cannot be read: it is (a directory|not a file|a broken link)"):
+    with pytest.raises(
+        ConfigError, match=r"cannot be read: it is (a directory|not a file|a broken link)"
+    ):
         load(project, environ)
     assert load(project, environ, bare=True).project == project.resolve()
 

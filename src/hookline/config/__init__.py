@@ -23,6 +23,7 @@ from hookline.config.locations import (
 )
 from hookline.config.schema import (
     AgentSettings,
+    ApprovalModeName,
     ApprovalSettings,
     Configuration,
     ErrorSettings,
@@ -52,6 +53,7 @@ __all__ = [
     "PROJECT_FILES",
     "VARIABLES",
     "AgentSettings",
+    "ApprovalModeName",
     "ApprovalSettings",
     "Configuration",
     "ErrorSettings",

@@ -12,8 +12,8 @@ from hookline.config.schema import PlaceName, SandboxName
 from hookline.errors import ConfigError
 
 VARIABLES: dict[str, KeyPath] = {
-    "HOOKLINE_MODEL": ("model",),
     "HOOKLINE_AGENT": ("agent",),
+    "HOOKLINE_MODEL": ("model",),
     "HOOKLINE_MODE": ("approvals", "mode"),
     "HOOKLINE_PLACE": ("capabilities", "bash", "place"),
     "HOOKLINE_SANDBOX": ("capabilities", "bash", "sandbox"),
@@ -24,7 +24,7 @@ VARIABLES: dict[str, KeyPath] = {
     "HOOKLINE_JOURNAL": ("journal",),
     "HOOKLINE_SYSTEM_PROMPT": ("system_prompt",),
 }
-"""Each variable, and the setting it sets."""
+"""Each variable, and the setting it sets. The command has a flag of the same name: `--max-steps`."""
 _CHOICES = {"HOOKLINE_PLACE": get_args(PlaceName), "HOOKLINE_SANDBOX": get_args(SandboxName)}
 """Variables for options of a capability, whose values this package does not check otherwise."""
 OTHERS = frozenset({"HOOKLINE_CACHE_DIR", "HOOKLINE_CONFIG_DIR", "HOOKLINE_DATA_DIR"})

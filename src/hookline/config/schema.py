@@ -1,4 +1,4 @@
-"""What a configuration file may say. Every key has a type here; a key that is not here is an error."""
+"""The schema of configuration files. Every key has a type here; an unknown key is an error."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class McpSettings(Table, frozen=True, kw_only=True):
 
 
 class MatchSettings(Table, frozen=True, kw_only=True):
-    """What a hook is for. All that is said must fit."""
+    """What a hook is for. Every part must match."""
 
     tool: Name | None = None
     """A tool's name, a glob, or a regular expression between slashes."""
@@ -105,7 +105,7 @@ class MatchSettings(Table, frozen=True, kw_only=True):
     args: dict[str, str | int | float | bool] = {}
     """Arguments by name: a value, or a regular expression between slashes."""
     text: Name | None = None
-    """Words that the prompt, the result or the answer has in it, or a regular expression between slashes."""
+    """Words in the prompt, the result or the answer, or a regular expression between slashes."""
 
 
 Doing = Literal["block", "ask", "stop", "log", "redact"]
@@ -153,7 +153,7 @@ class ModelSettings(Table, frozen=True, kw_only=True):
 
 
 class AgentSettings(Table, frozen=True, kw_only=True):
-    """What an agent is made of. What a named agent does not say, it has from the rest of the configuration."""
+    """The parts of an agent. A named agent inherits what it does not set from the rest of the configuration."""
 
     description: str = ""
     target: Name | None = None
@@ -180,13 +180,13 @@ class Configuration(AgentSettings, frozen=True, kw_only=True):
     agent: Name | None = None
     """The agent of `hookline run` when none is named: one of `agents`, or `module:agent`."""
     dialects: tuple[Literal["claude", "gemini", "codex", "cursor", "copilot"], ...] | None = None
-    """Whose hook files are read besides; all of them if nothing is said."""
+    """Other agents whose hook files are read; all of them by default."""
     plugins: tuple[Name, ...] = ()
     """Directories of plugins, for Claude Code or for Codex, whose hooks are run."""
     claude_settings: tuple[Name, ...] = ()
-    """More settings files of Claude Code's whose hooks are run. Not for a project's file: it has one of its own."""
+    """More settings files of Claude Code whose hooks are run. A project cannot set this: it has its own such file."""
     journal: Name | None = None
-    """The file that runs are kept in."""
+    """The file of the journal."""
 
 
 # --- the JSON schema, for editors: docs/hookline.schema.json -------------------------------------------

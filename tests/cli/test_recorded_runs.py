@@ -146,7 +146,7 @@ def test_a_broken_journal_of_another_project_is_left_out(place: Any) -> None:
     broken.write_text("not a journal")
     listed = place.run("runs", "--all")
     assert (listed.returncode, listed.stdout) == (0, f"{own}\n")
-    assert f"left out: the journal '{broken}' cannot be opened" in listed.stderr
+    assert f"skipped: the journal '{broken}' cannot be opened" in listed.stderr
     place.project = place.home  # elsewhere
     shown = place.run("show", own.split()[0])
     assert (shown.returncode, "Hi." in shown.stdout) == (0, True), shown.stderr

@@ -211,7 +211,7 @@ def test_the_hooks_of_a_conversation_fit_the_window(place: Any) -> None:
     model = place.script({"say": "ok"})
     talk = opened(place, "chat", "--model", model, *_BARE, columns=62)
     talk.press_until("/hooks\r", "no hooks at")
-    talk.press_until("\x04", "go on: ")
+    talk.press_until("\x04", "continue: ")
     assert talk.end() == 0
     explained = opened(place, "hooks", "explain", *_BARE, columns=62)
     assert explained.end() == 0

@@ -100,7 +100,7 @@ def test_where_nothing_is_said_nothing_can_be_matched(
     settings = load(
         tmp_path, {"HOME": str(tmp_path)}, flags=check_layer(Layer("flag", {"hooks": given}))
     )
-    with pytest.raises(ConfigError, match=f"nothing is said at {on}"):
+    with pytest.raises(ConfigError, match=f"there is no text to match at {on}"):
         list(ConfiguredHooks(settings, tmp_path).hooks())
 
 
@@ -124,7 +124,9 @@ def test_a_hook_for_a_tool_that_there_is_none_of_is_told_in_a_run(place: Any) ->
     )
     done = place.run("run", "--model", place.script({"say": "Hi."}), "x")
     assert done.returncode == 0
-    assert "is for a tool 'bsah' that there is none of here. Did you mean 'bash'?" in done.stderr
+    assert (
+        "is for a tool 'bsah', which the agent does not have. Did you mean 'bash'?" in done.stderr
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,5 +139,5 @@ def test_a_rule_does_what_its_tier_can(do: str, tier: str, tmp_path: Path) -> No
     settings = load(
         tmp_path, {"HOME": str(tmp_path)}, flags=check_layer(Layer("flag", {"hooks": given}))
     )
-    with pytest.raises(ConfigError, match=r"an observer only looks on|a policy only judges"):
+    with pytest.raises(ConfigError, match=r"an observer only watches|a policy only judges"):
         list(ConfiguredHooks(settings, tmp_path).hooks())
