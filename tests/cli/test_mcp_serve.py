@@ -239,7 +239,7 @@ def test_it_takes_leave_when_it_is_told_to_go(project: Path, number: int) -> Non
     ("target", "problem", "remedy"),
     [
         ("agents", "does not name an agent", "MODULE:NAME"),
-        ("nowhere:agent", "there is no module 'nowhere'", "in the directory it is in"),
+        ("nowhere:agent", "there is no module 'nowhere'", "in its directory"),
         ("agents:nobody", "module 'agents' has no 'nobody'", "the name of the agent"),
         ("agents:wrong", "which is not an agent", "a builder"),
     ],

@@ -152,7 +152,7 @@ def test_what_was_interrupted_goes_on(place: Any) -> None:
     assert again == first
     assert f"run {middle} was interrupted: it continues as run {last}." in ended.stderr
     listed = place.run("runs").stdout.splitlines()
-    assert "(went on without a new prompt)" in listed[0]
+    assert "(continued without a new prompt)" in listed[0]
 
 
 def test_what_a_limit_ended_goes_on_with_more(place: Any) -> None:

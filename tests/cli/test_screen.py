@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from terminal import Terminal
 
-from hookline.cli.terminal import TOGETHER, columns, fitted, reflows, rows, wrapped
+from hookline.cli.terminal import (
+    TOGETHER,
+    columns,
+    fitted,
+    in_columns,
+    reflows,
+    rows,
+    wrapped,
+)
 
 _LETTERS = st.text(st.sampled_from("ab c漢字é\u0301 -"), max_size=60)
 _COLOURED = st.lists(st.one_of(_LETTERS, st.sampled_from(["\x1b[31m", "\x1b[0m"])), max_size=6)
@@ -159,3 +167,9 @@ def test_a_program_that_is_not_executable_is_told_with_the_remedy(place: Any) ->
     assert place.run("trust").returncode == 0
     done = place.run("hooks", "test", "list", "{}")
     assert "Permission denied; is it executable? (chmod +x)" in done.stdout, done.stdout
+
+
+def test_columns_are_as_wide_as_what_is_in_them() -> None:
+    """Wide characters count twice, and nothing is left at the end of a line."""
+    assert in_columns([["a", "b", "c"], ["\u6f22", "", ""]]) == ["a   b  c", "\u6f22"]
+    assert in_columns([]) == []

@@ -118,17 +118,8 @@ def fitted(text: str, room: int) -> str:
     """Cut a text to so many columns."""
     if columns(text) <= room:
         return text
-    taken, kept, is_painted = 0, "", False
-    for piece in _CODE.split(text):
-        if piece.startswith("\x1b"):
-            kept, is_painted = kept + piece, True
-            continue
-        for char in piece:
-            taken += _columns(char)
-            if taken > room - 1:
-                return kept + "…" + ("\x1b[0m" if is_painted else "")
-            kept += char
-    return kept
+    kept = text[: _cut(text, room - 1, least=0)]
+    return kept + "…" + ("\x1b[0m" if "\x1b" in kept else "")
 
 
 def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -162,8 +153,8 @@ def wrapped(text: str, room: int, indent: str = "") -> list[str]:
     return [each.replace(TOGETHER, " ") for each in [*lines, line]]
 
 
-def _cut(text: str, room: int) -> int:
-    """The number of characters that fit into so many columns, at least one. Colour codes are not cut."""
+def _cut(text: str, room: int, *, least: int = 1) -> int:
+    """The number of characters that fit into so many columns. Colour codes are not cut."""
     taken = place = 0
     for piece in _CODE.split(text):
         if piece.startswith("\x1b"):
@@ -172,6 +163,6 @@ def _cut(text: str, room: int) -> int:
         for char in piece:
             taken += _columns(char)
             if taken > room:
-                return max(place, 1)
+                return max(place, least)
             place += 1
     return len(text)

@@ -30,9 +30,8 @@ def line_of(text: str, path: KeyPath) -> int | None:
             if key is None:
                 continue
             here = (*table, *_words(key[1]))
-        shared = _shared(here, path)
-        if shared == len(here) and shared > best:
-            best, found = shared, number
+        if path[: len(here)] == here and len(here) > best:
+            best, found = len(here), number
     return found
 
 
@@ -72,15 +71,6 @@ def _indexed(words: KeyPath, is_list: bool, counts: dict[KeyPath, int]) -> KeyPa
         if whole in counts:
             whole = (*whole, counts[whole])
     return whole
-
-
-def _shared(here: KeyPath, path: KeyPath) -> int:
-    shared = 0
-    for mine, theirs in zip(here, path, strict=False):
-        if mine != theirs:
-            break
-        shared += 1
-    return shared
 
 
 def dotted(path: KeyPath) -> str:

@@ -174,7 +174,10 @@ def test_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         (rule("output", "ask"), "a hook at output cannot ask."),
         (rule("session_end", "block"), "a hook at session_end cannot block."),
         (rule("before_step", "redact"), "nothing can be redacted at before_step."),
-        (rule("output", "block", match={"tool": "bash"}), "there is no tool call at output"),
+        (
+            rule("output", "block", match={"tool": "bash"}),
+            "there is no tool call to match at output",
+        ),
         (rule("before_tool_use", "block", match="bash(x"), "never closed"),
         (rule("output", "block", match="/(/"), "is not a regular expression"),
         ({"on": "stop", "run": "nowhere:x"}, "there is no module 'nowhere'"),

@@ -1,4 +1,4 @@
-"""`hookline hooks lint`: a guard that guards nothing is a complaint, and the exit code says so."""
+"""`hookline hooks`: a guard that guards nothing is reported, and the exit code says so; lists are aligned."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hookline.cli.exits import Exit
+from hookline.cli.terminal import columns
 
 _HOOK = '[[hooks]]\non = "before_tool_use"\n'
 
@@ -63,7 +64,7 @@ def test_a_tool_that_was_left_out_is_told_once(hook: str, place: Any) -> None:
     place.write("guard.py", "def check(ctx):\n    return None\n")
     code, said = linted(place, hook, "--without", "bash")
     assert code == Exit.FAILED, said
-    assert said.count("is for a tool 'bash', which the agent does not have") == 1
+    assert said.count("is for a tool 'bash'") == 1
     assert "dead-matcher" not in said
 
 
@@ -169,3 +170,27 @@ def test_so_is_a_guard_that_waits_for_trust(place: Any) -> None:
     assert "1 hook of .claude/settings.json are not trusted" in done.stdout
     place.run("trust")
     assert place.run("hooks", "lint").returncode == 0
+
+
+_LONG_NAMES = """
+[[hooks]]
+on = "before_tool_use"
+do = "log"
+name = "a-hook-with-a-name-that-is-longer-than-most-names-are"
+
+[[hooks]]
+on = "before_tool_use"
+do = "log"
+name = "\u6f22\u5b57"
+"""
+
+
+def test_a_long_name_does_not_shift_the_columns(place: Any) -> None:
+    """Each column begins in the same place in every line."""
+    own = place.home / ".config/hookline/config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(_LONG_NAMES, encoding="utf-8")
+    lines = place.run("hooks", "list", "--without", "bash").stdout.splitlines()
+    assert any("longer-than-most" in line for line in lines)
+    ends = {columns(line[: line.rindex("  ") + 2]) for line in lines if line.endswith("always")}
+    assert len(ends) == 1, "\n".join(lines)
