@@ -14,7 +14,7 @@ from hookline.cli.main import main
 def test_secrets_are_not_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What a name calls a secret, and what redaction is told of, is hidden; the rest is shown."""
+    """What a name calls a secret, and the values given to redaction, are hidden; the rest is shown."""
     (tmp_path / "config.toml").write_text(
         'model = "openai:gpt"\n[capabilities.redaction]\nvalues = ["Nightingale"]\nnames = ["pin"]\n'
     )

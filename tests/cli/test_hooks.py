@@ -59,7 +59,7 @@ def test_a_dead_guard_is_a_complaint(hook: str, told: str, place: Any) -> None:
         'match = "bash(git push *)"\ncommand = "true"',
     ],
 )
-def test_a_tool_that_was_left_out_is_told_once(hook: str, place: Any) -> None:
+def test_a_tool_that_was_left_out_is_reported_once(hook: str, place: Any) -> None:
     """Beside the tools for files too: whoever has no shell has a guard for nothing."""
     place.write("guard.py", "def check(ctx):\n    return None\n")
     code, said = linted(place, hook, "--without", "bash")
@@ -142,7 +142,7 @@ def test_so_is_a_script_that_is_gone(path: str, hooks: dict[str, Any], place: An
 
 
 def test_so_is_a_file_of_copilot_that_names_no_event(place: Any) -> None:
-    """A hook that is written at the top of a file is in force nowhere, and that is told."""
+    """A hook that is written at the top of a file is in force nowhere, and that is reported."""
     place.write(".github/hooks/guard.json", json.dumps({"events": ["PreToolUse"], "bash": "true"}))
     done = place.run("hooks", "lint")
     assert done.returncode == Exit.FAILED

@@ -52,7 +52,7 @@ import pytest
 def test_a_flag_that_would_do_nothing_is_wrong_use(
     flags: tuple[str, ...], told: str, place: Any
 ) -> None:
-    """It is told before anything runs: whoever gave it relies on it."""
+    """It is reported before anything runs: whoever gave it relies on it."""
     model = place.script({"say": "Hi."})
     done = place.run("run", "--model", model, *flags, "x")
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
@@ -78,7 +78,7 @@ def test_a_run_that_is_not_kept_may_go_on_with_one_of_a_journal(place: Any) -> N
 
 
 @pytest.mark.parametrize("flags", [("--deny", "bsah(ls)"), ("--set", "approvals.ask=['bsah']")])
-def test_a_rule_about_no_tool_is_told(flags: tuple[str, ...], place: Any) -> None:
+def test_a_rule_about_no_tool_is_reported(flags: tuple[str, ...], place: Any) -> None:
     """It holds nobody back, so also those who want it quiet read of it."""
     model = place.script({"say": "Hi."})
     done = place.run("run", "-q", "--model", model, *flags, "x")
@@ -87,7 +87,7 @@ def test_a_rule_about_no_tool_is_told(flags: tuple[str, ...], place: Any) -> Non
     assert "Did you mean 'bash'?" in done.stderr
 
 
-def test_a_rule_of_a_file_is_told_where_it_is_clear_what_it_means(place: Any) -> None:
+def test_a_rule_of_a_file_is_reported_where_it_is_clear_what_it_means(place: Any) -> None:
     """A file may be for several agents, and name tools that this one does not have."""
     path = place.write("hookline.toml", '[approvals]\ndeny = ["bsah(ls)", "deploy"]\n')
     done = place.run("run", "-q", "--model", place.script({"say": "Hi."}), "x")
@@ -106,7 +106,7 @@ def test_a_rule_of_a_file_is_told_where_it_is_clear_what_it_means(place: Any) ->
         (("write", "ls"), "the arguments are not JSON"),
     ],
 )
-def test_a_tool_that_is_not_there_is_told_first(
+def test_a_tool_that_is_not_there_is_reported_first(
     action: str, words: tuple[str, ...], told: str, place: Any
 ) -> None:
     """What its arguments would be does not matter then."""
@@ -116,7 +116,7 @@ def test_a_tool_that_is_not_there_is_told_first(
 
 
 def test_a_fork_without_a_task_says_how_to_fork(place: Any) -> None:
-    """With the step that it would go on from."""
+    """With the step that it would continue from."""
     assert place.run("run", "--model", place.script({"say": "Hi."}), "x").returncode == 0
     done = place.run("fork", "last")
     assert done.returncode == 2

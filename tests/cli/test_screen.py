@@ -57,7 +57,7 @@ def test_words_that_belong_together_stay_together() -> None:
     ("text", "room", "taken"), [("", 10, 1), ("abc", 3, 1), ("abcd", 3, 2), ("漢字", 3, 2)]
 )
 def test_rows(text: str, room: int, taken: int) -> None:
-    """How often a line goes on below."""
+    """How often a line continues below."""
     assert rows(text, room) == taken
 
 
@@ -106,7 +106,7 @@ def _napping(place: Any, columns: int = 60, **env: str) -> Terminal:
 
 @_needs_posix
 def test_a_spinner_leaves_nothing_behind_when_the_window_gets_narrower(place: Any) -> None:
-    """What it showed goes on in a second row there: both are taken away, and the new one fits."""
+    """What it showed continues in a second row there: both are taken away, and the new one fits."""
     terminal = _napping(place)
     terminal.wait_for("running nap 1 s")
     terminal.resize(12)
@@ -150,7 +150,7 @@ def test_colours_stay_whole_where_a_line_is_broken(room: int) -> None:
     assert all(columns(line) <= room for line in lines)
 
 
-def test_a_tool_that_fails_is_told_in_words(place: Any) -> None:
+def test_a_tool_that_fails_is_reported_in_words(place: Any) -> None:
     """Not by the name of a class: what it said comes with its result."""
     place.write("hookline.toml", '[errors]\ntool = "stop"\n')
     assert place.run("trust").returncode == 0
@@ -160,7 +160,7 @@ def test_a_tool_that_fails_is_told_in_words(place: Any) -> None:
     assert "hookline.errors" not in done.stderr
 
 
-def test_a_program_that_is_not_executable_is_told_with_the_remedy(place: Any) -> None:
+def test_a_program_that_is_not_executable_is_reported_with_the_remedy(place: Any) -> None:
     """The guard blocks, and whoever reads why knows what to do."""
     place.write("guard.sh", "#!/bin/sh\nexit 0\n").chmod(0o644)
     place.write("hookline.toml", '[[hooks]]\non = "PreToolUse"\ncommand = "./guard.sh"\n')

@@ -164,7 +164,7 @@ def test_what_waits_for_trust_is_not_about_it(own: Any) -> None:
         ("async def agent():\n    return 1 / 0\n", "mine.py:2: ZeroDivisionError: "),
     ],
 )
-def test_an_agent_that_cannot_be_loaded_is_told_with_its_place(
+def test_an_agent_that_cannot_be_loaded_is_reported_with_its_place(
     code: str, told: str, own: Any
 ) -> None:
     """Who, where, and what to do."""

@@ -66,7 +66,7 @@ def user_file(environ: dict[str, str], text: str) -> Path:
         ("model = 1", 1, "'model' is 1: expected text or a list, got a whole number."),
     ],
 )
-def test_a_mistake_is_told_with_its_line(
+def test_a_mistake_is_reported_with_its_line(
     text: str, line: int, told: str, project: Path, environ: dict[str, str]
 ) -> None:
     """File, line, the setting, what is wrong, and what was probably meant."""
@@ -169,7 +169,7 @@ def test_the_nearest_project_above_counts(project: Path, environ: dict[str, str]
 
 
 def test_pyproject_has_a_table_of_ours(project: Path, environ: dict[str, str]) -> None:
-    """Its lines are told too; without the table the file is somebody else's."""
+    """Its lines are reported too; without the table the file is somebody else's."""
     path = project / "pyproject.toml"
     path.write_text('[project]\nname = "x"\n')
     assert load(project, environ).files == ()
@@ -178,14 +178,14 @@ def test_pyproject_has_a_table_of_ours(project: Path, environ: dict[str, str]) -
         load(project, environ)
 
 
-def test_a_table_for_another_file_is_told(project: Path, environ: dict[str, str]) -> None:
+def test_a_table_for_another_file_is_reported(project: Path, environ: dict[str, str]) -> None:
     """[tool.hookline] is for pyproject.toml."""
     (project / "hookline.toml").write_text('[tool.hookline]\nmodel = "x"\n')
     with pytest.raises(ConfigError, match=r"only in pyproject\.toml"):
         load(project, environ)
 
 
-def test_a_variable_that_is_no_amount_is_told(project: Path, environ: dict[str, str]) -> None:
+def test_a_variable_that_is_no_amount_is_reported(project: Path, environ: dict[str, str]) -> None:
     """Infinity is no limit, and leaving it out says so better."""
     with pytest.raises(ConfigError, match=r"HOOKLINE_TIMEOUT: 'limits\.seconds' is inf"):
         load(project, {**environ, "HOOKLINE_TIMEOUT": "inf"})

@@ -130,7 +130,7 @@ def test_a_script_without_an_ending_is_known_by_its_first_line(project: Path) ->
     assert names(project, "import beside\n", "hooks/a") == []
 
 
-def test_it_goes_on_from_there(project: Path) -> None:
+def test_it_continues_from_there(project: Path) -> None:
     """Through several languages, and around in a circle."""
     (project / "scripts/run.sh").write_text("python3 scripts/check.py\nbash hooks/a.sh")
     (project / "scripts/check.py").write_text("import pkg")

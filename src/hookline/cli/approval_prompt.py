@@ -19,7 +19,6 @@ from hookline.cli.call_preview import preview
 from hookline.cli.terminal import (
     TOGETHER,
     Paint,
-    columns,
     is_smart,
     is_terminal,
     printable,
@@ -42,7 +41,7 @@ _MAX_TYPED = 2_000
 _RESIZE_DELAY = 0.15
 """Seconds without another signal: a window that is dragged sends dozens."""
 _INDENT = "    "
-Laid = Callable[[int], Sequence[str]]
+Layout = Callable[[int], Sequence[str]]
 """Lays lines out for so many columns."""
 
 
@@ -55,36 +54,27 @@ class QuestionText:
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
-        self._said: list[tuple[str | Laid, bool]] = []
+        self._layouts: list[Layout] = []
         self._drawn: list[str] = []
         self._room = width()
 
     def put(self, text: str = "", *, prose: bool = False) -> None:
         """Add a line."""
-        self._said.append((text, prose))
-        for line in self._broken(text, prose):
+        plain = [text.replace(TOGETHER, " ")]
+        is_wrapped = prose and is_smart(self._screen.err)
+        self.put_layout(lambda room: wrapped(text, room, _INDENT) if is_wrapped else plain)
+
+    def put_layout(self, layout: Layout) -> None:
+        """Add lines that a function lays out for the width of the window."""
+        self._layouts.append(layout)
+        for line in layout(self._room - 1):
             self._drawn.append(line)
             self._screen.say(line)
 
-    def put_laid(self, laid: Laid) -> None:
-        """Add lines that a function lays out for the width of the window."""
-        self._said.append((laid, False))
-        is_live = is_smart(self._screen.err)
-        for text in laid(self._room - 1):
-            fits = not is_live or columns(text) < self._room
-            for line in [text] if fits else wrapped(text, self._room - 1, _INDENT):
-                self._drawn.append(line)
-                self._screen.say(line)
-
     def typed(self, text: str) -> None:
         """Add what a person has typed: it is on the terminal already."""
-        self._said.append((text, False))
+        self._layouts.append(lambda _room: [text])
         self._drawn.append(text)
-
-    def _broken(self, text: str, prose: bool) -> list[str]:
-        if not prose or not is_smart(self._screen.err):
-            return [text.replace(TOGETHER, " ")]
-        return wrapped(text, self._room - 1, _INDENT)
 
     @contextlib.contextmanager
     def redrawn(self) -> Iterator[None]:
@@ -119,13 +109,10 @@ class QuestionText:
 
     def repeat(self) -> None:
         """Draw the question again, at the cursor."""
-        said, self._said, self._drawn = self._said, [], []
+        layouts, self._layouts, self._drawn = self._layouts, [], []
         self._room = width()
-        for what, prose in said:
-            if isinstance(what, str):
-                self.put(what, prose=prose)
-            else:
-                self.put_laid(what)
+        for layout in layouts:
+            self.put_layout(layout)
 
     def _erased(self, drawn: list[str]) -> str:
         room = self._room if reflows() else max(self._room, 10**6)
@@ -210,11 +197,14 @@ class ApprovalPrompt:
 
         call = question.tool_call
 
-        def laid(room: int) -> list[str]:
-            said = explain(agent.definition, call.name, call.args, width=room - 2)
-            return [f"  {printable(line)}".rstrip() for line in said.splitlines()]
+        def layout(room: int) -> list[str]:
+            text = explain(agent.definition, call.name, call.args, width=room - 2)
+            lines = [f"  {printable(line)}".rstrip() for line in text.splitlines()]
+            if not is_smart(self._screen.err):
+                return lines
+            return [part for line in lines for part in wrapped(line, room, _INDENT)]
 
-        self._text.put_laid(laid)
+        self._text.put_layout(layout)
         if question.run_id:
             self._text.put(f"  asked in run {question.run_id}, question {question.id}", prose=True)
 

@@ -116,7 +116,7 @@ def test_a_rule_cannot_stand_around_an_action(on: str, do: str, tmp_path: Path) 
         list(ConfiguredHooks(settings, tmp_path).hooks())
 
 
-def test_a_hook_for_a_tool_that_there_is_none_of_is_told_in_a_run(place: Any) -> None:
+def test_a_hook_for_a_tool_that_does_not_exist_is_reported_in_a_run(place: Any) -> None:
     """Where it is clear which one is meant: the guard holds nobody back."""
     place.write(
         "hookline.toml",
