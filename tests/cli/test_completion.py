@@ -95,7 +95,7 @@ def test_zsh_completes_what_is_typed(place: Any) -> None:
         "-f", "-i", program="zsh", cwd=place.project, env={**place.env, "PS1": "ready> "}
     )
     terminal.wait_for("ready> ")
-    terminal.press(f"source {script}\r")
+    terminal.press(f'eval "$(cat {script})"\r')
     for typed, completed in (
         ("hookline doc", "hookline doctor"),
         ("hookline run --mode acc", "hookline run --mode accept_edits"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ from hookline.cli.main import main
 def test_secrets_are_not_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What a name calls a secret, and what redaction is told of, is hidden; the rest is shown."""
+    """What a name calls a secret, and the values given to redaction, are hidden; the rest is shown."""
     (tmp_path / "config.toml").write_text(
         'model = "openai:gpt"\n[capabilities.redaction]\nvalues = ["Nightingale"]\nnames = ["pin"]\n'
     )
@@ -24,3 +26,27 @@ def test_secrets_are_not_shown(
     assert "pin" in shown
     assert "[hidden]" in shown
     assert "Nightingale" not in shown
+
+
+_ONE_HOOK_WAITS = """\
+[[hooks]]
+on = "session_start"
+command = "./setup.sh"
+
+[[hooks]]
+on = "before_tool_use"
+match = "bash(git push *)"
+do = "ask"
+reason = "others see it"
+"""
+
+
+def test_each_hook_has_its_own_line_in_an_untrusted_project(place: Any) -> None:
+    """A hook that waits for trust does not shift the lines of those that are in force."""
+    path = place.write("hookline.toml", _ONE_HOOK_WAITS)
+    done = place.run("config", "show", "--json")
+    (shown,) = [
+        row for row in map(json.loads, done.stdout.splitlines()) if row["key"] == "hooks[0]"
+    ]
+    assert (shown["value"]["do"], shown["from"]) == ("ask", f"{path}:5")
+    assert f"not in force until trusted: hooks[0]  # {path}:1" in done.stderr

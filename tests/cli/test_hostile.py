@@ -189,7 +189,7 @@ def test_what_it_says_cannot_move_the_terminal(place: Any) -> None:
         ('[agents.a.approvals]\nask = ["("]', ":2: the rule '('"),
     ],
 )
-def test_a_mistake_is_told_before_trust_and_after(text: str, told: str, place: Any) -> None:
+def test_a_mistake_is_reported_before_trust_and_after(text: str, told: str, place: Any) -> None:
     """With its line, without loading anything: also what is not in force yet, and when it is to be trusted."""
     path: Path = place.write("hookline.toml", text)
     for arguments in (("config", "show"), ("tools",), ("trust",)):

@@ -114,7 +114,7 @@ def _killed_when_they_run(place: Any, seconds: str, count: int, *turns: dict[str
     assert _until(lambda: _sleepers(seconds) == 0)
 
 
-def test_a_run_that_is_resumed_tells_its_hooks_that_the_session_goes_on(place: Any) -> None:
+def test_a_run_that_is_resumed_tells_its_hooks_that_the_session_continues(place: Any) -> None:
     """Hooks are sent SessionStart once more, their variables are set again, and the run plays the same."""
     start = "cat >> starts; echo 'export GREETING=hello' >> \"$CLAUDE_ENV_FILE\"; echo 'be kind'"
     group = {"hooks": [{"type": "command", "command": start}]}

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
 import hookline
 from hookline.cli import main
+
+_SOURCE = Path(__file__).parents[2] / "src"
 
 
 def test_it_tells_its_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,7 +52,7 @@ def test_without_arguments_it_explains_itself(capsys: pytest.CaptureFixture[str]
             "Did you mean '--model'? (`hookline run --help` says more)",
         ),
         (["hooks", "list", "--jsn"], "Did you mean '--json'?"),
-        (["show", "one", "two"], "there is nothing to do with 'two'."),
+        (["show", "one", "two"], "'two' has no meaning here."),
     ],
 )
 def test_what_it_does_not_know_is_an_error(
@@ -107,3 +111,22 @@ def test_it_is_installed_as_a_command() -> None:
         pytest.skip("hookline is not installed here, only on the path")
     [command] = [entry for entry in found if entry.name == "hookline"]
     assert command.load() is main
+
+
+def test_the_module_is_the_command(tmp_path: Path) -> None:
+    """`python -m hookline` does what `hookline` does, and a module in the working directory takes nobody's place."""
+    (tmp_path / "argparse.py").write_text("raise SystemExit('taken over')\n")
+    (tmp_path / "msgspec.py").write_text("raise SystemExit('taken over')\n")
+    env = {**os.environ, "PYTHONPATH": str(_SOURCE), "HOME": str(tmp_path / "home")}
+
+    def ran(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "hookline", *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+
+    assert ran("--version").stdout.startswith("hookline 0.")
+    wrong = ran("rum", "x")
+    assert (wrong.returncode, wrong.stderr) == (
+        2,
+        "hookline: there is no command 'rum'. Did you mean 'run'?\n",
+    )
+    assert ran("runs").returncode == 0

@@ -187,7 +187,7 @@ async def test_the_sdk_uses_an_agent_over_http(over_http: Callable[[str], str]) 
 async def test_a_client_that_leaves_cancels_the_run(
     project: Path, way: str, over_http: Callable[[str], str]
 ) -> None:
-    """The far run does not go on for nobody."""
+    """The remote run ends, too."""
     http = way == "http"
     server = (
         McpServer.http(over_http("agents:slow"), name="far")
@@ -210,7 +210,7 @@ async def until(path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_takes_leave_when_it_is_told_to_go(project: Path, number: int) -> None:
+def test_it_closes_the_agent_when_it_is_terminated(project: Path, number: int) -> None:
     """What the agent has open is closed, and the exit code says that it was interrupted."""
     command = [sys.executable, *COMMAND, "agents:opened"]
     pipe = subprocess.PIPE
@@ -239,12 +239,12 @@ def test_it_takes_leave_when_it_is_told_to_go(project: Path, number: int) -> Non
     ("target", "problem", "remedy"),
     [
         ("agents", "does not name an agent", "MODULE:NAME"),
-        ("nowhere:agent", "there is no module 'nowhere'", "in the directory it is in"),
-        ("agents:nobody", "module 'agents' has no 'nobody'", "how the agent is called"),
+        ("nowhere:agent", "there is no module 'nowhere'", "in its directory"),
+        ("agents:nobody", "module 'agents' has no 'nobody'", "the name of the agent"),
         ("agents:wrong", "which is not an agent", "a builder"),
     ],
 )
-def test_what_is_no_agent_is_told(
+def test_what_is_no_agent_is_reported(
     project: Path,
     target: str,
     problem: str,
@@ -265,7 +265,7 @@ def test_what_is_no_agent_is_told(
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "no-such-host.invalid", "192.0.2.1", "a..b"])
-def test_where_nobody_can_listen_is_told(
+def test_where_nobody_can_listen_is_reported(
     project: Path, host: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A port in use, a host that is unknown, an address of another machine: in one line, with what to do."""

@@ -55,7 +55,9 @@ def test_a_fetch_that_fails_is_one_line(cache: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("action", ["get", "remove"])
-def test_an_unknown_model_is_told_apart(action: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_model_is_reported_apart(
+    action: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """With those that are known."""
     assert main(["model", action, "gpt"]) == 1
     assert "Use local:smollm2" in capsys.readouterr().err

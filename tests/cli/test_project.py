@@ -175,7 +175,7 @@ def test_it_starts_quickly(place: Any) -> None:
 
 
 def test_trust_follows_what_a_script_sources(place: Any) -> None:
-    """A changed library asks again, and what cannot be seen is told."""
+    """A changed library asks again, and what cannot be seen is reported."""
     place.write("guard.sh", '. "$(dirname "$0")/lib.sh"\n. "$MORE"\n')
     library = place.write("lib.sh", "exit 0\n")
     place.write("hookline.toml", '[[hooks]]\non = "before_tool_use"\ncommand = "sh guard.sh"\n')

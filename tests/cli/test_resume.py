@@ -24,7 +24,7 @@ def run_ids(place: Any) -> list[str]:
 
 
 def test_a_run_that_is_over_is_not_run_again(place: Any) -> None:
-    """Its answer is on standard output, and on the other that it is over and how to go on."""
+    """Its answer is on standard output, and on the other that it is over and how to continue."""
     model = place.script({"say": "It is there."})
     assert place.run("run", "--model", model, "Look.", *_BARE).returncode == 0
     (run_id,) = run_ids(place)
@@ -32,7 +32,7 @@ def test_a_run_that_is_over_is_not_run_again(place: Any) -> None:
     assert (told.returncode, told.stdout) == (0, "It is there.\n")
     assert told.stderr == (
         f"hookline: run {run_id} is over (done): nothing in it waits. "
-        f'To go on from there: hookline run --from {run_id} "..."\n'
+        f'To continue from there: hookline run --from {run_id} "..."\n'
     )
     quiet = place.run("resume", "-q")
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "It is there.\n", "")
@@ -71,7 +71,7 @@ def test_what_is_set_for_a_resume_holds(place: Any) -> None:
 
 
 def test_what_is_set_for_a_resume_is_checked(place: Any) -> None:
-    """As for a run. What an answer would need and is not given is told, too."""
+    """As for a run. What an answer would need and is not given is reported, too."""
     model = place.script(_WRITE, {"say": "Done."})
     place.run("run", "--model", model, "--ask", "write", "Go.", *_BARE)
     wrong = place.run("resume", "--allow", "all", "--set", "limits.step=2")
@@ -139,8 +139,8 @@ def agent():
 """
 
 
-def test_what_was_interrupted_goes_on(place: Any) -> None:
-    """From where it was, without a new prompt, as another run; a script goes on where it was, again and again."""
+def test_what_was_interrupted_continues(place: Any) -> None:
+    """From where it was, without a new prompt, as another run; a script continues where it was, again and again."""
     place.write("mine.py", _AGENT)
     model = place.script({"call": "work"}, {"call": "work"}, {"say": "All done."})
     interrupted(place, "run", "mine:agent", "--model", model, "Go.")
@@ -150,12 +150,12 @@ def test_what_was_interrupted_goes_on(place: Any) -> None:
     assert (ended.returncode, ended.stdout) == (0, "All done.\n"), ended.stderr
     last, middle, again = run_ids(place)
     assert again == first
-    assert f"run {middle} was interrupted: it goes on as run {last}." in ended.stderr
+    assert f"run {middle} was interrupted: it continues as run {last}." in ended.stderr
     listed = place.run("runs").stdout.splitlines()
-    assert "(went on without a new prompt)" in listed[0]
+    assert "(continued without a new prompt)" in listed[0]
 
 
-def test_what_a_limit_ended_goes_on_with_more(place: Any) -> None:
+def test_what_a_limit_ended_continues_with_more(place: Any) -> None:
     """As its closing line says, as another run; without more of it, what it came to is shown again."""
     place.write("mine.py", _AGENT)
     model = place.script({"call": "work"}, {"say": "All done."})
@@ -172,7 +172,7 @@ def test_what_a_limit_ended_goes_on_with_more(place: Any) -> None:
     assert (ended.returncode, ended.stdout) == (0, "All done.\n"), ended.stderr
     last, again = run_ids(place)
     assert again == first
-    assert f"run {first} was ended by limits.seconds: it goes on as run {last}." in ended.stderr
+    assert f"run {first} was ended by limits.seconds: it continues as run {last}." in ended.stderr
 
 
 def test_steps_that_were_too_few_are_made_more(place: Any) -> None:
@@ -193,7 +193,7 @@ def test_steps_that_were_too_few_are_made_more(place: Any) -> None:
 
 
 def test_a_run_of_a_conversation_is_answered_as_its_command_says(place: Any) -> None:
-    """`chat` without a terminal pauses, and the command that it prints goes on in the conversation."""
+    """`chat` without a terminal pauses, and the command that it prints continues in the conversation."""
     model = place.script(_WRITE, {"say": "Written."})
     paused = place.run("chat", "--model", model, "--ask", "write", *_BARE, stdin="Write it.\n")
     assert paused.returncode == Exit.WAITING, paused.stderr

@@ -118,8 +118,8 @@ def test_nothing_is_kept_if_asked_so(place: Any) -> None:
     assert not list(place.home.rglob("*.db"))
 
 
-def test_a_conversation_goes_on(place: Any) -> None:
-    """-c goes on with the last one, --from with any."""
+def test_a_conversation_continues(place: Any) -> None:
+    """-c continues the last one, --from with any."""
     place.run("run", "--model", place.script({"say": "One."}), "First.", *_BARE)
     place.run("run", "-c", "--model", place.script({"say": "Two."}), "Second.", *_BARE)
     first = place.run("runs", "--json").stdout.splitlines()[-1]
@@ -138,7 +138,7 @@ def test_a_conversation_goes_on(place: Any) -> None:
     assert "Second." not in again.stdout
 
 
-def test_what_goes_on_has_the_flags_of_before(place: Any) -> None:
+def test_what_continues_has_the_flags_of_before(place: Any) -> None:
     """The agent, the model and the rules: a conversation does not change its powers when it is reopened as told."""
     place.write(
         "mine.py",
@@ -270,7 +270,7 @@ def test_a_changed_request_is_left_to_the_journal(place: Any) -> None:
 
 
 def test_an_answer_is_given_whatever_fails_when_the_session_ends(place: Any) -> None:
-    """The failure is told beside it."""
+    """The failure is reported beside it."""
     place.write("hookline.toml", '[[hooks]]\non = "session_end"\ncommand = "exit 7"\n')
     assert place.run("trust").returncode == 0
     ran = place.run("run", "--model", place.script({"say": "The answer."}), "x")

@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from terminal import Terminal
 
-from hookline.cli.terminal import TOGETHER, columns, fitted, reflows, rows, wrapped
+from hookline.cli.terminal import (
+    TOGETHER,
+    columns,
+    fitted,
+    in_columns,
+    reflows,
+    rows,
+    wrapped,
+)
 
 _LETTERS = st.text(st.sampled_from("ab c漢字é\u0301 -"), max_size=60)
 _COLOURED = st.lists(st.one_of(_LETTERS, st.sampled_from(["\x1b[31m", "\x1b[0m"])), max_size=6)
@@ -49,7 +57,7 @@ def test_words_that_belong_together_stay_together() -> None:
     ("text", "room", "taken"), [("", 10, 1), ("abc", 3, 1), ("abcd", 3, 2), ("漢字", 3, 2)]
 )
 def test_rows(text: str, room: int, taken: int) -> None:
-    """How often a line goes on below."""
+    """How often a line continues below."""
     assert rows(text, room) == taken
 
 
@@ -98,7 +106,7 @@ def _napping(place: Any, columns: int = 60, **env: str) -> Terminal:
 
 @_needs_posix
 def test_a_spinner_leaves_nothing_behind_when_the_window_gets_narrower(place: Any) -> None:
-    """What it showed goes on in a second row there: both are taken away, and the new one fits."""
+    """What it showed continues in a second row there: both are taken away, and the new one fits."""
     terminal = _napping(place)
     terminal.wait_for("running nap 1 s")
     terminal.resize(12)
@@ -142,7 +150,7 @@ def test_colours_stay_whole_where_a_line_is_broken(room: int) -> None:
     assert all(columns(line) <= room for line in lines)
 
 
-def test_a_tool_that_fails_is_told_in_words(place: Any) -> None:
+def test_a_tool_that_fails_is_reported_in_words(place: Any) -> None:
     """Not by the name of a class: what it said comes with its result."""
     place.write("hookline.toml", '[errors]\ntool = "stop"\n')
     assert place.run("trust").returncode == 0
@@ -152,10 +160,16 @@ def test_a_tool_that_fails_is_told_in_words(place: Any) -> None:
     assert "hookline.errors" not in done.stderr
 
 
-def test_a_program_that_is_not_executable_is_told_with_the_remedy(place: Any) -> None:
+def test_a_program_that_is_not_executable_is_reported_with_the_remedy(place: Any) -> None:
     """The guard blocks, and whoever reads why knows what to do."""
     place.write("guard.sh", "#!/bin/sh\nexit 0\n").chmod(0o644)
     place.write("hookline.toml", '[[hooks]]\non = "PreToolUse"\ncommand = "./guard.sh"\n')
     assert place.run("trust").returncode == 0
     done = place.run("hooks", "test", "list", "{}")
     assert "Permission denied; is it executable? (chmod +x)" in done.stdout, done.stdout
+
+
+def test_columns_are_as_wide_as_what_is_in_them() -> None:
+    """Wide characters count twice, and nothing is left at the end of a line."""
+    assert in_columns([["a", "b", "c"], ["\u6f22", "", ""]]) == ["a   b  c", "\u6f22"]
+    assert in_columns([]) == []

@@ -69,7 +69,7 @@ def test_json_is_utf_8_whatever_the_stream_speaks(place: Any) -> None:
 
 
 def test_a_reader_of_json_who_leaves_ends_the_run(place: Any) -> None:
-    """As for other programs the code is 141; nothing goes on that nobody reads about."""
+    """As for other programs the code is 141; nothing continues that nobody reads about."""
     turns = [{"call": "list", "args": {}} for _ in range(40)]
     model = place.script(*turns, {"say": "x"})
     done = shell(
@@ -90,7 +90,7 @@ def test_a_reader_of_json_who_leaves_ends_the_run(place: Any) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("arguments", [("--version",), ("run", "x"), ("run", "--json", "x")])
-def test_a_full_disk_is_told_in_one_line(arguments: tuple[str, ...], place: Any) -> None:
+def test_a_full_disk_is_reported_in_one_line(arguments: tuple[str, ...], place: Any) -> None:
     """Not as success, and not with a traceback."""
     model = place.script({"say": "Hi."})
     more = ("--model", model, *_BARE) if arguments[0] == "run" else ()
@@ -103,7 +103,7 @@ def test_a_full_disk_is_told_in_one_line(arguments: tuple[str, ...], place: Any)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_where_the_answer_cannot_be_printed_it_is_told_how_to_find_it(place: Any) -> None:
+def test_where_the_answer_cannot_be_printed_it_is_reported_how_to_find_it(place: Any) -> None:
     """The closing line comes all the same; a reader who has left gets nothing more."""
     model = place.script({"say": "Hi."})
     done = shell(place, ">/dev/full", "run", "x", "--model", model, *_BARE)
@@ -123,10 +123,10 @@ _GONE = [
 
 @pytest.mark.parametrize("ending", _GONE)
 @pytest.mark.parametrize("more", [(), ("--json",), ("--deny", "lost")])
-def test_a_run_goes_on_when_nobody_hears_of_it(
+def test_a_run_continues_when_nobody_hears_of_it(
     ending: str, more: tuple[str, ...], place: Any
 ) -> None:
-    """What is told about a run never becomes a failure in it: all steps are made, and the answer is given."""
+    """What is reported about a run never becomes a failure in it: all steps are made, and the answer is given."""
     turns = [{"call": "write", "args": {"path": f"{n}.txt", "content": "x"}} for n in range(4)]
     model = place.script(*turns, {"say": "Hi."})
     rules = ("--mode", "accept_edits", "--without", "bash")
@@ -158,17 +158,17 @@ def test_bytes_that_are_no_text_are_replaced(place: Any) -> None:
 
 
 def test_a_home_that_cannot_be_written_says_what_to_do(place: Any) -> None:
-    """The run is not begun, as nobody could go on with it; doctor says the same beforehand."""
+    """The run is not begun, as nobody could continue it; doctor says the same beforehand."""
     model = place.script({"say": "Hi."})
     nowhere = {"HOME": "/proc"} if Path("/proc").is_dir() else {"HOME": "/dev/null"}
     done = place.run("run", "--model", model, "x", *_BARE, **nowhere)
     assert done.returncode == 1
-    assert "runs cannot be kept in" in done.stderr
+    assert "runs cannot be recorded in" in done.stderr
     assert "--no-save" in done.stderr
     assert place.run("run", "--model", model, "x", "--no-save", *_BARE, **nowhere).returncode == 0
     doctor = place.run("doctor", **nowhere)
     assert doctor.returncode == 1
-    assert "no  journal: nothing can be written in" in doctor.stdout
+    assert "no  journal: " in doctor.stdout
 
 
 def test_a_journal_of_its_own_is_in_the_command_that_reopens(place: Any) -> None:
@@ -185,7 +185,7 @@ def test_a_journal_of_its_own_is_in_the_command_that_reopens(place: Any) -> None
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are text there")
 def test_a_directory_may_have_any_name(place: Any) -> None:
-    """One that is no text in UTF-8 is remembered with the run, which goes on there."""
+    """One that is no text in UTF-8 is remembered with the run, which continues there."""
     odd = place.project / os.fsdecode(b"lat\xe9n")
     try:
         odd.mkdir()
@@ -239,7 +239,7 @@ def build():
 def test_what_hooks_and_tools_print_is_not_the_answer(
     arguments: tuple[str, ...], tool: str, place: Any
 ) -> None:
-    """It is told on standard error: --json stays the records, and a pipe gets the answer alone."""
+    """It is reported on standard error: --json stays the records, and a pipe gets the answer alone."""
     place.write("chatty.py", _CHATTY)
     place.write("hookline.toml", '[[hooks]]\non = "before_tool_use"\nrun = "chatty:chatty"\n')
     assert place.run("trust").returncode == 0
@@ -277,7 +277,7 @@ def test_what_hooks_print_is_not_what_a_command_says(
     assert [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_a_full_disk_is_told_once(place: Any) -> None:
+def test_a_full_disk_is_reported_once(place: Any) -> None:
     """What is left of the output is given up."""
     model = place.script({"say": "Hi."})
     done = shell(place, ">/dev/full", "run", "-q", "--model", model, "x", *_BARE)

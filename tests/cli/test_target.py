@@ -164,7 +164,7 @@ def test_what_waits_for_trust_is_not_about_it(own: Any) -> None:
         ("async def agent():\n    return 1 / 0\n", "mine.py:2: ZeroDivisionError: "),
     ],
 )
-def test_an_agent_that_cannot_be_loaded_is_told_with_its_place(
+def test_an_agent_that_cannot_be_loaded_is_reported_with_its_place(
     code: str, told: str, own: Any
 ) -> None:
     """Who, where, and what to do."""
@@ -172,6 +172,6 @@ def test_an_agent_that_cannot_be_loaded_is_told_with_its_place(
     done = own.run("run", "mine:agent", "x")
     assert done.returncode == 1
     assert done.stderr.startswith(f"hookline: 'mine:agent' cannot be loaded: {told}"), done.stderr
-    remedy = "Install 'nosuchthing' for" if "nosuch" in code else "Mend that"
+    remedy = "Install 'nosuchthing' for" if "nosuch" in code else "Fix that"
     assert remedy in done.stderr
     assert len(done.stderr.splitlines()) == 1

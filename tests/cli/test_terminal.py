@@ -91,7 +91,7 @@ def test_ctrl_c_once_stops_after_the_step_and_saves(place: Any) -> None:
 
 
 def test_ctrl_c_twice_stops_now(place: Any) -> None:
-    """Whatever goes on is cancelled, and hooks on the way out still run."""
+    """A step in progress is cancelled, and hooks on the way out still run."""
     place.write("slow.py", _SLOW)
     terminal = opened(place, "run", "slow:long_nap", "Rest.")
     terminal.wait_for("run nap(seconds=60")
@@ -104,7 +104,7 @@ def test_ctrl_c_twice_stops_now(place: Any) -> None:
     assert "cancelled" in place.run("runs").stdout
 
 
-def test_ctrl_c_while_a_hook_waits_is_told_in_words(place: Any) -> None:
+def test_ctrl_c_while_a_hook_waits_is_reported_in_words(place: Any) -> None:
     """As it happens, and when the run is shown later."""
     begun = place.home / "begun"
     place.write(
@@ -148,7 +148,7 @@ def test_being_told_to_end_is_heard(place: Any) -> None:
     assert "cancelled" in place.run("runs").stdout
 
 
-def test_a_run_whose_process_died_goes_on(place: Any) -> None:
+def test_a_run_whose_process_died_continues(place: Any) -> None:
     """In another process, from its id; what was cut off is not run again behind anybody's back."""
     command = "touch started && sleep 5"
     model = place.script({"call": "bash", "args": {"command": command}}, {"say": "Still here."})
@@ -242,9 +242,9 @@ def test_chat(place: Any) -> None:
     terminal.wait_for("Hello,")
     terminal.wait_for("\n> ")
     terminal.press_until("\x03", "Ctrl-D ends")
-    terminal.press_until("\x04", "go on: hookline chat")
+    terminal.press_until("\x04", "continue: hookline chat")
     assert terminal.end() == 0, terminal.text
-    assert "go on: hookline chat --session chat-" in terminal.text
+    assert "continue: hookline chat --session chat-" in terminal.text
 
 
 def test_every_turn_of_a_conversation_streams(place: Any) -> None:
@@ -261,12 +261,12 @@ def test_every_turn_of_a_conversation_streams(place: Any) -> None:
         assert "step 1 scripted" in told
         assert "| step" not in told
     terminal.wait_for("> ")
-    terminal.press_until("\x04", "go on: hookline chat")
+    terminal.press_until("\x04", "continue: hookline chat")
     assert terminal.end() == 0, terminal.text
 
 
 def test_a_text_of_several_lines_and_an_interrupted_one(place: Any) -> None:
-    """The prompt says that a text goes on; Ctrl-C leaves the line that was begun, and says so below it."""
+    """The prompt says that a text continues; Ctrl-C leaves the line that was begun, and says so below it."""
     model = place.script({"say": "Read."})
     terminal = opened(place, "chat", "--model", model, *_BARE)
     terminal.wait_for("> ")
@@ -281,7 +281,7 @@ def test_a_text_of_several_lines_and_an_interrupted_one(place: Any) -> None:
     terminal.press("half")
     terminal.wait_for("half")
     terminal.press_until("\x03", "\n(Ctrl-D ends the conversation)")
-    terminal.press_until("\x04", "go on: hookline chat")
+    terminal.press_until("\x04", "continue: hookline chat")
     assert terminal.end() == 0, terminal.text
     assert "> one two" in place.run("show").stdout.replace("\n", " ").replace("  ", " ")
 
@@ -302,10 +302,10 @@ def test_hooks_hear_how_a_conversation_ends_and_reach_the_terminal(place: Any) -
     terminal.wait_for("\x1b]2;at work\x07")
     terminal.wait_for("> ")
     terminal.press("/clear\r")
-    terminal.wait_for("begun anew")
+    terminal.wait_for("started again")
     terminal.press("Go.\r")
     terminal.wait_for("Two.")
-    terminal.press_until("\x04", "go on: hookline chat")
+    terminal.press_until("\x04", "continue: hookline chat")
     assert terminal.end() == 0
     ends = (place.project / "ends").read_text().splitlines()
     assert [json.loads(line)["reason"] for line in ends] == ["clear", "prompt_input_exit"]

@@ -30,7 +30,7 @@ _MAIN = "import sys; from hookline.cli import main; sys.exit(main())"
         (6, "tools --capability structured_output", "needs the option 'output'"),
         (2, "hooks explain nope", "there is no tool 'nope'"),
         (2, "hooks list nope", "An agent of your own is named module:agent."),
-        (2, "hooks list --points nope", "there is nothing to do with 'nope'"),
+        (2, "hooks list --points nope", "'nope' has no meaning here"),
         (2, "hooks list --point", "there is no flag '--point' here. Did you mean '--points'?"),
         (2, "config show --jso", "there is no flag '--jso' here. Did you mean '--json'?"),
         (2, "run --mod plan hi", "there is no flag '--mod' here. Did you mean '--mode'?"),
@@ -40,7 +40,7 @@ _MAIN = "import sys; from hookline.cli import main; sys.exit(main())"
         (2, "trust --show --revoke", "not allowed with argument"),
         (2, "trust --list --revoke", "not allowed with argument"),
         (2, "tools nope", "there is no tool 'nope'"),
-        (2, "tools read write", "there is nothing to do with 'write'"),
+        (2, "tools read write", "'write' has no meaning here"),
         (2, "fork last --at x hi", "'x' is not a whole number"),
         (2, "mcp-serve nope", "'nope' does not name an agent"),
         (2, "mcp-serve nope:agent", "there is no module 'nope'"),
@@ -49,7 +49,7 @@ _MAIN = "import sys; from hookline.cli import main; sys.exit(main())"
         (0, "runs", 'no runs here yet: hookline run "..."'),
     ],
 )
-def test_a_mistake_is_told(code: int, words: str, told: str, place: Any) -> None:
+def test_a_mistake_is_reported(code: int, words: str, told: str, place: Any) -> None:
     """In one line, which is about the command and not about Python."""
     done = place.run(*words.split(), OPENAI_API_KEY="")
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
@@ -65,15 +65,15 @@ def test_a_list_of_runs_says_when_none_is_like_that(place: Any) -> None:
     assert place.run("runs", "-n", "0").stderr == ""
 
 
-def test_a_conversation_that_is_not_there_is_told_with_those_that_are(place: Any) -> None:
+def test_a_conversation_that_is_not_there_is_reported_with_those_that_are(place: Any) -> None:
     """By the ids that --session takes."""
     model = place.script({"say": "ok"})
     assert place.run("chat", "--model", model, *_BARE, stdin="Hi.\n").returncode == Exit.DONE
     assert "There are: chat-" in place.run("chat", "--session", "nope").stderr
 
 
-def test_a_failure_is_told_without_two_ends_of_a_sentence(place: Any) -> None:
-    """The closing line goes on after what failed."""
+def test_a_failure_is_reported_without_two_ends_of_a_sentence(place: Any) -> None:
+    """The closing line continues after what failed."""
     done = place.run("run", "--model", place.script(), "x", *_BARE)
     assert done.returncode == Exit.FAILED
     assert "find out why the run went on; 1 step" in done.stderr
@@ -101,7 +101,7 @@ def test_nothing_is_kept_of_a_conversation_or_a_fork_that_is_not_saved(place: An
     assert len(place.run("runs").stdout.splitlines()) == 1
 
 
-def test_a_directory_that_is_gone_is_told(place: Any) -> None:
+def test_a_directory_that_is_gone_is_reported(place: Any) -> None:
     """And not only that something is not there."""
     program = f"import os, subprocess; os.rmdir({str(place.project)!r}); {_MAIN}"
     done = subprocess.run(
@@ -112,7 +112,7 @@ def test_a_directory_that_is_gone_is_told(place: Any) -> None:
         text=True,
     )
     assert done.returncode == Exit.FAILED
-    assert "not there any more. Go to another one." in done.stderr
+    assert "does not exist any more. Change to another one." in done.stderr
 
 
 def test_the_doctor_says_where_a_model_cannot_be_kept(place: Any) -> None:
@@ -132,17 +132,17 @@ def test_a_run_is_dropped_only_when_all_that_are_named_are_there(place: Any) -> 
     assert place.run("runs", "--delete", "last", "--delete", "nope").returncode == Exit.FAILED
     assert len(place.run("runs").stdout.splitlines()) == 1
     dropped = place.run("runs", "--delete", "last", "--delete", "last")
-    assert dropped.stdout.startswith("dropped ")
+    assert dropped.stdout.startswith("deleted ")
     assert len(dropped.stdout.splitlines()) == 1
     assert place.run("runs").stdout == ""
 
 
 @pytest.mark.parametrize("command", ["runs", "show"])
-def test_a_setting_that_would_do_nothing_is_told(command: str, place: Any) -> None:
+def test_a_setting_that_would_do_nothing_is_reported(command: str, place: Any) -> None:
     """Whoever sets it relies on it."""
     told = place.run(command, "--set", "limits.steps=3")
     assert told.returncode == Exit.USAGE
-    assert "would do nothing" in told.stderr
+    assert "has no effect" in told.stderr
 
 
 def test_the_hooks_of_now_are_asked_about_a_run_of_another_project(place: Any) -> None:
@@ -160,7 +160,7 @@ def test_the_hooks_of_now_are_asked_about_a_run_of_another_project(place: Any) -
     assert "is in another project" in mixed.stderr
 
 
-def test_a_conversation_that_somebody_else_is_in_is_told_once(place: Any) -> None:
+def test_a_conversation_that_somebody_else_is_in_is_reported_once(place: Any) -> None:
     """With what can be done about it in a conversation."""
     model = place.script({"say": "ok"}, {"say": "ok"})
     assert place.run("chat", "--model", model, *_BARE, stdin="Hi.\n").returncode == Exit.DONE
@@ -172,4 +172,4 @@ def test_a_conversation_that_somebody_else_is_in_is_told_once(place: Any) -> Non
         claim.give_back()
     assert told.returncode == Exit.FAILED
     assert told.stderr.count("is being run or changed by someone else") == 1
-    assert told.stderr.endswith("or go on in a copy: /fork\n")
+    assert told.stderr.endswith("or continue in a copy: /fork\n")

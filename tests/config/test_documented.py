@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.cli.assembly.capabilities import capability_names
-from hookline.cli.assembly.published import full_schema
-from hookline.config import Layer, checked, json_schema
+from hookline.cli.assembly.schema import full_schema
+from hookline.config import Layer, check_layer, json_schema
 from hookline.errors import RegistrationError
 from hookline.lifecycle import HookPoint, point_named
 
@@ -41,7 +41,7 @@ def test_an_example_is_what_it_says(text: str) -> None:
     """The command takes it, and the published schema does not object."""
     data = tomllib.loads(text)
     data = data.get("tool", {}).get("hookline", data)
-    checked(Layer("example", data, text=text))
+    check_layer(Layer("example", data, text=text))
     _EDITOR.validate(data)
 
 
@@ -98,7 +98,7 @@ def test_an_editor_marks_the_same_mistakes(data: dict[str, object]) -> None:
 )
 def test_an_editor_marks_nothing_that_is_right(data: dict[str, object]) -> None:
     """What the command takes, the schema takes."""
-    checked(Layer("example", data))
+    check_layer(Layer("example", data))
     _EDITOR.validate(data)
 
 

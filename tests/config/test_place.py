@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.config import Layer, Merged, Settings, load, read_layer, tightened
+from hookline.config import Layer, Merged, Settings, keep_stricter, load, read_layer
 from hookline.errors import ConfigError
 
 PLACES = ("host", "workspace", "read-only")
@@ -83,10 +83,10 @@ def test_nothing_that_is_kept_is_looser(mine: str, theirs: str, have: str, want:
     """For any two places and any two requirements, what holds in the end is at least as strict as the user's."""
     below = {"capabilities": {"bash": {"place": mine, "sandbox": have}}}
     layer = Layer("theirs", {"capabilities": {"bash": {"place": theirs, "sandbox": want}}})
-    kept, held = tightened(layer, below)
+    kept, held = keep_stricter(layer, below)
     merged = Merged()
     for each in (Layer("mine", below), kept):
-        merged.lay(each)
+        merged.add_layer(each)
     bash = merged.data["capabilities"]["bash"]
     assert PLACES.index(bash["place"]) == max(PLACES.index(mine), PLACES.index(theirs))
     assert SANDBOXES.index(bash["sandbox"]) == max(SANDBOXES.index(have), SANDBOXES.index(want))

@@ -16,15 +16,16 @@ from hookline.cli.assembly.capabilities import capability_names
 from hookline.config import (
     Layer,
     Settings,
-    Standing,
+    TrustStatus,
+    fingerprints,
+    keep_stricter,
     load,
-    prints_of,
     project_files,
     read_layer,
-    tightened,
-    trust_of,
+    trust_file,
 )
-from hookline.config.imports import files_of
+from hookline.config.script_dependencies import find_module_files
+from hookline.config.untrusted import keep_stricter
 from hookline.errors import ConfigError, TrustError
 from hookline.lifecycle import HookPoint, point_named
 
@@ -87,7 +88,7 @@ def project(tmp_path: Path) -> Path:
 def trust(project: Path, environ: dict[str, str]) -> None:
     """Trust it as it is now."""
     layers = [read_layer(path, is_project=True) for path in project_files(project)]
-    trust_of(environ).approve(project, prints_of(project, layers))
+    trust_file(environ).approve(project, fingerprints(project, layers))
 
 
 def held(settings: Settings) -> set[str]:
@@ -123,7 +124,7 @@ def test_a_point_is_one_point_in_every_spelling(do: str, point: HookPoint) -> No
     names = [spelling for name in point.spellings for spelling in (name, f"on_{name}")]
     names = [name for name in names if point_named(name) == point]
     rules = [{"on": name, "do": do, "match": "hunter2"} for name in (point.value, *names)]
-    kept, _ = tightened(Layer("x", {"hooks": rules}), {})
+    kept, _ = keep_stricter(Layer("x", {"hooks": rules}), {})
     assert len(kept.data.get("hooks", [])) in (0, len(rules))
 
 
@@ -145,7 +146,7 @@ def test_a_point_is_one_point_in_every_spelling(do: str, point: HookPoint) -> No
 def test_rules_that_hold_without_trust(on: str, do: str, holds: bool) -> None:
     """Those that forbid or hide; not one that would change what is called or asked for, or send a run on."""
     rule = {"on": on, "do": do, "match": "hunter2"}
-    kept, waiting = tightened(Layer("x", {"hooks": [rule]}), {})
+    kept, waiting = keep_stricter(Layer("x", {"hooks": [rule]}), {})
     assert (kept.data.get("hooks", []), waiting) == (
         ([rule], []) if holds else ([], [("hooks", 0)])
     )
@@ -156,7 +157,7 @@ def test_a_stranger_switches_off_tools_and_no_guard() -> None:
     gives_tools = set()
     for name, kind in capability_names().items():
         layer = Layer("x", {"capabilities": {name: {"enabled": False}}})
-        kept, _ = tightened(layer, {"capabilities": {name: {}}})
+        kept, _ = keep_stricter(layer, {"capabilities": {name: {}}})
         if not kept.data:
             continue
         kind = getattr(capabilities, kind)
@@ -171,7 +172,7 @@ def test_trusted_it_may_set_almost_everything(project: Path, environ: dict[str, 
     (project / "hookline.toml").write_text('model = "a:b"\n[approvals]\nallow = ["bash"]\n')
     trust(project, environ)
     settings = load(project, environ)
-    assert settings.standing is Standing.TRUSTED
+    assert settings.trust_status is TrustStatus.TRUSTED
     assert settings.configuration.model == "a:b"
     assert settings.configuration.approvals.allow == ("bash",)
     for text in (
@@ -200,11 +201,11 @@ def test_changed_means_asked_again(changed: str, project: Path, environ: dict[st
         '[mcp.x]\ncommand = "sh"\nargs = ["server.sh"]\n'
     )
     trust(project, environ)
-    assert load(project, environ).standing is Standing.TRUSTED
+    assert load(project, environ).trust_status is TrustStatus.TRUSTED
     with (project / changed).open("a") as file:
         file.write("# other\n")
     settings = load(project, environ)
-    assert settings.standing is Standing.CHANGED
+    assert settings.trust_status is TrustStatus.CHANGED
     assert not settings.configuration.hooks
 
 
@@ -213,21 +214,21 @@ def test_what_is_not_named_may_change(project: Path, environ: dict[str, str]) ->
     (project / "hookline.toml").write_text('[[hooks]]\non = "stop"\nrun = "guard:check"\n')
     trust(project, environ)
     (project / "readme.md").write_text("hello")
-    assert load(project, environ).standing is Standing.TRUSTED
+    assert load(project, environ).trust_status is TrustStatus.TRUSTED
 
 
 def test_trust_is_the_users_alone(project: Path, environ: dict[str, str]) -> None:
     """The file has mode 0600; one that others can write says nothing, and that is an error."""
     (project / "hookline.toml").write_text('model = "a:b"')
     trust(project, environ)
-    path = trust_of(environ).path
+    path = trust_file(environ).path
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     path.chmod(0o666)
     with pytest.raises(TrustError, match="can be written by others"):
         load(project, environ)
     path.chmod(0o600)
     path.write_text("not JSON")
-    with pytest.raises(TrustError, match="is not what was written there"):
+    with pytest.raises(TrustError, match="is damaged"):
         load(project, environ)
 
 
@@ -235,10 +236,10 @@ def test_trust_can_be_taken_back(project: Path, environ: dict[str, str]) -> None
     """And is listed while it lasts."""
     (project / "hookline.toml").write_text('model = "a:b"')
     trust(project, environ)
-    assert trust_of(environ).directories() == [str(project)]
-    assert trust_of(environ).revoke(project)
-    assert not trust_of(environ).revoke(project)
-    assert load(project, environ).standing is Standing.UNKNOWN
+    assert trust_file(environ).directories() == [str(project)]
+    assert trust_file(environ).revoke(project)
+    assert not trust_file(environ).revoke(project)
+    assert load(project, environ).trust_status is TrustStatus.UNKNOWN
 
 
 _MODES = ["default", "accept_edits", "ask_unlisted", "deny_unlisted", "plan"]
@@ -254,7 +255,7 @@ def test_nothing_that_is_kept_widens(mine: str, theirs: str, steps: int, more: i
     """Whatever a stranger says, limits only fall, and a strict mode stays."""
     below: dict[str, Any] = {"limits": {"steps": steps}, "approvals": {"mode": mine}}
     said = {"limits": {"steps": more}, "approvals": {"mode": theirs, "allow": ["*"]}}
-    kept, waiting = tightened(Layer("x", said), below)
+    kept, waiting = keep_stricter(Layer("x", said), below)
     assert kept.data.get("limits", {}).get("steps", steps) <= steps
     mode = kept.data.get("approvals", {}).get("mode", mine)
     if mine in ("deny_unlisted", "plan"):
@@ -270,7 +271,7 @@ def test_links_do_not_lead_trust_astray(
     (tmp_path / "outside.sh").write_text("x")
     (project / "hookline.toml").write_text('[[hooks]]\non = "stop"\ncommand = "../outside.sh"\n')
     layers = [read_layer(path) for path in project_files(project)]
-    assert list(prints_of(project, layers)) == ["hookline.toml"]
+    assert list(fingerprints(project, layers)) == ["hookline.toml"]
     assert os.path.exists(tmp_path / "outside.sh")
 
 
@@ -290,7 +291,7 @@ def test_what_a_hook_imports_is_trusted_with_it(tmp_path: Path) -> None:
         path = project / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    names = sorted(str(path.relative_to(project)) for path in files_of(project, "hooks"))
+    names = sorted(str(path.relative_to(project)) for path in find_module_files(project, "hooks"))
     assert names == [
         ".hookline/json.py",
         "deep/__init__.py",
@@ -299,8 +300,8 @@ def test_what_a_hook_imports_is_trusted_with_it(tmp_path: Path) -> None:
         "helper.py",
         "hooks.py",
     ]
-    assert files_of(project, "broken") == [project / "broken.py"]
-    assert files_of(project, "nowhere") == []
+    assert find_module_files(project, "broken") == [project / "broken.py"]
+    assert find_module_files(project, "nowhere") == []
 
 
 def test_what_an_untrusted_repository_names_is_not_read(

@@ -1,4 +1,4 @@
-"""`hookline backtest`: what the hooks of now would say about recorded runs."""
+"""`hookline backtest`: what the current hooks would decide about recorded runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import re
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hookline.cli.exits import Exit
 from hookline.cli.options import (
@@ -21,74 +21,69 @@ from hookline.cli.options import (
 if TYPE_CHECKING:
     from hookline.config import Settings
 
+DESCRIPTION = (
+    "Ask the current hooks about everything that was decided in recorded runs, and show each verdict that would "
+    "change. Nothing runs but the hooks."
+)
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's commands."""
-    parser = commands.add_parser(
-        "backtest",
-        help="what the hooks of now would say about recorded runs",
-        description="Ask the hooks of now about everything that was decided in recorded runs, and show each verdict "
-        "that would change. Nothing runs but hooks in Python; commands, addresses and models say what is on record.",
-    )
-    parser.add_argument(
-        "runs",
-        nargs="*",
-        metavar="RUN",
-        help="these runs; all of them otherwise. May begin with module:agent",
-    )
-    parser.add_argument(
-        "--since", metavar="TIME", type=_time, help="runs of the last 7d, 12h, 30m or 2w"
-    )
-    parser.add_argument(
-        "-n", "--limit", type=whole_number, metavar="N", help="the newest so many runs"
-    )
-    parser.add_argument("--json", action="store_true", help="the report as JSON")
-    parser.add_argument("--html", metavar="FILE", help="write the report as a page")
-    parser.add_argument(
-        "--check", action="store_true", help="exit code 1 when a verdict would change"
-    )
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add = parser.add_argument
+    which = "these runs; all of them otherwise. May begin with module:agent"
+    add("runs", nargs="*", metavar="RUN", help=which)
+    add("--since", metavar="TIME", type=_time, help="runs of the last 7d, 12h, 30m or 2w")
+    add("-n", "--limit", type=whole_number, metavar="N", help="at most so many, the newest first")
+    add("--json", action="store_true", help="the report as JSON")
+    add("--html", metavar="FILE", help="write the report as a page")
+    add("--check", action="store_true", help="exit code 1 when a verdict would change")
     add_run_hooks(parser)
     add_agent_flags(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Back-test them."""
+    """Back-test the runs."""
     from hookline.cli.assembly.verify import load
 
     take_target(arguments, arguments.runs)
     settings = load(flags_of(arguments), bare=arguments.bare)
-    return asyncio.run(_backtest(arguments, settings))
+    path, named = _find_runs(arguments.runs, settings)
+    return asyncio.run(_backtest(arguments, settings, path, named))
 
 
-async def _backtest(arguments: argparse.Namespace, settings: Settings) -> int:
-    from hookline.cli.assembly import Extras, opened
-    from hookline.cli.interrupts import Interrupts
-    from hookline.cli.keeping import found_run, journal_path, opened_journal
-    from hookline.cli.streams import theirs
-    from hookline.cli.terminal import printable
-    from hookline.drivers import ScriptedDriver
+def _find_runs(given: list[str], settings: Settings) -> tuple[Path, list[str]]:
+    """The journal with all of these runs, and their whole ids."""
+    from hookline.cli.journal_location import find_run, journal_path
     from hookline.errors import UsageError
-    from hookline.playback import backtest
 
-    named: list[str] = []
-    path = journal_path(settings)
-    for given in arguments.runs:
-        found, run_id = found_run(settings, given)
-        found.close()
-        if named and Path(found.path) != path:
+    path, named = journal_path(settings), list[str]()
+    for each in given:
+        journal, run_id = find_run(settings, each)
+        journal.close()
+        if named and Path(journal.path) != path:
             raise UsageError(
                 f"run '{run_id}' is in another project than '{named[0]}'.",
-                remedy="Ask about those of one project at a time.",
+                remedy="Test the runs of one project at a time.",
             )
-        path = Path(found.path)
+        path = Path(journal.path)
         named.append(run_id)
-    with opened_journal(path, make=False) as journal:
-        extras = Extras(driver=ScriptedDriver([]), capabilities=(Interrupts(print),))
-        async with opened(settings, extras) as agent:
-            with theirs():
+    return path, named
+
+
+async def _backtest(
+    arguments: argparse.Namespace, settings: Settings, path: Path, named: list[str]
+) -> int:
+    from hookline.cli.assembly import opened, without_model
+    from hookline.cli.interrupts import Interrupts
+    from hookline.cli.journal_location import open_journal
+    from hookline.cli.streams import user_code
+    from hookline.cli.terminal import printable
+    from hookline.playback import backtest
+
+    with open_journal(path, make=False) as journal:
+        async with opened(settings, without_model(Interrupts(print))) as agent:
+            with user_code():
                 report = await backtest(
                     journal,
                     agent,
@@ -98,7 +93,7 @@ async def _backtest(arguments: argparse.Namespace, settings: Settings) -> int:
                     run_hooks=arguments.run_hooks,
                 )
     if arguments.html:
-        with open(arguments.html, "w", encoding="utf-8") as page:  # noqa: ASYNC230 - nothing else goes on
+        with open(arguments.html, "w", encoding="utf-8") as page:  # noqa: ASYNC230 - nothing else runs
             page.write(report.to_html())
     print(report.to_json() if arguments.json else printable(str(report), lines=True))
     return Exit.FAILED if arguments.check and report.changes else Exit.DONE

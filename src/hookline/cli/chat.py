@@ -1,94 +1,100 @@
-"""`hookline chat`: a conversation with an agent, kept as a session."""
+"""`hookline chat`: a conversation with an agent, recorded as a session."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import contextlib
+import os
+import signal
 import sys
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from hookline.cli.exits import Exit
 from hookline.cli.options import add_agent_flags, flags_of, take_target
+from hookline.errors import HooklineError, SessionConflictError, UnknownSessionError, UsageError
 
 if TYPE_CHECKING:
-    from hookline.cli.keeping import Started
+    from hookline.agent import Agent
+    from hookline.cli.console import Console
     from hookline.config import Settings
     from hookline.journal import JournalStore
     from hookline.sessions import Session
 
+DESCRIPTION = (
+    "Talk with an agent. /help lists the commands; a line that ends with \\ continues on the next one, and "
+    '""" begins and ends a text of several lines.'
+)
+_HELP = """\
+/help            this
+/tools           the tools of the agent
+/hooks           its hooks
+/mode [MODE]     default, accept_edits, ask_unlisted, deny_unlisted, plan
+/usage           what the conversation has used
+/show            the conversation so far
+/rewind STEP     go back to after a step (0: to the beginning); effects of tools stay
+/clear           start again
+/fork            continue in a copy of this conversation
+/retry           continue a run that waits, or was interrupted
+/exit            end it; so does Ctrl-D"""
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's commands."""
-    parser = commands.add_parser(
-        "chat",
-        help="talk with an agent",
-        description='Talk with an agent. /help lists what else can be said; a line that ends with \\ goes on, and """ '
-        "begins and ends a text of several lines.",
-    )
-    parser.add_argument("words", nargs="*", metavar="module:agent", help="an agent of your own")
-    parser.add_argument(
-        "-c",
-        "--continue",
-        dest="go_on",
-        action="store_true",
-        help="go on with the last conversation here",
-    )
-    parser.add_argument("--session", metavar="ID", help="go on with a conversation")
-    parser.add_argument("-q", "--quiet", action="store_true", help="the answers alone")
-    parser.add_argument("--no-save", action="store_true", help="keep nothing of the conversation")
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add = parser.add_argument
+    add("words", nargs="*", metavar="module:agent", help="your own agent")
+    last = "continue the last conversation here"
+    add("-c", "--continue", dest="continues", action="store_true", help=last)
+    add("--session", metavar="ID", help="continue a conversation")
+    add("-q", "--quiet", action="store_true", help="the answers alone")
+    add("--no-save", action="store_true", help="do not record the conversation")
     add_agent_flags(parser)
-    parser.set_defaults(run=run, json=False, no_input=False)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Talk."""
     from hookline.cli.assembly.verify import load
-    from hookline.cli.keeping import as_started, journal_path, opened_journal, started
-    from hookline.errors import UsageError
+    from hookline.cli.journal_location import journal_path, open_journal
+    from hookline.cli.recorded_runs import Invocation, inherit_flags
     from hookline.journal import MemoryJournal
 
+    _check_words(arguments)
+    flags = flags_of(arguments)
+    settings = load(flags, bare=arguments.bare)
+    store = MemoryJournal() if arguments.no_save else open_journal(journal_path(settings))
+    with contextlib.closing(store) as journal:
+        session = _open_session(journal, arguments)
+        if session.runs:
+            quiet = arguments.quiet
+            flags, settings = inherit_flags(session.id, session.state, flags, settings, quiet=quiet)
+        invocation = Invocation.current(flags, settings)
+        return asyncio.run(_chat(arguments, settings, journal, session, invocation))
+
+
+def _check_words(arguments: argparse.Namespace) -> None:
     words = list(arguments.words)
     take_target(arguments, words)
     if words:
         raise UsageError(
-            f"there is nothing to do with {words[0]!r}.",
-            remedy='`hookline run "..."` runs a task; in a conversation, say it at the prompt.',
+            f"{words[0]!r} has no meaning here.",
+            remedy='`hookline run "..."` runs a task; in a conversation, type it at the prompt.',
         )
-    if arguments.go_on and arguments.session:
+    if arguments.continues and arguments.session:
         raise UsageError(
-            f"-c goes on with the last conversation, and --session with {arguments.session}.",
-            remedy="Say one of them.",
+            f"-c continues the last conversation, and --session {arguments.session}.",
+            remedy="Give one of them.",
         )
-    kept = next((flag for flag, given in _kept(arguments).items() if given), "")
-    if arguments.no_save and kept:
-        raise UsageError(
-            f"--no-save keeps nothing of the conversation, and {kept} is about one that is kept.",
-            remedy="Say one of them.",
-        )
-    flags = flags_of(arguments)
-    settings = load(flags, bare=arguments.bare)
-    store = MemoryJournal() if arguments.no_save else opened_journal(journal_path(settings))
-    with contextlib.closing(store) as journal:
-        session = _session(journal, arguments)
-        if session.runs:
-            past = (session.id, session.state)
-            flags, settings = as_started(past, flags, settings, quiet=arguments.quiet)
-        begun = started(Path.cwd(), flags, settings.agent, settings.is_bare)
-        return asyncio.run(_chat(arguments, settings, journal, session, begun))
+    for flag, name in (("-c", "continues"), ("--session", "session"), ("--journal", "journal")):
+        if arguments.no_save and getattr(arguments, name):
+            raise UsageError(
+                f"--no-save records nothing, and {flag} is about a recorded conversation.",
+                remedy="Give one of them.",
+            )
 
 
-def _kept(arguments: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "-c": arguments.go_on,
-        "--session": arguments.session,
-        "--journal": arguments.journal,
-    }
-
-
-def _session(journal: JournalStore, arguments: argparse.Namespace) -> Session:
-    from hookline.cli.keeping import new_run_id
-    from hookline.errors import UnknownSessionError
+def _open_session(journal: JournalStore, arguments: argparse.Namespace) -> Session:
+    from hookline.cli.journal_location import new_run_id
     from hookline.sessions import Sessions
 
     sessions = Sessions(journal)
@@ -97,16 +103,13 @@ def _session(journal: JournalStore, arguments: argparse.Namespace) -> Session:
             return sessions.get(arguments.session)
         except UnknownSessionError as error:
             known = ", ".join(info.id for info in sessions.list(limit=5))
-            raise UnknownSessionError(
-                error.message,
-                remedy=f"There are: {known}." if known else "Begin one: hookline chat.",
-            ) from None
-    if arguments.go_on:
+            remedy = f"There are: {known}." if known else "Begin one: hookline chat."
+            raise UnknownSessionError(error.message, remedy=remedy) from None
+    if arguments.continues:
         listed = sessions.list(limit=1)
         if not listed:
-            raise UnknownSessionError(
-                "there is no conversation here yet.", remedy="Begin one: hookline chat."
-            )
+            remedy = "Begin one: hookline chat."
+            raise UnknownSessionError("there is no conversation here yet.", remedy=remedy)
         return sessions.get(listed[0].id)
     return sessions.create(id=f"chat-{new_run_id()}")
 
@@ -116,38 +119,227 @@ async def _chat(
     settings: Settings,
     journal: JournalStore,
     session: Session,
-    begun: Started,
+    invocation: Any,
 ) -> int:
-    from hookline.cli.assembly import Extras, opened
-    from hookline.cli.conversation import Conversation
-    from hookline.cli.drive import Manner, Stage, limits_for
-    from hookline.cli.keeping import Noting
-    from hookline.cli.terminal import printable
+    from hookline.cli.assembly import opened
+    from hookline.cli.console import Console
+    from hookline.cli.recorded_runs import InvocationRecorder
 
-    manner = Manner(
-        quiet=arguments.quiet,
-        saved=not arguments.no_save,
-        journal=arguments.journal or "",
-        limits=limits_for(settings),
-    )
-    stage = Stage(manner, Path.cwd())
-    if settings.trust_hint:
-        stage.screen.note(settings.trust_hint)
-    found: dict[str, Any] = {}
-    extras = Extras(
-        journal=journal,
-        listeners=(stage.listen,),
-        terminal=stage.screen.send,
-        display=stage.screen.show_instead if stage.screen.is_live else None,
-        capabilities=(stage.interrupts, Noting(begun)),
-        note=lambda text: stage.screen.line(f"hookline: {printable(text)}"),
-        warn=stage.screen.note,
-        found=found,
-    )
+    console, found = Console.open(arguments, settings), dict[str, Any]()
+    extras = console.extras(journal, InvocationRecorder(invocation), found=found)
     async with opened(settings, extras) as agent:
-        conversation = Conversation(agent, session, stage, found)
+        conversation = Conversation(agent, session, console, found)
         if sys.stdin.isatty() and not arguments.quiet:
-            stage.screen.say(
-                f"session {session.id}; /help lists what else can be said, Ctrl-D ends it"
-            )
+            console.screen.say(f"session {session.id}; /help lists the commands, Ctrl-D ends it")
         return await conversation.hold()
+
+
+class Conversation:
+    """Reads what a person types, runs it, and runs slash commands."""
+
+    def __init__(
+        self, agent: Agent, session: Session, console: Console, found: dict[str, Any]
+    ) -> None:
+        from hookline.cli.terminal import is_terminal
+
+        self.agent = agent
+        self.session = session
+        self.console = console
+        self._say = console.screen.say
+        self._found = found
+        self._is_live = is_terminal(sys.stdin)
+
+    async def hold(self) -> int:
+        """Talk until the person ends it."""
+        code = Exit.DONE
+        with self._history():
+            if self.session.unfinished:
+                code = await self._turn(None)
+            while True:
+                try:
+                    text = self._read_prompt()
+                    if text is None:
+                        break
+                    if text.startswith("/"):
+                        if not await self._command(text):
+                            break
+                    elif text.strip():
+                        code = await self._turn(text)
+                except KeyboardInterrupt:
+                    self._say("\n(Ctrl-D ends the conversation)")
+        await self._close("prompt_input_exit" if self._is_live else "other")
+        if self._is_live and self.console.options.is_saved:
+            self._say(f"continue: hookline chat --session {self.session.id}")
+        return Exit.DONE if self._is_live else code
+
+    async def _close(self, reason: str) -> None:
+        """Ask the hooks at the session's end. A session without runs, or with one that waits, has not ended."""
+        session = self.session.refresh()
+        if not session.runs or session.unfinished:
+            return
+        try:
+            await session.close(self.agent, reason=reason)
+        except SessionConflictError:
+            return  # another process runs it now, and will end it
+        except HooklineError as error:
+            self._say(f"hookline: {error}")
+
+    async def _turn(self, prompt: str | None) -> Exit:
+        """One run: a new one, or the one that waits."""
+        from hookline.state import RunStatus
+
+        agent, session = self.agent, self.session.refresh()
+        try:
+            result = await self.console.drive(
+                agent,
+                lambda: session.resume_run(agent) if prompt is None else session.run(agent, prompt),
+                lambda _result, answers: session.resume_run(agent, answers),
+            )
+        except HooklineError as error:
+            text = str(error)
+            if isinstance(error, SessionConflictError):
+                text = f"{error.message} Wait until it is done, or continue in a copy: /fork"
+            self.console.screen.note(text)
+            return Exit.FAILED
+        finally:
+            # After the run, Ctrl-C is about the line that is typed again.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if result.status is RunStatus.PAUSED:
+            self._say("the run waits for your answer: /retry asks again")
+        return self.console.finish(result)
+
+    # --- input ----------------------------------------------------------------------------------------
+
+    def _read_prompt(self) -> str | None:
+        """The next prompt; None at the end."""
+        lines: list[str] = []
+        is_quoted = False
+        while True:
+            line = self._read_line("... " if lines or is_quoted else "> ")
+            if line is None:
+                return "\n".join(lines) if lines else None
+            if line.strip() == '"""':
+                if is_quoted:
+                    return "\n".join(lines)
+                is_quoted = True
+            elif is_quoted:
+                lines.append(line)
+            elif line.endswith("\\"):
+                lines.append(line[:-1])
+            else:
+                return "\n".join([*lines, line])
+
+    def _read_line(self, prompt: str) -> str | None:
+        from hookline.cli.terminal import is_terminal
+
+        if not self._is_live:
+            line = sys.stdin.readline()
+            return line.rstrip("\n") if line else None
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if not is_terminal(sys.stdout):  # standard output is for the answers only
+            print(prompt, end="", file=sys.stderr, flush=True)
+            prompt = ""
+        try:
+            return input(prompt)
+        except EOFError:
+            print(file=sys.stderr)
+            return None
+
+    @contextlib.contextmanager
+    def _history(self) -> Iterator[None]:
+        """Load and save the history of the line editor."""
+        if not self._is_live:
+            yield
+            return
+        import readline
+
+        from hookline.config import data_folder
+
+        path = data_folder(os.environ) / "history"
+        with contextlib.suppress(OSError):
+            readline.read_history_file(path)
+        readline.set_history_length(2_000)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+                readline.write_history_file(path)
+
+    # --- slash commands -------------------------------------------------------------------------------
+
+    async def _command(self, text: str) -> bool:
+        """Run a slash command. False ends the conversation."""
+        from hookline.cli.terminal import printable
+
+        name, _, rest = text[1:].partition(" ")
+        if name in ("exit", "quit", "q"):
+            return False
+        do = getattr(self, f"_do_{name}", None)
+        if do is None:
+            self._say(f"there is no /{printable(name)}; /help lists the commands")
+            return True
+        try:
+            done = do(rest.strip())
+            if done is not None:
+                await done
+        except HooklineError as error:
+            self.console.screen.note(str(error))
+        return True
+
+    def _do_help(self, _rest: str) -> None:
+        self._say(_HELP)
+
+    def _do_tools(self, _rest: str) -> None:
+        names = [spec.name for spec in self.agent.definition.toolbox.specs]
+        self._say(", ".join(names) or "none")
+
+    def _do_hooks(self, _rest: str) -> None:
+        from hookline.cli.terminal import page_width, printable
+        from hookline.inspection import explain
+
+        columns = page_width(self.console.screen.err)
+        text = explain(self.agent.definition, None, {}, width=columns)
+        self._say(printable(text, lines=True))
+
+    def _do_mode(self, rest: str) -> None:
+        approval = self._found.get("approval")
+        if approval is None:
+            self._say("an agent of your own has the modes that you gave it")
+            return
+        if rest:
+            approval.set_mode(rest)
+        self._say(f"mode: {rest or approval.mode}")
+
+    def _do_usage(self, _rest: str) -> None:
+        usage = self.session.refresh().state.usage
+        cost = "" if usage.cost is None else f", ${usage.cost:.4f}"
+        requests = f"{usage.requests} request{'s' * (usage.requests != 1)}"
+        self._say(f"{usage.total_tokens:,} tokens in {requests}{cost}")
+
+    def _do_show(self, _rest: str) -> None:
+        from hookline.cli.terminal import printable
+
+        self._say(printable(str(self.session.refresh().show()), lines=True))
+
+    def _do_rewind(self, rest: str) -> None:
+        if not rest.isdecimal():
+            self._say("to after which step? /show has the numbers")
+            return
+        self.session.refresh().rewind(to=int(rest))
+        self._say(f"back to after step {rest}")
+
+    async def _do_clear(self, _rest: str) -> None:
+        await self._close("clear")
+        self.session.refresh().clear()
+        self._say("started again")
+
+    def _do_fork(self, _rest: str) -> None:
+        self.session = self.session.refresh().fork()
+        self._say(f"session {self.session.id}")
+
+    async def _do_retry(self, _rest: str) -> None:
+        if self.session.refresh().unfinished:
+            await self._turn(None)
+        else:
+            self._say("no run waits")

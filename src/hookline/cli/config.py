@@ -1,34 +1,33 @@
-"""`hookline config show`: each setting, and where it came from."""
+"""`hookline config show|schema|where`: each setting, and where it came from."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
-from typing import Any
 
 from hookline.cli.exits import Exit
 from hookline.cli.options import add_agent_flags, flags_of
 
+DESCRIPTION = (
+    "The configuration. Later ones win: defaults, your own file, the project's files "
+    "(pyproject.toml, hookline.toml, .hookline/config.toml), the agent's table, variables, flags."
+)
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's commands."""
-    parser = commands.add_parser(
-        "config",
-        help="show each setting and where it came from",
-        description="The configuration. Later ones win: defaults, your own file, the project's files "
-        "(pyproject.toml, hookline.toml, .hookline/config.toml), the agent's table, variables, flags.",
-    )
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the actions of the command."""
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     show = actions.add_parser("show", help="each setting, and where it came from")
     show.add_argument("--json", action="store_true", help="one JSON object per line")
     add_agent_flags(show)
     show.set_defaults(run=_show)
     schema = actions.add_parser("schema", help="the JSON schema of configuration files")
-    schema.set_defaults(run=_schema)
-    where = actions.add_parser("where", help="the files that are looked at")
-    where.set_defaults(run=_where)
+    schema.set_defaults(run=_print_schema)
+    where = actions.add_parser("where", help="the files that are read")
+    where.set_defaults(run=_print_locations)
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -37,21 +36,20 @@ def _show(arguments: argparse.Namespace) -> int:
     from hookline.config import dotted, leaves
 
     settings = load(flags_of(arguments), bare=arguments.bare)
-    rows = []
-    for path, value in leaves(settings.merged.data):
-        shown = "[hidden]" if _is_secret(path) else json.dumps(value, ensure_ascii=False)
-        rows.append((dotted(path), shown, settings.where(*path)))
-    if arguments.json:
-        for key, shown, where in rows:
-            value = shown if shown == "[hidden]" else json.loads(shown)
+    rows = [
+        (dotted(path), "[hidden]" if _is_secret(path) else value, settings.where(*path))
+        for path, value in leaves(settings.merged.data)
+    ]
+    widest = max((len(key) for key, _, _ in rows), default=0)
+    for key, value, where in rows:
+        if arguments.json:
             print(json.dumps({"key": key, "value": value, "from": where}, ensure_ascii=False))
-    else:
-        widest = max((len(key) for key, _, _ in rows), default=0)
-        for key, shown, where in rows:
+        else:
+            shown = value if value == "[hidden]" else json.dumps(value, ensure_ascii=False)
             print(printable(f"{key:<{widest}} = {shown}  # {where}"))
     for held in settings.held:
-        told = f"not in force until trusted: {held.setting}  # {held.where}"
-        print(printable(told), file=sys.stderr)
+        text = f"not in force until trusted: {held.setting}  # {held.where}"
+        print(printable(text), file=sys.stderr)
     return Exit.DONE
 
 
@@ -63,24 +61,20 @@ def _is_secret(path: tuple[str | int, ...]) -> bool:
     return is_named or is_known or "headers" in path or "env" in path
 
 
-def _schema(_arguments: argparse.Namespace) -> int:
-    from hookline.cli.assembly.published import full_schema
+def _print_schema(_arguments: argparse.Namespace) -> int:
+    from hookline.cli.assembly.schema import full_schema
 
     print(json.dumps(full_schema(), indent=2))
     return Exit.DONE
 
 
-def _where(_arguments: argparse.Namespace) -> int:
-    import os
-
-    from hookline.cli.keeping import journal_path
+def _print_locations(_arguments: argparse.Namespace) -> int:
+    from hookline.cli.journal_location import journal_path
     from hookline.config import PROJECT_FILES, load, project_of, user_folder
 
     project = project_of(Path.cwd(), os.environ)
-    for path in (
-        user_folder(os.environ) / "config.toml",
-        *(project / name for name in PROJECT_FILES),
-    ):
+    own = user_folder(os.environ) / "config.toml"
+    for path in (own, *(project / name for name in PROJECT_FILES)):
         print(f"{path}{'' if path.is_file() else '  (not there)'}")
     print(f"journal: {journal_path(load(Path.cwd()))}")
     return Exit.DONE

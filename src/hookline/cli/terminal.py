@@ -1,4 +1,4 @@
-"""What is known about the terminal: colours, width, and what may be printed on it."""
+"""The terminal: its colours, its width, and which text may be printed on it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 _JOINERS = "\u200c\u200d"
-"""They hold emoji and letters of some scripts together, and move nothing."""
+"""They join emoji and letters of some scripts, and do not move the cursor."""
 _CODE = re.compile(r"(\x1b\[[0-9;]*m)")
 _LEAST = 10
 _WIDEST = 140
 _PIPED = 100
+_MAX_PIPED = 200
 TOGETHER = "\N{NO-BREAK SPACE}"
 _COLOURS = {"dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1"}
 
 
 class Paint:
-    """Colours, where the stream is a terminal that has them and nobody has said NO_COLOR."""
+    """Colours, if the stream is a terminal with colours and NO_COLOR is not set."""
 
     def __init__(self, stream: TextIO, environ: Mapping[str, str] = os.environ) -> None:
         forced = environ.get("FORCE_COLOR", "") not in ("", "0")
@@ -36,7 +37,7 @@ class Paint:
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether somebody looks at it."""
+    """Whether a stream is a terminal."""
     try:
         return stream.isatty()
     except (AttributeError, ValueError):
@@ -44,13 +45,13 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def is_smart(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether it is a terminal on which a line can be taken back."""
+    """Whether a stream is a terminal on which a line can be erased."""
     kind = environ.get("TERM", "" if os.name == "posix" else "windows")
     return is_terminal(stream) and kind not in ("", "dumb")
 
 
 def width() -> int:
-    """How many columns the terminal has now. Output that is piped away does not hide it: the others are asked, too."""
+    """The columns of the terminal now. All three streams are asked: some may be pipes."""
     for descriptor in (2, 1, 0):
         with contextlib.suppress(OSError, ValueError):
             columns = os.get_terminal_size(descriptor).columns
@@ -61,24 +62,29 @@ def width() -> int:
 
 
 def page_width(stream: TextIO) -> int:
-    """How many columns a page of text has there: those of a terminal, up to where lines get hard to read."""
+    """The columns for a page of text: those of the terminal, up to a readable width."""
     return min(width(), _WIDEST) if is_terminal(stream) else _PIPED
 
 
+def list_width(stream: TextIO) -> int:
+    """The columns for a list with one line per item."""
+    return width() if is_terminal(stream) else _MAX_PIPED
+
+
 def reflows(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether lines go on in the next row when the window gets too narrow for them, as in nearly all terminals."""
+    """Whether the terminal wraps lines when its window gets narrower. Nearly all do."""
     kind = environ.get("TERM", "")
     is_old_screen = kind.startswith("screen") and not environ.get("TMUX")
     return not (kind == "linux" or is_old_screen or environ.get("XTERM_VERSION"))
 
 
 def rows(text: str, room: int) -> int:
-    """How many rows a line takes in a window of so many columns."""
+    """The rows that a line takes in a window of so many columns."""
     return max(1, -(-columns(text) // room))
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    """Text of a model or a tool as it can be shown: with no character in it that a terminal obeys."""
+    """Text of a model or a tool without control characters, which a terminal would obey."""
     if text.isprintable():
         return text
     kept = "\n\t" if lines else ""
@@ -94,7 +100,7 @@ def _visible(char: str) -> str:
 
 
 def columns(text: str) -> int:
-    """How many columns a text takes: wide characters take two, marks on others none, and neither do colours."""
+    """The columns of a text: two for wide characters, none for combining marks and colours."""
     if "\x1b" in text:
         text = _CODE.sub("", text)
     if text.isascii():
@@ -109,24 +115,15 @@ def _columns(char: str) -> int:
 
 
 def fitted(text: str, room: int) -> str:
-    """As much of a text as fits into so many columns."""
+    """Cut a text to so many columns."""
     if columns(text) <= room:
         return text
-    taken, kept, is_painted = 0, "", False
-    for piece in _CODE.split(text):
-        if piece.startswith("\x1b"):
-            kept, is_painted = kept + piece, True
-            continue
-        for char in piece:
-            taken += _columns(char)
-            if taken > room - 1:
-                return kept + "…" + ("\x1b[0m" if is_painted else "")
-            kept += char
-    return kept
+    kept = text[: _cut(text, room - 1, least=0)]
+    return kept + "…" + ("\x1b[0m" if "\x1b" in kept else "")
 
 
 def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows in which each cell but the last has room for the longest in its column."""
+    """Align the cells of rows in columns."""
     widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -137,9 +134,9 @@ def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def wrapped(text: str, room: int, indent: str = "") -> list[str]:
-    """A text in lines of at most so many columns, broken between words; all but the first begin with the indent.
+    """Wrap a text between words, to lines of so many columns. All but the first begin with the indent.
 
-    What is joined by TOGETHER stays together, and is shown with a space.
+    TOGETHER is shown as a space at which no line is broken.
     """
     lines, line = [], ""
     for word in re.findall(r" *[^ ]+", text):
@@ -156,8 +153,8 @@ def wrapped(text: str, room: int, indent: str = "") -> list[str]:
     return [each.replace(TOGETHER, " ") for each in [*lines, line]]
 
 
-def _cut(text: str, room: int) -> int:
-    """How many characters of a text fit into so many columns: one at least. A colour takes none, and is not cut."""
+def _cut(text: str, room: int, *, least: int = 1) -> int:
+    """The number of characters that fit into so many columns. Colour codes are not cut."""
     taken = place = 0
     for piece in _CODE.split(text):
         if piece.startswith("\x1b"):
@@ -166,6 +163,6 @@ def _cut(text: str, room: int) -> int:
         for char in piece:
             taken += _columns(char)
             if taken > room:
-                return max(place, 1)
+                return max(place, least)
             place += 1
     return len(text)

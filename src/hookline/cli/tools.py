@@ -1,4 +1,4 @@
-"""`hookline tools`: what the agent can do here."""
+"""`hookline tools`: the tools of the agent."""
 
 from __future__ import annotations
 
@@ -6,95 +6,66 @@ import argparse
 import asyncio
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hookline.cli.options import add_agent_flags, flags_of, take_target
+from hookline.cli.options import add_agent_flags, load_settings, take_target
 
 if TYPE_CHECKING:
     from hookline.config import Settings
 
+DESCRIPTION = "The tools of the agent, and what each came with."
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's commands."""
-    parser = commands.add_parser(
-        "tools",
-        help="list the tools the agent has here",
-        description="The tools of the agent, and what each came with.",
-    )
-    parser.add_argument(
-        "words",
-        nargs="*",
-        metavar="[module:agent] [NAME]",
-        help="an agent of your own; one of the tools, to see its parameters",
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="one JSON object per line, with its schema"
-    )
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    words = "your own agent; one of the tools, to see its parameters"
+    parser.add_argument("words", nargs="*", metavar="[module:agent] [NAME]", help=words)
+    schema = "one JSON object per line, with its schema"
+    parser.add_argument("--json", action="store_true", help=schema)
     add_agent_flags(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List them."""
-    from hookline.cli.assembly.verify import load
-    from hookline.cli.terminal import printable
+    """List the tools."""
+    take_target(arguments, arguments.words, most=1)
+    return asyncio.run(_print_tools(arguments, load_settings(arguments)))
+
+
+async def _print_tools(arguments: argparse.Namespace, settings: Settings) -> int:
+    from hookline.cli.assembly import opened, without_model
+    from hookline.cli.terminal import fitted, in_columns, list_width, printable
     from hookline.errors import UsageError
 
-    take_target(arguments, arguments.words)
-    if len(arguments.words) > 1:
-        raise UsageError(
-            f"there is nothing to do with {arguments.words[1]!r}.", remedy="Name one tool, or none."
-        )
-    arguments.name = arguments.words[0] if arguments.words else None
-    settings = load(flags_of(arguments), bare=arguments.bare)
-    if settings.trust_hint:
-        print(f"hookline: {printable(settings.trust_hint)}", file=sys.stderr)
-    return asyncio.run(_tools(arguments, settings))
-
-
-async def _tools(arguments: argparse.Namespace, settings: Settings) -> int:
-    from hookline.cli.assembly import Extras, opened
-    from hookline.cli.terminal import printable
-    from hookline.drivers import ScriptedDriver
-    from hookline.errors import UsageError
-
+    wanted = arguments.words[0] if arguments.words else None
     notes: list[str] = []
-    async with opened(settings, Extras(driver=ScriptedDriver([]), note=notes.append)) as agent:
-        definition = agent.definition
-        if arguments.name and arguments.name not in definition.toolbox:
-            unknown = definition.toolbox.unknown(arguments.name)
+    async with opened(settings, without_model(note=notes.append)) as agent:
+        toolbox, sources = agent.definition.toolbox, agent.definition.brought
+        if wanted and wanted not in toolbox:
+            unknown = toolbox.unknown(wanted)
             raise UsageError(unknown.message, remedy=unknown.remedy)
-        listed: list[list[str]] = []
-        for spec in definition.toolbox.specs:
-            source = definition.brought.get(spec.name, "")
-            told = {
-                "name": spec.name,
-                "from": source,
-                "description": spec.description,
-                "parameters": spec.parameters,
-            }
-            if arguments.name and spec.name != arguments.name:
-                continue
-            if arguments.json:
-                print(json.dumps(told, ensure_ascii=False))
-            elif arguments.name:
-                print(
-                    f"{spec.name} ({source or 'your own'})\n\n{printable(spec.description, lines=True)}\n"
-                )
-                shown = json.dumps(spec.parameters, indent=2, ensure_ascii=False)
-                print(printable(shown, lines=True))
-            else:
-                first = spec.description.strip().splitlines()[0] if spec.description.strip() else ""
-                listed.append([printable(spec.name), printable(source), printable(first)])
-        _print(listed)
+        specs = [spec for spec in toolbox.specs if wanted in (None, spec.name)]
+        if arguments.json:
+            for spec in specs:
+                row = {
+                    "name": spec.name,
+                    "from": sources.get(spec.name, ""),
+                    "description": spec.description,
+                    "parameters": spec.parameters,
+                }
+                print(json.dumps(row, ensure_ascii=False))
+        elif wanted:
+            (spec,) = specs
+            source = sources.get(wanted, "") or "your own"
+            print(f"{wanted} ({source})\n\n{printable(spec.description, lines=True)}\n")
+            schema = json.dumps(spec.parameters, indent=2, ensure_ascii=False)
+            print(printable(schema, lines=True))
+        else:
+            rows = [
+                [spec.name, sources.get(spec.name, ""), spec.description.strip().partition("\n")[0]]
+                for spec in specs
+            ]
+            for line in in_columns([[printable(cell) for cell in row] for row in rows]):
+                print(fitted(line, list_width(sys.stdout)))
     for note in notes:
         print(f"hookline: {note}", file=sys.stderr)
     return 0
-
-
-def _print(listed: list[list[str]]) -> None:
-    from hookline.cli.terminal import fitted, in_columns, is_terminal, width
-
-    room = width() if is_terminal(sys.stdout) else 200
-    for line in in_columns(listed):
-        print(fitted(line, room))

@@ -20,7 +20,7 @@ from hookline.command_hooks.dialect import Dialect, all_dialects
 from hookline.command_hooks.handler import Handler
 
 if TYPE_CHECKING:
-    from hookline.config import Followed
+    from hookline.config import ScriptDependencies
 
 _SAYS_WHERE = re.compile(
     r"\$\(\s*(?:git rev-parse --show-toplevel|pwd)\b[^()]*\)|`\s*(?:git rev-parse --show-toplevel|pwd)\b[^`]*`"
@@ -80,13 +80,13 @@ def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
 
 
 def not_covered(handler: Handler, project: Path) -> tuple[str, ...]:
-    """What a hook runs that trust is not bound to, in words, as far as that can be seen."""
-    from hookline.config import runs_what_others_say
+    """What a hook runs that its trust is not bound to, in words, as far as that shows."""
+    from hookline.config import is_task_runner
 
     said = [
         f"{os.path.basename(program)} runs what other files say"
         for program in run_programs(handler)
-        if runs_what_others_say(program)
+        if is_task_runner(program)
     ]
     return (*dict.fromkeys(said), *_followed(_run_by(handler, project), project).unseen)
 
@@ -151,10 +151,10 @@ def is_interpreter(program: str) -> bool:
     return _INTERPRETER.fullmatch(os.path.basename(program)) is not None
 
 
-def _followed(scripts: list[Path], project: Path) -> Followed:
-    from hookline.config import follow  # takes a while to load
+def _followed(scripts: list[Path], project: Path) -> ScriptDependencies:
+    from hookline.config import find_dependencies  # only where it is needed: it takes a while
 
-    return follow(project, scripts)
+    return find_dependencies(project, scripts)
 
 
 def _for_hooks(scripts: Iterable[Path], project: Path) -> Iterator[Path]:

@@ -24,9 +24,9 @@ class TrustStore:
     """The hooks that the user trusts, in the user's trust file."""
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
-        from hookline.config import Trust, trust_of  # takes a while to load
+        from hookline.config import TrustFile, trust_file  # takes a while to load
 
-        self._kept = trust_of(os.environ) if path is None else Trust(Path(path))
+        self._kept = trust_file(os.environ) if path is None else TrustFile(Path(path))
         self.path = self._kept.path
 
     def trust(

@@ -1,31 +1,29 @@
-"""Settings: files, environment and flags, checked and put together, each value with where it came from."""
+"""Settings: files, environment and flags, checked and merged. The origin of each value is known."""
 
-from hookline.config.environment import OTHERS, VARIABLES, put
-from hookline.config.following import Followed, files_of_program, follow, runs_what_others_say
-from hookline.config.layers import Layer, Merged, checked, leaves, read_layer
+from hookline.config.environment import OTHERS, VARIABLES
+from hookline.config.layers import Layer, Merged, check_layer, leaves, put, read_layer
 from hookline.config.lines import dotted
 from hookline.config.load import (
     DEFAULTS,
     NO_FLAGS,
-    Held,
+    HeldSetting,
     Settings,
     load,
-    prints_of,
     project_layers,
-    trust_of,
 )
-from hookline.config.places import (
+from hookline.config.locations import (
     PROJECT_FILES,
     data_folder,
     home,
+    is_file,
     journal_of,
     project_files,
     project_of,
     user_folder,
 )
-from hookline.config.published import json_schema
 from hookline.config.schema import (
     AgentSettings,
+    ApprovalModeName,
     ApprovalSettings,
     Configuration,
     ErrorSettings,
@@ -36,9 +34,17 @@ from hookline.config.schema import (
     ModelSettings,
     PlaceName,
     SandboxName,
+    json_schema,
 )
-from hookline.config.tighten import refuse_endpoints, tightened
-from hookline.config.trust import Standing, Trust
+from hookline.config.script_dependencies import (
+    ScriptDependencies,
+    files_of_program,
+    find_dependencies,
+    is_task_runner,
+)
+from hookline.config.trust import TrustFile, TrustStatus, fingerprints, trust_file
+from hookline.config.untrusted import keep_stricter, refuse_endpoints
+from hookline.config.validation import suggest
 
 __all__ = [
     "DEFAULTS",
@@ -47,11 +53,11 @@ __all__ = [
     "PROJECT_FILES",
     "VARIABLES",
     "AgentSettings",
+    "ApprovalModeName",
     "ApprovalSettings",
     "Configuration",
     "ErrorSettings",
-    "Followed",
-    "Held",
+    "HeldSetting",
     "HookSettings",
     "Layer",
     "LimitSettings",
@@ -61,28 +67,31 @@ __all__ = [
     "ModelSettings",
     "PlaceName",
     "SandboxName",
+    "ScriptDependencies",
     "Settings",
-    "Standing",
-    "Trust",
-    "checked",
+    "TrustFile",
+    "TrustStatus",
+    "check_layer",
     "data_folder",
     "dotted",
     "files_of_program",
-    "follow",
+    "find_dependencies",
+    "fingerprints",
     "home",
+    "is_file",
+    "is_task_runner",
     "journal_of",
     "json_schema",
+    "keep_stricter",
     "leaves",
     "load",
-    "prints_of",
     "project_files",
     "project_layers",
     "project_of",
     "put",
     "read_layer",
     "refuse_endpoints",
-    "runs_what_others_say",
-    "tightened",
-    "trust_of",
+    "suggest",
+    "trust_file",
     "user_folder",
 ]

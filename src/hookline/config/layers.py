@@ -1,4 +1,4 @@
-"""Layers of settings, one over the other, and where each value came from."""
+"""Layers of settings, each above the one before, and the origin of every value."""
 
 from __future__ import annotations
 
@@ -6,49 +6,48 @@ import copy
 import re
 import tomllib
 from collections.abc import Iterator
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from hookline.config.check import Wrong, check
-from hookline.config.lines import Path, deepest_line, dotted, line_of
+from hookline.config.lines import KeyPath, deepest_line, dotted, line_of
+from hookline.config.validation import InvalidSetting, check
 from hookline.errors import ConfigError
 
-_DEEPEST = 60
+_MAX_DEPTH = 60
 _LINE = re.compile(r"at line (\d+)")
 
 
 class Layer(msgspec.Struct, frozen=True):
-    """What one file, the environment or the flags say."""
+    """The settings of one file, of the environment or of the flags."""
 
     name: str
     """As it is shown: a path, `environment`, `flag`, `default`."""
     data: dict[str, Any]
     is_project: bool = False
-    """It comes with a repository, and so from strangers until it is trusted."""
+    """It comes with a repository: strangers may have written it."""
     text: str = ""
     prefix: tuple[str, ...] = ()
-    """Where in the file the settings are: `tool.hookline` in a pyproject.toml."""
-    sources: dict[Path, str] = {}
-    """For values that have a name of their own: which variable, which flag."""
+    """The table of the file that has the settings: `tool.hookline` in a pyproject.toml."""
+    sources: dict[KeyPath, str] = {}
+    """Origins that are not lines of the text: variables, flags, values whose position changed."""
 
-    def where(self, path: Path) -> str:
+    def where(self, path: KeyPath) -> str:
         """Where a value of this layer is written: file and line, the variable, the flag."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.sources:
                 return self.sources[path[:length]]
-        for way, said in self.sources.items():
-            if way[: len(path)] == path:
-                return said
+        for inner, origin in self.sources.items():
+            if inner[: len(path)] == path:
+                return origin
         line = line_of(self.text, (*self.prefix, *path)) if self.text else None
         return f"{self.name}:{line}" if line else self.name
 
 
-def read_layer(path: FilePath, *, is_project: bool = False) -> Layer:
-    """The settings in a TOML file, checked."""
-    name = str(path)
-    text = _text(path)
+def read_layer(path: Path, *, is_project: bool = False) -> Layer:
+    """Read and check the settings in a TOML file."""
+    name, text = str(path), _read(path)
     prefix: tuple[str, ...] = ("tool", "hookline") if path.name == "pyproject.toml" else ()
     try:
         data: Any = tomllib.loads(text)
@@ -59,42 +58,37 @@ def read_layer(path: FilePath, *, is_project: bool = False) -> Layer:
                 f"{name}: '{dotted(prefix)}' is {data!r}, and not a table.",
                 remedy=f"Write [{dotted(prefix)}], and the settings below it.",
             )
-        if _depth(data) > _DEEPEST:
+        if _depth(data) > _MAX_DEPTH:
             raise RecursionError
     except tomllib.TOMLDecodeError as error:
         line = _LINE.search(str(error))
         where = f"{name}:{line[1]}" if line else name
-        raise ConfigError(f"{where}: it is not TOML: {error}.", remedy="Mend that line.") from None
+        raise ConfigError(f"{where}: it is not TOML: {error}.", remedy="Fix that line.") from None
     except RecursionError:
-        raise ConfigError(
-            f"{name}:{deepest_line(text, _DEEPEST)}: there are lists or tables in each other that go deeper "
-            f"than {_DEEPEST} levels.",
-            remedy="No setting is as deep: mend that.",
-        ) from None
-    return checked(Layer(name, data, is_project, text, prefix))
+        line_number = deepest_line(text, _MAX_DEPTH)
+        problem = f"lists or tables are nested deeper than {_MAX_DEPTH} levels."
+        raise ConfigError(f"{name}:{line_number}: {problem}", remedy="Fix that line.") from None
+    return check_layer(Layer(name, data, is_project, text, prefix))
 
 
-def _text(path: FilePath) -> str:
+def _read(path: Path) -> str:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise ConfigError(
-            f"{path} cannot be read: {error.strerror or error}.", remedy="Mend that, or use --bare."
-        ) from None
+        problem = f"{path} cannot be read: {error.strerror or error}."
+        raise ConfigError(problem, remedy="Fix that, or use --bare.") from None
     try:
-        return data.decode("utf-8-sig")  # some editors begin a file with a mark
+        return data.decode("utf-8-sig")  # some editors begin a file with a byte order mark
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError(
-            f"{path}:{line}: it is not text in UTF-8: {error.reason}.",
-            remedy="Save the file in UTF-8.",
-        ) from None
+        problem = f"{path}:{line}: it is not text in UTF-8: {error.reason}."
+        raise ConfigError(problem, remedy="Save the file in UTF-8.") from None
 
 
 def _depth(data: Any) -> int:
-    """How many tables and lists are in each other, as far as that matters."""
+    """How deep tables and lists are nested, counted up to one more than is allowed."""
     depth, level = 0, [data]
-    while level and depth <= _DEEPEST:
+    while level and depth <= _MAX_DEPTH:
         depth += 1
         level = [
             inner
@@ -105,19 +99,26 @@ def _depth(data: Any) -> int:
     return depth
 
 
-def checked(layer: Layer) -> Layer:
-    """The layer, if all it says means something."""
+def check_layer(layer: Layer) -> Layer:
+    """Return the layer; raise a ConfigError if something in it is not a valid setting."""
     try:
         check(layer.data)
-    except Wrong as wrong:
+    except InvalidSetting as wrong:
         shown = dotted(wrong.path)
-        what = f"'{shown}' {wrong.problem}" if shown else f"it {wrong.problem}"
-        raise ConfigError(f"{layer.where(wrong.path)}: {what}.", remedy=wrong.remedy) from None
+        problem = f"'{shown}' {wrong.problem}" if shown else f"it {wrong.problem}"
+        raise ConfigError(f"{layer.where(wrong.path)}: {problem}.", remedy=wrong.remedy) from None
     return layer
 
 
+def put(data: dict[Any, Any], path: KeyPath, value: Any) -> None:
+    """Set a value deep in tables. Missing tables are added."""
+    for name in path[:-1]:
+        data = data.setdefault(name, {})
+    data[path[-1]] = value
+
+
 ADDED = frozenset({"hooks", "allow", "ask", "deny"})
-"""Lists that add up over the layers. Every other list is replaced as a whole."""
+"""Lists to which each layer adds. Every other list is replaced by the layer above."""
 _BASH = ("capabilities", "bash")
 
 
@@ -126,14 +127,19 @@ class Merged:
 
     def __init__(self) -> None:
         self.data: dict[str, Any] = {}
-        self.origins: dict[Path, str] = {}
+        self.origins: dict[KeyPath, str] = {}
 
-    def lay(self, layer: Layer) -> None:
+    def add_layer(self, layer: Layer) -> None:
         """Put a layer on top."""
-        self._lay(self.data, layer.data, (), layer, ())
+        self._merge(self.data, layer.data, (), layer, ())
 
-    def _lay(
-        self, under: dict[str, Any], over: dict[str, Any], path: Path, layer: Layer, said: Path
+    def _merge(
+        self,
+        under: dict[str, Any],
+        over: dict[str, Any],
+        path: KeyPath,
+        layer: Layer,
+        said: KeyPath,
     ) -> None:
         for name, value in _with_place(over, path).items():
             here = (*path, name)
@@ -143,37 +149,30 @@ class Merged:
                     under[name] = {}
                 if not value:
                     self.origins[here] = layer.where(there)
-                self._lay(under[name], value, here, layer, there)
+                self._merge(under[name], value, here, layer, there)
             elif name in ADDED and isinstance(value, list):
-                self._add(under, value, here, layer, there)
+                listed = under.setdefault(name, [])
+                for position, each in enumerate(value):
+                    if name == "hooks" or each not in listed:
+                        self.origins[(*here, len(listed))] = layer.where((*there, position))
+                        listed.append(copy.deepcopy(each))
             else:
                 under[name] = copy.deepcopy(value)
                 self.origins[here] = layer.where(there)
 
-    def _add(
-        self, under: dict[str, Any], value: list[Any], here: Path, layer: Layer, there: Path
-    ) -> None:
-        name = str(here[-1])
-        listed = under.setdefault(name, [])
-        for position, each in enumerate(value):
-            if name != "hooks" and each in listed:
-                continue
-            self.origins[(*here, len(listed))] = layer.where((*there, position))
-            listed.append(copy.deepcopy(each))
-
-    def where(self, path: Path) -> str:
-        """Where a value came from; for a table, where the first of what is in it did."""
+    def where(self, path: KeyPath) -> str:
+        """The origin of a value; for a table, the origin of the first value in it."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.origins:
                 return self.origins[path[:length]]
-        inside = (said for way, said in self.origins.items() if way[: len(path)] == path)
+        inside = (origin for inner, origin in self.origins.items() if inner[: len(path)] == path)
         return next(inside, "default")
 
 
-def _with_place(table: dict[str, Any], path: Path) -> dict[str, Any]:
-    """A table in which `sandbox = "host"` is said as `place = "host"`, so that a layer above can change either.
+def _with_place(table: dict[str, Any], path: KeyPath) -> dict[str, Any]:
+    """Write `sandbox = "host"` as `place = "host"`, so that a layer above can change either.
 
-    One that says `sandbox = "host"` and another place contradicts itself: that is refused when all is merged.
+    A table with `sandbox = "host"` and another place contradicts itself. That is refused after merging.
     """
     says_host = path[-2:] == _BASH and table.get("sandbox") == "host"
     if not says_host or table.get("place", "host") != "host":
@@ -181,8 +180,8 @@ def _with_place(table: dict[str, Any], path: Path) -> dict[str, Any]:
     return {**table, "sandbox": "auto", "place": "host"}
 
 
-def leaves(data: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Every value, with the way to it. A hook is one value, and so is a table with nothing in it."""
+def leaves(data: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    """Every value with its path. A hook counts as one value, and so does an empty table."""
     if isinstance(data, dict) and data and not (path and isinstance(path[-1], int)):
         for name, value in data.items():
             yield from leaves(value, (*path, name))

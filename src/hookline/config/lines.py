@@ -1,11 +1,11 @@
-"""In which line of a TOML file a key is: Python's reader does not say."""
+"""Finds the line of a key in a TOML file. Python's own parser does not report lines."""
 
 from __future__ import annotations
 
 import re
 
-Path = tuple[str | int, ...]
-"""The way to a value: `("hooks", 0, "on")`."""
+KeyPath = tuple[str | int, ...]
+"""The keys that lead to a value: `("hooks", 0, "on")`."""
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
 _KEY = re.compile(
@@ -15,11 +15,11 @@ _STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|#.*")
 _WORD = re.compile(r"\"([^\"]*)\"|'([^']*)'|([A-Za-z0-9_-]+)")
 
 
-def line_of(text: str, path: Path) -> int | None:
-    """The line, counted from one, where a value or the nearest table around it is written; None if that is nowhere."""
+def line_of(text: str, path: KeyPath) -> int | None:
+    """The line of a value, or of the nearest table around it, counted from one; None if neither is written."""
     best, found = 0, None
-    counts: dict[Path, int] = {}
-    table: Path = ()
+    counts: dict[KeyPath, int] = {}
+    table: KeyPath = ()
     for number, line in enumerate(text.splitlines(), start=1):
         header = _HEADER.match(line)
         if header is not None:
@@ -30,14 +30,13 @@ def line_of(text: str, path: Path) -> int | None:
             if key is None:
                 continue
             here = (*table, *_words(key[1]))
-        shared = _shared(here, path)
-        if shared == len(here) and shared > best:
-            best, found = shared, number
+        if path[: len(here)] == here and len(here) > best:
+            best, found = len(here), number
     return found
 
 
 def deepest_line(text: str, most: int) -> int:
-    """The first line where lists and tables are in each other more than so many times; else the deepest there is."""
+    """The first line where lists and tables are nested deeper than `most`; else the deepest line."""
     depth, deepest, found, inside = 0, 0, 1, 0
     for number, line in enumerate(text.splitlines(), start=1):
         bare = _STRING.sub("", line)
@@ -58,13 +57,13 @@ def deepest_line(text: str, most: int) -> int:
     return found
 
 
-def _words(dotted: str) -> Path:
+def _words(dotted: str) -> KeyPath:
     return tuple(a or b or c for a, b, c in _WORD.findall(dotted))
 
 
-def _indexed(words: Path, is_list: bool, counts: dict[Path, int]) -> Path:
-    """The way to a table, with the places in lists of tables that its header leaves out."""
-    whole: Path = ()
+def _indexed(words: KeyPath, is_list: bool, counts: dict[KeyPath, int]) -> KeyPath:
+    """The path of a table, with the positions in lists of tables, which its header does not contain."""
+    whole: KeyPath = ()
     for position, word in enumerate(words):
         whole = (*whole, word)
         if is_list and position == len(words) - 1:
@@ -74,17 +73,8 @@ def _indexed(words: Path, is_list: bool, counts: dict[Path, int]) -> Path:
     return whole
 
 
-def _shared(here: Path, path: Path) -> int:
-    shared = 0
-    for mine, theirs in zip(here, path, strict=False):
-        if mine != theirs:
-            break
-        shared += 1
-    return shared
-
-
-def dotted(path: Path) -> str:
-    """A way as people write it: `hooks[0].on`."""
+def dotted(path: KeyPath) -> str:
+    """A path as people write it: `hooks[0].on`."""
     shown = ""
     for part in path:
         if isinstance(part, int):

@@ -1,7 +1,9 @@
-"""What a configuration file may say. Every key has a type here; a key that is not here is an error."""
+"""The schema of configuration files. Every key has a type here; an unknown key is an error."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -12,11 +14,11 @@ Whole = Annotated[int, Meta(ge=0)]
 Amount = Annotated[float, Meta(ge=0)]
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table of the file."""
 
 
-class LimitSettings(Part, frozen=True, kw_only=True):
+class LimitSettings(Table, frozen=True, kw_only=True):
     """What a run, with its children, may spend."""
 
     steps: Whole | None = None
@@ -29,7 +31,7 @@ class LimitSettings(Part, frozen=True, kw_only=True):
 ErrorDoing = Literal["stop", "retry", "ignore"]
 
 
-class ErrorSettings(Part, frozen=True, kw_only=True):
+class ErrorSettings(Table, frozen=True, kw_only=True):
     """What happens when something fails, by class of error."""
 
     tool: ErrorDoing | None = None
@@ -64,7 +66,7 @@ SandboxName = Literal["required", "auto", "host"]
 """What happens where there is no sandbox, the strictest first. `host` is an older word for that place."""
 
 
-class ApprovalSettings(Part, frozen=True, kw_only=True):
+class ApprovalSettings(Table, frozen=True, kw_only=True):
     """Which calls pass, which a person is asked about, and which never run."""
 
     mode: ApprovalModeName = "default"
@@ -75,7 +77,7 @@ class ApprovalSettings(Part, frozen=True, kw_only=True):
     """Seconds a question can be answered; after that it is a no."""
 
 
-class McpSettings(Part, frozen=True, kw_only=True):
+class McpSettings(Table, frozen=True, kw_only=True):
     """An MCP server: a program that is started (`command`), or an address (`url`)."""
 
     command: Name | None = None
@@ -93,8 +95,8 @@ class McpSettings(Part, frozen=True, kw_only=True):
     enabled: bool = True
 
 
-class MatchSettings(Part, frozen=True, kw_only=True):
-    """What a hook is for. All that is said must fit."""
+class MatchSettings(Table, frozen=True, kw_only=True):
+    """What a hook is for. Every part must match."""
 
     tool: Name | None = None
     """A tool's name, a glob, or a regular expression between slashes."""
@@ -103,13 +105,13 @@ class MatchSettings(Part, frozen=True, kw_only=True):
     args: dict[str, str | int | float | bool] = {}
     """Arguments by name: a value, or a regular expression between slashes."""
     text: Name | None = None
-    """Words that the prompt, the result or the answer has in it, or a regular expression between slashes."""
+    """Words in the prompt, the result or the answer, or a regular expression between slashes."""
 
 
 Doing = Literal["block", "ask", "stop", "log", "redact"]
 
 
-class HookSettings(Part, frozen=True, kw_only=True):
+class HookSettings(Table, frozen=True, kw_only=True):
     """A hook: a Python function (`run`), a command, an address (`url`), or a rule (`do`). Exactly one of these."""
 
     on: Name
@@ -139,7 +141,7 @@ class HookSettings(Part, frozen=True, kw_only=True):
     """Headers for an address. `${NAME}` stands for a variable of your environment."""
 
 
-class ModelSettings(Part, frozen=True, kw_only=True):
+class ModelSettings(Table, frozen=True, kw_only=True):
     """Where the provider is, and how long to wait for it. Never taken from a repository."""
 
     base_url: Name | None = None
@@ -150,8 +152,8 @@ class ModelSettings(Part, frozen=True, kw_only=True):
     threads: Whole | None = None
 
 
-class AgentSettings(Part, frozen=True, kw_only=True):
-    """What an agent is made of. What a named agent does not say, it has from the rest of the configuration."""
+class AgentSettings(Table, frozen=True, kw_only=True):
+    """The parts of an agent. A named agent inherits what it does not set from the rest of the configuration."""
 
     description: str = ""
     target: Name | None = None
@@ -178,10 +180,65 @@ class Configuration(AgentSettings, frozen=True, kw_only=True):
     agent: Name | None = None
     """The agent of `hookline run` when none is named: one of `agents`, or `module:agent`."""
     dialects: tuple[Literal["claude", "gemini", "codex", "cursor", "copilot"], ...] | None = None
-    """Whose hook files are read besides; all of them if nothing is said."""
+    """Other agents whose hook files are read; all of them by default."""
     plugins: tuple[Name, ...] = ()
     """Directories of plugins, for Claude Code or for Codex, whose hooks are run."""
     claude_settings: tuple[Name, ...] = ()
-    """More settings files of Claude Code's whose hooks are run. Not for a project's file: it has one of its own."""
+    """More settings files of Claude Code whose hooks are run. A project cannot set this: it has its own such file."""
     journal: Name | None = None
-    """The file that runs are kept in."""
+    """The file of the journal."""
+
+
+# --- the JSON schema, for editors: docs/hookline.schema.json -------------------------------------------
+
+_TARGET = {"properties": {"target": {"pattern": "^[^:]+:.+"}}}
+_COMMAND_HAS_NO_TIER = {
+    "if": {"anyOf": [{"required": ["command"]}, {"required": ["url"]}]},
+    "then": {"properties": {"tier": False, "scope": False}},
+}
+_RULE_NEEDS_REASON = {
+    "if": {"properties": {"do": {"enum": ["block", "ask", "stop"]}}, "required": ["do"]},
+    "then": {"properties": {"reason": {"minLength": 1}}, "required": ["reason"]},
+}
+_HOOK = {
+    "oneOf": [{"required": [key]} for key in ("run", "command", "url", "do")],
+    "dependentRequired": {"env": ["command"], "headers": ["url"], "reason": ["do"]},
+    "allOf": [
+        {"properties": {"run": {"pattern": "^[^:]+:.+"}}},
+        {"properties": {"url": {"pattern": "^https?://"}}},
+        _COMMAND_HAS_NO_TIER,
+        _RULE_NEEDS_REASON,
+    ],
+}
+"""What a type cannot say about a hook; `validation` checks the same."""
+_SERVER = {
+    "if": {"properties": {"enabled": {"const": False}}, "required": ["enabled"]},
+    "else": {"oneOf": [{"required": ["command"]}, {"required": ["url"]}]},
+}
+
+
+def json_schema(
+    points: Mapping[str, Any] = MappingProxyType({}),
+    capabilities: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """The JSON schema of configuration files.
+
+    This package does not know the hook points and the capabilities. `points` is the schema of a point's name,
+    `capabilities` the schema of each capability's options. Without them any name is valid.
+    """
+    schema = msgspec.json.schema(Configuration)
+    tables = schema["$defs"]
+    tables["HookSettings"].update(_HOOK)
+    tables["HookSettings"]["properties"]["on"].update(points)
+    tables["McpSettings"].update(_SERVER)
+    for name in ("AgentSettings", "Configuration"):
+        tables[name]["allOf"] = [_TARGET]
+        if capabilities:
+            known = {"properties": dict(capabilities), "additionalProperties": False}
+            tables[name]["properties"]["capabilities"].update(known)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Hookline configuration",
+        "description": "hookline.toml, .hookline/config.toml and [tool.hookline] in pyproject.toml",
+        **schema,
+    }

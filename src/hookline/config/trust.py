@@ -1,4 +1,4 @@
-"""Which directories the user trusts, and as what: by a hash of their configuration and of the scripts it names."""
+"""The directories that the user trusts, each with a hash of its configuration and of the scripts it names."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hookline.config.following import follow
+from hookline.config.layers import Layer
+from hookline.config.locations import user_folder
+from hookline.config.script_dependencies import find_dependencies, find_module_files
 from hookline.errors import TrustError
 
 _VERSION = 1
-_MOST_FILES = 2_000
-_PLACE = re.compile(r"\$\{?(CLAUDE|HOOKLINE)_PROJECT_DIR\}?")
+_MAX_FILES = 2_000
+_PROJECT_DIR = re.compile(r"\$\{?(CLAUDE|HOOKLINE)_PROJECT_DIR\}?")
 _RUNNING = frozenset({"run", "command", "args", "target", "agent"})
-"""Keys whose words are names of what is run."""
+"""Keys whose values name what is run."""
 _TARGETS = frozenset({"run", "target", "agent"})
-"""Keys whose word is `module:name`."""
+"""Keys whose value is `module:name`."""
 _READ = frozenset({"skills", "subagents", "plugins"})
-"""Parts whose words are names of files that tell the agent what to do, or that are run."""
+"""Capabilities whose values name files that instruct the agent, or that are run."""
 
 
-class Standing(enum.StrEnum):
-    """How a directory stands with the user."""
+class TrustStatus(enum.StrEnum):
+    """Whether the user trusts a directory."""
 
     NOTHING = "nothing to trust"
     TRUSTED = "trusted"
@@ -38,59 +40,58 @@ class Standing(enum.StrEnum):
     CHANGED = "changed since it was trusted"
 
 
-class Trust:
-    """The file in which it is kept what the user trusts. Only the user can write it."""
+class TrustFile:
+    """The file with everything that the user trusts. Only the user may write it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def standing(self, project: Path, prints: Mapping[str, str]) -> Standing:
+    def status(self, project: Path, prints: Mapping[str, str]) -> TrustStatus:
         """Whether the project is trusted as it is now."""
         if not prints:
-            return Standing.NOTHING
-        known = self._read().get(str(project))
-        if known is None or not known["files"]:  # it may be that only its hooks are trusted
-            return Standing.UNKNOWN
-        return Standing.TRUSTED if known["files"] == dict(prints) else Standing.CHANGED
+            return TrustStatus.NOTHING
+        files = self._entry(project).get("files")
+        if not files:  # an entry may be about hooks of other agents only
+            return TrustStatus.UNKNOWN
+        return TrustStatus.TRUSTED if files == dict(prints) else TrustStatus.CHANGED
 
     def knows(self, project: Path) -> bool:
-        """Whether its files were ever trusted."""
-        return bool(self._read().get(str(project), {}).get("files"))
+        """Whether the files of the project were ever trusted."""
+        return bool(self._entry(project).get("files"))
 
     def changes(self, project: Path, prints: Mapping[str, str]) -> list[str]:
-        """The files that are not what they were when the project was trusted."""
-        files = self._read().get(str(project), {}).get("files", {})
+        """The files that differ from those that were trusted."""
+        files = self._entry(project).get("files", {})
         return sorted(name for name in {*files, *prints} if files.get(name) != prints.get(name))
 
     def approve(self, project: Path, prints: Mapping[str, str]) -> None:
         """Trust the project as it is now."""
-        self._put(project, files=dict(prints))
+        self._update(project, files=dict(prints))
 
     def hooks_of(self, project: Path) -> str:
-        """What the hooks that other agents' files in the project name were recognised by; empty if they never were."""
-        return str(self._read().get(str(project), {}).get("hooks", ""))
+        """The hash of the trusted hooks in other agents' files; empty if they were never trusted."""
+        return str(self._entry(project).get("hooks", ""))
 
     def pages_of(self, project: Path) -> dict[str, str]:
-        """What the hooks of the project's subagents and skills were recognised by, by page."""
-        pages = self._read().get(str(project), {}).get("pages", {})
+        """The hashes of the trusted hooks of subagents and skills, by page."""
+        pages = self._entry(project).get("pages", {})
         return dict(pages) if isinstance(pages, dict) else {}
 
     def approve_hooks(self, project: Path, mark: str, pages: Mapping[str, str]) -> None:
-        """Trust these hooks as they are now, and those of these pages."""
-        self._put(project, hooks=mark, pages=dict(pages))
+        """Trust these hooks, and those of these pages, as they are now."""
+        self._update(project, hooks=mark, pages=dict(pages))
 
     def repositories(self) -> dict[str, str]:
-        """The repositories in which git may read without asking, each with the hash of its own configuration."""
-        known = self._read()
-        marks = {name: each.get("repository", "") for name, each in known.items()}
+        """The repositories in which git may read without asking, each with the hash of its configuration."""
+        marks = {name: each.get("repository", "") for name, each in self._read().items()}
         return {name: mark for name, mark in marks.items() if isinstance(mark, str) and mark}
 
     def approve_repository(self, top: Path, mark: str) -> None:
-        """Let git read in a repository, as long as its configuration has this hash."""
-        self._put(top, repository=mark)
+        """Let git read in a repository while its configuration has this hash."""
+        self._update(top, repository=mark)
 
     def revoke_repository(self, top: Path) -> bool:
-        """Let git ask there again. Says whether it had been trusted."""
+        """Let git ask in a repository again. Returns whether it was trusted."""
         known = self._read()
         entry = known.get(str(top), {})
         if not entry.pop("repository", ""):
@@ -100,14 +101,8 @@ class Trust:
         self._write(known)
         return True
 
-    def _put(self, project: Path, **entries: Any) -> None:
-        known = self._read()
-        before = known.get(str(project), {"files": {}})
-        known[str(project)] = {**before, **entries, "at": int(time.time())}
-        self._write(known)
-
     def revoke(self, project: Path) -> bool:
-        """Trust it no longer. Says whether it had been trusted."""
+        """Remove all trust in a directory. Returns whether there was any."""
         known = self._read()
         if known.pop(str(project), None) is None:
             return False
@@ -115,8 +110,17 @@ class Trust:
         return True
 
     def directories(self) -> list[str]:
-        """What is trusted."""
+        """The trusted directories."""
         return sorted(self._read())
+
+    def _entry(self, project: Path) -> dict[str, Any]:
+        return dict(self._read().get(str(project), {}))
+
+    def _update(self, project: Path, **values: Any) -> None:
+        known = self._read()
+        before = known.get(str(project), {"files": {}})
+        known[str(project)] = {**before, **values, "at": int(time.time())}
+        self._write(known)
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -127,11 +131,11 @@ class Trust:
             raise TrustError(f"{self.path} cannot be read: {error.strerror}.") from None
         with open(descriptor, encoding="utf-8") as file:
             facts = os.fstat(descriptor)
-            writable = stat.S_IMODE(facts.st_mode) & 0o022
-            strange = hasattr(os, "geteuid") and facts.st_uid not in (os.geteuid(), 0)
-            if writable or strange:
+            is_writable = stat.S_IMODE(facts.st_mode) & 0o022
+            is_foreign = hasattr(os, "geteuid") and facts.st_uid not in (os.geteuid(), 0)
+            if is_writable or is_foreign:
                 raise TrustError(
-                    f"{self.path} can be written by others, so it says nothing about whom you trust.",
+                    f"{self.path} can be written by others, so it does not show whom you trust.",
                     remedy=f"Look at it, then: chmod 600 {shlex.quote(str(self.path))}.",
                 )
             try:
@@ -144,44 +148,46 @@ class Trust:
                 }
             except (ValueError, KeyError, TypeError, AttributeError):
                 raise TrustError(
-                    f"{self.path} is not what was written there.",
+                    f"{self.path} is damaged.",
                     remedy="Delete it, and trust your directories again: hookline trust DIR.",
                 ) from None
 
     def _write(self, known: dict[str, Any]) -> None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            # Made with mode 0600, and put in place as a whole.
+            # mkstemp makes it with mode 0600; the rename replaces the old file as a whole.
             descriptor, name = tempfile.mkstemp(dir=self.path.parent, prefix=".trust-")
             with open(descriptor, "w", encoding="utf-8") as file:
-                json.dump(
-                    {"version": _VERSION, "directories": known}, file, indent=1, sort_keys=True
-                )
+                content = {"version": _VERSION, "directories": known}
+                json.dump(content, file, indent=1, sort_keys=True)
             os.replace(name, self.path)
         except OSError as error:
             raise TrustError(f"{self.path} cannot be written: {error.strerror}.") from None
 
 
+def trust_file(environ: Mapping[str, str]) -> TrustFile:
+    """The trust file of the user."""
+    return TrustFile(user_folder(environ) / "trusted-projects.json")
+
+
 # --- what is trusted ----------------------------------------------------------------------------------
 
 
-def fingerprints(
-    project: Path, texts: Mapping[Path, str], data: Iterable[dict[str, Any]]
-) -> dict[str, str]:
-    """The hash of each configuration file, as it was read, and of each file in the project that the settings name."""
-    said = sorted({path for each in data for path in _named(project, each)} - texts.keys())
-    named = sorted({*said, *follow(project, said).files})
-    if len(named) > _MOST_FILES:
+def fingerprints(project: Path, layers: Iterable[Layer]) -> dict[str, str]:
+    """The hash of each configuration file, as it was read, and of each file in the project that it names."""
+    texts = {Path(layer.name): layer.text for layer in layers}
+    said = sorted({path for each in layers for path in _named_files(project, each.data)} - {*texts})
+    named = sorted({*said, *find_dependencies(project, said).files})
+    if len(named) > _MAX_FILES:
         raise TrustError(
-            f"the configuration of {project} names more than {_MOST_FILES} files.",
+            f"the configuration of {project} names more than {_MAX_FILES} files.",
             remedy="Name smaller directories in it.",
         )
-    prints = {_relative(project, path): _digest(text.encode()) for path, text in texts.items()}
+    prints = {
+        _relative(project, path): hashlib.sha256(text.encode()).hexdigest()
+        for path, text in texts.items()
+    }
     return {**prints, **{_relative(project, path): _hash(path) for path in named}}
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def _relative(project: Path, path: Path) -> str:
@@ -196,36 +202,26 @@ def _hash(path: Path) -> str:
         raise TrustError(f"{path} cannot be read: {error.strerror}.") from None
 
 
-def _named(project: Path, data: Any, key: str = "") -> Iterator[Path]:
-    """Every file of the project that the settings name as something to run, or to do as it says."""
+def _named_files(project: Path, data: Any, key: str = "") -> Iterator[Path]:
+    """Every file of the project that the settings name as something to run or to follow."""
     if isinstance(data, dict):
         for name, value in data.items():
-            inherits = key in _READ
-            yield from _named(project, value, key if inherits else str(name))
+            yield from _named_files(project, value, key if key in _READ else str(name))
     elif isinstance(data, list):
         for value in data:
-            yield from _named(project, value, key)
+            yield from _named_files(project, value, key)
+    elif isinstance(data, str) and key in _TARGETS:
+        yield from find_module_files(project, data.partition(":")[0])
     elif isinstance(data, str) and key in _RUNNING | _READ:
-        yield from _modules(project, data) if key in _TARGETS else _files(project, data)
+        try:
+            words = shlex.split(data)
+        except ValueError:
+            words = data.split()
+        for word in (data, *words):
+            yield from _files_at(project, _PROJECT_DIR.sub(lambda _: str(project), word))
 
 
-def _modules(project: Path, target: str) -> Iterator[Path]:
-    """The files that are run when `module:name` is loaded: a module is what it imports, too."""
-    from hookline.config.imports import files_of
-
-    yield from files_of(project, target.partition(":")[0])
-
-
-def _files(project: Path, text: str) -> Iterator[Path]:
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        words = text.split()
-    for word in (text, *words):
-        yield from _found(project, _PLACE.sub(lambda _: str(project), word))
-
-
-def _found(project: Path, word: str) -> Iterator[Path]:
+def _files_at(project: Path, word: str) -> Iterator[Path]:
     if not word or "\0" in word or len(word) > 4_000:
         return
     try:

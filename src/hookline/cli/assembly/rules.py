@@ -1,4 +1,4 @@
-"""Declarative rules as hooks: `on`, `match`, `do`, `reason`."""
+"""Rules of the configuration as hooks: `on`, `match`, `do`, `reason`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hookline.cli.assembly.matching import match_of, matcher_of, pattern_of
+from hookline.cli.assembly.matchers import match_of, matcher_of, pattern_of
 from hookline.config import HookSettings, MatchSettings
 from hookline.errors import ConfigError
 from hookline.hooks import HookOutcome, Matcher, Point
@@ -33,8 +33,8 @@ _CAN_REDACT = ("before_tool_use", "after_tool_use", "prompt_submit", "after_infe
 def rule_of(
     settings: HookSettings, point: Point[Any], root: Path
 ) -> tuple[Callable[[Any], Any], Matcher | None]:
-    """The function a rule is, and what it is for."""
-    _check_place(settings, point)
+    """The function of a rule, and its matcher."""
+    _check_point(settings, point)
     match = match_of(settings, point)
     matcher = matcher_of(match, point, root)
     name = settings.name or f"{settings.do} rule"
@@ -49,7 +49,6 @@ def rule_of(
         return _logs(name, settings.reason), matcher
     verdict = {"block": HookOutcome.block, "ask": HookOutcome.ask, "stop": HookOutcome.stop}
     outcome = verdict[settings.do or "block"](settings.reason)
-    _check_verdict(settings.do or "block", point)
 
     def rule(_ctx: Any) -> HookOutcome:
         return outcome
@@ -57,18 +56,18 @@ def rule_of(
     return rule, matcher
 
 
-def _check_place(settings: HookSettings, point: Point[Any]) -> None:
-    """A rule must be able to do there, and in its tier, what it is for."""
+def _check_point(settings: HookSettings, point: Point[Any]) -> None:
+    """Refuse a rule that can have no effect at its point or in its tier."""
     do, tier = settings.do or "block", settings.tier
     if point.around:
         before, after = (point.value.replace("around", word) for word in ("before", "after"))
         raise ConfigError(
-            f"a rule cannot stand around an action, as at {point.value}.",
+            f"a rule cannot wrap an action, as at {point.value}.",
             remedy=f"Write {before} or {after}.",
         )
     if tier == "observer" and do != "log":
         raise ConfigError(
-            f"an observer only looks on, and a rule to {do} does more.",
+            f"an observer only watches, and a rule to {do} does more.",
             remedy="Leave `tier` out; `shadow = true` tries a rule without effect.",
         )
     if tier == "policy" and do == "redact":
@@ -76,10 +75,7 @@ def _check_place(settings: HookSettings, point: Point[Any]) -> None:
             "a policy only judges, and a rule to redact changes something.",
             remedy="Leave `tier` out.",
         )
-
-
-def _check_verdict(do: str, point: Point[Any]) -> None:
-    if do not in point.verdicts:
+    if do in ("block", "ask", "stop") and do not in point.verdicts:
         raise ConfigError(
             f"a hook at {point.value} cannot {do}.",
             remedy="`hookline hooks list --points` shows what each point can do.",
@@ -124,10 +120,10 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _redacted(ctx: Any, without: Callable[[Any], Any]) -> Any:
-    """The context without what is not to be seen; None where there was nothing of it."""
+    """The context without the redacted text; None if there was none."""
     if isinstance(ctx, ToolHookContext):
         if ctx.point == HookPoint.BEFORE_TOOL_USE:
-            given = ctx.tool_call.args  # their names are the tool's, and stay
+            given = ctx.tool_call.args  # the names are the tool's, and stay
             args = {name: without({name: value}).popitem()[1] for name, value in given.items()}
             return ctx.with_args(**args) if args != ctx.tool_call.args else None
         made = None if ctx.execution is None else _cleaned(ctx.execution, without)
@@ -147,7 +143,7 @@ def _redacted(ctx: Any, without: Callable[[Any], Any]) -> Any:
 
 
 def _cleaned(made: ToolResult, without: Callable[[Any], Any]) -> ToolResult:
-    """What came of a call, a failed one too, without what is not to be seen."""
+    """The result of a call, also of a failed one, without the redacted text."""
     error = made.error
     if error is not None:
         error = msgspec.structs.replace(error, message=without(error.message))

@@ -1,6 +1,6 @@
-"""Whether files mean what can be: points, rules, expressions and capabilities by name, in force or not.
+"""Checks files for what the configuration package does not know: points, rules, expressions, capabilities.
 
-Nothing of what a file names is imported or run for that: it may be a stranger's.
+Nothing that a file names is imported or run: strangers may have written it.
 """
 
 from __future__ import annotations
@@ -12,64 +12,69 @@ from typing import Any
 
 import msgspec
 
-from hookline.cli.assembly.capabilities import check_names
+from hookline.cli.assembly.capabilities import check_capability
 from hookline.config import HookSettings, Layer, Settings
 from hookline.config import load as read_all
 from hookline.errors import BuildError, ConfigError, UsageError
 
-Way = tuple[str | int, ...]
 
-
-def load(
-    flags: Layer, *, agent: str = "", bare: bool = False, folder: Path | None = None
-) -> Settings:
-    """The settings for an agent in this directory, with every file looked through."""
-    here = folder or Path.cwd()
-    settings = read_all(here, flags=flags, agent=agent, bare=bare)
+def load(flags: Layer, *, agent: str = "", bare: bool = False) -> Settings:
+    """The settings for an agent in this directory, after a check of every file."""
+    settings = read_all(Path.cwd(), flags=flags, agent=agent, bare=bare)
     verify(settings.layers, settings.project)
     return settings
 
 
 def verify(layers: tuple[Layer, ...], project: Path) -> None:
-    """Raise a ConfigError, with file and line, for the first thing that cannot be."""
+    """Raise a ConfigError, with file and line, for the first mistake."""
     for layer in layers:
-        _table(layer, layer.data, (), project)
+        _verify_table(layer, layer.data, (), project)
         for name, agent in layer.data.get("agents", {}).items():
-            _table(layer, agent, ("agents", name), project)
+            _verify_table(layer, agent, ("agents", name), project)
 
 
-def _table(layer: Layer, data: dict[str, Any], way: Way, project: Path) -> None:
+def _verify_table(
+    layer: Layer, data: dict[str, Any], path: tuple[str | int, ...], project: Path
+) -> None:
+    @contextmanager
+    def located(*inner: str | int) -> Iterator[None]:
+        with located_errors(layer.where((*path, *inner))):
+            yield
+
     for position, given in enumerate(data.get("hooks", ())):
-        with _told(layer, (*way, "hooks", position)):
-            _hook(
-                msgspec.convert(given, HookSettings),
-                layer.where((*way, "hooks", position)),
-                project,
-            )
+        with located("hooks", position):
+            where = layer.where((*path, "hooks", position))
+            _verify_hook(msgspec.convert(given, HookSettings), where, project)
     for kind in ("allow", "ask", "deny"):
         for position, rule in enumerate(data.get("approvals", {}).get(kind, ())):
-            with _told(layer, (*way, "approvals", kind, position)):
-                _rule(rule)
+            from hookline.permissions import Rule
+
+            with located("approvals", kind, position):
+                Rule.parse(rule)
     for name, options in data.get("capabilities", {}).items():
-        for option, problem in check_names(name, options):
-            at = (*way, "capabilities", name, *([option] if option else []))
-            with _told(layer, at):
+        for option, problem in check_capability(name, options):
+            with located("capabilities", name, *([option] if option else [])):
                 raise problem
-    _target(layer, data, way)
+    if data.get("target") is not None:
+        from hookline.cli.target import split_target
+
+        form = "MODULE:NAME, as in myproject.agents:researcher"
+        with located("target"):
+            split_target(data["target"], "an agent", form)
 
 
 @contextmanager
-def _told(layer: Layer, way: Way) -> Iterator[None]:
+def located_errors(where: str) -> Iterator[None]:
+    """Turn errors into a ConfigError that names file and line."""
     try:
         yield
     except (BuildError, UsageError) as error:
-        where = layer.where(way)
-        told = error.message if error.message.startswith(where) else f"{where}: {error.message}"
-        raise ConfigError(told, remedy=error.remedy) from error
+        text = error.message if error.message.startswith(where) else f"{where}: {error.message}"
+        raise ConfigError(text, remedy=error.remedy) from error
 
 
-def _hook(hook: HookSettings, where: str, project: Path) -> None:
-    from hookline.cli.assembly.hooks import matched, named_parts
+def _verify_hook(hook: HookSettings, where: str, project: Path) -> None:
+    from hookline.cli.assembly.matchers import match_of, matcher_of
     from hookline.cli.assembly.rules import rule_of
     from hookline.lifecycle import point_named
 
@@ -82,20 +87,7 @@ def _hook(hook: HookSettings, where: str, project: Path) -> None:
     if hook.do is not None:
         rule_of(hook, point, project)
         return
-    matched(hook, point, project)
-    named_parts(hook.run or "")
+    from hookline.cli.target import split_target
 
-
-def _rule(text: str) -> None:
-    from hookline.permissions import Rule
-
-    Rule.parse(text)
-
-
-def _target(layer: Layer, data: dict[str, Any], way: Way) -> None:
-    target = data.get("target")
-    if target is not None and not (target.partition(":")[0] and target.partition(":")[2]):
-        raise ConfigError(
-            f"{layer.where((*way, 'target'))}: '{target}' does not name an agent.",
-            remedy="Write MODULE:NAME, as in myproject.agents:researcher.",
-        )
+    matcher_of(match_of(hook, point), point, project)
+    split_target(hook.run or "", "a hook", 'run = "module:function"')

@@ -207,11 +207,11 @@ def test_a_hook_that_fails_is_seen_in_a_test_though_it_stops_nothing(place: Any)
     hook_of_the_user(place, "PreToolUse", "./no-such-guard.sh")
     tested = place.run("hooks", "test", "read", '{"path": "a"}', *_BARE)
     assert tested.returncode == Exit.DONE
-    assert "things go on all the same" in tested.stdout
+    assert "the run continues all the same" in tested.stdout
     assert "exit code 127" in tested.stdout
 
 
-def test_a_hook_is_told_in_which_mode_it_is_asked(place: Any) -> None:
+def test_a_hook_knows_the_mode_in_which_it_is_asked(place: Any) -> None:
     """By the name that scripts know."""
     hook_of_the_user(place, "PreToolUse", "cat > seen.json")
     model = place.script({"call": "read", "args": {"path": "a"}}, {"say": "Done."})
@@ -222,7 +222,7 @@ def test_a_hook_is_told_in_which_mode_it_is_asked(place: Any) -> None:
 
 
 def test_hooks_at_both_ends_of_a_conversation(place: Any) -> None:
-    """Once each, however much is said; one that goes on has begun before."""
+    """Once each, however much is said; one that continues has begun before."""
     entry = {"type": "command", "command": "cat >> ends"}
     own = place.home / ".claude/settings.json"
     own.parent.mkdir()
@@ -273,7 +273,7 @@ def test_what_a_hook_says_is_shown_in_its_own_words(place: Any) -> None:
 
 
 def test_testing_an_answer_asks_those_who_may_object_to_the_end(place: Any) -> None:
-    """What they say is shown, and nothing goes on because of it."""
+    """What they say is shown, and nothing continues because of it."""
     folder = place.home / ".claude"
     folder.mkdir()
     entry = {"hooks": [{"type": "command", "command": "echo go on >&2; exit 2"}]}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.config import Followed, files_of_program, follow, runs_what_others_say
+from hookline.config import ScriptDependencies, files_of_program, find_dependencies, is_task_runner
 
 FILES = (
     "hooks/lib/common.sh",
@@ -36,12 +36,12 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def followed(project: Path, text: str, name: str = "hooks/a.sh") -> Followed:
+def followed(project: Path, text: str, name: str = "hooks/a.sh") -> ScriptDependencies:
     """What a script with this text runs, without itself, from the project on."""
     (project / name).write_text(text)
-    found = follow(project, [project / name])
+    found = find_dependencies(project, [project / name])
     files = tuple(Path(path.relative_to(project).as_posix()) for path in found.files[1:])
-    return Followed(files, found.unseen)
+    return ScriptDependencies(files, found.unseen)
 
 
 def names(project: Path, text: str, name: str = "hooks/a.sh") -> list[str]:
@@ -130,7 +130,7 @@ def test_a_script_without_an_ending_is_known_by_its_first_line(project: Path) ->
     assert names(project, "import beside\n", "hooks/a") == []
 
 
-def test_it_goes_on_from_there(project: Path) -> None:
+def test_it_continues_from_there(project: Path) -> None:
     """Through several languages, and around in a circle."""
     (project / "scripts/run.sh").write_text("python3 scripts/check.py\nbash hooks/a.sh")
     (project / "scripts/check.py").write_text("import pkg")
@@ -164,7 +164,7 @@ def test_a_module_that_is_run(project: Path) -> None:
 def test_what_cannot_be_seen_is_said(project: Path, line: str, words: str) -> None:
     """For a person to look at."""
     assert followed(project, line).unseen == (f"hooks/a.sh: {words}",)
-    assert runs_what_others_say("/usr/bin/make")
+    assert is_task_runner("/usr/bin/make")
 
 
 def test_there_is_an_end_to_it(project: Path) -> None:
@@ -182,4 +182,4 @@ def test_any_text_is_read(tmp_path_factory: pytest.TempPathFactory, text: str) -
     folder = tmp_path_factory.mktemp("any")
     for name in ("a.sh", "a.py", "a.js"):
         (folder / name).write_text(text)
-        assert follow(folder, [folder / name]).files[0] == folder / name
+        assert find_dependencies(folder, [folder / name]).files[0] == folder / name

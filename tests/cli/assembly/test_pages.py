@@ -99,7 +99,7 @@ def test_a_plugin_that_is_named_on_the_command_line_is_wanted(place: Any) -> Non
     place.write("broken/hooks/hooks.json", "{")
     broken = place.run("hooks", "list", "--plugin-dir", "broken")
     assert broken.returncode == Exit.USAGE
-    assert "hooks.json' nothing is read: it is not valid JSON" in broken.stderr
+    assert "hooks.json' cannot be used: it is not valid JSON" in broken.stderr
 
 
 def test_a_plugin_of_the_projects_configuration_waits_for_trust(place: Any) -> None:
@@ -167,7 +167,7 @@ def test_a_project_names_no_settings_files(place: Any) -> None:
     done = place.run("hooks", "list")
     assert done.returncode == Exit.CONFIG
     assert (
-        "a project does not name settings files. Put its hooks into .claude/settings.json"
+        "a project cannot name settings files. Put its hooks into .claude/settings.json"
         in done.stderr
     )
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from hookline.cli.proposal import shown
+from hookline.cli.call_preview import preview
 from hookline.cli.terminal import Paint
 from hookline.state import ToolCall
 
 
 def lines(folder: Path, **args: Any) -> list[str]:
     """A call as it is shown."""
-    return shown(ToolCall("c", "tool", args), folder, Paint(io.StringIO(), {}))
+    return preview(ToolCall("c", "tool", args), folder, Paint(io.StringIO(), {}))
 
 
 def test_a_command_with_all_that_goes_with_it(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_leaving_the_line_leaves_the_question_open(key: str, code: int, place: A
 
 
 def test_an_editor_is_used_where_there_is_one(place: Any) -> None:
-    """It gets the arguments as JSON; one that cannot be started is told, and asks again."""
+    """It gets the arguments as JSON; one that cannot be started is reported, and asks again."""
     edit = "import sys; p = sys.argv[1]; t = open(p).read(); open(p, 'w').write(t.replace('a.txt', 'c.txt'))"
     terminal = asked(place, _WRITE, EDITOR=f"{sys.executable} -c {shlex.quote(edit)}")
     terminal.wait_for("? explain")
@@ -211,7 +211,7 @@ def test_the_hooks_of_a_conversation_fit_the_window(place: Any) -> None:
     model = place.script({"say": "ok"})
     talk = opened(place, "chat", "--model", model, *_BARE, columns=62)
     talk.press_until("/hooks\r", "no hooks at")
-    talk.press_until("\x04", "go on: ")
+    talk.press_until("\x04", "continue: ")
     assert talk.end() == 0
     explained = opened(place, "hooks", "explain", *_BARE, columns=62)
     assert explained.end() == 0
@@ -245,7 +245,7 @@ def test_leaving_the_editor_is_no_yes(editor: str, told: str, place: Any) -> Non
     assert not (place.project / "a.txt").exists()
 
 
-def test_an_argument_that_is_left_out_is_told(place: Any) -> None:
+def test_an_argument_that_is_left_out_is_reported(place: Any) -> None:
     """The call would run with it as it was: so it is asked about again."""
     editor = place.home / "editor.sh"
     editor.write_text("""#!/bin/sh\necho '{"path": "a.txt"}' > "$1"\n""")

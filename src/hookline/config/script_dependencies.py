@@ -1,12 +1,13 @@
-"""What a script runs in turn: the files of its project that it sources, starts or imports, as far as that can be seen.
+"""The files of a project that a script runs in turn: what it sources, starts or imports.
 
 Only places where something is run count: `source x`, `bash x.sh`, `"$DIR"/x.sh` as a command, `import x`,
-`require('./x')`. A name in a list is none: a guard that protects `setup.py` would else lose its trust with every change
-of it. What only shows when a script runs is said in words, so that a person can look at it.
+`require('./x')`. A name in a list does not: a guard that protects `setup.py` would lose its trust with every change
+of that file. What is known only when a script runs is reported in words, so that a person can look at it.
 """
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import sys
@@ -15,14 +16,14 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-_MOST_FILES = 100
-_DEEPEST = 8
-_LARGEST = 1 << 17
-_LONGEST = 2_000
-"""Characters of a line that are looked at: nobody writes longer ones, except to keep us busy."""
-_MOST_RUNS = 500
-_MOST_COMMANDS = 5_000
-# Compiled when they are first used: most projects have no script to follow.
+_MAX_FILES = 100
+_MAX_DEPTH = 8
+_MAX_BYTES = 1 << 17
+_MAX_LINE = 2_000
+"""Characters of a line that are read. A longer line is an attempt to keep us busy."""
+_MAX_RUNS = 500
+_MAX_COMMANDS = 5_000
+# Compiled at first use: most projects have no script.
 _SHELL = r"(?:ba|z|da|k)?sh"
 _PYTHON = r"(?:python|pypy)[\d.]*|uv|uvx"
 _NODE = r"node|nodejs|bun|deno|tsx|ts-node"
@@ -35,15 +36,15 @@ _INSIDE = r"(?:[^()\n]|\([^()\n]*\))*"
 _INNER = rf"\$\(({_INSIDE})\)"
 _QUOTED = r""""(?:[^"\\\n]|\\.)*"|'[^'\n]*'"""
 _TOKEN = rf"""((?:{_QUOTED}|\$\({_INSIDE}\)|\$\{{[^}}\n]*\}}|[^\s;|&<>()"'`])+)|[;|&()`\n]"""
-"""A word of a shell script, or what ends a command."""
+"""A word of a shell script, or the end of a command."""
 _BEFORE = frozenset(
     "if then else elif do while until exec command time nohup ! { export local readonly declare".split()  # noqa: SIM905 - a table of names
 )
-"""What may stand before a command, or before the assignments that it begins with."""
+"""Words that may stand before a command, or before its assignments."""
 _ASSIGNED = r"(?s)([A-Za-z_]\w*)=(.*)"
 _VARIABLE = r"\$\{?([A-Za-z_]\w*)\}?"
 _EXPANDED = r"(?s).*(?:\)|\}|\$\w+|`)"
-"""All of a word up to the end of what a shell puts in its place."""
+"""A word up to the end of its last expansion."""
 _IMPORT = (
     r"(?m)^[ \t]*(?:import[ \t]+([\w., \t]+)"
     r"|from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]{0,4000}\)|[^\n#;]*))"
@@ -55,27 +56,27 @@ _NODE_ENDINGS = ("", ".js", ".mjs", ".cjs", ".ts", ".mts", ".json", "/index.js",
 _RUNNERS = frozenset(
     "npm npx yarn pnpm make just task tox nox pytest cargo go gradle mvn rake bundle pre-commit".split()  # noqa: SIM905 - a table of names
 )
-"""Programs that run what other files of a project say."""
+"""Programs that run commands from other files of a project."""
 
 
-class Followed(NamedTuple):
+class ScriptDependencies(NamedTuple):
     """What scripts run in turn."""
 
     files: tuple[Path, ...]
-    """The scripts themselves first."""
+    """The scripts themselves come first."""
     unseen: tuple[str, ...]
-    """What they run besides, in words."""
+    """What cannot be found without running them, in words."""
 
 
 class _Run(NamedTuple):
-    """One thing that a script runs: where it may be, of which the first counts that is there; or words, if unseen."""
+    """One thing that a script runs: the places where it may be, the first that exists counts; and words otherwise."""
 
     places: tuple[Path, ...]
     words: str = ""
 
 
-def follow(project: Path, scripts: Iterable[Path]) -> Followed:
-    """The files of a project that are run when these scripts are."""
+def find_dependencies(project: Path, scripts: Iterable[Path]) -> ScriptDependencies:
+    """Find the files of a project that these scripts run."""
     found: dict[Path, None] = {}
     unseen: dict[str, None] = {}
     waiting = [(path, 0) for path in scripts]
@@ -83,29 +84,29 @@ def follow(project: Path, scripts: Iterable[Path]) -> Followed:
         path, depth = waiting.pop(0)
         if path in found:
             continue
-        if len(found) >= _MOST_FILES or depth > _DEEPEST:
-            unseen[f"more than {_MOST_FILES} files"] = None
+        if len(found) >= _MAX_FILES or depth > _MAX_DEPTH:
+            unseen[f"more than {_MAX_FILES} files"] = None
             break
         found[path] = None
-        for run in islice(dict.fromkeys(_runs(path, project)), _MOST_RUNS):
+        for run in islice(dict.fromkeys(_runs(path, project)), _MAX_RUNS):
             there = next((each for each in run.places if _is_file(each, project)), None)
             if there is not None:
                 waiting.append((there, depth + 1))
             elif run.words:
                 unseen[f"{_shown(path, project)}: {run.words}"] = None
-    return Followed(tuple(found), tuple(unseen))
+    return ScriptDependencies(tuple(found), tuple(unseen))
 
 
 def files_of_program(module: str) -> tuple[str, ...]:
-    """The files that `python -m module` runs first, as they are named in the directory that it is looked for in."""
+    """The files that `python -m module` runs first, relative to the directory on the search path."""
     parts = module.split(".")
     packages = ["/".join((*parts[:count], "__init__.py")) for count in range(1, len(parts) + 1)]
     path = "/".join(parts)
     return (f"{path}.py", f"{path}/__main__.py", *packages)
 
 
-def runs_what_others_say(program: str) -> bool:
-    """Whether a program is one that runs what other files of a project say, such as `npm` and `make`."""
+def is_task_runner(program: str) -> bool:
+    """Whether a program runs commands from other files of a project, such as `npm` and `make`."""
     return os.path.basename(program) in _RUNNERS
 
 
@@ -123,10 +124,10 @@ def _shown(path: Path, project: Path) -> str:
 def _runs(path: Path, project: Path) -> Iterator[_Run]:
     try:
         with path.open("rb") as file:
-            whole = file.read(_LARGEST).decode(errors="replace").replace("\\\n", " ")
+            whole = file.read(_MAX_BYTES).decode(errors="replace").replace("\\\n", " ")
     except OSError:
         return
-    text = "\n".join(line[:_LONGEST] for line in whole.split("\n"))
+    text = "\n".join(line[:_MAX_LINE] for line in whole.split("\n"))
     kind = _KINDS.get(path.suffix.lower()) or _by_first_line(text)
     if kind == "shell":
         yield from _in_shell(text, path, project)
@@ -155,17 +156,17 @@ def _in_shell(text: str, path: Path, project: Path) -> Iterator[_Run]:
     text = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#"))
     values: dict[str, str] = {}
     whole = "\n".join((text, *re.findall(_INNER, text), ""))
-    for words in islice(_commands(whole, values), _MOST_COMMANDS):
+    for words in islice(_commands(whole, values), _MAX_COMMANDS):
         yield from _as_module(words, project)
         place = _what_runs(words)
         if place is not None:
             yield from _named(words[place], place > 0, values, path, project)
-        elif runs_what_others_say(words[0]):
+        elif is_task_runner(words[0]):
             yield _Run((), f"{words[0]} runs what other files say")
 
 
 def _commands(text: str, values: dict[str, str]) -> Iterator[list[str]]:
-    """The commands of a shell script, each as its words; notes what is assigned on the way."""
+    """The commands of a shell script as lists of words. Assignments are added to `values`."""
     words: list[str] = []
     for match in re.finditer(_TOKEN, text):
         word = match[1]
@@ -188,7 +189,7 @@ def _as_module(words: list[str], project: Path) -> Iterator[_Run]:
 
 
 def _what_runs(words: list[str]) -> int | None:
-    """Which word of a command names the file that is run, if one does."""
+    """The position of the word that names the file to run; None if no word does."""
     program = os.path.basename(_unquoted(words[0]))
     if words[0] not in ("source", ".") and not any(
         re.fullmatch(kind, program) for kind in (_SHELL, _PYTHON, _NODE)
@@ -206,13 +207,13 @@ def _what_runs(words: list[str]) -> int | None:
 def _named(
     word: str, is_given: bool, values: dict[str, str], path: Path, project: Path
 ) -> Iterator[_Run]:
-    """The file that a word names, which may begin with something that only a shell can work out."""
+    """The file that a word names. The word may begin with an expansion that only a shell can resolve."""
     plain = _unquoted(word)
     variable = re.fullmatch(_VARIABLE, plain)
     if variable and variable[1] in values:
         plain = _unquoted(values[variable[1]])
     tail = re.sub(_EXPANDED, "", plain, count=1)
-    if tail == plain:  # nothing to be worked out
+    if tail == plain:  # no expansion
         bases = [project, path.parent]
     elif tail.startswith("/"):
         bases, tail = [path.parent, *_above(path, project)], tail.lstrip("/")
@@ -251,7 +252,7 @@ def _in_python(text: str, path: Path, project: Path) -> Iterator[_Run]:
 
 
 def _imported(module: str, path: Path, project: Path) -> Iterator[_Run]:
-    """A module and the packages that it is in, each of which is run."""
+    """A module and the packages that contain it: Python runs each of them."""
     parts = module.split(".")
     for place in _module_places(module, path, project):
         for count in range(1, len(parts) + 1):
@@ -259,7 +260,7 @@ def _imported(module: str, path: Path, project: Path) -> Iterator[_Run]:
 
 
 def _from(place: Path, module: str, names: str) -> Iterator[_Run]:
-    """What is imported from a package: its modules, if they are that."""
+    """The modules that are imported from a package."""
     if module:
         yield _Run(tuple(_of_module(place, module)))
     base = place.joinpath(*module.split(".")) if module else place
@@ -268,7 +269,7 @@ def _from(place: Path, module: str, names: str) -> Iterator[_Run]:
 
 
 def _module_places(module: str, path: Path, project: Path) -> list[Path]:
-    """Where a module is looked for: beside the script, and, if it is not one of Python's own, in the project."""
+    """Where a module may be: beside the script, and in the project if it is not in the standard library."""
     if not module:
         return []
     if module.partition(".")[0] in sys.stdlib_module_names:
@@ -280,3 +281,50 @@ def _of_module(place: Path, module: str) -> Iterator[Path]:
     base = place.joinpath(*module.split("."))
     yield base.with_name(f"{base.name}.py")
     yield base / "__init__.py"
+
+
+# --- the modules of a hook or an agent ----------------------------------------------------------------
+
+_MODULE_FOLDERS = (".", "src", ".hookline")
+
+
+def find_module_files(project: Path, module: str) -> list[Path]:
+    """Find the files of a module of the project, and of everything it imports from there.
+
+    All files of a package count: the package decides which of them are loaded. The parser is Python's own, not the
+    patterns above: this is code that we load ourselves, so it is Python of this version.
+    """
+    waiting, seen, found = [module.partition(".")[0]], set[str](), dict[Path, None]()
+    while waiting:
+        name = waiting.pop()
+        if not name or name in seen:
+            continue
+        seen.add(name)
+        for path in _files_of_name(project, name):
+            if path not in found:
+                found[path] = None
+                waiting += _imported_names(path)
+    return list(found)
+
+
+def _files_of_name(project: Path, name: str) -> Iterator[Path]:
+    for folder in _MODULE_FOLDERS:
+        base = project / folder
+        if (base / name).is_dir():
+            yield from sorted(path for path in (base / name).rglob("*.py") if path.is_file())
+        if (base / f"{name}.py").is_file():
+            yield base / f"{name}.py"
+
+
+def _imported_names(path: Path) -> list[str]:
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name.partition(".")[0] for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            names.append(node.module.partition(".")[0])
+    return names

@@ -1,4 +1,4 @@
-"""What a call would do, as people read it: a command, a diff, or its arguments. Nothing of it is left out unsaid."""
+"""A call as people read it: a command, a diff, or its arguments. Whatever is cut is reported."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any
 from hookline.cli.terminal import Paint, printable
 from hookline.state import ToolCall
 
-_MOST_LINES = 60
-_MOST_CHARACTERS = 2_000
+_MAX_LINES = 60
+_MAX_CHARACTERS = 2_000
 """Of one line."""
-_MOST_BYTES = 1_000_000
+_MAX_BYTES = 1_000_000
 _OLD = ("old", "old_string")
 _NEW = ("new", "new_string")
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def shown(call: ToolCall, folder: Path, paint: Paint) -> list[str]:
+def preview(call: ToolCall, folder: Path, paint: Paint) -> list[str]:
     """The lines that show a call."""
     args = call.args
     if isinstance(args.get("command"), str):
@@ -37,7 +37,7 @@ def shown(call: ToolCall, folder: Path, paint: Paint) -> list[str]:
 
 
 def _rest(args: Mapping[str, Any], *said: str) -> list[str]:
-    """The arguments that were not shown yet and say something."""
+    """The other arguments, without empty ones."""
     return _arguments(
         {
             name: value
@@ -63,22 +63,22 @@ def _lines(text: str) -> list[str]:
 
 
 def _first(lines: list[str]) -> list[str]:
-    if len(lines) <= _MOST_LINES:
+    if len(lines) <= _MAX_LINES:
         return lines
-    return [*lines[:_MOST_LINES], f"... and {len(lines) - _MOST_LINES:,} lines more"]
+    return [*lines[:_MAX_LINES], f"... and {len(lines) - _MAX_LINES:,} lines more"]
 
 
 def _start(line: str) -> str:
-    if len(line) <= _MOST_CHARACTERS:
+    if len(line) <= _MAX_CHARACTERS:
         return line
-    return f"{line[:_MOST_CHARACTERS]}... and {len(line) - _MOST_CHARACTERS:,} characters more"
+    return f"{line[:_MAX_CHARACTERS]}... and {len(line) - _MAX_CHARACTERS:,} characters more"
 
 
 # --- changes to a file ----------------------------------------------------------------------------------
 
 
 def _changes(args: Mapping[str, Any], folder: Path) -> list[tuple[str, str]] | None:
-    """What a call puts in the place of what; None if it is not a change to a file."""
+    """The old and new texts of a change to a file; None if the call is something else."""
     path = args.get("path")
     if not isinstance(path, str):
         return None
@@ -100,7 +100,7 @@ def _replacement(given: Any) -> tuple[str, str] | None:
     parts = old or "", new or ""
     if any(part.endswith("\n") for part in parts):
         return parts
-    # It is a piece of a line, not the end of a file.
+    # It is part of a line, not the end of a file.
     return (f"{parts[0]}\n" if parts[0] else "", f"{parts[1]}\n" if parts[1] else "")
 
 
@@ -125,15 +125,15 @@ def _differences(path: str, before: str, after: str) -> Iterator[str]:
 
 
 def _ended(text: str) -> list[str]:
-    """Lines with their line breaks. Python's own way breaks them at other characters, too."""
+    """Lines with their line breaks. `splitlines` would break at other characters, too."""
     *lines, last = text.split("\n")
     return [*(f"{line}\n" for line in lines), *([last] if last else [])]
 
 
 def _present(path: Path) -> str:
-    """What is in a file now, if it is one that can be shown."""
+    """The content of a file, if it can be shown."""
     try:
-        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+        if not path.is_file() or path.stat().st_size > _MAX_BYTES:
             return ""
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -53,7 +53,7 @@ def user_file(environ: dict[str, str], text: str) -> Path:
         ('[[hooks]]\non = "stop"\ndo = "log"\nurl = "x"', 1, "'hooks[0]' has 'url' and 'do'."),
         ('[[hooks]]\non = "stop"\ndo = "block"', 1, "is a rule to block without a reason."),
         ("[limits]\nseconds = inf", 2, "'limits.seconds' is inf. Give a number"),
-        ("[limits]\ncost = nan", 2, "'limits.cost' is nan. Give a number"),
+        ("[limits]\ncost = nan", 2, "'limits.cost' is nan: expected a number"),
         ("[capabilities]\nfiles = true", 2, "'capabilities.files' is true, and should be a table."),
         ('[hooks]\non = "stop"', 1, "'hooks' is one table, and should be a list of them."),
         ('dialects = ["claud"]', 1, "'dialects[0]' is 'claud': that is not one of its values."),
@@ -66,7 +66,7 @@ def user_file(environ: dict[str, str], text: str) -> Path:
         ("model = 1", 1, "'model' is 1: expected text or a list, got a whole number."),
     ],
 )
-def test_a_mistake_is_told_with_its_line(
+def test_a_mistake_is_reported_with_its_line(
     text: str, line: int, told: str, project: Path, environ: dict[str, str]
 ) -> None:
     """File, line, the setting, what is wrong, and what was probably meant."""
@@ -169,7 +169,7 @@ def test_the_nearest_project_above_counts(project: Path, environ: dict[str, str]
 
 
 def test_pyproject_has_a_table_of_ours(project: Path, environ: dict[str, str]) -> None:
-    """Its lines are told too; without the table the file is somebody else's."""
+    """Its lines are reported too; without the table the file is somebody else's."""
     path = project / "pyproject.toml"
     path.write_text('[project]\nname = "x"\n')
     assert load(project, environ).files == ()
@@ -178,14 +178,14 @@ def test_pyproject_has_a_table_of_ours(project: Path, environ: dict[str, str]) -
         load(project, environ)
 
 
-def test_a_table_for_another_file_is_told(project: Path, environ: dict[str, str]) -> None:
+def test_a_table_for_another_file_is_reported(project: Path, environ: dict[str, str]) -> None:
     """[tool.hookline] is for pyproject.toml."""
     (project / "hookline.toml").write_text('[tool.hookline]\nmodel = "x"\n')
-    with pytest.raises(ConfigError, match=r"Only in pyproject\.toml"):
+    with pytest.raises(ConfigError, match=r"only in pyproject\.toml"):
         load(project, environ)
 
 
-def test_a_variable_that_is_no_amount_is_told(project: Path, environ: dict[str, str]) -> None:
+def test_a_variable_that_is_no_amount_is_reported(project: Path, environ: dict[str, str]) -> None:
     """Infinity is no limit, and leaving it out says so better."""
     with pytest.raises(ConfigError, match=r"HOOKLINE_TIMEOUT: 'limits\.seconds' is inf"):
         load(project, {**environ, "HOOKLINE_TIMEOUT": "inf"})

@@ -9,7 +9,7 @@ import pytest
 
 from hookline import AgentBuilder, HookPoint
 from hookline.cli.assembly.hooks import ConfiguredHooks
-from hookline.config import Layer, checked, load
+from hookline.config import Layer, check_layer, load
 from hookline.drivers import ScriptedDriver, call, say
 from hookline.errors import ConfigError
 
@@ -26,7 +26,7 @@ def fires(tmp_path: Path, on: str, match: Any, *, do: str = "log") -> bool:
     ways: tuple[dict[str, Any], ...] = ({"do": do, "reason": "x"}, {"run": f"{__name__}:note"})
     hooks = [{"on": on, "match": match, **way} for way in ways]
     settings = load(
-        tmp_path, {"HOME": str(tmp_path)}, flags=checked(Layer("flag", {"hooks": hooks}))
+        tmp_path, {"HOME": str(tmp_path)}, flags=check_layer(Layer("flag", {"hooks": hooks}))
     )
 
     def bash(command: str) -> str:
@@ -98,9 +98,9 @@ def test_where_nothing_is_said_nothing_can_be_matched(
     """A guard that could never speak up is an error, and not in force."""
     given = [{"on": on, "match": "words", **hook}]
     settings = load(
-        tmp_path, {"HOME": str(tmp_path)}, flags=checked(Layer("flag", {"hooks": given}))
+        tmp_path, {"HOME": str(tmp_path)}, flags=check_layer(Layer("flag", {"hooks": given}))
     )
-    with pytest.raises(ConfigError, match=f"nothing is said at {on}"):
+    with pytest.raises(ConfigError, match=f"there is no text to match at {on}"):
         list(ConfiguredHooks(settings, tmp_path).hooks())
 
 
@@ -110,13 +110,13 @@ def test_a_rule_cannot_stand_around_an_action(on: str, do: str, tmp_path: Path) 
     """It has nothing to hand the call on with; the points before and after are named."""
     given = [{"on": on, "do": do, "reason": "x"}]
     settings = load(
-        tmp_path, {"HOME": str(tmp_path)}, flags=checked(Layer("flag", {"hooks": given}))
+        tmp_path, {"HOME": str(tmp_path)}, flags=check_layer(Layer("flag", {"hooks": given}))
     )
     with pytest.raises(ConfigError, match=on.replace("around", "before")):
         list(ConfiguredHooks(settings, tmp_path).hooks())
 
 
-def test_a_hook_for_a_tool_that_there_is_none_of_is_told_in_a_run(place: Any) -> None:
+def test_a_hook_for_a_tool_that_does_not_exist_is_reported_in_a_run(place: Any) -> None:
     """Where it is clear which one is meant: the guard holds nobody back."""
     place.write(
         "hookline.toml",
@@ -124,7 +124,9 @@ def test_a_hook_for_a_tool_that_there_is_none_of_is_told_in_a_run(place: Any) ->
     )
     done = place.run("run", "--model", place.script({"say": "Hi."}), "x")
     assert done.returncode == 0
-    assert "is for a tool 'bsah' that there is none of here. Did you mean 'bash'?" in done.stderr
+    assert (
+        "is for a tool 'bsah', which the agent does not have. Did you mean 'bash'?" in done.stderr
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,7 @@ def test_a_rule_does_what_its_tier_can(do: str, tier: str, tmp_path: Path) -> No
     """What an observer says would not count, and a policy may change nothing."""
     given = [{"on": "before_tool_use", "do": do, "tier": tier, "reason": "x"}]
     settings = load(
-        tmp_path, {"HOME": str(tmp_path)}, flags=checked(Layer("flag", {"hooks": given}))
+        tmp_path, {"HOME": str(tmp_path)}, flags=check_layer(Layer("flag", {"hooks": given}))
     )
-    with pytest.raises(ConfigError, match=r"an observer only looks on|a policy only judges"):
+    with pytest.raises(ConfigError, match=r"an observer only watches|a policy only judges"):
         list(ConfiguredHooks(settings, tmp_path).hooks())

@@ -1,4 +1,8 @@
-"""Where things are kept: the user's files, a project's files, and the journals."""
+"""Locations on disk: the user's files, a project's files, the journals.
+
+platformdirs is not used: the core needs these locations too (trust in command hooks), and has no extras; and a place
+that changes when an extra is installed would lose the user's trust file.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,9 @@ from pathlib import Path
 from hookline.errors import ConfigError
 
 _SHARED = "pyproject.toml"
-"""It is there for others, too: one without settings in it is none of ours."""
+"""Other programs use this file too. Without our table it is ignored."""
 _LARGEST = 10 << 20
-"""Bytes of a file with settings. One that is larger is none, and may be meant to be read for ever."""
+"""Bytes. A larger file is no configuration, and may be an attempt to keep us busy."""
 _BYTE_ORDER = b"\xef\xbb\xbf\xff\xfe"
 _MAY_BE_OURS = re.compile(
     rb"""
@@ -25,18 +29,18 @@ _MAY_BE_OURS = re.compile(
     """,
     re.MULTILINE | re.VERBOSE,
 )
-"""How a table of ours begins in a file that is no TOML, as far as one can tell."""
+"""The beginning of our table, in a file that is not valid TOML."""
 PROJECT_FILES = (_SHARED, "hookline.toml", ".hookline/config.toml")
-"""The files of a project, the one that counts most last."""
+"""The configuration files of a project. The last one has the highest priority."""
 
 
 def user_folder(environ: Mapping[str, str]) -> Path:
-    """Where the user's own configuration is, and what they trust."""
+    """The directory of the user's own configuration and of the trust file."""
     return _under(environ, "HOOKLINE_CONFIG_DIR", "XDG_CONFIG_HOME", ".config")
 
 
 def data_folder(environ: Mapping[str, str]) -> Path:
-    """Where runs are kept."""
+    """The directory of the journals."""
     return _under(environ, "HOOKLINE_DATA_DIR", "XDG_DATA_HOME", ".local/share")
 
 
@@ -44,21 +48,21 @@ def _under(environ: Mapping[str, str], own: str, base: str, otherwise: str) -> P
     if environ.get(own):
         return Path(environ[own]).expanduser().absolute()
     given = Path(environ.get(base, ""))
-    # A path that is not absolute is to be ignored, says the XDG specification.
+    # The XDG specification says that a relative path is ignored.
     folder = given if given.is_absolute() else home(environ) / otherwise
     return folder / "hookline"
 
 
 def home(environ: Mapping[str, str]) -> Path:
-    """The home directory. Where nobody can say where that is, it is a place in which there is and can be nothing."""
+    """The home directory. Without one it is the null device, in which no file can be."""
     known = environ.get("HOME") or os.path.expanduser("~")
     return Path(known) if os.path.isabs(known) else Path(os.devnull)
 
 
 def project_of(start: Path, environ: Mapping[str, str]) -> Path:
-    """The project a directory belongs to: the nearest above it with a configuration, else its repository, else itself.
+    """The project of a directory: the nearest directory with a configuration, else the repository, else itself.
 
-    What lies above the repository, or is the home directory or above it, is not looked at.
+    The search ends at the repository and below the home directory.
     """
     start = start.resolve()
     above = list(_candidates(start, home(environ).resolve()))
@@ -71,7 +75,7 @@ def project_of(start: Path, environ: Mapping[str, str]) -> Path:
 def _is_configured(folder: Path) -> bool:
     try:
         return any(True for _ in project_files(folder))
-    except ConfigError:  # it is meant to be: whoever reads the files says what is wrong with them
+    except ConfigError:  # whoever reads the files reports the problem
         return True
 
 
@@ -89,19 +93,19 @@ def project_files(folder: Path) -> Iterator[Path]:
     """The configuration files in a directory."""
     for name in PROJECT_FILES:
         path = folder / name
-        if is_there(path) and (name != _SHARED or _has_table(path)):
+        if is_file(path) and (name != _SHARED or _has_table(path)):
             yield path
 
 
-def is_there(path: Path) -> bool:
-    """Whether it is a file. What is there and cannot be read is an error: it may be what forbids something."""
+def is_file(path: Path) -> bool:
+    """Whether there is a file. One that cannot be read is an error: it may forbid something."""
     try:
         found = path.stat()
     except NotADirectoryError:
         return False
     except FileNotFoundError:
         if path.is_symlink() and path.name != _SHARED:
-            raise _unreadable(path, "it is a link to nothing") from None
+            raise _unreadable(path, "it is a broken link") from None
         return False
     except OSError as error:
         raise _unreadable(path, str(error.strerror)) from None
@@ -109,25 +113,24 @@ def is_there(path: Path) -> bool:
         if found.st_size > _LARGEST:
             raise _unreadable(path, f"it is larger than {_LARGEST >> 20} MB")
         return True
-    if _is_nothing(found) or path.name == _SHARED:
+    if _is_null_device(found) or path.name == _SHARED:
         return False
-    raise _unreadable(path, "it is a directory" if stat.S_ISDIR(found.st_mode) else "it is no file")
+    raise _unreadable(
+        path, "it is a directory" if stat.S_ISDIR(found.st_mode) else "it is not a file"
+    )
 
 
 def _unreadable(path: Path, why: str) -> ConfigError:
-    return ConfigError(f"{path} cannot be read: {why}.", remedy="Mend that, or use --bare.")
+    return ConfigError(f"{path} cannot be read: {why}.", remedy="Fix that, or use --bare.")
 
 
-def _is_nothing(found: os.stat_result) -> bool:
-    """Whether it is the null device, which stands in the place of files that are not to be seen."""
+def _is_null_device(found: os.stat_result) -> bool:
+    """Whether it is the null device, which a sandbox puts in the place of hidden files."""
     return stat.S_ISCHR(found.st_mode) and found.st_rdev == os.stat(os.devnull).st_rdev
 
 
 def _has_table(path: Path) -> bool:
-    """Whether a pyproject.toml is one of ours: it has a [tool.hookline], or is broken and may have one.
-
-    One that is broken and does not speak of such a table is somebody else's business.
-    """
+    """Whether a pyproject.toml has [tool.hookline]. A broken file counts if it seems to have that table."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -145,7 +148,7 @@ def _has_table(path: Path) -> bool:
 
 
 def journal_of(project: Path, environ: Mapping[str, str]) -> Path:
-    """The journal of a project: in the user's data directory, where it is not committed, cloned or forged."""
+    """The journal of a project. It is in the user's data directory, where nobody commits, clones or forges it."""
     digest = hashlib.sha256(os.fsencode(project)).hexdigest()[:10]
     name = re.sub(r"[^A-Za-z0-9._-]", "-", project.name)[:40] or "root"
     return data_folder(environ) / "projects" / f"{name}-{digest}" / "journal.db"

@@ -1,4 +1,4 @@
-"""Questions on the terminal: what, who asks and why, and one key for the answer."""
+"""Approval on the terminal: the call, who asks and why, and one key for the answer."""
 
 from __future__ import annotations
 
@@ -15,9 +15,18 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hookline.cli.board import Board
-from hookline.cli.proposal import shown
-from hookline.cli.terminal import TOGETHER, Paint, is_terminal, printable
+from hookline.cli.call_preview import preview
+from hookline.cli.terminal import (
+    TOGETHER,
+    Paint,
+    is_smart,
+    is_terminal,
+    printable,
+    reflows,
+    rows,
+    width,
+    wrapped,
+)
 from hookline.permissions import suggest_rule
 from hookline.state import Decision, PendingApproval, ToolCall
 
@@ -27,26 +36,107 @@ if TYPE_CHECKING:
     from hookline.cli.screen import Screen
 
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
-_MOST_TYPED = 2_000
-"""Characters that can be changed in a line; for more there are editors."""
+_MAX_TYPED = 2_000
+"""Characters that can be edited in a line. Longer text needs an editor."""
+_RESIZE_DELAY = 0.15
+"""Seconds without another signal: a window that is dragged sends dozens."""
+_INDENT = "    "
+Layout = Callable[[int], Sequence[str]]
+"""Lays lines out for so many columns."""
 
 
 class Left(Exception):
-    """Whoever was asked left without an answer."""
+    """The person left without an answer."""
 
 
-class Desk:
-    """Asks about each call that waits, and gives the answers."""
+class QuestionText:
+    """The lines of a question, which are drawn again for another window width. Only prose is wrapped."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._layouts: list[Layout] = []
+        self._drawn: list[str] = []
+        self._room = width()
+
+    def put(self, text: str = "", *, prose: bool = False) -> None:
+        """Add a line."""
+        plain = [text.replace(TOGETHER, " ")]
+        is_wrapped = prose and is_smart(self._screen.err)
+        self.put_layout(lambda room: wrapped(text, room, _INDENT) if is_wrapped else plain)
+
+    def put_layout(self, layout: Layout) -> None:
+        """Add lines that a function lays out for the width of the window."""
+        self._layouts.append(layout)
+        for line in layout(self._room - 1):
+            self._drawn.append(line)
+            self._screen.say(line)
+
+    def typed(self, text: str) -> None:
+        """Add what a person has typed: it is on the terminal already."""
+        self._layouts.append(lambda _room: [text])
+        self._drawn.append(text)
+
+    @contextlib.contextmanager
+    def redrawn(self) -> Iterator[None]:
+        """Draw the question again, within this block, when the window changes its width."""
+        number = getattr(signal, "SIGWINCH", None)
+        if number is None or not is_smart(self._screen.err):
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        waiting: list[asyncio.TimerHandle] = []
+
+        def changed() -> None:
+            for timer in waiting:
+                timer.cancel()
+            waiting[:] = [loop.call_later(_RESIZE_DELAY, self.redraw)]
+
+        loop.add_signal_handler(number, changed)
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(number)
+            for timer in waiting:
+                timer.cancel()
+
+    def redraw(self) -> None:
+        """Erase the question, and draw it for the current width."""
+        before, self._room = self._room, width()
+        if self._room == before:
+            return
+        self._screen.err.write(self._erased(self._drawn))
+        self.repeat()
+
+    def repeat(self) -> None:
+        """Draw the question again, at the cursor."""
+        layouts, self._layouts, self._drawn = self._layouts, [], []
+        self._room = width()
+        for layout in layouts:
+            self.put_layout(layout)
+
+    def _erased(self, drawn: list[str]) -> str:
+        room = self._room if reflows() else max(self._room, 10**6)
+        above = sum(rows(line, room) for line in drawn)
+        try:
+            height = os.get_terminal_size(self._screen.err.fileno()).lines
+        except (OSError, ValueError):
+            height = 24
+        # Lines above the window cannot be erased.
+        return f"\r\x1b[{above}A\x1b[J" if above < height else "\x1b[H\x1b[J"
+
+
+class ApprovalPrompt:
+    """Asks a person about each call that waits."""
 
     def __init__(self, screen: Screen, interrupts: Interrupts, folder: Path) -> None:
         self._screen = screen
         self._paint: Paint = screen.paint
         self._interrupts = interrupts
         self._folder = folder
-        self._board = Board(screen)
+        self._text = QuestionText(screen)
 
     async def ask(self, pending: Sequence[PendingApproval], agent: Agent) -> dict[str, Decision]:
-        """An answer to each question. Raises Left when somebody gives none."""
+        """The answer to each question. Raises Left when the person gives none."""
         answers: dict[str, Decision] = {}
         for number, question in enumerate(pending, start=1):
             count = f" ({number} of {len(pending)})" if len(pending) > 1 else ""
@@ -55,7 +145,7 @@ class Desk:
 
     async def _one(self, question: PendingApproval, agent: Agent, count: str) -> Decision:
         rule = suggest_rule(question.tool_call, self._folder)
-        self._board = Board(self._screen)
+        self._text = QuestionText(self._screen)
         self._show(question, count)
         while True:
             key = await self._key(None if rule is None else str(rule))
@@ -78,17 +168,17 @@ class Desk:
             elif key in ("q", "\x04", ""):
                 raise Left
             else:
-                self._board.put("  press one of the keys above")
+                self._text.put("  press one of the keys above")
 
     def _show(self, question: PendingApproval, count: str) -> None:
         paint, call = self._paint, question.tool_call
         askers = ", ".join(printable(name) for name in question.askers)
-        put = self._board.put
+        put = self._text.put
         put()
         put(
             f"{paint('?', 'yellow', 'bold')} {paint(printable(call.name), 'bold')} wants to run{count}"
         )
-        for line in shown(call, self._folder, paint):
+        for line in preview(call, self._folder, paint):
             put(f"    {line}")
         put(f"  asked by {paint(askers, 'yellow')}: {printable(question.reason)}", prose=True)
 
@@ -100,32 +190,35 @@ class Desk:
         keys += [("e", "edit"), ("n", "no"), ("d", "no, and say why"), ("?", "explain")]
         said = [f"{paint(key, 'bold')} {what}".replace(" ", TOGETHER) for key, what in keys]
         line = "  ".join(said)
-        self._board.put(f"  {line}", prose=True)
+        self._text.put(f"  {line}", prose=True)
 
     def _explain(self, question: PendingApproval, agent: Agent) -> None:
         from hookline.inspection import explain
 
         call = question.tool_call
 
-        def laid(room: int) -> list[str]:
-            said = explain(agent.definition, call.name, call.args, width=room - 2)
-            return [f"  {printable(line)}".rstrip() for line in said.splitlines()]
+        def layout(room: int) -> list[str]:
+            text = explain(agent.definition, call.name, call.args, width=room - 2)
+            lines = [f"  {printable(line)}".rstrip() for line in text.splitlines()]
+            if not is_smart(self._screen.err):
+                return lines
+            return [part for line in lines for part in wrapped(line, room, _INDENT)]
 
-        self._board.put_laid(laid)
+        self._text.put_layout(layout)
         if question.run_id:
-            self._board.put(f"  asked in run {question.run_id}, question {question.id}", prose=True)
+            self._text.put(f"  asked in run {question.run_id}, question {question.id}", prose=True)
 
     async def _edited(self, call: ToolCall) -> Decision | None:
-        """The call with other arguments; None if nothing came of it."""
+        """A decision with edited arguments; None if there is none."""
         editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
         whole = json.dumps(call.args, indent=2, ensure_ascii=False)
         if editor:
-            text = await asyncio.to_thread(_in_editor, editor, whole)
+            text = await asyncio.to_thread(_edit_file, editor, whole)
         elif _is_command(call):
             said = await self._line("command: ", str(call.args["command"]))
             return self._changed(call, {**call.args, "command": said}) if said else None
-        elif len(whole) > _MOST_TYPED:
-            self._board.put("  that is too long for one line: say which editor, EDITOR=vi")
+        elif len(whole) > _MAX_TYPED:
+            self._text.put("  that is too long for one line: set an editor, EDITOR=vi")
             return None
         else:
             text = await self._line("arguments: ", json.dumps(call.args, ensure_ascii=False))
@@ -134,39 +227,39 @@ class Desk:
         try:
             args = json.loads(text)
         except ValueError as error:
-            self._board.put(f"  that is not JSON: {error}", prose=True)
+            self._text.put(f"  that is not JSON: {error}", prose=True)
             return None
         if not isinstance(args, dict):
-            self._board.put("  that is not an object with arguments")
+            self._text.put("  that is not an object with arguments")
             return None
         return self._changed(call, args)
 
     def _changed(self, call: ToolCall, args: dict[str, Any]) -> Decision | None:
-        """The call with these arguments. Whoever leaves an editor without a change has not said yes."""
+        """A decision with these arguments. Leaving the editor without a change is no yes."""
         missing = next((name for name in call.args if name not in args), None)
-        if missing is not None:  # an edit changes values: what it leaves out would stay as it is
-            self._board.put(
+        if missing is not None:  # an edit only replaces values
+            self._text.put(
                 f"  '{printable(missing)}' cannot be left out: give it another value", prose=True
             )
             return None
         if args != call.args:
             return Decision.edit(**args)
-        self._board.put("  nothing was changed: y runs it as it is", prose=True)
+        self._text.put("  nothing was changed: y runs it as it is", prose=True)
         return None
 
     # --- keys and lines -------------------------------------------------------------------------------
 
     async def _key(self, rule: str | None) -> str:
-        # What was typed before the question was there is no answer to it: from here on keys count.
-        with _one_key_at_a_time(self._board.repeat), self._board.kept_in_shape():
+        # Keys that were typed before the question are no answer to it.
+        with _one_key_at_a_time(self._text.repeat), self._text.redrawn():
             self._keys(rule)
             return (await self._read())[:1].lower()
 
     async def _line(self, prompt: str, now: str = "") -> str:
-        """A line that is typed; `now` is there already, and can be changed where the terminal has a line editor."""
+        """Read a line. With a line editor, `now` is the text to edit."""
         if now and is_terminal(sys.stdout):
             try:
-                said = _typed_over(f"  {prompt}", now)
+                said = _edit_line(f"  {prompt}", now)
             except KeyboardInterrupt:
                 self._interrupts.hits += 1
                 self._screen.err.write("\n")
@@ -175,11 +268,11 @@ class Desk:
             self._screen.err.write(f"  {prompt}")
             self._screen.err.flush()
             said = await self._read()
-        self._board.typed(f"  {prompt}{said}")
+        self._text.typed(f"  {prompt}{said}")
         return said.strip()
 
     async def _read(self) -> str:
-        """What is typed: a key, or a line where the terminal collects lines."""
+        """Read a key, or a line if the terminal collects lines."""
         loop, descriptor = asyncio.get_running_loop(), sys.stdin.fileno()
         typed: asyncio.Future[bytes] = loop.create_future()
 
@@ -202,10 +295,9 @@ class Desk:
 
 @contextlib.contextmanager
 def _one_key_at_a_time(repeat: Callable[[], None]) -> Iterator[None]:
-    """Keys come at once and are not shown; Ctrl-C still is Ctrl-C.
+    """Read single keys without showing them; Ctrl-C still works.
 
-    After Ctrl-Z the shell has the terminal in its own way: it is set once more when it is ours again, and the question
-    repeated, which other lines stand below by then.
+    After Ctrl-Z and `fg` the terminal is set again, because the shell has changed it, and the question is repeated.
     """
     import termios
     import tty
@@ -214,12 +306,12 @@ def _one_key_at_a_time(repeat: Callable[[], None]) -> Iterator[None]:
     before = termios.tcgetattr(descriptor)
     loop = asyncio.get_running_loop()
 
-    def taken_up() -> None:
+    def continued() -> None:
         if os.tcgetpgrp(descriptor) == os.getpgrp():
             tty.setcbreak(descriptor)
             repeat()
 
-    loop.add_signal_handler(signal.SIGCONT, taken_up)
+    loop.add_signal_handler(signal.SIGCONT, continued)
     try:
         tty.setcbreak(descriptor)
         yield
@@ -228,8 +320,8 @@ def _one_key_at_a_time(repeat: Callable[[], None]) -> Iterator[None]:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
-def _typed_over(prompt: str, now: str) -> str:
-    """A line that begins as it is now, in the line editor. Nothing goes on meanwhile: the run is paused."""
+def _edit_line(prompt: str, now: str) -> str:
+    """Edit a line in the line editor. This blocks the loop: the run is paused."""
     try:
         import readline
     except ImportError:  # a Python without it
@@ -250,13 +342,13 @@ def _typed_over(prompt: str, now: str) -> str:
 
 
 def _is_command(call: ToolCall) -> bool:
-    """Whether all there is to it is a command of one line."""
+    """Whether the call is a command of one line and nothing else."""
     command = call.args.get("command")
     rest = [value for name, value in call.args.items() if name != "command"]
     return isinstance(command, str) and "\n" not in command and not any(rest)
 
 
-def _in_editor(editor: str, text: str) -> str:
+def _edit_file(editor: str, text: str) -> str:
     with tempfile.NamedTemporaryFile("w+", suffix=".json", encoding="utf-8") as file:
         file.write(text)
         file.flush()

@@ -1,4 +1,4 @@
-"""`hookline hooks lint`: a guard that guards nothing is a complaint, and the exit code says so."""
+"""`hookline hooks`: a guard that guards nothing is reported, and the exit code says so; lists are aligned."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hookline.cli.exits import Exit
+from hookline.cli.terminal import columns
 
 _HOOK = '[[hooks]]\non = "before_tool_use"\n'
 
@@ -24,7 +25,7 @@ def linted(place: Any, hook: str, *arguments: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("hook", "told"),
     [
-        ('match = "bsah"\ndo = "block"', "a tool 'bsah' that there is none of here. Did you mean 'bash'?"),
+        ('match = "bsah"\ndo = "block"', "a tool 'bsah', which the agent does not have. Did you mean 'bash'?"),
         ('match = "nothing_like_it"\ndo = "block"', "a tool 'nothing_like_it'"),
         ('match = "read|bsah"\ndo = "block"', "Did you mean 'bash'?"),
         ('match = "bsah(git push *)"\ndo = "ask"', "Did you mean 'bash'?"),
@@ -46,7 +47,7 @@ def test_a_dead_guard_is_a_complaint(hook: str, told: str, place: Any) -> None:
     code, said = linted(place, hook)
     assert code == Exit.FAILED, said
     assert told in said
-    assert "nothing to complain about" not in said
+    assert "no mistakes found" not in said
 
 
 @pytest.mark.parametrize(
@@ -58,12 +59,12 @@ def test_a_dead_guard_is_a_complaint(hook: str, told: str, place: Any) -> None:
         'match = "bash(git push *)"\ncommand = "true"',
     ],
 )
-def test_a_tool_that_was_left_out_is_told_once(hook: str, place: Any) -> None:
+def test_a_tool_that_was_left_out_is_reported_once(hook: str, place: Any) -> None:
     """Beside the tools for files too: whoever has no shell has a guard for nothing."""
     place.write("guard.py", "def check(ctx):\n    return None\n")
     code, said = linted(place, hook, "--without", "bash")
     assert code == Exit.FAILED, said
-    assert said.count("is for a tool 'bash' that there is none of here") == 1
+    assert said.count("is for a tool 'bash'") == 1
     assert "dead-matcher" not in said
 
 
@@ -88,7 +89,7 @@ def test_what_may_be_right_is_none(hook: str, place: Any) -> None:
     place.write("plain.sh", "exit 0\n")
     place.write("check.sh", "#!/bin/sh\nexit 0\n").chmod(0o755)
     code, said = linted(place, hook)
-    assert (code, "nothing to complain about" in said) == (0, True), said
+    assert (code, "no mistakes found" in said) == (0, True), said
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_so_is_a_script_that_is_gone(path: str, hooks: dict[str, Any], place: An
 
 
 def test_so_is_a_file_of_copilot_that_names_no_event(place: Any) -> None:
-    """A hook that is written at the top of a file is in force nowhere, and that is told."""
+    """A hook that is written at the top of a file is in force nowhere, and that is reported."""
     place.write(".github/hooks/guard.json", json.dumps({"events": ["PreToolUse"], "bash": "true"}))
     done = place.run("hooks", "lint")
     assert done.returncode == Exit.FAILED
@@ -157,7 +158,7 @@ def test_a_group_of_names_is_no_permission_rule(place: Any) -> None:
 
 
 def test_so_is_a_guard_that_waits_for_trust(place: Any) -> None:
-    """It guards nothing yet, whichever file it is in; once it is trusted there is nothing to complain about."""
+    """It guards nothing yet, whichever file it is in; once it is trusted there is no mistakes found."""
     place.write("hookline.toml", _HOOK + 'command = "true"\n')
     hooks = {"PreToolUse": [{"hooks": [{"type": "command", "command": "true"}]}]}
     place.write(".claude/settings.json", json.dumps({"hooks": hooks}))
@@ -169,3 +170,27 @@ def test_so_is_a_guard_that_waits_for_trust(place: Any) -> None:
     assert "1 hook of .claude/settings.json are not trusted" in done.stdout
     place.run("trust")
     assert place.run("hooks", "lint").returncode == 0
+
+
+_LONG_NAMES = """
+[[hooks]]
+on = "before_tool_use"
+do = "log"
+name = "a-hook-with-a-name-that-is-longer-than-most-names-are"
+
+[[hooks]]
+on = "before_tool_use"
+do = "log"
+name = "\u6f22\u5b57"
+"""
+
+
+def test_a_long_name_does_not_shift_the_columns(place: Any) -> None:
+    """Each column begins in the same place in every line."""
+    own = place.home / ".config/hookline/config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(_LONG_NAMES, encoding="utf-8")
+    lines = place.run("hooks", "list", "--without", "bash").stdout.splitlines()
+    assert any("longer-than-most" in line for line in lines)
+    ends = {columns(line[: line.rindex("  ") + 2]) for line in lines if line.endswith("always")}
+    assert len(ends) == 1, "\n".join(lines)

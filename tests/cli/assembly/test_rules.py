@@ -13,7 +13,7 @@ import pytest
 from hookline import AgentBuilder, HookPoint, RunResult
 from hookline.cli.assembly.hooks import ConfiguredHooks
 from hookline.cli.exits import Exit
-from hookline.config import Layer, checked, load
+from hookline.config import Layer, check_layer, load
 from hookline.drivers import ScriptedDriver, call, say
 from hookline.errors import BuildError, ConfigError
 
@@ -32,7 +32,7 @@ def run_with(
         return f"ran {command}"
 
     settings = load(
-        tmp_path, {"HOME": str(tmp_path)}, flags=checked(Layer("flag", {"hooks": list(hooks)}))
+        tmp_path, {"HOME": str(tmp_path)}, flags=check_layer(Layer("flag", {"hooks": list(hooks)}))
     )
     builder = AgentBuilder().with_driver(ScriptedDriver([*turns, say("The password is hunter2.")]))
     builder.with_tools(read, bash).with_capability(ConfiguredHooks(settings, tmp_path))
@@ -129,7 +129,7 @@ def test_redacted_words_are_in_no_part_of_a_result(tmp_path: Path) -> None:
 
     hooks = [rule("after_tool_use", "redact", match="hunter2")]
     settings = load(
-        tmp_path, {"HOME": str(tmp_path)}, flags=checked(Layer("flag", {"hooks": hooks}))
+        tmp_path, {"HOME": str(tmp_path)}, flags=check_layer(Layer("flag", {"hooks": hooks}))
     )
     model = ScriptedDriver([call("look"), call("fail"), say("Done.")])
     builder = AgentBuilder().with_driver(model).with_tools(look, fail)
@@ -174,7 +174,10 @@ def test_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         (rule("output", "ask"), "a hook at output cannot ask."),
         (rule("session_end", "block"), "a hook at session_end cannot block."),
         (rule("before_step", "redact"), "nothing can be redacted at before_step."),
-        (rule("output", "block", match={"tool": "bash"}), "there is no tool call at output"),
+        (
+            rule("output", "block", match={"tool": "bash"}),
+            "there is no tool call to match at output",
+        ),
         (rule("before_tool_use", "block", match="bash(x"), "never closed"),
         (rule("output", "block", match="/(/"), "is not a regular expression"),
         ({"on": "stop", "run": "nowhere:x"}, "there is no module 'nowhere'"),

@@ -19,14 +19,17 @@ import pytest
         ),
         (("--set", "capabilities.bash.enabled='no'"), "'bash.enabled' is 'no'"),
         (("--set", "limits.stepz=3"), "--set: 'limits.stepz' is not a setting."),
-        (("--set", "limits"), "--set 'limits' says nothing. Write --set KEY=VALUE."),
-        (("--set", "model='a'", "--set", "model.b=1"), "--set 'model.b=1' is about a part"),
+        (("--set", "limits"), "--set 'limits' sets nothing. Write --set KEY=VALUE."),
+        (
+            ("--set", "model='a'", "--set", "model.b=1"),
+            "--set 'model.b=1' contradicts another flag",
+        ),
         (("--deny", ""), "--deny names no call. Write a rule: --deny 'bash(git push *)'."),
         (("--ask", " "), "--ask names no call."),
         (("--deny", "bash("), "--deny: the rule 'bash(' has a '('"),
         (
             ("--sandbox", "required", "--without", "bash"),
-            "--sandbox is about 'bash', which --without leaves out. Say one of them.",
+            "--sandbox is about 'bash', which --without leaves out. Give one of them.",
         ),
         (
             ("--sandbox", "host", "--set", "capabilities.bash.enabled=false"),
@@ -34,22 +37,22 @@ import pytest
         ),
         (
             ("--capability", "bash", "--without", "bash"),
-            "--capability bash adds what --without bash leaves out.",
+            "--capability bash and --without bash contradict each other.",
         ),
         (
             ("--no-save", "--journal", "j.db"),
-            "--no-save keeps nothing of the run, and --journal keeps it in j.db.",
+            "--no-save records nothing, and --journal records the run in j.db.",
         ),
         (
             ("-c", "--from", "last"),
-            "-c goes on with the last conversation, and --from with that of last.",
+            "-c continues the last conversation, and --from that of last.",
         ),
     ],
 )
 def test_a_flag_that_would_do_nothing_is_wrong_use(
     flags: tuple[str, ...], told: str, place: Any
 ) -> None:
-    """It is told before anything runs: whoever gave it relies on it."""
+    """It is reported before anything runs: whoever gave it relies on it."""
     model = place.script({"say": "Hi."})
     done = place.run("run", "--model", model, *flags, "x")
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
@@ -61,7 +64,7 @@ def test_a_conversation_is_named_once(place: Any) -> None:
     """In chat as in run."""
     done = place.run("chat", "-c", "--session", "a")
     assert done.returncode == 2
-    assert "-c goes on with the last conversation, and --session with a." in done.stderr
+    assert "-c continues the last conversation, and --session a." in done.stderr
 
 
 def test_a_run_that_is_not_kept_may_go_on_with_one_of_a_journal(place: Any) -> None:
@@ -75,7 +78,7 @@ def test_a_run_that_is_not_kept_may_go_on_with_one_of_a_journal(place: Any) -> N
 
 
 @pytest.mark.parametrize("flags", [("--deny", "bsah(ls)"), ("--set", "approvals.ask=['bsah']")])
-def test_a_rule_about_no_tool_is_told(flags: tuple[str, ...], place: Any) -> None:
+def test_a_rule_about_no_tool_is_reported(flags: tuple[str, ...], place: Any) -> None:
     """It holds nobody back, so also those who want it quiet read of it."""
     model = place.script({"say": "Hi."})
     done = place.run("run", "-q", "--model", model, *flags, "x")
@@ -84,7 +87,7 @@ def test_a_rule_about_no_tool_is_told(flags: tuple[str, ...], place: Any) -> Non
     assert "Did you mean 'bash'?" in done.stderr
 
 
-def test_a_rule_of_a_file_is_told_where_it_is_clear_what_it_means(place: Any) -> None:
+def test_a_rule_of_a_file_is_reported_where_it_is_clear_what_it_means(place: Any) -> None:
     """A file may be for several agents, and name tools that this one does not have."""
     path = place.write("hookline.toml", '[approvals]\ndeny = ["bsah(ls)", "deploy"]\n')
     done = place.run("run", "-q", "--model", place.script({"say": "Hi."}), "x")
@@ -103,7 +106,7 @@ def test_a_rule_of_a_file_is_told_where_it_is_clear_what_it_means(place: Any) ->
         (("write", "ls"), "the arguments are not JSON"),
     ],
 )
-def test_a_tool_that_is_not_there_is_told_first(
+def test_a_tool_that_is_not_there_is_reported_first(
     action: str, words: tuple[str, ...], told: str, place: Any
 ) -> None:
     """What its arguments would be does not matter then."""
@@ -113,7 +116,7 @@ def test_a_tool_that_is_not_there_is_told_first(
 
 
 def test_a_fork_without_a_task_says_how_to_fork(place: Any) -> None:
-    """With the step that it would go on from."""
+    """With the step that it would continue from."""
     assert place.run("run", "--model", place.script({"say": "Hi."}), "x").returncode == 0
     done = place.run("fork", "last")
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""What a hook of the configuration is for: `match`, which means the same for each kind of hook."""
+"""The `match` of a hook in the configuration. It means the same for every kind of hook."""
 
 from __future__ import annotations
 
@@ -25,25 +25,21 @@ from hookline.lifecycle import (
 )
 
 
-def match_of(settings: HookSettings, point: Point[Any]) -> MatchSettings:
-    """What a hook is for, spelled out."""
-    given = settings.match
+def match_of(hook: HookSettings, point: Point[Any] | None = None) -> MatchSettings:
+    """The match of a hook as a table. A command has no point here: it is matched by tool or by rule."""
+    given = hook.match
     if isinstance(given, MatchSettings):
         return given
     if given is None:
         return MatchSettings()
-    if not _has_tool(point) or settings.do == "redact":
+    if hook.do == "redact" or (point is not None and not has_tool(point)):
         return MatchSettings(text=given)
-    is_expression = len(given) > 1 and given.startswith("/")
-    return (
-        MatchSettings(rule=given)
-        if "(" in given and not is_expression
-        else MatchSettings(tool=given)
-    )
+    is_rule = "(" in given and not is_expression(given)
+    return MatchSettings(rule=given) if is_rule else MatchSettings(tool=given)
 
 
 def matcher_of(match: MatchSettings, point: Point[Any], root: Path) -> Matcher | None:
-    """A matcher for all that is said; None where nothing is."""
+    """A matcher for all parts of a match; None if it has none."""
     parts: list[Any] = []
     if match.tool is not None:
         parts.append(_by_name(match.tool))
@@ -53,22 +49,23 @@ def matcher_of(match: MatchSettings, point: Point[Any], root: Path) -> Matcher |
         parts.append(ToolArgsMatcher({name: _value(value) for name, value in match.args.items()}))
     if match.text is not None:
         parts.append(_by_text(match.text))
-    if not _has_tool(point) and (match.tool or match.rule or match.args):
+    if not has_tool(point) and (match.tool or match.rule or match.args):
         raise ConfigError(
-            f"there is no tool call at {point.value} that could be matched.",
+            f"there is no tool call to match at {point.value}.",
             remedy='Match words there: match = "..." or match = { text = "..." }.',
         )
     if match.text is not None and not _has_words(point):
         raise ConfigError(
-            f"nothing is said at {point.value} that could be matched.",
-            remedy="Leave `match` out there, or choose a point with words: prompt_submit, after_step, stop, output.",
+            f"there is no text to match at {point.value}.",
+            remedy="Leave `match` out, or choose a point with text: prompt_submit, after_step, stop, output.",
         )
     if not parts:
         return None
     return CompositeMatcher.all_of(*parts)
 
 
-def _has_tool(point: Point[Any]) -> bool:
+def has_tool(point: Point[Any]) -> bool:
+    """Whether a point is about a tool call."""
     return issubclass(point.context, ToolHookContext)
 
 
@@ -78,8 +75,13 @@ def _has_words(point: Point[Any]) -> bool:
     )
 
 
+def is_expression(text: str) -> bool:
+    """Whether a pattern is a regular expression between slashes."""
+    return len(text) > 1 and text.startswith("/")
+
+
 def _by_name(pattern: str) -> Matcher:
-    """A tool by its name, or by what other agents call it; several names stand between `|` or `,`."""
+    """Match a tool by its name, or by the name that other agents use. `|` and `,` separate several names."""
     if pattern.startswith("/"):
         return ToolNameMatcher(pattern)
     found = [ToolNameMatcher(each) for name in names_in(pattern) for each in (name, *ours_of(name))]
@@ -87,18 +89,18 @@ def _by_name(pattern: str) -> Matcher:
 
 
 def names_in(pattern: str) -> list[str]:
-    """The names of tools that a pattern gives, or the globs; not for an expression."""
+    """The names or globs in a pattern that is not an expression."""
     names = [name.strip() for name in re.split(r"[|,]", pattern)]
     if not all(names):
         raise ConfigError(
-            f"the match '{pattern}' has a '|' or ',' with no tool beside it.",
+            f"the match '{pattern}' has a '|' or ',' without a tool beside it.",
             remedy="Write 'read|write'.",
         )
     return names
 
 
 def ours_of(name: str) -> list[str]:
-    """The tools that other agents call so. Their names begin with a capital, and ours do not."""
+    """Our tools that other agents call so. Their names begin with a capital letter, ours do not."""
     if not name[:1].isupper():
         return []
     from hookline.command_hooks.dialects.claude.tools import TOOLS as CLAUDE
@@ -114,33 +116,27 @@ def _by_rule(text: str, root: Path) -> Callable[[Any], bool]:
     def touches(ctx: ToolHookContext) -> bool:
         return rule.touches(ctx.tool_call, root)
 
-    touches.__qualname__ = f"the call may be {text}"  # what `hooks list` says of it
+    touches.__qualname__ = f"the call may be {text}"  # `hooks list` shows it
     return touches
 
 
 def _value(wanted: Any) -> Any:
     """A value, or a test for an expression between slashes."""
-    if not (isinstance(wanted, str) and len(wanted) > 1 and wanted.startswith("/")):
+    if not (isinstance(wanted, str) and is_expression(wanted)):
         return wanted
-    expression = _expression(wanted)
+    expression = pattern_of(wanted)
     return lambda value: isinstance(value, str) and expression.search(value) is not None
 
 
-def _expression(text: str) -> re.Pattern[str]:
+def pattern_of(text: str) -> re.Pattern[str]:
+    """A pattern for words, or for an expression between slashes."""
     body, slash, flags = text[1:].rpartition("/")
-    if not slash or flags not in ("", "i"):
+    if not is_expression(text) or not slash or flags not in ("", "i"):
         return re.compile(re.escape(text))
     try:
         return re.compile(body, re.IGNORECASE if flags else 0)
     except re.error as error:
         raise ConfigError(f"{text!r} is not a regular expression: {error}.") from None
-
-
-def pattern_of(text: str) -> re.Pattern[str]:
-    """Words, or an expression between slashes."""
-    return (
-        _expression(text) if len(text) > 1 and text.startswith("/") else re.compile(re.escape(text))
-    )
 
 
 def _by_text(text: str) -> Callable[[Any], bool]:
@@ -154,7 +150,7 @@ def _by_text(text: str) -> Callable[[Any], bool]:
 
 
 def _texts(ctx: Any) -> list[str]:
-    """All that is said at a point."""
+    """All text at a point."""
     if isinstance(ctx, ToolHookContext):
         said: Any = ctx.tool_call.args if ctx.execution is None else ctx.execution.text()
     elif isinstance(ctx, PromptHookContext):
@@ -167,18 +163,13 @@ def _texts(ctx: Any) -> list[str]:
         said = None if ctx.step is None else ctx.step.text
     elif isinstance(ctx, CompactHookContext):
         said = [ctx.instructions, *(message.text for message in ctx.messages)]
+    elif isinstance(ctx, InferenceHookContext) and ctx.response is not None:
+        said = [ctx.response.text, *(call.args for call in ctx.response.calls)]
     elif isinstance(ctx, InferenceHookContext):
-        said = _spoken(ctx)
+        said = [message.text for message in ctx.request.messages[-1:]]
     else:
         said = ctx.error_message if isinstance(ctx, FailureHookContext) else None
     return list(_strings(said))
-
-
-def _spoken(ctx: InferenceHookContext) -> Any:
-    """What the model says, in words and in calls; before that, what it is about to be told."""
-    if ctx.response is None:
-        return [message.text for message in ctx.request.messages[-1:]]
-    return [ctx.response.text, *(call.args for call in ctx.response.calls)]
 
 
 def _strings(value: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a repository that nobody has trusted may say: only what makes an agent stricter."""
+"""Settings of a repository that is not trusted: only those that make the agent stricter are in force."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import Any, get_args
 
 import msgspec
 
-from hookline.config.environment import put
-from hookline.config.layers import Layer, leaves
-from hookline.config.lines import Path, dotted
+from hookline.config.layers import Layer, leaves, put
+from hookline.config.lines import KeyPath, dotted
 from hookline.config.schema import PlaceName, SandboxName
 from hookline.errors import ConfigError
 
@@ -19,16 +18,16 @@ _STRICTER: dict[str, tuple[str, ...]] = {
     "deny_unlisted": (),
     "plan": (),
 }
-"""For each mode, those that let less through. The last two cannot be compared."""
-_STRICT_OPTIONS: dict[Path, Any] = {
+"""For each mode, the stricter ones. The last two cannot be compared."""
+_STRICT_OPTIONS: dict[KeyPath, Any] = {
     ("capabilities", "files", "read_only"): True,
     ("capabilities", "bash", "ask"): "always",
 }
-_STRICTEST_FIRST: dict[Path, tuple[tuple[str, ...], str]] = {
+_STRICTEST_FIRST: dict[KeyPath, tuple[tuple[str, ...], str]] = {
     ("capabilities", "bash", "place"): (get_args(PlaceName), "workspace"),
     ("capabilities", "bash", "sandbox"): (get_args(SandboxName), "auto"),
 }
-"""Options that have an order, and what they are if nobody says anything."""
+"""Options with an order, and their defaults."""
 _STRICT_RULES: dict[str, tuple[str, ...]] = {
     "beforetooluse": ("block", "ask", "stop", "log"),
     "aftertooluse": ("block", "stop", "log", "redact"),
@@ -37,11 +36,11 @@ _STRICT_RULES: dict[str, tuple[str, ...]] = {
     "afterinference": ("log", "redact"),
     "output": ("block", "log", "redact"),
 }
-"""Where a rule can only forbid. Elsewhere it might send a run on (a block at `stop`), change what is called, or change
-what the user asks for: a prompt without its "not" says the opposite."""
+"""Points where a rule can only forbid. Elsewhere it could continue a run (a block at `stop`), or change a call, or what
+the user asks for: a prompt without its "not" says the opposite."""
 _GIVE_TOOLS = frozenset({"bash", "files", "metadata", "skills", "subagents", "task_planning"})
-"""Capabilities without which an agent can do less. The others guard it or limit it: a stranger does not switch them
-off. The capabilities themselves are a layer above; a test compares the two."""
+"""Capabilities without which an agent can do less. The others guard it or limit it, so an untrusted project cannot
+disable them. The capabilities themselves are a layer above; a test compares the two."""
 _SPELLINGS: dict[str, tuple[str, ...]] = {
     "beforetooluse": ("pretooluse", "beforetoolcall", "beforetool"),
     "aftertooluse": ("posttooluse", "aftertoolcall", "aftertool"),
@@ -49,20 +48,23 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "beforestep": ("stepstart",),
     "afterinference": ("postinference",),
 }
-"""The other names of these points. The lifecycle, which has them all, is a floor above; a test compares the two."""
+"""Other names of these points. The lifecycle has them all, but is a layer above; a test compares the two."""
 _POINTS = {name: point for point, names in _SPELLINGS.items() for name in names}
 _OF_RULE = frozenset({"on", "match", "do", "reason", "name"})
 _NEVER = frozenset({"base_url", "api_key", "headers"})
 
 
-def tightened(layer: Layer, below: dict[str, Any]) -> tuple[Layer, list[Path]]:
-    """The part of a layer that only tightens what is below it, and the rest, which waits for trust."""
+def keep_stricter(layer: Layer, below: dict[str, Any]) -> tuple[Layer, list[KeyPath]]:
+    """Split a layer into settings that only make the agent stricter, and the rest, which waits for trust."""
     kept: dict[str, Any] = {}
-    held: list[Path] = []
+    sources = dict(layer.sources)
+    held: list[KeyPath] = []
     for path, value in leaves(layer.data):
         if path and path[0] == "hooks":
             if _is_strict_rule(value):
-                kept.setdefault("hooks", []).append(value)
+                hooks = kept.setdefault("hooks", [])
+                sources["hooks", len(hooks)] = layer.where(path)  # its position in the file differs
+                hooks.append(value)
                 continue
         elif path[:2] in (("approvals", "ask"), ("approvals", "deny")):
             kept.setdefault("approvals", {}).setdefault(path[1], []).append(value)
@@ -71,23 +73,23 @@ def tightened(layer: Layer, below: dict[str, Any]) -> tuple[Layer, list[Path]]:
             put(kept, path, value)
             continue
         elif value == {} and path[0] == "capabilities" and path[1] in below.get("capabilities", {}):
-            continue  # it asks for what is there anyway
+            continue  # the capability is there already
         held.append(path)
-    return msgspec.structs.replace(layer, data=kept), held
+    return msgspec.structs.replace(layer, data=kept, sources=sources), held
 
 
 def _is_strict_rule(hook: dict[str, Any]) -> bool:
     strict = _STRICT_RULES.get(_point_of(str(hook.get("on", ""))), ())
     if hook.get("do") not in strict or set(hook) - _OF_RULE:
         return False
-    # An expression of a stranger's could take for ever, and keep the run from its limits.
+    # A regular expression could run for ever, and keep the run from its limits.
     match = hook.get("match", "")
     said = [match] if isinstance(match, str) else [*match.get("args", {}).values(), *match.values()]
     return not any(isinstance(text, str) and text.startswith("/") for text in said)
 
 
 def _point_of(text: str) -> str:
-    """A point by its first name, whichever of its spellings was given: `PreToolUse`, `before_tool`, `onOutput`."""
+    """The main name of a point, for any of its spellings: `PreToolUse`, `before_tool`, `onOutput`."""
     name = text.replace("_", "").replace("-", "").lower()
     for spelling in (name, name.removeprefix("on")):
         point = _POINTS.get(spelling, spelling)
@@ -96,7 +98,7 @@ def _point_of(text: str) -> str:
     return name
 
 
-def _is_stricter(path: Path, value: Any, below: dict[str, Any]) -> bool:
+def _is_stricter(path: KeyPath, value: Any, below: dict[str, Any]) -> bool:
     if path in _STRICT_OPTIONS:
         return bool(_STRICT_OPTIONS[path] == value)
     if path in _STRICTEST_FIRST:
@@ -114,9 +116,9 @@ def _is_stricter(path: Path, value: Any, below: dict[str, Any]) -> bool:
 
 
 def refuse_endpoints(layer: Layer) -> None:
-    """Where a model is reached and with which key is never a repository's to say, nor where runs are kept.
+    """Refuse settings that no repository may set, trusted or not.
 
-    Nor which files outside of it commands are shown: only its own environment files are.
+    These are the address and key of a model, the journal, and files outside the repository that commands may see.
     """
     for path, value in leaves(layer.data):
         outside = _outside(value) if path[:3] == ("capabilities", "bash", "show") else []

@@ -22,7 +22,7 @@ def paused(place: Any) -> str:
 
 
 def test_without_a_terminal_a_run_pauses_and_says_how_to_answer(place: Any) -> None:
-    """The commands it names work, in another process; a script goes on where it was."""
+    """The commands it names work, in another process; a script continues where it was."""
     model = place.script(_WRITE, {"say": "Written."})
     done = place.run("run", "--model", model, "--ask", "write", "Write.", *_BARE)
     assert done.returncode == Exit.WAITING
@@ -51,7 +51,7 @@ def test_an_answer_to_nothing_is_an_error(place: Any) -> None:
     assert place.run("resume", "nope").returncode == Exit.FAILED
 
 
-def test_the_rules_a_run_was_started_with_hold_when_it_goes_on(place: Any) -> None:
+def test_the_rules_a_run_was_started_with_hold_when_it_continues(place: Any) -> None:
     """Flags are kept with the run: what was denied then is denied after the pause."""
     model = place.script(_WRITE, {"call": "list", "args": {}}, {"say": "Done."})
     flags = ("--ask", "write", "--deny", "list")
@@ -173,7 +173,7 @@ def test_a_broken_journal_of_another_project_is_left_out(place: Any) -> None:
     broken.write_text("not a journal")
     listed = place.run("runs", "--all")
     assert (listed.returncode, listed.stdout) == (0, f"{own}\n")
-    assert f"left out: the journal '{broken}' cannot be opened" in listed.stderr
+    assert f"skipped: the journal '{broken}' cannot be opened" in listed.stderr
     place.project = place.home  # elsewhere
     shown = place.run("show", own.split()[0])
     assert (shown.returncode, "Hi." in shown.stdout) == (0, True), shown.stderr

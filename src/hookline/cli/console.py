@@ -1,0 +1,366 @@
+"""One run at the terminal: it is shown, asked about, interrupted, and summed up at its end."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import gc
+import logging
+import shlex
+import sys
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hookline.cli.exits import REFUSED, Exit, exit_of
+from hookline.cli.interrupts import Interrupts
+from hookline.cli.recorded_runs import is_interrupted, limit_reached
+from hookline.cli.screen import Screen, shown_call
+from hookline.cli.streams import user_code
+from hookline.cli.terminal import is_terminal, printable
+from hookline.config import LimitSettings
+from hookline.errors import JournalError, UsageError
+from hookline.journal import (
+    CallDelta,
+    HookRan,
+    ReasoningDelta,
+    Record,
+    TextDelta,
+    ToolProgress,
+    encode,
+)
+from hookline.state import Decision, RunStatus, StopReason
+
+if TYPE_CHECKING:
+    from hookline.agent import Agent, RunResult
+    from hookline.cli.assembly import Extras
+    from hookline.config import Settings
+    from hookline.journal import JournalStore
+    from hookline.state import PendingApproval
+
+_NOT_JOURNALLED = (TextDelta, ReasoningDelta, CallDelta, ToolProgress)
+_GRACE = 0.3
+"""Seconds after the time limit in which the limit itself can stop the run, between two steps."""
+Resume = Callable[["RunResult", dict[str, Decision]], "Coroutine[Any, Any, RunResult]"]
+"""Continues a paused run with the answers."""
+
+
+class DisplayOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run is shown, and what its closing line names."""
+
+    json: bool = False
+    quiet: bool = False
+    is_saved: bool = True
+    may_ask: bool = True
+    journal: str = ""
+    """The journal that was named for the run. The command that reopens it must name it again."""
+    settings: tuple[str, ...] = ()
+    """The `--set` flags that the command to reopen the run must repeat."""
+    limits: LimitSettings = LimitSettings()
+    """The time limit also ends a step that is in progress: the agent checks its limits only between steps."""
+
+
+def limits_for(settings: Settings) -> LimitSettings:
+    """The limits of a run. For an agent in Python, only those of flags: it has limits of its own."""
+    limits = settings.configuration.limits
+    if not settings.target:
+        return limits
+    names = [
+        name for name in limits.__struct_fields__ if settings.where("limits", name).startswith("--")
+    ]
+    return LimitSettings(**{name: getattr(limits, name) for name in names})
+
+
+class _LogHandler(logging.Handler):
+    """Shows log messages as lines among the others."""
+
+    def __init__(self, screen: Screen) -> None:
+        super().__init__(logging.WARNING)
+        self._screen = screen
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show it. A line that cannot be shown must not fail the run."""
+        label = self._screen.paint("log", "yellow")
+        with contextlib.suppress(OSError):
+            self._screen.line(f"  {label} {printable(record.getMessage())}")
+
+
+class Console:
+    """Connects a run and the person who started it."""
+
+    def __init__(self, options: DisplayOptions) -> None:
+        self.options = options
+        self.screen = Screen(quiet=options.quiet or options.json)
+        self.interrupts = Interrupts(self.screen.say)
+        self._folder = Path.cwd()  # user code may change it
+        self._began = time.monotonic()
+        self._output_error: OSError | None = None
+        """Why records cannot be printed any more."""
+        self._refusal: HookRan | None = None
+        """The last hook that refused the run, the prompt, a step or the answer."""
+        self._active = 0.0
+        """Seconds of the run, without those in which a person was asked."""
+        logging.getLogger("hookline").addHandler(_LogHandler(self.screen))
+
+    @classmethod
+    def open(
+        cls, arguments: argparse.Namespace, settings: Settings, *, repeat: Sequence[str] = ()
+    ) -> Console:
+        """The console that the flags ask for. Settings that wait for trust are reported on it."""
+        options = DisplayOptions(
+            json=getattr(arguments, "json", False),
+            quiet=arguments.quiet,
+            is_saved=not getattr(arguments, "no_save", False),
+            may_ask=not getattr(arguments, "no_input", False),
+            journal=arguments.journal or "",
+            settings=tuple(repeat),
+            limits=limits_for(settings),
+        )
+        console = cls(options)
+        if settings.trust_hint:
+            console.screen.note(settings.trust_hint)
+        return console
+
+    def extras(self, journal: JournalStore | None, *capabilities: Any, **more: Any) -> Extras:
+        """What the command adds to an agent that is shown here."""
+        from hookline.cli.assembly import Extras
+
+        return Extras(
+            journal=journal,
+            listeners=(self.listen,),
+            terminal=self.screen.send,
+            display=self.screen.show_instead if self.screen.is_live else None,
+            capabilities=(self.interrupts, *capabilities),
+            note=lambda text: self.screen.line(f"hookline: {printable(text)}"),
+            warn=self.screen.note,
+            **more,
+        )
+
+    def listen(self, record: Record) -> None:
+        """Show a record, or print it as JSON."""
+        if isinstance(record, HookRan) and record.verdict == "block":
+            self._refusal = record
+        if not self.options.json:
+            self.screen(record)
+        elif not isinstance(record, _NOT_JOURNALLED) and self._output_error is None:
+            self._print(record)
+
+    def _print(self, record: Record) -> None:
+        """Print a record in UTF-8, whatever the terminal's encoding. If nobody reads it any more, the run ends."""
+        try:
+            self.screen.out.flush()
+            self.screen.out.buffer.write(encode(record) + b"\n")
+            self.screen.out.buffer.flush()
+        except OSError as error:  # an exception in a listener would not reach the command
+            self._output_error = error
+            self.interrupts.end()
+
+    # --- the run ------------------------------------------------------------------------------------------
+
+    async def drive(
+        self, agent: Agent, start: Callable[[], Coroutine[Any, Any, RunResult]], resume: Resume
+    ) -> RunResult:
+        """Drive the run to its end, or until nobody answers."""
+        gc.enable()
+        self.interrupts.hits = 0
+        self.screen.begin()
+        self._refusal, self._active = None, 0.0
+        self._began = time.monotonic()
+        self.interrupts.cancel = lambda: agent.cancel(reason="interrupted")
+        with self.interrupts.handled():
+            result = await self._timed(agent, start())
+            while result.status is RunStatus.PAUSED and self.can_ask and not self.interrupts.hits:
+                answers = await self._ask(result, agent)
+                if answers is None:
+                    break
+                result = await self._timed(agent, resume(result, answers))
+        return result
+
+    async def _timed(self, agent: Agent, running: Coroutine[Any, Any, RunResult]) -> RunResult:
+        """Run, and cancel when the time is up."""
+        seconds = self.options.limits.seconds
+        if seconds is None:
+            with user_code():
+                return await running
+
+        def cancel() -> None:
+            self.screen.line("the time is up: stopping now")
+            agent.cancel(reason=f"{seconds:g} s are over", out_of_time=True)
+
+        began = time.monotonic()
+        left = max(seconds - self._active, 0.0) + _GRACE
+        timer = asyncio.get_running_loop().call_later(left, cancel)
+        try:
+            with user_code():
+                return await running
+        finally:
+            timer.cancel()
+            self._active += time.monotonic() - began
+
+    async def _ask(self, result: RunResult, agent: Agent) -> dict[str, Decision] | None:
+        """Ask a person the questions of a run; None if they leave without an answer."""
+        from hookline.cli.approval_prompt import ApprovalPrompt, Left
+
+        try:
+            prompt = ApprovalPrompt(self.screen, self.interrupts, self._folder)
+            return await prompt.ask(result.pending, agent)
+        except Left:
+            return None
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody can answer: questions can be shown on a terminal, and keys read from one."""
+        is_there = is_terminal(sys.stdin) and is_terminal(sys.stderr)
+        return self.options.may_ask and not self.options.json and is_there
+
+    # --- the end ------------------------------------------------------------------------------------------
+
+    def finish(self, result: RunResult) -> Exit:
+        """Print the answer and the closing line. Returns the exit code."""
+        if self._output_error is not None:
+            raise self._output_error
+        code = exit_of(result.status, result.stop_reason)
+        if self.interrupts.hits and code is Exit.WAITING:
+            code = Exit.INTERRUPTED
+        if self.options.json:
+            self.screen.close()
+        else:
+            self._print_answer(result)
+        if result.status is RunStatus.PAUSED:
+            self._print_questions(result.pending, result.run_id)
+        if self.options.json:
+            return code
+        if not self.options.quiet:
+            self.screen.say(self._closing_line(result))
+        elif code not in (Exit.DONE, Exit.WAITING):
+            self.screen.say(f"hookline: {self._why(result)}")
+        return code
+
+    def _print_answer(self, result: RunResult) -> None:
+        """Print the answer. If that fails, the closing line says how to find it again."""
+        try:
+            self.screen.finish(result)
+        except BrokenPipeError:  # the reader has left, and wants nothing more
+            raise
+        except OSError:
+            if not self.options.quiet:
+                self.screen.say(self._closing_line(result))
+            raise
+
+    def show_finished(self, result: RunResult) -> Exit:
+        """Show the answer of a run that has ended already, and how to continue from there."""
+        code = exit_of(result.status, result.stop_reason)
+        if self.options.json:
+            self._print(result.records[-1])
+            if self._output_error is not None:
+                raise self._output_error
+        else:
+            self.screen.finish(result)
+        if not self.options.quiet or code is not Exit.DONE:
+            self.screen.say(
+                f"hookline: run {result.run_id} is over ({self._why(result)}): nothing in it waits. "
+                f"To continue from there: {self._reopening(result)}"
+            )
+        return code
+
+    def _print_questions(self, pending: Sequence[PendingApproval], run_id: str) -> None:
+        for question in pending:
+            self.screen.say(
+                f"waiting: {shown_call(question.tool_call)}, asked by {printable(question.asked_by)}: "
+                f"{printable(question.reason)}"
+            )
+        if not self.options.is_saved:
+            self.screen.say("nobody can answer: the run was not saved (--no-save).")
+            return
+        for question in pending:
+            self.screen.say(f"  yes: {self._resume_command(run_id)} --allow '{question.id}'")
+            self.screen.say(f"  no:  {self._resume_command(run_id)} --deny '{question.id}'")
+
+    def _resume_command(self, run_id: str, without: str = "model_settings") -> str:
+        # A setting of the model may be its key, which is not shown.
+        left_out = ("model_settings", without)
+        kept = [each for each in self.options.settings if not each.startswith(left_out)]
+        again = "".join(f" --set {shlex.quote(each)}" for each in kept)
+        return f"hookline resume {run_id}{self._journal_flag}{again}"
+
+    @property
+    def _journal_flag(self) -> str:
+        return f" --journal {shlex.quote(self.options.journal)}" if self.options.journal else ""
+
+    def _closing_line(self, result: RunResult) -> str:
+        """Why it stopped, steps, tokens, cost, time, and the command that reopens the run."""
+        usage, steps = result.usage, len(result.steps)
+        parts = [f"{steps} step{'s' * (steps != 1)}", f"{usage.total_tokens:,} tokens"]
+        if usage.cost is not None:
+            parts.append(f"${usage.cost:.4f}" + (" and more" if usage.unpriced_requests else ""))
+        parts.append(f"{time.monotonic() - self._began:.1f} s")
+        why = self.screen.paint(self._why(result), "green" if result.is_completed else "yellow")
+        reopen = f"; reopen: {self._reopening(result)}" if self.options.is_saved else ""
+        return f"{why}; {', '.join(parts)}{reopen}"
+
+    def _reopening(self, result: RunResult) -> str:
+        """The command that continues from here. It needs a prompt only if the run came to an answer."""
+        is_unrecorded = isinstance(result.error, JournalError)  # the record does not end the run
+        if (
+            result.status is RunStatus.PAUSED
+            or is_unrecorded
+            or is_interrupted(result.stop_reason, result.state)
+        ):
+            return self._resume_command(result.run_id)
+        limit = limit_reached(result.stop_reason, result.state)
+        more = getattr(self.options.limits, limit) if limit else None
+        if more:
+            again = self._resume_command(result.run_id, without=f"limits.{limit}")
+            return f"{again} --set limits.{limit}={2 * more:.10g}"
+        return f'hookline run --from {result.run_id}{self._journal_flag} "..."'
+
+    def _why(self, result: RunResult) -> str:
+        """Why the run stopped, in a few words. A refusal names its hook."""
+        stop, refusal, outcome = result.stop_reason, self._refusal, result.outcome
+        if stop is not None and stop.value in REFUSED and refusal is not None:
+            return (
+                f"stopped by '{printable(refusal.hook)}', {stop.value}: {printable(refusal.reason)}"
+            )
+        if result.status is RunStatus.FAILED:
+            error = str(result.error or result.state.explain_stop())
+            return f"failed: {printable(error).rstrip('.')}"
+        if result.status is RunStatus.PAUSED:
+            count = len(result.pending)
+            return f"paused: {count} question{'s' * (count != 1)} to answer"
+        if result.status is RunStatus.CANCELLED or stop is StopReason.CANCELLED:
+            return "interrupted"
+        if result.is_completed:
+            return "done"
+        by = reason = ""
+        if outcome is not None:
+            by = f" by '{printable(outcome.resolved_by)}'" if outcome.resolved_by else ""
+            reason = f": {printable(outcome.reason)}" if outcome.reason else ""
+        return f"stopped{by}, {stop.value if stop else ''}{reason}"
+
+
+def answers_from_flags(
+    pending: Sequence[PendingApproval], allowed: list[str], denied: list[str], reason: str = ""
+) -> dict[str, Decision]:
+    """The answers that flags give, by the id of a question, by the end of its id, or `all`."""
+    for each in allowed:
+        if each in denied:
+            raise UsageError(f"'{each}' is both allowed and denied.", remedy="Give one of them.")
+    answers: dict[str, Decision] = {}
+    deny = Decision.deny(reason or "a person said no")
+    for given, decision in [
+        *((each, Decision.allow()) for each in allowed),
+        *((each, deny) for each in denied),
+    ]:
+        ids = [each.id for each in pending]
+        found = [id for id in ids if given in ("all", id) or id.endswith(f"/{given}")]
+        if not found:
+            raise UsageError(
+                f"no question '{given}' waits for an answer.",
+                remedy=f"Waiting: {', '.join(ids) or 'nothing'}.",
+            )
+        answers.update(dict.fromkeys(found, decision))
+    return answers

@@ -1,0 +1,115 @@
+"""The journal that a command works with, and how to find a run in it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hookline.config import Settings, data_folder, journal_of
+from hookline.errors import JournalError, UnknownRunError, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from hookline.config import Layer
+    from hookline.journal import RunInfo, SQLiteJournal
+
+
+def journal_path(settings: Settings) -> Path:
+    """The file of the journal."""
+    given = settings.configuration.journal
+    return Path(given).expanduser() if given else journal_of(settings.project, os.environ)
+
+
+def open_journal(path: Path, *, make: bool = True) -> SQLiteJournal:
+    """Open the journal. Only its owner can read the directory: runs contain what people and models wrote."""
+    from hookline.journal import SQLiteJournal
+
+    if not path.exists():
+        if not make:
+            raise UsageError("there are no runs here yet.", remedy='Begin with: hookline run "..."')
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise JournalError(
+                f"runs cannot be recorded in {path.parent}: {error.strerror}.",
+                remedy="Name another place (HOOKLINE_DATA_DIR, --journal FILE), or record none: --no-save.",
+            ) from None
+    return SQLiteJournal(path)
+
+
+def new_run_id() -> str:
+    """An id for a new run: the time, and a few random letters."""
+    return f"{time.strftime('%m%d-%H%M')}-{secrets.token_hex(3)}"
+
+
+def open_run(arguments: argparse.Namespace) -> tuple[SQLiteJournal, str, Layer]:
+    """The journal with the run that a command names, its whole id, and the flags."""
+    from hookline.cli.options import flags_of
+    from hookline.config import load
+
+    flags = flags_of(arguments)
+    settings = load(Path.cwd(), flags=flags, bare=arguments.bare)
+    return (*find_run(settings, arguments.run_id), flags)
+
+
+def find_run(settings: Settings, given: str) -> tuple[SQLiteJournal, str]:
+    """The journal with a run, and its whole id: here, else in another project. `last` is the last one here."""
+    if not given.strip():
+        raise UsageError("the name of the run is empty.", remedy="Give its id, or `last`.")
+    others = given != "last" and not settings.configuration.journal
+    for journal in journals(journal_path(settings), others=others):
+        found = _matching(journal, given)
+        if len(found) == 1 or (found and given == "last"):
+            return journal, found[0].run_id
+        journal.close()
+        if found:
+            ids = ", ".join(info.run_id for info in found[:5])
+            raise UsageError(f"'{given}' may be any of: {ids}.", remedy="Give more of the id.")
+    if given == "last":
+        raise UnknownRunError("there is no run here yet.", remedy='Begin with: hookline run "...".')
+    raise UnknownRunError(
+        f"there is no run '{given}'.",
+        remedy="`hookline runs` lists those of this project, and `hookline runs --all` those of all.",
+    )
+
+
+def journals(here: Path, *, others: bool) -> Iterator[SQLiteJournal]:
+    """The journal of this project, if there is one, and those of all others. A broken other one is reported."""
+    if here.exists():
+        yield open_journal(here)
+    elsewhere = sorted((data_folder(os.environ) / "projects").glob("*/journal.db"))
+    for path in elsewhere if others else ():
+        if path == here:
+            continue
+        try:
+            journal = open_journal(path)
+        except (JournalError, OSError) as error:
+            print(f"hookline: skipped: {error}", file=sys.stderr)
+            continue
+        yield journal
+
+
+def recorded_runs(settings: Settings, *, others: bool = False) -> list[RunInfo]:
+    """The runs of this project, or of all, newest first. Child runs are left out."""
+    found: list[RunInfo] = []
+    for journal in journals(journal_path(settings), others=others):
+        with journal:
+            found += [info for info in journal.runs() if info.parent_run_id is None]
+    return sorted(found, key=lambda info: -info.started_at)
+
+
+def _matching(journal: SQLiteJournal, given: str) -> list[RunInfo]:
+    infos = journal.runs()
+    own = [info for info in infos if info.parent_run_id is None]
+    if given == "last":
+        return own[:1]
+    exact = [info for info in infos if info.run_id == given]
+    return exact or [
+        info for info in own if info.run_id.startswith(given) or info.run_id.endswith(given)
+    ]
