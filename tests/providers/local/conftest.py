@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.providers.local.weights import DEFAULT
-from hookline.providers.local.weights.source import Source
+from hookline.providers.local.weights import DEFAULT, Source
 
 
 @pytest.fixture(scope="session")

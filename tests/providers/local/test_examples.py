@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from hookline import tool
-from hookline.providers.local.episodes import Episode, chosen, likely, shown_first
-from hookline.providers.local.episodes.bank import DIRECT, PARTS
-from hookline.providers.local.episodes.casting import episodes_for
+from hookline.providers.local.examples import (
+    DIRECT,
+    KINDS,
+    Example,
+    examples_for,
+    first_examples,
+    likely_tools,
+    nearest_examples,
+)
 from hookline.state import ToolSpec
 
 
@@ -89,16 +95,16 @@ def spec(function: Callable[..., Any], name: str = "") -> ToolSpec:
 
 
 @pytest.mark.parametrize("function", TOOLS, ids=lambda function: function.__name__)
-def test_every_tool_has_an_episode_it_could_really_play(function: Callable[..., Any]) -> None:
+def test_every_tool_has_an_example_it_could_really_run(function: Callable[..., Any]) -> None:
     """With arguments that the tool itself would take."""
     made = tool(function)
-    episodes = episodes_for(spec(function))
-    assert episodes
-    for episode in episodes:
-        assert episode.tool == made.name
-        made.validate(episode.args)
-        assert episode.ask
-        assert episode.answer
+    examples = examples_for(spec(function))
+    assert examples
+    for example in examples:
+        assert example.tool == made.name
+        made.validate(example.args)
+        assert example.ask
+        assert example.answer
 
 
 @pytest.mark.parametrize(
@@ -120,29 +126,29 @@ def test_every_tool_has_an_episode_it_could_really_play(function: Callable[..., 
 def test_a_tool_is_known_by_its_name_and_its_parameters(
     function: Callable[..., Any], name: str, ask: str
 ) -> None:
-    """Where both fit, it plays a scene that was written for its kind; otherwise one is made from its description."""
-    assert episodes_for(spec(function, name))[0].ask == ask
+    """Where both fit, it has examples of its kind; otherwise one is made from its description."""
+    assert examples_for(spec(function, name))[0].ask == ask
 
 
-def test_a_bound_is_kept_or_the_scene_is_not_played() -> None:
-    """A scene's numbers must not break a tool's own bounds."""
+def test_a_bound_is_kept_or_the_sample_is_not_used() -> None:
+    """A sample's numbers must not break a tool's own bounds."""
 
     def plus(a: Annotated[int, Field(ge=1000)], b: int) -> int:
         """Add."""
         return a + b
 
-    (episode,) = episodes_for(spec(plus))
-    assert episode.ask.startswith("Add: ")
+    (example,) = examples_for(spec(plus))
+    assert example.ask.startswith("Add: ")
 
 
-def test_what_is_shown_first_does_not_depend_on_the_question() -> None:
+def test_what_is_first_examples_does_not_depend_on_the_question() -> None:
     """Some of each tool and some without a tool, in turn, and about ten in all."""
     tools = [spec(list_files), spec(read_file), spec(add)]
-    shown = shown_first(tools)
+    shown = first_examples(tools)
     assert [one.tool for one in shown] == ["list_files", "read_file", "add", ""] * 2
-    assert shown == shown_first(tools)
-    assert len(shown_first([spec(search, f"tool_{n}") for n in range(50)])) == len(shown)
-    assert [one.tool for one in shown_first([])] == ["", ""]
+    assert shown == first_examples(tools)
+    assert len(first_examples([spec(search, f"tool_{n}") for n in range(50)])) == len(shown)
+    assert [one.tool for one in first_examples([])] == ["", ""]
 
 
 NEAREST = [
@@ -157,11 +163,11 @@ NEAREST = [
 
 
 @pytest.mark.parametrize(("question", "expected"), NEAREST)
-def test_the_nearest_episode_comes_last(question: str, expected: str) -> None:
+def test_the_nearest_example_comes_last(question: str, expected: str) -> None:
     """A small model does what it saw last."""
     tools = [spec(list_files), spec(read_file), spec(add)]
-    first = shown_first(tools)
-    found = chosen(tools, question, without=first)
+    first = first_examples(tools)
+    found = nearest_examples(tools, question, without=first)
     assert found[-1].tool == expected
     assert not set(map(repr, found)) & set(map(repr, first))
 
@@ -180,32 +186,32 @@ def test_a_question_is_likely_for_the_tools_of_what_is_like_it(
     question: str, expected: set[str]
 ) -> None:
     """And for none, where what is like it needs none."""
-    assert likely([spec(list_files), spec(read_file), spec(add)], question) == expected
+    assert likely_tools([spec(list_files), spec(read_file), spec(add)], question) == expected
 
 
-def test_a_tool_that_looks_after_another_does_not_play_its_part() -> None:
+def test_a_tool_that_looks_after_another_is_of_another_kind() -> None:
     """`bash_stop` is not shown running commands."""
 
     def bash_stop(id: str) -> str:
         """End a command that runs in the background."""
         return ""
 
-    (episode,) = episodes_for(spec(bash_stop))
-    assert episode.args == {"id": "a7"}
+    (example,) = examples_for(spec(bash_stop))
+    assert example.args == {"id": "a7"}
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.text(max_size=80))
-def test_any_question_finds_episodes(question: str) -> None:
+def test_any_question_finds_examples(question: str) -> None:
     """Whatever is in it, or nothing."""
     tools = [spec(list_files), spec(add)]
-    assert len(chosen(tools, question, without=shown_first(tools))) == 2
-    assert likely(tools, question) <= {"list_files", "add"}
+    assert len(nearest_examples(tools, question, without=first_examples(tools))) == 2
+    assert likely_tools(tools, question) <= {"list_files", "add"}
 
 
-def test_the_episodes_are_plain() -> None:
+def test_the_examples_are_plain() -> None:
     """No two ask the same, and each is short: every letter is read before the first answer."""
-    asks = [scene.ask for part in PARTS for scene in part.scenes] + [one.ask for one in DIRECT]
+    asks = [sample.ask for kind in KINDS for sample in kind.samples] + [one.ask for one in DIRECT]
     assert len(asks) == len(set(asks))
     assert max(map(len, asks)) < 80
-    assert all(isinstance(one, Episode) for one in DIRECT)
+    assert all(isinstance(one, Example) for one in DIRECT)
