@@ -7,7 +7,7 @@ import pytest
 from hookline import AgentBuilder
 from hookline.errors import BuildError
 from hookline.providers import make_provider
-from hookline.providers.settings import check_address
+from hookline.providers.http import check_address
 
 OVER_HTTP = pytest.mark.parametrize("provider", ["anthropic", "google", "openai"])
 SECRET = "hunter2hunter2"

@@ -119,11 +119,11 @@ class Cassette:
     # --- the block ----------------------------------------------------------------------------------
 
     def __enter__(self) -> Cassette:
-        from hookline.providers.carriers import carried_by
+        from hookline.providers.transports import use_source
 
         if self._force is not None:
             raise UsageError(f"{self!r} is in use already.", remedy="Make one for each block.")
-        self._force = carried_by(self)
+        self._force = use_source(self)
         self._force.__enter__()
         return self
 

@@ -1,4 +1,4 @@
-"""A question as the messages API takes it: the conversation in content blocks, with places to cache it up to."""
+"""A request as the messages API takes it: the conversation in content blocks, marked where it is cached."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ NAME = "anthropic"
 REDACTED = "redacted_thinking"
 
 _OURS = frozenset({"messages", "model", "stream"})
-"""What is not an option: the runtime says these itself."""
-_ROOM = 16_384
+"""Not options: they follow from the request."""
+_MAX_TOKENS = 16_384
 """Tokens for an answer when nobody says how many: every model of today has them, and no stream is needed for them."""
 _IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _VALUES = ("const", "default", "enum", "examples")
@@ -39,14 +39,14 @@ _NOT_IN_AN_ID = re.compile(r"[^a-zA-Z0-9_-]")
 _CACHED = {"type": "ephemeral"}
 
 
-def body_of(request: InferenceRequest, *, cache: bool) -> dict[str, Any]:
-    """What to post. Options go in as they are, except one that is None: it is left out."""
+def request_body(request: InferenceRequest, *, cache: bool) -> dict[str, Any]:
+    """The body of the request. Options are sent as they are; one that is None is left out."""
     check_request(NAME, request, _OURS)
     options = {name: value for name, value in request.options.items() if value is not None}
     budget = _option(options, "thinking", dict).get("budget_tokens", 0)
     body: dict[str, Any] = {
         # thinking counts as part of the answer: room is left for the rest
-        "max_tokens": _ROOM + (budget if isinstance(budget, int) else 0),
+        "max_tokens": _MAX_TOKENS + (budget if isinstance(budget, int) else 0),
         **options,
         "model": request.model,
         "messages": _conversation(request.messages),

@@ -8,7 +8,7 @@ from wires.anthropic import block_events
 
 from hookline.errors import ContextOverflowError, MalformedResponseError, RefusalError
 from hookline.providers import CallPiece, Piece, ReasoningPiece, TextPiece
-from hookline.providers.anthropic_answers import Answer
+from hookline.providers.anthropic_answer import AnthropicAnswer
 
 START = {"type": "message_start", "message": {"model": "claude", "content": []}}
 STOP = {"type": "message_stop"}
@@ -35,7 +35,7 @@ def whole(*blocks: dict[str, Any], reason: str = "end_turn", **fields: Any) -> b
     return json.dumps(message).encode()
 
 
-def streamed(answer: Answer, *blocks: dict[str, Any]) -> list[Piece]:
+def streamed(answer: AnthropicAnswer, *blocks: dict[str, Any]) -> list[Piece]:
     """The pieces of an answer that comes in events."""
     grown = [each for index, block in enumerate(blocks) for each in block_events(index, block)]
     return [piece for each in (START, *grown, STOP) for piece in answer.read_event(each)]
@@ -69,7 +69,7 @@ def test_thinking_between_is_tied_to_the_call_it_led_to() -> None:
         call(2),
         thinking("last"),
     )
-    for pieces in (Answer().read(whole(*blocks)), streamed(Answer(), *blocks)):
+    for pieces in (AnthropicAnswer().read(whole(*blocks)), streamed(AnthropicAnswer(), *blocks)):
         _, thoughts, calls = folded(pieces)
         assert thoughts == {
             0: ["one", "sig-one", "thinking", ""],
@@ -83,14 +83,14 @@ def test_thinking_between_is_tied_to_the_call_it_led_to() -> None:
 def test_thinking_before_more_text_is_not_tied_to_a_call() -> None:
     """Thinking that was followed by text goes back before the text."""
     blocks = (text("One"), thinking("hm"), text(", two."), call(1))
-    said, thoughts, _ = folded(streamed(Answer(), *blocks))
+    said, thoughts, _ = folded(streamed(AnthropicAnswer(), *blocks))
     assert said == "One, two."
     assert thoughts[1][3] == ""
 
 
 def test_a_delta_for_another_kind_of_block_is_passed_over() -> None:
     """What does not fit the block it is for adds nothing to it."""
-    answer = Answer()
+    answer = AnthropicAnswer()
     answer.read_event(
         {"type": "content_block_start", "index": 0, "content_block": {**call(1), "input": {}}}
     )
@@ -102,7 +102,7 @@ def test_a_delta_for_another_kind_of_block_is_passed_over() -> None:
 
 def test_citations_go_back_with_a_paused_answer() -> None:
     """What an answer cites belongs to its block."""
-    answer = Answer()
+    answer = AnthropicAnswer()
     streamed(answer, text("So it is."))
     cited = {"type": "citations_delta", "citation": {"type": "page_location", "document_index": 0}}
     answer.read_event({"type": "content_block_delta", "index": 0, "delta": cited})
@@ -116,7 +116,7 @@ def test_a_refusal_says_why() -> None:
         ({"category": None}, "no reason"),
         (None, "no reason"),
     ):
-        answer = Answer()
+        answer = AnthropicAnswer()
         answer.read(whole(text("I"), reason="refusal", stop_details=details))
         with pytest.raises(RefusalError, match=why):
             answer.check()
@@ -124,7 +124,7 @@ def test_a_refusal_says_why() -> None:
 
 def test_an_answer_beyond_the_context_is_an_overflow() -> None:
     """An answer that filled the context is told as such."""
-    answer = Answer()
+    answer = AnthropicAnswer()
     answer.read(whole(text("And"), reason="model_context_window_exceeded"))
     with pytest.raises(ContextOverflowError):
         answer.check()
@@ -149,14 +149,14 @@ def test_an_answer_beyond_the_context_is_an_overflow() -> None:
 def test_a_malformed_event_is_told(event: object) -> None:
     """What departs from the protocol is an error that says where, not a crash."""
     with pytest.raises(MalformedResponseError):
-        Answer().read_event(event)
+        AnthropicAnswer().read_event(event)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff", b"[" * 100_000, b'{"model": 1}'])
 def test_a_malformed_answer_is_told(content: bytes) -> None:
     """A body that is no answer is malformed."""
     with pytest.raises(MalformedResponseError):
-        Answer().read(content)
+        AnthropicAnswer().read(content)
 
 
 _json = st.recursive(
@@ -179,7 +179,7 @@ _blocks = st.lists(
 @given(_blocks)
 def test_streamed_or_not_an_answer_is_the_same(blocks: list[dict[str, Any]]) -> None:
     """Chunks make no difference: neither to what is read, nor to what would be sent back."""
-    at_once, in_events = Answer(), Answer()
+    at_once, in_events = AnthropicAnswer(), AnthropicAnswer()
     read, heard = folded(at_once.read(whole(*blocks))), folded(streamed(in_events, *blocks))
     assert read[:2] == heard[:2]
     assert _decoded(read[2]) == _decoded(heard[2])
@@ -211,7 +211,7 @@ _mess = st.recursive(
 @given(st.lists(_mess | st.dictionaries(_fields, _mess, max_size=6), max_size=6))
 def test_no_event_crashes(events: list[Any]) -> None:
     """Whatever comes is an answer, or malformed."""
-    answer = Answer()
+    answer = AnthropicAnswer()
     answer.read_event({"type": "content_block_start", "index": 0, "content_block": text("")})
     try:
         for event in events:

@@ -1,4 +1,4 @@
-"""A question as Gemini takes it: the conversation as contents, everything else as configuration."""
+"""A request as Gemini takes it: the conversation as contents, everything else as configuration."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from hookline.state import (
 
 NAME = "google"
 THOUGHT = "thought"
-"""The kind of a seal that came on a part of the thinking itself."""
+"""The kind of a signature that came on a part of the thinking itself."""
 CALL = "call"
-"""The kind of a seal that came on a call."""
+"""The kind of a signature that came on a call."""
 OWN_ID = "hookline-"
 """How the id of a call begins that was made here, because Gemini gave none."""
 
 _STRICT = re.compile(r"(models/)?gemini-(?![12]\b)")
-"""Models that refuse a step of calls without a seal: all Gemini from the third generation on."""
-_UNSEALED = b"skip_thought_signature_validator"
-"""What Google documents for calls that another model made, or a hook: there never was a seal on them."""
+"""Models that refuse a step of calls without a signature: all Gemini from the third generation on."""
+_UNSIGNED = b"skip_thought_signature_validator"
+"""What Google documents for calls that another model made, or a hook: there never was a signature on them."""
 
 _OURS = {
-    "automatic_continuation": "the provider goes on by itself",
+    "automatic_continuation": "the provider continues by itself",
     "automatic_function_calling": "the agent runs the tools",
-    "candidate_count": "an agent goes on from one answer",
-    "continuation_token": "the provider goes on by itself",
+    "candidate_count": "an agent continues from one answer",
+    "continuation_token": "the provider continues by itself",
     "http_options": "headers, timeout and base_url belong to the provider",
     "should_return_http_response": "the provider reads the answer",
     "system_instruction": "it is the system prompt of the request",
@@ -101,59 +101,59 @@ def _results(messages: Iterable[Message], order: dict[str, int]) -> list[types.P
 
 
 def _answered(message: AssistantMessage, model: str) -> list[types.Part]:
-    """What the model said, with each seal back on the part it came with."""
-    seals = [part for part in message.reasoning if part.provider == NAME and part.signature]
+    """What the model said, with each signature back on the part it came with."""
+    signed = [part for part in message.reasoning if part.provider == NAME and part.signature]
     thoughts = [
-        types.Part(text=seal.text, thought=True, thought_signature=_seal(seal))
-        for seal in seals
-        if seal.kind == THOUGHT
+        types.Part(text=part.text, thought=True, thought_signature=_signature(part))
+        for part in signed
+        if part.kind == THOUGHT
     ]
-    return [*thoughts, *_spoken(message.text, seals), *_called(message.calls, seals, model)]
+    return [*thoughts, *_text_parts(message.text, signed), *_calls(message.calls, signed, model)]
 
 
-def _called(
-    calls: tuple[ToolCall, ...], seals: list[Reasoning], model: str
+def _calls(
+    calls: tuple[ToolCall, ...], signed: list[Reasoning], model: str
 ) -> Iterator[types.Part]:
-    sealed = {seal.call_id: _seal(seal) for seal in seals if seal.call_id}
-    if calls and sealed.keys().isdisjoint(call.id for call in calls) and _STRICT.match(model):
-        sealed[calls[0].id] = _UNSEALED
+    signatures = {part.call_id: _signature(part) for part in signed if part.call_id}
+    if calls and signatures.keys().isdisjoint(call.id for call in calls) and _STRICT.match(model):
+        signatures[calls[0].id] = _UNSIGNED
     for call in calls:
-        called = types.FunctionCall(id=_their_id(call.id), name=call.name, args=call.args)
-        yield types.Part(function_call=called, thought_signature=sealed.get(call.id))
+        function = types.FunctionCall(id=_their_id(call.id), name=call.name, args=call.args)
+        yield types.Part(function_call=function, thought_signature=signatures.get(call.id))
 
 
-def _spoken(text: str, seals: Iterable[Reasoning]) -> Iterator[types.Part]:
-    """The text in the parts it came in, as far as seals tell them apart. A seal on text that is gone is dropped."""
-    said = 0
-    for seal in seals:
-        start, end = _place(seal.kind)
-        if not said <= start <= end <= len(text):
+def _text_parts(text: str, signed: Iterable[Reasoning]) -> Iterator[types.Part]:
+    """The text in its parts, as far as signatures tell them apart. One on text that is gone is dropped."""
+    position = 0
+    for part in signed:
+        start, end = _span(part.kind)
+        if not position <= start <= end <= len(text):
             continue
-        if said < start:
-            yield types.Part(text=text[said:start])
-        yield types.Part(text=text[start:end], thought_signature=_seal(seal))
-        said = end
-    if said < len(text):
-        yield types.Part(text=text[said:])
+        if position < start:
+            yield types.Part(text=text[position:start])
+        yield types.Part(text=text[start:end], thought_signature=_signature(part))
+        position = end
+    if position < len(text):
+        yield types.Part(text=text[position:])
 
 
 def kind_of_text(start: int, end: int) -> str:
-    """The kind of a seal that came on a part of the answer's text: where in the text that part is."""
+    """The kind of a signature that came on a part of the answer's text: where in the text that part is."""
     return f"text:{start}:{end}"
 
 
-def _place(kind: str) -> tuple[int, int]:
-    """Where in the text the part with this seal is; nowhere when the seal was on something else."""
+def _span(kind: str) -> tuple[int, int]:
+    """Where in the text the part with this signature is; nowhere when the signature was on something else."""
     match = re.fullmatch(r"text:(\d+):(\d+)", kind, re.ASCII)
     return (int(match[1]), int(match[2])) if match else (-1, -1)
 
 
-def _seal(part: Reasoning) -> bytes:
+def _signature(part: Reasoning) -> bytes:
     return base64.b64decode(part.signature)
 
 
 def _their_id(call_id: str) -> str | None:
-    """The id as Gemini gave it; it never heard of those that were made here."""
+    """The id that Gemini gave; None for one that was made here."""
     return None if call_id.startswith(OWN_ID) else call_id
 
 

@@ -14,8 +14,8 @@ from wires.server import Exchange, Server
 from hookline.errors import UnsupportedError
 from hookline.providers import CallPiece, Piece, ReasoningPiece, TextPiece
 from hookline.providers.google import GoogleProvider
-from hookline.providers.google_answer import Answer
-from hookline.providers.google_messages import config_of, contents_of
+from hookline.providers.google_answer import GoogleAnswer
+from hookline.providers.google_request import config_of, contents_of
 from hookline.state import (
     AssistantMessage,
     Attachment,
@@ -58,7 +58,7 @@ def remembered(pieces: Sequence[Piece]) -> AssistantMessage:
 
 def read(*chunks: dict[str, Any]) -> AssistantMessage:
     """The message that these chunks become."""
-    answer = Answer(asking())
+    answer = GoogleAnswer(asking())
     bodies = map(types.GenerateContentResponse.model_validate, chunks)
     return remembered([piece for body in bodies for piece in answer.read(body)])
 
@@ -124,7 +124,7 @@ def test_ids_made_here_are_the_same_whenever_an_answer_is_read() -> None:
     body = chunk_body([{"functionCall": {"name": "add"}}] * 2, "STOP", responseId="r1")
     first, again = read(body), read(body)
     assert [call.id for call in first.calls] == [call.id for call in again.calls]
-    later = Answer(asking(first))
+    later = GoogleAnswer(asking(first))
     pieces = list(later.read(types.GenerateContentResponse.model_validate(body)))
     ids = {piece.id for piece in pieces if isinstance(piece, CallPiece)}
     assert len(ids | {call.id for call in first.calls}) == 4

@@ -9,7 +9,7 @@ from wires.anthropic_rules import objection
 from wires.server import Request
 
 from hookline.errors import ModelNotFoundError, UnsupportedError
-from hookline.providers.anthropic_messages import body_of
+from hookline.providers.anthropic_request import request_body
 from hookline.state import (
     AssistantMessage,
     Attachment,
@@ -31,7 +31,7 @@ MARK = {"type": "ephemeral"}
 def body(*messages: Message, cache: bool = False, **changes: Any) -> dict[str, Any]:
     """What would be posted for this conversation."""
     asked = InferenceRequest(messages=messages or (HI,), model="claude", **changes)
-    return body_of(asked, cache=cache)
+    return request_body(asked, cache=cache)
 
 
 def content(*messages: Message) -> list[dict[str, Any]]:
@@ -77,7 +77,7 @@ def test_what_is_no_option(name: str) -> None:
 def test_a_model_must_be_named() -> None:
     """A question to nobody is refused before it is sent."""
     with pytest.raises(ModelNotFoundError):
-        body_of(InferenceRequest(messages=(HI,)), cache=True)
+        request_body(InferenceRequest(messages=(HI,)), cache=True)
 
 
 def test_thinking_leaves_room_for_the_answer() -> None:
