@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline import InferenceRequest, ToolCall, Usage
-from hookline.drivers.fold import Letters, ask, mended
+from hookline.drivers.answer import ask
 from hookline.errors import ConnectionLostError, RateLimitError
 from hookline.providers import (
     CallPiece,
@@ -19,6 +19,7 @@ from hookline.providers import (
     ReasoningPiece,
     TextPiece,
 )
+from hookline.providers.json_text import LetterStream, join_halves
 from hookline.state import Reasoning
 
 REQUEST = InferenceRequest(model="m")
@@ -154,16 +155,16 @@ def test_letters_arrive_whole(text: str, size: int) -> None:
         encoded[n : n + 2].decode("utf-16-le", "surrogatepass") for n in range(0, len(encoded), 2)
     ]
     heard: list[str] = []
-    letters = Letters(heard.append)
+    letters = LetterStream(heard.append)
     for start in range(0, len(halves), size):
         letters.add("".join(halves[start : start + size]))
-    assert letters.whole() == text
+    assert letters.finish() == text
     assert "".join(heard) == text
     for piece in heard:
         piece.encode()
 
 
 @given(st.text(st.characters(categories=None)))
-def test_any_text_can_be_mended(text: str) -> None:
+def test_any_text_can_be_join_halves(text: str) -> None:
     """What is left is text that can be written down."""
-    mended(text).encode()
+    join_halves(text).encode()

@@ -1,4 +1,4 @@
-"""The pieces of an answer, folded into the answer, and handed on as they come."""
+"""The pieces of an answer, put together, and passed on as they come."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import aclosing
 from hookline.drivers.base import Turn
 from hookline.errors import ConnectionLostError, ModelError
 from hookline.providers import CallPiece, EndPiece, Piece, Provider, ReasoningPiece, TextPiece
+from hookline.providers.json_text import LetterStream, join_halves
 from hookline.state import InferenceRequest, InferenceResponse, Reasoning, ToolCall, Usage
 
 
@@ -15,34 +16,32 @@ async def ask(
     provider: Provider,
     request: InferenceRequest,
     turn: Turn,
-    hear_text: Callable[[str], None] | None = None,
+    emit_text: Callable[[str], None] | None = None,
 ) -> InferenceResponse:
-    """Ask a model and give its whole answer. `hear_text` takes the text as it comes; the turn does otherwise.
+    """Ask a model; its whole answer. `emit_text` takes the text as it comes, in place of the turn.
 
     Whatever ends this, the generator is closed, and with it the connection.
     """
-    fold = Fold(turn, provider.name, hear_text or turn.emit_text)
+    builder = _AnswerBuilder(turn, provider.name, emit_text or turn.emit_text)
     try:
         async with aclosing(provider.ask(request, streamed=turn.is_streamed)) as pieces:
             async for piece in pieces:
-                fold.add(piece)
+                builder.add(piece)
                 await turn.keep_pace()
     except ModelError as error:
         if isinstance(error.usage, Usage):
             turn.charge(error.usage)
         raise
-    return fold.response(request.model)
+    return builder.response(request.model)
 
 
-class Fold:
-    """An answer in the making."""
-
-    def __init__(self, turn: Turn, provider: str, hear_text: Callable[[str], None]) -> None:
+class _AnswerBuilder:
+    def __init__(self, turn: Turn, provider: str, emit_text: Callable[[str], None]) -> None:
         self._turn = turn
         self._provider = provider
-        self._text = Letters(hear_text)
-        self._reasoning: dict[int, _Thinking] = {}
-        self._calls: dict[int, _Call] = {}
+        self._text = LetterStream(emit_text)
+        self._reasoning: dict[int, _ReasoningBuilder] = {}
+        self._calls: dict[int, _CallBuilder] = {}
         self._end: EndPiece | None = None
 
     def add(self, piece: Piece) -> None:
@@ -59,7 +58,7 @@ class Fold:
     def _add_call(self, piece: CallPiece) -> None:
         call = self._calls.get(piece.index)
         if call is None:
-            call = self._calls[piece.index] = _Call(self._new_id(piece.id), piece.name)
+            call = self._calls[piece.index] = _CallBuilder(self._new_id(piece.id), piece.name)
         elif not call.name:
             call.name = piece.name
         call.arguments.append(piece.arguments)
@@ -78,7 +77,7 @@ class Fold:
     def _add_reasoning(self, piece: ReasoningPiece) -> None:
         part = self._reasoning.get(piece.index)
         if part is None:
-            part = self._reasoning[piece.index] = _Thinking(self._turn.emit_reasoning)
+            part = self._reasoning[piece.index] = _ReasoningBuilder(self._turn.emit_reasoning)
         part.text.add(piece.text)
         part.signature += piece.signature
         part.kind = piece.kind or part.kind
@@ -92,71 +91,29 @@ class Fold:
                 remedy="Try again; the default error policy does so.",
             )
         return InferenceResponse(
-            self._text.whole(),
-            tuple(call.made() for call in self._calls.values()),
-            self._end.usage,
-            f"{self._provider}:{self._end.model or model}",
-            tuple(part.made(self._provider) for part in self._reasoning.values()),
-            self._end.finish,
+            text=self._text.finish(),
+            calls=tuple(call.build() for call in self._calls.values()),
+            usage=self._end.usage,
+            model=f"{self._provider}:{self._end.model or model}",
+            reasoning=tuple(part.build(self._provider) for part in self._reasoning.values()),
+            finish=self._end.finish,
         )
 
 
-class _Call:
-    """A call in the making."""
-
+class _CallBuilder:
     def __init__(self, id: str, name: str) -> None:
         self.id = id
         self.name = name
         self.arguments: list[str] = []
 
-    def made(self) -> ToolCall:
-        return ToolCall.from_json(self.id, self.name, mended("".join(self.arguments)))
+    def build(self) -> ToolCall:
+        return ToolCall.from_json(self.id, self.name, join_halves("".join(self.arguments)))
 
 
-class _Thinking:
-    """A part of the model's thinking in the making."""
-
-    def __init__(self, hear: Callable[[str], None]) -> None:
-        self.text = Letters(hear)
+class _ReasoningBuilder:
+    def __init__(self, emit: Callable[[str], None]) -> None:
+        self.text = LetterStream(emit)
         self.signature = self.kind = self.call_id = ""
 
-    def made(self, provider: str) -> Reasoning:
-        return Reasoning(self.text.whole(), self.signature, provider, self.kind, self.call_id)
-
-
-class Letters:
-    """Text that comes in pieces, handed on in whole letters.
-
-    JSON writes a letter beyond the first 65,536 as two halves, and a server may send them in two chunks.
-    """
-
-    def __init__(self, hear: Callable[[str], None]) -> None:
-        self._hear = hear
-        self._heard: list[str] = []
-        self._half = ""
-
-    def add(self, text: str) -> None:
-        """Take more text; a half letter at its end waits for its other half."""
-        text, self._half = self._half + text, ""
-        if text and "\ud800" <= text[-1] <= "\udbff":
-            text, self._half = text[:-1], text[-1]
-        self._hand_on(text)
-
-    def whole(self) -> str:
-        """All of the text; nothing waits any more."""
-        half, self._half = self._half, ""
-        self._hand_on(half)
-        return "".join(self._heard)
-
-    def _hand_on(self, text: str) -> None:
-        if text:
-            text = mended(text)
-            self._heard.append(text)
-            self._hear(text)
-
-
-def mended(text: str) -> str:
-    """Text that UTF-8 can hold: halves of a letter are put together, and a half that is alone is replaced."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    def build(self, provider: str) -> Reasoning:
+        return Reasoning(self.text.finish(), self.signature, provider, self.kind, self.call_id)
