@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -21,8 +21,16 @@ from hookline.journal import (
     hooks_in,
 )
 from hookline.lifecycle import AgentContext, HookPoint, ToolHookContext
-from hookline.state import AgentState, Answer, ResultStatus, ToolCall, thaw
-from hookline.testing.transcript import Line, transcript
+from hookline.state import (
+    AgentState,
+    Answer,
+    AssistantMessage,
+    Message,
+    ResultStatus,
+    ToolCall,
+    ToolMessage,
+    thaw,
+)
 
 _LAST = -(2**31)
 """The recorder's priority: it stands behind every other observer."""
@@ -222,3 +230,23 @@ def _who_ran(hooks: tuple[HookRan, ...]) -> Iterator[str]:
 
 def _is_quiet(ran: HookRan) -> bool:
     return ran.verdict == "proceed" and not ran.changes
+
+
+# --- a conversation as plain tuples ------------------------------------------------------------
+
+Line: TypeAlias = tuple[Any, ...]
+"""`("user", text)`, `("assistant", text, (tool, args), ...)` or `("tool", name, text)`."""
+
+
+def transcript(messages: Iterable[Message]) -> list[Line]:
+    """Each message as one tuple, without ids: the same conversation always reads the same."""
+    return [_line(message) for message in messages]
+
+
+def _line(message: Message) -> Line:
+    if isinstance(message, AssistantMessage):
+        made = tuple((call.name, thaw(call.args)) for call in message.calls)
+        return ("assistant", message.text, *made)
+    if isinstance(message, ToolMessage):
+        return ("tool", message.name, message.text)
+    return ("user", message.text)

@@ -1,15 +1,19 @@
-"""One drive of a scripted conversation with a hook in it, and what was seen."""
+"""One run of a scripted conversation with a hook in it, and what it showed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
+from hookline._aio import is_async_callable
 from hookline.agent import Agent, AgentBuilder
 from hookline.drivers import ScriptedDriver
-from hookline.hooks import CompositeMatcher, HookLike, Options, Point, Registration, register
+from hookline.hooks import CompositeMatcher, HookLike, Options, Point, Registration, Shape, register
+from hookline.hooks.hook import target_of
 from hookline.journal import (
     CallAdmitted,
     CallSettled,
@@ -23,14 +27,13 @@ from hookline.journal import (
 from hookline.lifecycle import AgentContext
 from hookline.state import AgentState, ContinuationEvaluation, ToolCall, thaw
 from hookline.testing.clock import FakeClock
-from hookline.testing.transcript import Line, transcript
-from hookline.testing.watch import Watch
+from hookline.testing.recorder import Line, transcript
 
 NAME = "conformance"
 """The agent, its runs and its observer are called so in every trial, so that ids do not differ."""
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True):
+class HookCase(msgspec.Struct, frozen=True, kw_only=True):
     """What is checked: a hook, and the conversation it is checked in."""
 
     point: Point[Any]
@@ -47,7 +50,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         return register(self.point, self.make(), self.options)
 
 
-class Said(msgspec.Struct, frozen=True):
+class HookAnswer(msgspec.Struct, frozen=True):
     """What the hook said, once: about which call, its verdict, and what it changed."""
 
     verdict: str
@@ -63,10 +66,10 @@ class Said(msgspec.Struct, frozen=True):
         return f"{self.verdict}{about}{reason}{changes}"
 
 
-class Seen(msgspec.Struct, frozen=True):
+class HookRunResult(msgspec.Struct, frozen=True):
     """What one drive of the conversation showed. Two drives of a conforming hook show the same."""
 
-    verdicts: tuple[Said, ...]
+    verdicts: tuple[HookAnswer, ...]
     evaluations: tuple[str, ...]
     results: tuple[str, ...]
     transcript: tuple[Line, ...]
@@ -74,14 +77,14 @@ class Seen(msgspec.Struct, frozen=True):
     ending: str
 
 
-class Trial:
+class HookRun:
     """An agent made for one drive, with everything needed to see what happens in it."""
 
-    def __init__(self, case: Case, script: Sequence[Any] | None = None) -> None:
+    def __init__(self, case: HookCase, script: Sequence[Any] | None = None) -> None:
         self.case = case
         self.script = case.script if script is None else script
         self.registration = case.register()
-        self.watch = Watch()
+        self.watch = HookWatch()
         self.records: list[Record] = []
         self.state = AgentState()
 
@@ -112,7 +115,7 @@ class Trial:
     def _look(self, ctx: AgentContext) -> None:
         self.state = ctx.state
 
-    def seen(self) -> Seen:
+    def seen(self) -> HookRunResult:
         """What the drive showed."""
         ran = list(self._by_hook())
         made = _calls_made(self.records)
@@ -120,7 +123,7 @@ class Trial:
             # Around parallel calls hooks end in any order; what is compared is in call order.
             order = {key: position for position, key in enumerate(made)}
             ran.sort(key=lambda record: order.get((record.run_id, record.call_id), -1))
-        return Seen(
+        return HookRunResult(
             tuple(self._said(record, made.get((record.run_id, record.call_id))) for record in ran),
             tuple(self._evaluations()),
             tuple(_results(self.records)),
@@ -135,13 +138,13 @@ class Trial:
             if ran.hook == mine.name and ran.point == mine.point:
                 yield ran
 
-    def _said(self, record: HookRan, about: ToolCall | None) -> Said:
+    def _said(self, record: HookRan, about: ToolCall | None) -> HookAnswer:
         changes = _without(msgspec.to_builtins(record.changes), self.case.ignore)
         for part, key in (("tool_call", "id"), ("execution", "call_id")):
             if changes and isinstance(changes.get(part), dict):
                 changes[part].pop(key, None)  # ids say in which step a call was made
         tool, args = (about.name, thaw(about.args)) if about is not None else ("", None)
-        return Said(record.verdict, record.reason, tool, args, changes)
+        return HookAnswer(record.verdict, record.reason, tool, args, changes)
 
     def _evaluations(self) -> Iterator[str]:
         for said in self._all_said():
@@ -212,3 +215,78 @@ def _without(value: Any, ignored: frozenset[str]) -> Any:
     if isinstance(value, dict):
         return {key: _without(item, ignored) for key, item in value.items() if key not in ignored}
     return [_without(item, ignored) for item in value] if isinstance(value, list) else value
+
+
+# --- the hook, watched from outside ---------------------------------------------------------------
+
+
+class HookWatch:
+    """What was noticed about a hook beside its answers."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float | None] = []
+        """For each time it was asked: how long it took to say nothing, or None when it said something."""
+        self.meddled: list[int] = []
+        """The times (counted from zero) it changed its context in place."""
+
+    def wrap(self, registration: Registration) -> HookLike:
+        """The hook of a registration in the same shape, watched."""
+        call = self._call(target_of(registration.hook))
+        return _Middleware(call) if registration.shape is Shape.MIDDLEWARE else call
+
+    def _call(self, target: Callable[..., Any]) -> Callable[..., Any]:
+        async def watch(answer: Awaitable[Any], look: _Look) -> Any:
+            try:
+                said = await answer
+            except BaseException:
+                look.close(self, said_nothing=False)
+                raise
+            look.close(self, said_nothing=said is None)
+            return said
+
+        async def call_async(ctx: Any, *rest: Any) -> Any:
+            look = _Look(ctx)
+            return await watch(target(ctx, *rest), look)
+
+        def call(ctx: Any, *rest: Any) -> Any:
+            look = _Look(ctx)
+            try:
+                said = target(ctx, *rest)
+            except BaseException:
+                look.close(self, said_nothing=False)
+                raise
+            if inspect.isawaitable(said):
+                return watch(said, look)
+            look.close(self, said_nothing=said is None)
+            return said
+
+        return call_async if is_async_callable(target) else call
+
+
+class _Look:
+    """One call of the hook: its context as it was, and when."""
+
+    def __init__(self, ctx: Any) -> None:
+        self.ctx = ctx
+        # Values compare equal to themselves even when they were changed; their text does not.
+        self.text = repr(ctx)
+        self.started = time.perf_counter()
+
+    def close(self, watch: HookWatch, *, said_nothing: bool) -> None:
+        took = time.perf_counter() - self.started
+        if repr(self.ctx) != self.text:
+            watch.meddled.append(len(watch.seconds))
+        watch.seconds.append(took if said_nothing else None)
+
+
+class _Middleware:
+    """Middleware is told from a plain hook by its `handle` of exactly two arguments."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        async def handle_async(ctx: Any, next: Any) -> Any:
+            return await call(ctx, next)
+
+        def handle(ctx: Any, next: Any) -> Any:
+            return call(ctx, next)
+
+        self.handle = handle_async if is_async_callable(call) else handle

@@ -1,4 +1,4 @@
-"""The stage on which a provider is tested: a fresh far end, a driver, an agent, and a way to drive it."""
+"""What a case of the provider suite works with: a server, a driver, an agent, and a way to drive it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Inapplicable(Exception):
     """A case that this provider need not pass, because it declares that it cannot."""
 
 
-class Seen(msgspec.Struct, frozen=True):
+class RunView(msgspec.Struct, frozen=True):
     """A run as its caller saw it."""
 
     result: RunResult
@@ -70,10 +70,10 @@ class Seen(msgspec.Struct, frozen=True):
         """The thinking as it streamed."""
         return "".join(one.text for one in self.streamed if isinstance(one, ReasoningDelta))
 
-    def since_error(self) -> Seen:
+    def since_error(self) -> RunView:
         """What came after the last error: what came before it is void."""
         errors = [n for n, one in enumerate(self.streamed) if isinstance(one, ErrorRaised)]
-        return Seen(self.result, self.streamed[errors[-1] :] if errors else self.streamed)
+        return RunView(self.result, self.streamed[errors[-1] :] if errors else self.streamed)
 
     def arguments(self, call_id: str) -> str:
         """The arguments of a call as they streamed."""
@@ -81,7 +81,7 @@ class Seen(msgspec.Struct, frozen=True):
         return "".join(one.arguments for one in deltas if one.call_id == call_id)
 
 
-class Stage:
+class CaseSetup:
     """One case of the suite, for one driver and one way of driving."""
 
     def __init__(self, wire: Wire, driver: str, *, streamed: bool) -> None:
@@ -166,13 +166,13 @@ class Stage:
 
     async def drive(
         self, agent: Agent, prompt: str = "Go.", attachments: Sequence[Attachment] = ()
-    ) -> Seen:
+    ) -> RunView:
         """Run the agent in this case's way."""
         if not self.streamed:
-            return Seen(await agent.run(prompt, attachments=list(attachments)))
+            return RunView(await agent.run(prompt, attachments=list(attachments)))
         stream = agent.stream(prompt, attachments=list(attachments))
         records = [record async for record in stream]
-        return Seen(stream.result, tuple(records))
+        return RunView(stream.result, tuple(records))
 
     # --- what should be -----------------------------------------------------------------------------
 
