@@ -85,7 +85,7 @@ def test_a_driver_is_taken_as_it_is() -> None:
         (
             ["openai:x", "anthropic:y"],
             {"options": {"logprobs": True, "seed": 1}},
-            "logprobs: with several providers it cannot be told whose option",
+            "logprobs: with several providers it is not clear whose option",
             "for all there are max_tokens, temperature, top_p, stop, seed.",
         ),
         (["openai:x", 5], {}, "5 is neither", "Write provider:NAME"),

@@ -56,7 +56,7 @@ def test_retry_after_is_read_in_either_form(headers: dict[str, str], seconds: fl
 
 
 def test_a_date_is_held_against_the_clock_that_made_it() -> None:
-    """The wait until a date is told by the far end's own clock, so that ours may be wrong."""
+    """The wait until a date is told by the server's own clock, so that ours may be wrong."""
     headers = {
         "date": "Wed, 21 Oct 2026 07:28:00 GMT",
         "retry-after": "Wed, 21 Oct 2026 07:28:30 GMT",
@@ -145,7 +145,7 @@ def test_a_sentence_has_one_end() -> None:
     ],
 )
 def test_an_origin_names_the_host_alone(url: str, shown: str) -> None:
-    """An error names the far end without a password, a path or a query."""
+    """An error names the server without a password, a path or a query."""
     assert origin(url) == shown
 
 
@@ -186,6 +186,8 @@ OPENAI = Server(
     is_home=True,
     key_variable="OPENAI_API_KEY",
     models_page="https://platform.openai.com/docs/models",
+    models_path="/models",
+    address_hint=", which usually ends in /v1",
     secrets=("hunter2hunter2",),
 )
 OTHER = OPENAI._replace(url="http://user:pw@localhost:8000/v1", model="llama3", is_home=False)
@@ -368,7 +370,7 @@ def test_an_error_in_mid_stream_is_told_apart_too(body: Any, kind: type[ModelErr
 
 
 def test_the_key_is_never_repeated() -> None:
-    """What a server echoes of the request does not reach the error, and the far end does not show what it knows."""
+    """What a server echoes of the request does not reach the error, and the server does not show what it knows."""
     error = failure_of(said("bad key hunter2hunter2"), OPENAI, 401)
     assert "hunter2" not in str(error)
     assert "hunter2" not in repr(OPENAI)

@@ -1,4 +1,4 @@
-"""What the providers over HTTP have in common, each against its own far end on loopback."""
+"""What the providers over HTTP have in common, each against its own server on loopback."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from hookline.testing.wire import ERRORS, Failure, WireTurn
 
 
 class Kind(NamedTuple):
-    """A provider, its far end, and what is needed to bring them together."""
+    """A provider, its server, and what is needed to bring them together."""
 
     make: type[HTTPProvider[Any]]
     wire: type[HTTPWire[Any]]
@@ -99,7 +99,7 @@ async def test_nothing_is_asked_twice(kind: Kind) -> None:
 @EACH
 @BOTH_WAYS
 async def test_silence_is_a_timeout(kind: Kind, streamed: bool) -> None:
-    """A far end that takes the request and says nothing has its time, and no more."""
+    """A server that takes the request and says nothing has its time, and no more."""
 
     async def far_end(exchange: Exchange) -> None:
         await exchange.until_hung_up()

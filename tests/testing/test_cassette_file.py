@@ -108,7 +108,7 @@ Grüß dich! Grüß dich! "
 
 WRONG: dict[str, tuple[Any, str]] = {
     "newer": ({"hookline_cassette": 2, "exchanges": 7}, r"newer Hookline \(format 2.*Upgrade"),
-    "no version": ({"exchanges": []}, "no 'hookline_cassette' with a version.*record it anew"),
+    "no version": ({"exchanges": []}, "no 'hookline_cassette' with a version.*record it again"),
     "a list": ([], "is not a cassette"),
     "no exchanges": ({"hookline_cassette": 1}, "is not a cassette: Expected `array`"),
     "a wrong status": (

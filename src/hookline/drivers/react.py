@@ -156,7 +156,7 @@ class _TurnReader:
         )
 
 
-# --- what the model is told ----------------------------------------------------------------------------
+# --- what the model reads ----------------------------------------------------------------------------
 
 _PROTOCOL = """\
 You have tools. Always answer with one JSON object of this form, and nothing else:
@@ -198,7 +198,7 @@ def _instructions(tools: Sequence[ToolSpec], request: InferenceRequest) -> str:
 
 
 def _transcript(messages: Iterable[Message], *, in_protocol: bool) -> Iterable[Message]:
-    """The conversation as text: turns as the model should have written them, and results as what it is told."""
+    """The conversation as text: turns as the model should have written them, and results as messages of the user."""
     results: list[str] = []
     for message in messages:
         if isinstance(message, ToolMessage):

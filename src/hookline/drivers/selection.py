@@ -42,7 +42,7 @@ def driver_for(
         )
     if settings:
         raise BuildError(
-            f"{', '.join(settings)}: with several models it cannot be told whose setting that is.",
+            f"{', '.join(settings)}: with several models it is not clear whose setting that is.",
             remedy="Put drivers into the list: ToolCallingDriver(NAME, provider=make_provider(...)).",
         )
     _refuse_foreign(model, options)
@@ -73,7 +73,7 @@ def _refuse_foreign(models: Sequence[str | Driver], options: Mapping[str, Any]) 
     own = options.keys() - portable(options).keys()
     if own and len(providers) > 1:
         raise BuildError(
-            f"{', '.join(sorted(own))}: with several providers it cannot be told whose option that is.",
+            f"{', '.join(sorted(own))}: with several providers it is not clear whose option that is.",
             remedy="Put drivers into the list: ToolCallingDriver(NAME, options={...}); "
             f"for all there are {', '.join(PORTABLE)}.",
         )

@@ -40,6 +40,8 @@ class AnthropicProvider(GeneratedClientProvider):
     _key_variables = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
     _key_headers = ("authorization", "x-api-key")
     _models_page = "https://platform.claude.com/docs/en/about-claude/models"
+    _models_path = "/v1/models"
+    _address_hint = ", which ends before /v1"
     _library: ClassVar[Any] = anthropic
     _client: ClassVar[Any] = anthropic.AsyncAnthropic
     _path = "/v1/messages"
@@ -95,7 +97,7 @@ class AnthropicProvider(GeneratedClientProvider):
             raise self._transport_failure(EOFError())
 
     def _usage(self, answers: list[AnthropicAnswer]) -> Usage:
-        """What these answers used, at the price of whoever gave them."""
+        """What these answers used, at the price of the server that gave them."""
         url = "" if self._is_home else self._url
         costs = (with_cost(each.usage(), NAME, each.model, url=url) for each in answers)
         return sum(costs, NO_USAGE)

@@ -124,6 +124,11 @@ class Server(NamedTuple):
     """Whether it is the provider's own service, rather than a server that speaks its protocol."""
     key_variable: str
     models_page: str
+    """Where the service lists its models."""
+    models_path: str
+    """Where another server lists its own."""
+    address_hint: str
+    """What is known of a right base_url: how it ends."""
     secrets: tuple[str, ...]
 
     def __repr__(self) -> str:
@@ -171,7 +176,7 @@ def read_report(
 
 
 def failure(report: ErrorReport, server: Server) -> ModelError:
-    """The error for a report, told by its status and its words."""
+    """The error for a report, chosen by its status and its words."""
     status, words = report.status, f"{report.kind} {report.message}".lower()
     about = end_sentence(f"{server.name}: {report.message or f'error {status}'}")
     is_too_long = status == 413 or bool(_TOO_LONG.search(words))
@@ -226,9 +231,8 @@ def _no_model(about: str, server: Server) -> ModelNotFoundError:
     remedy = f"Look up its name at {server.models_page}."
     if not server.is_home:
         url = clean_text(server.url, server.secrets).rstrip("/")
-        remedy = (
-            f"List its models with curl {url}/models and check base_url, which usually ends in /v1."
-        )
+        models = f"curl {url}{server.models_path}"
+        remedy = f"List its models with {models} and check base_url{server.address_hint}."
     return ModelNotFoundError(f"there is no model '{server.model}': {about}", remedy=remedy)
 
 

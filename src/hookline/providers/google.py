@@ -64,6 +64,7 @@ class GoogleProvider(HTTPProvider[_Client]):
     _key_variable = "GEMINI_API_KEY"
     _key_variables = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
     _models_page = "https://ai.google.dev/gemini-api/docs/models"
+    _models_path = "/v1beta/models"
 
     async def ask(
         self, request: InferenceRequest, *, streamed: bool

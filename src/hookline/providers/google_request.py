@@ -85,7 +85,7 @@ def _attached(attachment: Attachment) -> types.Part:
 
 
 def _results(messages: Iterable[Message], order: dict[str, int]) -> list[types.Part]:
-    """Calls without an id are told apart by their order alone, so the results must keep it."""
+    """Calls without an id differ by their order alone, so the results must keep it."""
     results = [message for message in messages if isinstance(message, ToolMessage)]
     results.sort(key=lambda message: order.get(message.call_id, len(order)))
     return [

@@ -54,6 +54,8 @@ class HTTPProvider(ABC, Generic[T]):
     _key_headers: ClassVar[tuple[str, ...]] = ("authorization",)
     """Headers that take the place of a key."""
     _models_page: ClassVar[str]
+    _models_path: ClassVar[str] = "/models"
+    _address_hint: ClassVar[str] = ""
 
     def __init__(
         self,
@@ -135,6 +137,8 @@ class HTTPProvider(ABC, Generic[T]):
             is_home=self._is_home,
             key_variable=self._key_variable,
             models_page=self._models_page,
+            models_path=self._models_path,
+            address_hint=self._address_hint,
             secrets=self._secrets,
         )
 
@@ -149,7 +153,7 @@ class HTTPProvider(ABC, Generic[T]):
             ),
             remedy="Try again."
             if self._is_home
-            else "Check that base_url is an address of this protocol (OpenAI's usually ends in /v1).",
+            else f"Check that base_url is an address of this protocol{self._address_hint}.",
         )
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "u": ""}
-_COMPLETE = re.compile(r'(?:[^"\\]|\\u.{4}|\\[^u])*+', re.DOTALL)
+_COMPLETE = re.compile(r'(?>(?:[^"\\]|\\u.{4}|\\[^u])*)', re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 
 

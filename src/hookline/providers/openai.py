@@ -34,6 +34,7 @@ class OpenAIProvider(GeneratedClientProvider):
     _key_variable = "OPENAI_API_KEY"
     _key_variables = ("OPENAI_API_KEY",)
     _models_page = "https://platform.openai.com/docs/models"
+    _address_hint = ", which usually ends in /v1"
     _library: ClassVar[Any] = openai
     _client: ClassVar[Any] = openai.AsyncOpenAI
     _path = "/chat/completions"

@@ -1,6 +1,6 @@
 """A cassette: what went over the wire to a model, recorded once and played again without a network or a key.
 
-Not vcrpy: version 9 patches httpx2, but for the whole process instead of one agent; it reads an answer to its end before
+Not vcrpy: version 9 patches httpx2, but for the whole process; it reads an answer to its end before
 the client sees any of it, so that nothing streams while it records; it keeps neither a lost connection nor one that the
 client left; and it knows no secret that a model says in several pieces.
 """
@@ -54,7 +54,7 @@ class Cassette:
     Within the block every provider asks through it; `with_model(..., cassette=cassette)` has one agent do so.
 
     `mode="auto"` replays if there is a file and records otherwise; `"replay"` never touches a network, and a request
-    that was not recorded is an error; `"record"` records anew. A recording is written at the end of the block, unless
+    that was not recorded is an error; `"record"` records again. A recording is written at the end of the block, unless
     an exception ends it; without a block, when the agents that used it are closed, or by `save`.
 
     No header of a request is kept, and of an answer only those that matter. Keys are taken out of everything else,
@@ -101,7 +101,7 @@ class Cassette:
 
     @property
     def needs_key(self) -> bool:
-        """Whether a provider has to have a key: only while the far end is asked."""
+        """Whether a provider has to have a key: only while a server is asked."""
         return self._is_recording
 
     @property
@@ -120,7 +120,7 @@ class Cassette:
         return RecordingTransport(self._begin, self._close)
 
     def save(self) -> None:
-        """Write what was recorded so far, if a far end was reached at all. On replay there is nothing to write."""
+        """Write what was recorded so far, if a server was reached at all. On replay there is nothing to write."""
         if self._is_recording:
             self._scrubber.learn(secrets_of_environment())  # of now: it may have got more
             exchanges = [take.exchange(self._scrubber) for take in tuple(self._takes)]
@@ -186,7 +186,7 @@ class Cassette:
         why = explained([each.request for each in self._recorded], self._played, asked)
         return CassetteError(
             f"the cassette '{self._path}' has no answer to {asked.method} {asked.path}: {why}",
-            remedy="Delete the file to record it anew, or scrub= what changes from run to run.",
+            remedy="Delete the file to record it again, or scrub= what changes from run to run.",
         )
 
     def _asked(self, request: httpx2.Request) -> RecordedRequest:

@@ -46,7 +46,7 @@ class LostConnection(msgspec.Struct, frozen=True):
 
 
 class RecordedAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came of a request. Its body is in one of four forms, the most readable one that says all of it."""
+    """The outcome of a request. Its body is in one of four forms, the most readable one that says all of it."""
 
     status: int = 0
     """0 when not even that came."""
@@ -57,13 +57,13 @@ class RecordedAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str = ""
     base64: str = ""
     lost: LostConnection | None = None
-    """What ended it, when the far end did not."""
+    """What ended it, when the server did not."""
     left: bool = False
     """Whether we hung up before it was over."""
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """A request and what came of it."""
+    """A request and its outcome."""
 
     request: RecordedRequest
     answer: RecordedAnswer
@@ -87,7 +87,7 @@ def read(path: Path) -> tuple[Exchange, ...]:
         raise CassetteError(
             f"the cassette '{path}' was written by a newer Hookline (format {version}, and this one "
             f"reads {_VERSION}).",
-            remedy="Upgrade Hookline, or delete the file and record it anew.",
+            remedy="Upgrade Hookline, or delete the file and record it again.",
         )
     try:
         return msgspec.convert(content.get("exchanges"), tuple[Exchange, ...])
@@ -114,7 +114,7 @@ def write(path: Path, exchanges: Sequence[Exchange]) -> None:
 
 def _not_a_cassette(path: Path, problem: str) -> CassetteError:
     return CassetteError(
-        f"'{path}' is not a cassette: {problem}.", remedy="Delete it and record it anew."
+        f"'{path}' is not a cassette: {problem}.", remedy="Delete it and record it again."
     )
 
 
@@ -153,10 +153,10 @@ _SIMPLE = re.compile(r"(?:event: ?(?P<event>[\w.-]+)(?:\r\n|\r|\n))?data: ?(?P<d
 _DEEPEST = 64
 """How deep JSON may be nested that is kept as such."""
 _LAST_WORD = "data: [DONE]"
-"""After this event, clients hang up: there is nothing left to hear."""
+"""After this event, clients hang up: nothing comes after it."""
 
 _BEGUN_IN, _GOES_ON_IN = "content_block", "delta"
-"""A field may begin under the one name and go on under the other."""
+"""A field may start under the one name and continue under the other."""
 _UNNUMBERED = ""
 
 _Path: TypeAlias = tuple[str | int, ...]
@@ -293,7 +293,7 @@ class _Fields:
                 self.read(each, (*inside, _GOES_ON_IN if name == _BEGUN_IN else name))
 
     def _part_of(self, value: Any, path: _Path) -> str | int:
-        """Which part a piece in a list belongs to: it says so, or it goes on with the one before."""
+        """Which part a piece in a list belongs to: it says so, or it continues the one before."""
         part = _index(value)
         if part == _UNNUMBERED and isinstance(value, dict) and isinstance(value.get("id"), str):
             part = value["id"]
@@ -354,7 +354,7 @@ class ExchangeRecorder:
         """The head of the answer came."""
         self._answer = RecordedAnswer(status, headers)
 
-    def heard(self, chunk: bytes) -> None:
+    def received(self, chunk: bytes) -> None:
         """The next chunk of its body came."""
         self._chunks.append(chunk)
 

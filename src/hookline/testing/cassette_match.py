@@ -12,10 +12,10 @@ from hookline.testing.cassette_file import RecordedRequest
 from hookline.testing.secrets import SCRUBBED
 
 _OWN_ID = re.compile(r"\bhookline-[0-9a-f]{32}\b")
-"""An id that a provider made up for a call, because the far end gave none: another one in each run."""
+"""An id that a provider made for a call, because the server gave none: it differs in each run."""
 _NOTHING: Any = object()
 _SHOWN = 5
-"""How many differences are told: the others mostly follow from them."""
+"""How many differences are shown: the others mostly follow from them."""
 _AROUND = 24
 """How much of a text is shown before and after the place where it begins to differ."""
 

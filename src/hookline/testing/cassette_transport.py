@@ -63,7 +63,7 @@ class _Heard(httpx2.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
             async for chunk in self._answer.aiter_bytes():
-                self._take.heard(chunk)
+                self._take.received(chunk)
                 yield chunk
         except httpx2.RequestError as error:
             self._take.ended(_lost(error))
@@ -87,7 +87,7 @@ class ReplayTransport(httpx2.AsyncBaseTransport):
         try:
             answer = self._play(request)
         except CassetteError as error:
-            # Clients wrap what they do not know; this they hand on, and providers find the reason beneath it.
+            # Clients wrap what they do not know. This they pass on, and providers find the reason beneath it.
             raise httpx2.ConnectError(error.message, request=request) from error
         if not answer.status and answer.lost:
             raise _loss(answer.lost, request)
@@ -123,7 +123,7 @@ def _trusted() -> ssl.SSLContext:
 def _kept(headers: httpx2.Headers) -> dict[str, str]:
     kept = {name: headers[name] for name in _KEPT if name in headers}
     if not kept.get("retry-after", "0").strip().isdigit() and "date" in headers:
-        kept["date"] = headers["date"]  # what the moment to come back at is held against
+        kept["date"] = headers["date"]  # the clock that a date in retry-after belongs to
     return kept
 
 
@@ -143,5 +143,5 @@ async def _silence(request: httpx2.Request) -> NoReturn:
     await asyncio.sleep(_PATIENCE)
     raise httpx2.ReadError("nothing more was recorded", request=request) from CassetteError(
         "the cassette has only the beginning of this answer: the recording hung up there, and this run did not.",
-        remedy="Delete the file to record it anew.",
+        remedy="Delete the file to record it again.",
     )

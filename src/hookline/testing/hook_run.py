@@ -67,7 +67,7 @@ class HookAnswer(msgspec.Struct, frozen=True):
 
 
 class HookRunResult(msgspec.Struct, frozen=True):
-    """What one drive of the conversation showed. Two drives of a conforming hook show the same."""
+    """What one run of the conversation showed. Two runs with a conforming hook show the same."""
 
     verdicts: tuple[HookAnswer, ...]
     evaluations: tuple[str, ...]
@@ -78,7 +78,7 @@ class HookRunResult(msgspec.Struct, frozen=True):
 
 
 class HookRun:
-    """An agent made for one drive, with everything needed to see what happens in it."""
+    """An agent made for one run, with everything needed to see what happens in it."""
 
     def __init__(self, case: HookCase, script: Sequence[Any] | None = None) -> None:
         self.case = case
@@ -116,7 +116,7 @@ class HookRun:
         self.state = ctx.state
 
     def seen(self) -> HookRunResult:
-        """What the drive showed."""
+        """What the run showed."""
         ran = list(self._by_hook())
         made = _calls_made(self.records)
         if self.case.point.around:
@@ -178,7 +178,7 @@ def _calls_made(records: Iterable[Record]) -> dict[tuple[str, str], ToolCall]:
 
 
 def _results(records: Sequence[Record]) -> Iterator[str]:
-    """What came of each call of the outermost run, in order."""
+    """The outcome of each call of the outermost run, in order."""
     ran = {
         (record.run_id, record.call.id): record.call
         for record in records
@@ -280,7 +280,7 @@ class _Look:
 
 
 class _Middleware:
-    """Middleware is told from a plain hook by its `handle` of exactly two arguments."""
+    """Middleware differs from a plain hook by its `handle` of exactly two arguments."""
 
     def __init__(self, call: Callable[..., Any]) -> None:
         async def handle_async(ctx: Any, next: Any) -> Any:

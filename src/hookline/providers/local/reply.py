@@ -18,6 +18,7 @@ from hookline.providers.schemas import move_definitions
 from hookline.state import ToolSpec
 
 _ANSWER = re.compile(r'\s*,\s*"answer"\s*:\s*')
+_TEXT_ANSWER = re.compile(_ANSWER.pattern + '"')
 _LONGEST_HEAD = 40
 """Characters, without space, in which `"answer":` must have come."""
 _NOTATION = {
@@ -119,7 +120,7 @@ class ReplyReader:
 
     def __init__(self, form: ReplyFormat, *, is_structured: bool = False) -> None:
         self._answering = form.answering
-        self._head = re.compile(rf'\s*\{{\s*"{form.key}"\s*:\s*("(?:[^"\\]|\\.)*+")', re.DOTALL)
+        self._head = re.compile(rf'\s*\{{\s*"{form.key}"\s*:\s*("(?>(?:[^"\\]|\\.)*)")', re.DOTALL)
         self._is_structured = is_structured
         self._unread = ""
         self._part: _Call | _Answer | None = None
@@ -182,7 +183,9 @@ class _Answer:
     """An answer: the text of a JSON string or, if it is structured, JSON as it is."""
 
     def __init__(self, *, is_structured: bool) -> None:
-        self._unread: str | None = ""
+        self._head = _ANSWER if is_structured else _TEXT_ANSWER
+        self._unread = ""
+        self._has_head = False
         self._string = None if is_structured else StringDecoder()
         self._held = ""
         self._json = ""
@@ -194,24 +197,15 @@ class _Answer:
         return self._held == "}" and is_json(self._json)
 
     def feed(self, text: str) -> _Pieces:
-        if self._unread is not None:
+        if not self._has_head:
             self._unread += text
-            head = _ANSWER.match(self._unread)
-            text = self._unread[head.end() :] if head else ""
-            if self._string is not None and text[:1] not in ("", '"'):
-                head = None
-            if not text:
-                if head is None and len(self._unread.strip()) > _LONGEST_HEAD:
+            head = self._head.match(self._unread)
+            if head is None:
+                if len(self._unread.strip()) > _LONGEST_HEAD:
                     raise _malformed(self._unread)
                 return []
-            if head is None:
-                raise _malformed(self._unread)
-            self._unread = None
-            if self._string is not None:
-                text = text[1:]
-        return self._read(text)
-
-    def _read(self, text: str) -> _Pieces:
+            self._has_head = True
+            text = self._unread[head.end() :]
         if self._string is not None:
             text = "" if self._string.is_over else self._string.feed(text)
         else:

