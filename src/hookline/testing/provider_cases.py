@@ -83,49 +83,46 @@ def expect_told(setup: CaseSetup, result: RunResult, status: ResultStatus, why: 
 
 async def text(setup: CaseSetup) -> None:
     """The model answers, and received what it should. In a stream the answer comes in pieces."""
-    async with setup.agent(setup.turn(ANSWER)) as agent:
-        seen = await setup.drive(agent, "What about the herons?")
-        setup.expect("the run's status", RunStatus.COMPLETED, seen.result.status)
-        setup.expect("the answer", ANSWER, seen.result.text)
-        ends = [one.finish for one in seen.result.records if isinstance(one, ResponseReceived)]
-        setup.expect("why the model stopped", [""], ends, "It is empty where the model was done.")
-        setup.expect_in("the prompt in the request", "What about the herons?", setup.sent(0))
-        setup.expect_in("the system prompt in the request", "Be of use.", setup.sent(0))
-        if setup.offers_tools:
-            for part in ("look_up", "Look something up.", "times"):
-                setup.expect_in("the tool in the request", part, setup.sent(0))
-        if setup.streamed:
-            setup.expect("the text as it streamed", ANSWER, seen.text)
-            setup.expect("whether it came in several pieces", True, seen.text_pieces > 1)
+    seen = await setup.play(setup.turn(ANSWER), prompt="What about the herons?")
+    setup.expect("the run's status", RunStatus.COMPLETED, seen.result.status)
+    setup.expect("the answer", ANSWER, seen.result.text)
+    ends = [one.finish for one in seen.result.records if isinstance(one, ResponseReceived)]
+    setup.expect("why the model stopped", [""], ends, "It is empty where the model was done.")
+    setup.expect_in("the prompt in the request", "What about the herons?", setup.sent(0))
+    setup.expect_in("the system prompt in the request", "Be of use.", setup.sent(0))
+    if setup.offers_tools:
+        for part in ("look_up", "Look something up.", "times"):
+            setup.expect_in("the tool in the request", part, setup.sent(0))
+    if setup.streamed:
+        setup.expect("the text as it streamed", ANSWER, seen.text)
+        setup.expect("whether it came in several pieces", True, seen.text_pieces > 1)
 
 
 async def letters(setup: CaseSetup) -> None:
     """Letters of every script arrive whole, both ways."""
     words = 'Grüße, 世界 🦦 and "quotes"\nand a \\ and a tab\t.'
-    async with setup.agent(setup.turn(words)) as agent:
-        seen = await setup.drive(agent, words)
-        setup.expect("the answer", words, seen.result.text)
-        setup.expect_in("the prompt in the request", "Grüße, 世界 🦦", setup.sent(0))
-        if setup.streamed:
-            setup.expect("the text as it streamed", words, seen.text)
+    seen = await setup.play(setup.turn(words), prompt=words)
+    setup.expect("the answer", words, seen.result.text)
+    setup.expect_in("the prompt in the request", "Grüße, 世界 🦦", setup.sent(0))
+    if setup.streamed:
+        setup.expect("the text as it streamed", words, seen.text)
 
 
 async def reasoning(setup: CaseSetup) -> None:
     """What the model thought is kept apart from what it said, and a second turn continues from there."""
     turns = (setup.turn("", CALL, reasoning="Otters, I think."), setup.turn(ANSWER))
-    async with setup.agent(*turns, needs=[Feature.REASONING]) as agent:
-        seen = await setup.drive(agent)
-        setup.expect("the answer", ANSWER, seen.result.text)
-        kept = [
-            part.text
-            for message in seen.result.state.messages
-            if isinstance(message, AssistantMessage)
-            for part in message.reasoning
-        ]
-        setup.expect_in("the thinking that was kept", "Otters, I think.", " ".join(kept))
-        if setup.streamed:
-            setup.expect_in("the thinking as it streamed", "Otters, I think.", seen.reasoning)
-            setup.expect("the text as it streamed", ANSWER, seen.text)
+    seen = await setup.play(*turns, needs=[Feature.REASONING])
+    setup.expect("the answer", ANSWER, seen.result.text)
+    kept = [
+        part.text
+        for message in seen.result.state.messages
+        if isinstance(message, AssistantMessage)
+        for part in message.reasoning
+    ]
+    setup.expect_in("the thinking that was kept", "Otters, I think.", " ".join(kept))
+    if setup.streamed:
+        setup.expect_in("the thinking as it streamed", "Otters, I think.", seen.reasoning)
+        setup.expect("the text as it streamed", ANSWER, seen.text)
 
 
 async def usage(setup: CaseSetup) -> None:
@@ -134,32 +131,30 @@ async def usage(setup: CaseSetup) -> None:
         setup.turn("", CALL, input_tokens=100, output_tokens=20),
         setup.turn(ANSWER, input_tokens=150, output_tokens=7),
     )
-    async with setup.agent(*turns) as agent:
-        used = (await setup.drive(agent)).result.usage
-        setup.expect("input tokens", 250, used.input_tokens)
-        setup.expect("output tokens", 27, used.output_tokens)
-        setup.expect("model calls", 2, used.requests)
-        known = used.cost is not None or used.unpriced_requests
-        setup.expect(
-            "whether the cost is known, or known to be unknown",
-            True,
-            bool(known),
-            "Set cost=, or unpriced_requests=1 where the price is unknown.",
-        )
+    used = (await setup.play(*turns)).result.usage
+    setup.expect("input tokens", 250, used.input_tokens)
+    setup.expect("output tokens", 27, used.output_tokens)
+    setup.expect("model calls", 2, used.requests)
+    known = used.cost is not None or used.unpriced_requests
+    setup.expect(
+        "whether the cost is known, or known to be unknown",
+        True,
+        bool(known),
+        "Set cost=, or unpriced_requests=1 where the price is unknown.",
+    )
 
 
 async def one_call(setup: CaseSetup) -> None:
     """The model calls a tool and reads its result."""
-    async with setup.agent(setup.turn("", CALL), setup.turn(ANSWER)) as agent:
-        seen = await setup.drive(agent)
-        step = seen.result.steps[0]
-        setup.expect("the calls", [("look_up", CALL.args)], calls_of(step))
-        setup.expect("the results", ["found otters"], [one.result for one in step.results])
-        setup.expect("the answer", ANSWER, seen.result.text)
-        setup.expect_in("the result in the second request", "found otters", setup.sent(1))
-        if setup.streamed:
-            arguments = seen.arguments(step.calls[0].id)
-            setup.expect("arguments as streamed", CALL.args, msgspec.json.decode(arguments))
+    seen = await setup.play(setup.turn("", CALL), setup.turn(ANSWER))
+    step = seen.result.steps[0]
+    setup.expect("the calls", [("look_up", CALL.args)], calls_of(step))
+    setup.expect("the results", ["found otters"], [one.result for one in step.results])
+    setup.expect("the answer", ANSWER, seen.result.text)
+    setup.expect_in("the result in the second request", "found otters", setup.sent(1))
+    if setup.streamed:
+        arguments = seen.arguments(step.calls[0].id)
+        setup.expect("arguments as streamed", CALL.args, msgspec.json.decode(arguments))
 
 
 async def parallel_calls(setup: CaseSetup) -> None:
@@ -167,20 +162,17 @@ async def parallel_calls(setup: CaseSetup) -> None:
     needs = [Feature.PARALLEL_TOOLS] if setup.is_native else []
     called = (CALL, OTHER, THIRD)
     turns = (setup.turn("", *called), setup.turn(ANSWER))
-    async with setup.agent(*turns, needs=needs) as agent:
-        seen = await setup.drive(agent)
-        step = seen.result.steps[0]
-        setup.expect("the calls", [("look_up", one.args) for one in called], calls_of(step))
-        setup.expect("distinct ids of the calls", 3, len({one.id for one in step.calls}))
-        setup.expect("the answer", ANSWER, seen.result.text)
-        sent = setup.sent(1)
-        setup.expect_in("the results in the second request", "found badgersfound", sent)
-        found = sorted(
-            ("otters", "badgers", "hedgehogs"), key=lambda key: sent.find(f"found {key}")
-        )
-        setup.expect("the order of the results", ["otters", "badgers", "hedgehogs"], found)
-        told = {sent.count(f'"{one.id}"') for one in step.calls}
-        setup.expect("whether each result has the id of its call", 1, len(told))
+    seen = await setup.play(*turns, needs=needs)
+    step = seen.result.steps[0]
+    setup.expect("the calls", [("look_up", one.args) for one in called], calls_of(step))
+    setup.expect("distinct ids of the calls", 3, len({one.id for one in step.calls}))
+    setup.expect("the answer", ANSWER, seen.result.text)
+    sent = setup.sent(1)
+    setup.expect_in("the results in the second request", "found badgersfound", sent)
+    found = sorted(("otters", "badgers", "hedgehogs"), key=lambda key: sent.find(f"found {key}"))
+    setup.expect("the order of the results", ["otters", "badgers", "hedgehogs"], found)
+    told = {sent.count(f'"{one.id}"') for one in step.calls}
+    setup.expect("whether each result has the id of its call", 1, len(told))
 
 
 async def failed_call(setup: CaseSetup) -> None:
@@ -198,53 +190,48 @@ async def failed_call(setup: CaseSetup) -> None:
     sent = []
     for _ in range(2):
         turns = (setup.turn("", CALL), setup.turn(ANSWER))
-        async with setup.agent(*turns, tools=(look_up,)) as agent:
-            result = (await setup.drive(agent)).result
-            setup.expect("the answer", ANSWER, result.text)
-            [told] = [one.text for one in result.state.messages if isinstance(one, ToolMessage)]
-            words = told
-            sent.append(setup.sent(1))
+        result = (await setup.play(*turns, tools=(look_up,))).result
+        setup.expect("the answer", ANSWER, result.text)
+        [told] = [one.text for one in result.state.messages if isinstance(one, ToolMessage)]
+        words = told
+        sent.append(setup.sent(1))
     setup.expect("whether a failed call looks different", True, sent[0] != sent[1])
 
 
 async def text_and_call(setup: CaseSetup) -> None:
     """The model says something and calls a tool."""
-    async with setup.agent(setup.turn("Let me see.", CALL), setup.turn(ANSWER)) as agent:
-        seen = await setup.drive(agent)
-        step = seen.result.steps[0]
-        setup.expect("the calls", [("look_up", CALL.args)], calls_of(step))
-        if step.text:  # some models cannot do both at once
-            setup.expect("the text of the first step", "Let me see.", step.text)
-        setup.expect("the answer", ANSWER, seen.result.text)
-        if setup.streamed:
-            setup.expect("the text as it streamed", step.text + ANSWER, seen.text)
+    seen = await setup.play(setup.turn("Let me see.", CALL), setup.turn(ANSWER))
+    step = seen.result.steps[0]
+    setup.expect("the calls", [("look_up", CALL.args)], calls_of(step))
+    if step.text:  # some models cannot do both at once
+        setup.expect("the text of the first step", "Let me see.", step.text)
+    setup.expect("the answer", ANSWER, seen.result.text)
+    if setup.streamed:
+        setup.expect("the text as it streamed", step.text + ANSWER, seen.text)
 
 
 async def invalid_arguments(setup: CaseSetup) -> None:
     """Arguments that do not fit are for the model to fix."""
     wrong = WireCall("look_up", {"key": "otters", "times": "many"})
-    async with setup.agent(setup.turn("", wrong), setup.turn(ANSWER)) as agent:
-        result = (await setup.drive(agent)).result
-        expect_told(setup, result, ResultStatus.INVALID, "times")
+    result = (await setup.play(setup.turn("", wrong), setup.turn(ANSWER))).result
+    expect_told(setup, result, ResultStatus.INVALID, "times")
 
 
 async def broken_arguments(setup: CaseSetup) -> None:
     """Arguments that are no JSON at all do not end a run: the model reads why, or the error has its class."""
     broken = WireCall("look_up", raw='{"key": "ott')
-    async with setup.agent(setup.turn("", broken), setup.turn(ANSWER)) as agent:
-        result = (await setup.drive(agent)).result
-        if result.status is RunStatus.FAILED:
-            setup.expect("the error", MalformedResponseError, type(result.error))
-            return
-        setup.expect("the answer", ANSWER, result.text)
+    result = (await setup.play(setup.turn("", broken), setup.turn(ANSWER))).result
+    if result.status is RunStatus.FAILED:
+        setup.expect("the error", MalformedResponseError, type(result.error))
+        return
+    setup.expect("the answer", ANSWER, result.text)
 
 
 async def unknown_tool(setup: CaseSetup) -> None:
     """A tool that does not exist is an error the model reads."""
     turns = (setup.turn("", WireCall("lookup", {"key": "otters"})), setup.turn(ANSWER))
-    async with setup.agent(*turns) as agent:
-        result = (await setup.drive(agent)).result
-        expect_told(setup, result, ResultStatus.INVALID, "there is no tool")
+    result = (await setup.play(*turns)).result
+    expect_told(setup, result, ResultStatus.INVALID, "there is no tool")
 
 
 async def tool_choice(setup: CaseSetup) -> None:
@@ -253,10 +240,9 @@ async def tool_choice(setup: CaseSetup) -> None:
     sent = {}
     for choice in ("auto", "required", "look_up"):
         turns = (setup.turn("", CALL), setup.turn(ANSWER))
-        async with setup.agent(*turns, needs=needs, tool_choice=choice) as agent:
-            result = (await setup.drive(agent)).result
-            setup.expect(f"the answer with tool_choice={choice!r}", ANSWER, result.text)
-            sent[choice] = setup.sent(0)
+        result = (await setup.play(*turns, needs=needs, tool_choice=choice)).result
+        setup.expect(f"the answer with tool_choice={choice!r}", ANSWER, result.text)
+        sent[choice] = setup.sent(0)
     for choice in ("required", "look_up"):
         changed = sent[choice] != sent["auto"]
         setup.expect(f"whether {choice!r} changed the request", True, changed)
@@ -279,10 +265,9 @@ async def structured_output(setup: CaseSetup) -> None:
     """A schema for the answer reaches the server."""
     configure, needs = asks(output_schema=SCHEMA), [Feature.STRUCTURED_OUTPUT]
     turn = setup.turn('{"zebras": 3}')
-    async with setup.agent(turn, configure=configure, needs=needs) as agent:
-        seen = await setup.drive(agent)
-        setup.expect("the answer", {"zebras": 3}, msgspec.json.decode(seen.result.text))
-        setup.expect_in("the schema in the request", "zebras", setup.sent(0))
+    seen = await setup.play(turn, configure=configure, needs=needs)
+    setup.expect("the answer", {"zebras": 3}, msgspec.json.decode(seen.result.text))
+    setup.expect_in("the schema in the request", "zebras", setup.sent(0))
 
 
 async def others_thoughts(setup: CaseSetup) -> None:
@@ -306,18 +291,16 @@ async def block(setup: CaseSetup) -> None:
     """A blocked call does not run, and the model reads why."""
     configure = _says(HookOutcome.block("otters are asleep"))
     turns = (setup.turn("", CALL), setup.turn(ANSWER))
-    async with setup.agent(*turns, configure=configure) as agent:
-        result = (await setup.drive(agent)).result
-        expect_told(setup, result, ResultStatus.BLOCKED, "otters are asleep")
+    result = (await setup.play(*turns, configure=configure)).result
+    expect_told(setup, result, ResultStatus.BLOCKED, "otters are asleep")
 
 
 async def stop(setup: CaseSetup) -> None:
     """A hook that stops the run stops it, and the model is not asked again."""
     configure = _says(HookOutcome.stop("enough"))
-    async with setup.agent(setup.turn("", CALL), configure=configure) as agent:
-        result = (await setup.drive(agent)).result
-        setup.expect("the run's status", RunStatus.STOPPED, result.status)
-        setup.expect("requests", 1, len(setup.wire.requests))
+    result = (await setup.play(setup.turn("", CALL), configure=configure)).result
+    setup.expect("the run's status", RunStatus.STOPPED, result.status)
+    setup.expect("requests", 1, len(setup.requests))
 
 
 async def ask(setup: CaseSetup) -> None:
@@ -337,11 +320,10 @@ async def ask(setup: CaseSetup) -> None:
 async def limit(setup: CaseSetup) -> None:
     """A limit ends the run between two turns."""
     turns = (setup.turn("", CALL), setup.turn("", CALL), setup.turn("", CALL))
-    async with setup.agent(*turns, configure=lambda one: one.with_limits(steps=2)) as agent:
-        result = (await setup.drive(agent)).result
-        setup.expect("the run's status", RunStatus.STOPPED, result.status)
-        setup.expect("why", StopReason.STEP_LIMIT, result.stop_reason)
-        setup.expect("requests", 2, len(setup.wire.requests))
+    result = (await setup.play(*turns, configure=lambda one: one.with_limits(steps=2))).result
+    setup.expect("the run's status", RunStatus.STOPPED, result.status)
+    setup.expect("why", StopReason.STEP_LIMIT, result.stop_reason)
+    setup.expect("requests", 2, len(setup.requests))
 
 
 async def withheld(setup: CaseSetup) -> None:
@@ -355,34 +337,31 @@ async def withheld(setup: CaseSetup) -> None:
         builder.on_after_inference(judge)
 
     turns = (setup.turn("It is swordfish, I believe."), setup.turn(ANSWER))
-    async with setup.agent(*turns, configure=configure) as agent:
-        seen = await setup.drive(agent)
-        setup.expect("the answer", ANSWER, seen.result.text)
-        if setup.streamed:
-            setup.expect("the text as it streamed", ANSWER, seen.text)
+    seen = await setup.play(*turns, configure=configure)
+    setup.expect("the answer", ANSWER, seen.result.text)
+    if setup.streamed:
+        setup.expect("the text as it streamed", ANSWER, seen.text)
 
 
 async def other_model(setup: CaseSetup) -> None:
     """A hook names another model for one step."""
     configure = asks(model=f"{setup.wire.model}-b")
-    async with setup.agent(setup.turn(ANSWER), configure=configure) as agent:
-        result = (await setup.drive(agent)).result
-        if result.status is RunStatus.FAILED and isinstance(result.error, ModelNotFoundError):
-            return  # a provider that knows its own models may say so before it asks
-        setup.expect("the answer", ANSWER, result.text)
-        setup.expect_in("the model in the request", f"{setup.wire.model}-b", setup.sent(0))
+    result = (await setup.play(setup.turn(ANSWER), configure=configure)).result
+    if result.status is RunStatus.FAILED and isinstance(result.error, ModelNotFoundError):
+        return  # a provider that knows its own models may say so before it asks
+    setup.expect("the answer", ANSWER, result.text)
+    setup.expect_in("the model in the request", f"{setup.wire.model}-b", setup.sent(0))
 
 
 async def options(setup: CaseSetup) -> None:
     """An option of the request reaches the server."""
     sent = []
     for given in ({}, {"temperature": 0.5}):
-        async with setup.agent(setup.turn(ANSWER), configure=asks(options=given)) as agent:
-            result = (await setup.drive(agent)).result
-            if given and isinstance(result.error, UnsupportedError):
-                return  # a provider may have no such option, and say so
-            setup.expect("the answer", ANSWER, result.text)
-            sent.append(setup.sent(0))
+        result = (await setup.play(setup.turn(ANSWER), configure=asks(options=given))).result
+        if given and isinstance(result.error, UnsupportedError):
+            return  # a provider may have no such option, and say so
+        setup.expect("the answer", ANSWER, result.text)
+        sent.append(setup.sent(0))
     setup.expect("whether an option changed the request", True, sent[0] != sent[1])
 
 
@@ -399,7 +378,7 @@ async def cancelled(setup: CaseSetup) -> None:
     _require_failure(setup, Failure.SILENCE)
     async with setup.agent(setup.turn(ANSWER, failure=Failure.SILENCE)) as agent:
         run = asyncio.create_task(setup.drive(agent))
-        await setup.until(lambda: bool(setup.wire.requests))
+        await setup.until(lambda: bool(setup.requests))
         agent.cancel()
         seen = await run
         setup.expect("the run's status", RunStatus.CANCELLED, seen.result.status)
@@ -414,7 +393,7 @@ async def left(setup: CaseSetup) -> None:
     async with setup.agent(setup.turn(ANSWER, failure=Failure.SILENCE)) as agent:
         stream = agent.stream("Go.")
         reading = asyncio.create_task(_read(stream))
-        await setup.until(lambda: bool(setup.wire.requests))
+        await setup.until(lambda: bool(setup.requests))
         reading.cancel()
         await asyncio.wait([reading])
         await setup.until(lambda: setup.wire.hung_up)
@@ -437,18 +416,17 @@ def failing(failure: Failure) -> Callable[[CaseSetup], Awaitable[None]]:
 
     async def case(setup: CaseSetup) -> None:
         _require_failure(setup, failure)
-        async with setup.agent(setup.turn(ANSWER, failure=failure)) as agent:
-            result = (await setup.drive(agent)).result
-            error, kind = result.error, ERRORS[failure]
-            setup.expect("the run's status", RunStatus.FAILED, result.status)
-            if not isinstance(error, kind):
-                setup.expect("the error", kind.__name__, f"{type(error).__name__}: {error}")
-            remedy = getattr(error, "remedy", "")
-            setup.expect("whether the error says what to do", True, bool(remedy))
-            words = f"{error} {remedy}"
-            setup.expect("the error without secrets", Scrubber().text(words), words)
-            setup.expect("lines of the error", 1, len(str(error).splitlines()))
-            setup.expect("the text of a failed run", "", result.text)
+        result = (await setup.play(setup.turn(ANSWER, failure=failure))).result
+        error, kind = result.error, ERRORS[failure]
+        setup.expect("the run's status", RunStatus.FAILED, result.status)
+        if not isinstance(error, kind):
+            setup.expect("the error", kind.__name__, f"{type(error).__name__}: {error}")
+        remedy = getattr(error, "remedy", "")
+        setup.expect("whether the error says what to do", True, bool(remedy))
+        words = f"{error} {remedy}"
+        setup.expect("the error without secrets", Scrubber().text(words), words)
+        setup.expect("lines of the error", 1, len(str(error).splitlines()))
+        setup.expect("the text of a failed run", "", result.text)
 
     return case
 
@@ -460,21 +438,19 @@ async def retried(setup: CaseSetup) -> None:
     if not failures:
         raise Inapplicable("its server is never too busy")
     turns = [setup.turn("no", failure=one, retry_after=7.0) for one in failures]
-    async with setup.agent(*turns, setup.turn(ANSWER), configure=retries) as agent:
-        seen = await setup.drive(agent)
-        setup.expect("the answer", ANSWER, seen.result.text)
-        setup.expect("how long was waited", [7.0] * len(failures), setup.clock.slept)
+    seen = await setup.play(*turns, setup.turn(ANSWER), configure=retries)
+    setup.expect("the answer", ANSWER, seen.result.text)
+    setup.expect("how long was waited", [7.0] * len(failures), setup.clock.slept)
 
 
 async def restarted(setup: CaseSetup) -> None:
     """An answer that broke off is started again, and a reader of the stream can see where."""
     _require_failure(setup, Failure.CUT)
     turns = (setup.turn("This will not be all.", failure=Failure.CUT), setup.turn(ANSWER))
-    async with setup.agent(*turns, configure=retries) as agent:
-        seen = await setup.drive(agent)
-        setup.expect("the answer", ANSWER, seen.result.text)
-        if setup.streamed:
-            setup.expect("the text after the error", ANSWER, seen.since_error().text)
+    seen = await setup.play(*turns, configure=retries)
+    setup.expect("the answer", ANSWER, seen.result.text)
+    if setup.streamed:
+        setup.expect("the text after the error", ANSWER, seen.since_error().text)
 
 
 async def undeclared(setup: CaseSetup) -> None:
@@ -493,7 +469,7 @@ async def undeclared(setup: CaseSetup) -> None:
                 continue
             error = (await setup.drive(agent)).result.error
             setup.expect(f"the error for {feature.value}", UnsupportedError, type(error))
-            setup.expect("requests", 0, len(setup.wire.requests))
+            setup.expect("requests", 0, len(setup.requests))
 
 
 async def _read(stream: AsyncIterator[Any]) -> None:

@@ -90,6 +90,7 @@ class CaseSetup:
         self.streamed = streamed
         self.clock = FakeClock()
         self.features: frozenset[Feature] = frozenset()
+        self._played: Sequence[dict[str, Any]] | None = None
 
     @property
     def is_native(self) -> bool:
@@ -114,11 +115,17 @@ class CaseSetup:
             spoken["answer"] = text
         return WireTurn(json.dumps(spoken), **more)
 
+    @property
+    def requests(self) -> Sequence[dict[str, Any]]:
+        """The requests that arrived; after `play`, those of the run that was played."""
+        return self.wire.requests if self._played is None else self._played
+
     def sent(self, number: int) -> str:
         """A request that arrived, as text to look for things in."""
-        if number >= len(self.wire.requests):
-            self.expect("requests that arrived", number + 1, len(self.wire.requests))
-        return json.dumps(self.wire.requests[number], ensure_ascii=False)
+        requests = self.requests
+        if number >= len(requests):
+            self.expect("requests that arrived", number + 1, len(requests))
+        return json.dumps(requests[number], ensure_ascii=False)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait for something that happens at the server."""
@@ -163,6 +170,20 @@ class CaseSetup:
         for feature in features:
             if feature not in self.features:
                 raise Inapplicable(f"the provider does not declare {feature.value}")
+
+    async def play(
+        self,
+        *turns: WireTurn,
+        prompt: str = "Go.",
+        attachments: Sequence[Attachment] = (),
+        **settings: Any,
+    ) -> RunView:
+        """Run an agent whose model plays these turns, once; see `agent`."""
+        self._played = None
+        async with self.agent(*turns, **settings) as agent:
+            seen = await self.drive(agent, prompt, attachments)
+            self._played = list(self.wire.requests)
+        return seen
 
     async def drive(
         self, agent: Agent, prompt: str = "Go.", attachments: Sequence[Attachment] = ()
