@@ -3,7 +3,7 @@
     python benchmarks/local_model.py [--model local:] [--json FILE]
 
 A task counts twice: whether the first tool is the right one, and whether the final answer is. The tasks are worded
-unlike the episodes that the model is shown. Exits with 1 where the goal is missed.
+unlike the examples that the model is shown. Exits with 1 where the goal is missed.
 """
 
 from __future__ import annotations

@@ -25,7 +25,6 @@ from hookline.config import (
     trust_file,
 )
 from hookline.config.script_dependencies import find_module_files
-from hookline.config.untrusted import keep_stricter
 from hookline.errors import ConfigError, TrustError
 from hookline.lifecycle import HookPoint, point_named
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline import ToolCall
-from hookline.drivers.answer_stream import AnswerStream
-from hookline.drivers.protocol import Spoken, SpokenCall, read, write
+from hookline.drivers.protocol import AnswerStream, Spoken, SpokenCall, read, write
 
 WORDS = st.text(st.characters(codec="utf-8"))
 NAMES = WORDS.filter(bool)

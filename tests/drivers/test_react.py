@@ -18,7 +18,7 @@ from hookline import (
     tool,
 )
 from hookline.drivers import ReActDriver
-from hookline.drivers.react_prompt import turn_schema
+from hookline.drivers.react import turn_schema
 from hookline.errors import MalformedResponseError, ModelError, UnsupportedError
 from hookline.journal import TextDelta
 from hookline.providers import EndPiece, Feature

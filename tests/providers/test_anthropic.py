@@ -182,7 +182,7 @@ async def test_unknown_events_and_blocks_are_passed_over() -> None:
 
 @BOTH_WAYS
 async def test_a_paused_answer_is_taken_up_again(streamed: bool) -> None:
-    """An answer that the far end pauses is sent back as it came, and its usage is summed."""
+    """An answer that the server pauses is sent back as it came, and its usage is summed."""
     search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search"}
     first = [
         {"type": "thinking", "thinking": "Hm.", "signature": "c2lnbmVk"},
@@ -210,7 +210,7 @@ async def test_a_paused_answer_is_taken_up_again(streamed: bool) -> None:
 
 
 async def test_an_answer_that_is_paused_for_ever_ends() -> None:
-    """A far end that only pauses is not asked without end, and what came is not lost."""
+    """A server that only pauses is not asked without end, and what came is not lost."""
     blocks = block_events(0, {"type": "text", "text": "."})
     far_end = streaming(start(), *blocks, *ending("pause_turn"))
     async with talking_to(far_end) as (provider, server):

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("no_settings")
 
 @contextmanager
 def threaded_server() -> Iterator[str]:
-    """A far end outside of any event loop, which keeps its connections open; its address."""
+    """A server outside of any event loop, which keeps its connections open; its address."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -105,7 +105,7 @@ async def test_a_header_can_bring_the_key() -> None:
 
 
 async def test_closing_the_generator_hangs_up_at_once() -> None:
-    """Who stops reading closes the connection: the far end stops writing, and paying for it."""
+    """Who stops reading closes the connection: the server stops writing, and paying for it."""
 
     async def far_end(exchange: Exchange) -> None:
         await exchange.begin(200, EVENTS)

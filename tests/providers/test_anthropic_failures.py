@@ -127,7 +127,7 @@ async def test_an_older_version_of_the_api_can_be_asked_for() -> None:
 
 
 async def test_a_stream_that_stops_in_good_order_before_its_end_is_cut() -> None:
-    """An answer without its last event is not an answer, however politely the far end left."""
+    """An answer without its last event is not an answer, however politely the server left."""
     far_end = streaming(start(), *block_events(0, {"type": "text", "text": "Once"}))
     async with talking_to(far_end) as (provider, _):
         with pytest.raises(ConnectionLostError):

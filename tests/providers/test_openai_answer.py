@@ -14,7 +14,7 @@ from hookline.errors import (
     RefusalError,
 )
 from hookline.providers import CallPiece, EndPiece, Piece, ReasoningPiece, TextPiece
-from hookline.providers.openai_answer import Answer, Chunk
+from hookline.providers.openai_answer import OpenAIAnswer, OpenAIChunk
 from hookline.state import Usage
 
 STOP = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
@@ -32,8 +32,10 @@ def calling(*calls: dict[str, Any]) -> dict[str, Any]:
 
 def read(*chunks: dict[str, Any], is_whole: bool = False) -> list[Piece]:
     """The pieces of an answer that came in these chunks."""
-    answer = Answer("gpt-4o", "")
-    pieces = [piece for chunk in chunks for piece in answer.read(msgspec.convert(chunk, Chunk))]
+    answer = OpenAIAnswer("gpt-4o", "")
+    pieces = [
+        piece for chunk in chunks for piece in answer.read(msgspec.convert(chunk, OpenAIChunk))
+    ]
     return [*pieces, answer.end(is_whole=is_whole)]
 
 

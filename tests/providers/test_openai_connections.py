@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("no_settings")
 
 
 async def test_closing_the_generator_closes_the_connection_at_once() -> None:
-    """Whoever has read enough leaves, and the far end sees it, while it would still be writing."""
+    """Whoever has read enough leaves, and the server sees it, while it would still be writing."""
 
     async def far_end(exchange: Exchange) -> None:
         await exchange.begin(200, SSE)

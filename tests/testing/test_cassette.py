@@ -55,7 +55,7 @@ ANSWERS = {
 async def test_an_answer_is_played_as_it_came(
     name: str, answer: str, streamed: bool, path: Path
 ) -> None:
-    """Piece by piece, with the same error at its end, with no far end and no key."""
+    """Piece by piece, with the same error at its end, with no server and no key."""
     wire = WIRES[name]()
     with Cassette(path):
         async with wire.provider([ANSWERS[answer]]) as provider:
@@ -202,7 +202,7 @@ async def test_the_same_request_is_answered_in_order(path: Path) -> None:
 
 
 async def test_retries_are_played_too(path: Path) -> None:
-    """The wait that the far end asked for is asked for again; with a fake clock nobody waits."""
+    """The wait that the server asked for is asked for again; with a fake clock nobody waits."""
     turns = [WireTurn(failure=Failure.RATE_LIMIT, retry_after=30), *HELLO]
     await record(path, turns)
     clock = FakeClock()
@@ -297,7 +297,7 @@ async def test_a_redirection_is_followed_again(path: Path) -> None:
 
 
 async def test_a_cancelled_run_is_cancelled_again(path: Path) -> None:
-    """Where the recording hung up, the far end falls silent."""
+    """Where the recording hung up, the server falls silent."""
     wire = OpenAIWire()
 
     async def cancel_soon(provider: Provider) -> RunStatus:
@@ -329,7 +329,7 @@ async def test_reading_on_where_the_recording_hung_up_is_an_error(
         async with wire.provider([WireTurn(failure=Failure.SILENCE)]) as provider:
             agent = agent_of(provider, wire.model).build()
             run = asyncio.create_task(agent.run("Hello!"))
-            while not wire.requests:  # noqa: ASYNC110 - the far end has no event for this
+            while not wire.requests:  # noqa: ASYNC110 - the server has no event for this
                 await asyncio.sleep(0)
             agent.cancel()
             await run

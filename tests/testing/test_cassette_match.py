@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.testing.cassette_file import Asked
+from hookline.testing.cassette_file import RecordedRequest
 from hookline.testing.cassette_match import differences, explained, is_same
 from hookline.testing.secrets import SCRUBBED
 
@@ -16,9 +16,9 @@ VALUES = st.recursive(
 )
 
 
-def asked(body: Any, path: str = "/v1/ask", method: str = "POST") -> Asked:
+def asked(body: Any, path: str = "/v1/ask", method: str = "POST") -> RecordedRequest:
     """A request."""
-    return Asked(method, path, body)
+    return RecordedRequest(method, path, body)
 
 
 def told(recorded: Any, now: Any) -> list[str]:

@@ -73,7 +73,7 @@ async def test_a_host_that_is_not_there_is_recorded_beside_one_that_is(path: Pat
 
 
 def test_recording_needs_a_key(path: Path) -> None:
-    """Where the far end wants one: its refusal is not worth recording."""
+    """Where the server wants one: its refusal is not worth recording."""
     for name in WIRES:
         with pytest.raises(AuthenticationError, match="there is no key"):
             make_provider(name, cassette=Cassette(path))
@@ -122,7 +122,7 @@ async def test_an_unknown_request_is_told_with_what_differs(path: Path) -> None:
     assert 'messages[0].content: recorded "Hello!", asked "Be brief."' in told
     assert 'messages[1]: recorded nothing, asked {"role": "user", "content": "Hello?"}' in told
     assert told.endswith(
-        "Delete the file to record it anew, or scrub= what changes from run to run."
+        "Delete the file to record it again, or scrub= what changes from run to run."
     )
     await agent.aclose()
 

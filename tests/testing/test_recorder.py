@@ -6,7 +6,8 @@ import pytest
 
 from hookline import Agent, AgentBuilder, Decision, HookOutcome, HookPoint, RunStatus, ToolContext
 from hookline.errors import BuildError
-from hookline.testing import Blocked, Recorder, ScriptedDriver, call, calls, say
+from hookline.state import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from hookline.testing import Blocked, Recorder, ScriptedDriver, call, calls, say, transcript
 
 
 def add(a: int, b: int) -> int:
@@ -291,3 +292,33 @@ def test_it_stands_at_every_point_that_can_be_observed() -> None:
         "around_inference",
         "around_tool_use",
     }
+
+
+# --- transcript --------------------------------------------------------------------------------
+
+
+def test_each_message_is_one_tuple() -> None:
+    """Who spoke, what was said and which tools were called, and no ids."""
+    calls = (ToolCall("1", "add", {"a": [1]}), ToolCall("2", "now"))
+    messages = [
+        UserMessage("2+3?"),
+        AssistantMessage("let me see", calls),
+        ToolMessage("1", "add", "5"),
+        ToolMessage("2", "now", "Error: no", True),
+        AssistantMessage("5"),
+    ]
+    assert transcript(messages) == [
+        ("user", "2+3?"),
+        ("assistant", "let me see", ("add", {"a": [1]}), ("now", {})),
+        ("tool", "add", "5"),
+        ("tool", "now", "Error: no"),
+        ("assistant", "5"),
+    ]
+
+
+def test_the_tuples_can_be_changed_without_changing_the_state() -> None:
+    """Arguments are copies."""
+    call = ToolCall("1", "add", {"a": [1]})
+    [(_, _, (_, args))] = transcript([AssistantMessage("", (call,))])
+    args["a"].append(2)
+    assert call.args == {"a": [1]}

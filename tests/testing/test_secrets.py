@@ -36,7 +36,7 @@ def scrubber(*secrets: str) -> Scrubber:
     return made
 
 
-# --- a key, whichever way the far end repeats it -------------------------------------------------
+# --- a key, whichever way the server repeats it -------------------------------------------------
 
 
 def escaped(key: str) -> str:
@@ -105,7 +105,7 @@ ECHOES: dict[str, Callable[[Exchange, str], Any]] = {
 def test_a_key_is_nowhere_in_a_cassette(
     key: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """However the client sends it, and whichever way the far end repeats it."""
+    """However the client sends it, and whichever way the server repeats it."""
     echo = data.draw(st.sampled_from(sorted(ECHOES)))
     sent = data.draw(st.sampled_from(["authorization", "x-api-key", "x-goog-api-key", "key="]))
     path = tmp_path_factory.mktemp("echo") / "cassette.json"
@@ -118,7 +118,7 @@ def test_a_key_is_nowhere_in_a_cassette(
 
 
 async def record(path: Path, key: str, echo: str, sent: str) -> None:
-    """Record a request that carries a key, to a far end that repeats it."""
+    """Record a request that carries a key, to a server that repeats it."""
 
     async def far_end(exchange: Exchange) -> None:
         await ECHOES[echo](exchange, key)

@@ -1,10 +1,10 @@
 """One turn with a model."""
 
 from hookline.drivers.base import Driver, Turn
-from hookline.drivers.choose import driver_for
 from hookline.drivers.fallback import FALLBACK_ON, FallbackDriver
 from hookline.drivers.react import ReActDriver
 from hookline.drivers.scripted import ScriptedCall, ScriptedDriver, ScriptedTurn, call, calls, say
+from hookline.drivers.selection import driver_for
 from hookline.drivers.tool_calling import ToolCallingDriver
 from hookline.state import InferenceRequest, InferenceResponse
 

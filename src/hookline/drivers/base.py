@@ -1,4 +1,4 @@
-"""A driver: how one turn with a model goes."""
+"""A driver: one turn with a model."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ class Turn(Protocol):
 
     @property
     def is_streamed(self) -> bool:
-        """Whether somebody reads along: if nobody does, there is no need to stream over the wire."""
+        """Whether somebody reads the stream: if nobody does, there is no need to stream over the wire."""
         ...
 
     def emit_text(self, text: str) -> None:
-        """Hand on a piece of text as it comes. It is held back while a hook may still withhold the response."""
+        """Pass on a piece of text as it comes. It is held back while a hook may still withhold the response."""
         ...
 
     def emit_reasoning(self, text: str) -> None:
-        """Hand on a piece of the model's thinking; held back like text."""
+        """Pass on a piece of the model's thinking; held back like text."""
         ...
 
     def emit_call(self, call_id: str, name: str, arguments: str) -> None:
-        """Hand on a piece of a call's arguments; held back like text."""
+        """Pass on a piece of a call's arguments; held back like text."""
         ...
 
     async def keep_pace(self) -> None:
-        """Wait until whoever reads along has caught up. Call it between the chunks of a stream."""
+        """Wait until the reader of the stream has caught up. Call it between the chunks of a stream."""
         ...
 
     def charge(self, usage: Usage) -> None:
-        """Count what an attempt used that failed after all. What a response says of itself is counted anyway."""
+        """Count what a failed attempt used. What a response used is counted anyway."""
         ...
 
     def record_fallback(self, error: Exception, reason: str) -> None:
-        """A model failed and another is asked in its place: what was handed on so far of this turn is void."""
+        """A model failed and another is asked in its place: what was passed on of this turn is void."""
         ...
 
 
@@ -60,7 +60,7 @@ class Driver(Protocol):
 
 
 def awaitable(driver: Driver, given: Awaitable[T]) -> Awaitable[T]:
-    """What `infer` gave, to be awaited; refuses what nobody can await."""
+    """What `infer` returned, if it can be awaited; else an error."""
     if type(given) is CoroutineType or inspect.isawaitable(given):
         return given
     raise TypeError(

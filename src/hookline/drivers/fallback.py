@@ -15,7 +15,7 @@ from hookline.state import InferenceRequest, InferenceResponse
 FALLBACK_ON = frozenset(
     {ErrorClass.RATE_LIMIT, ErrorClass.OVERLOADED, ErrorClass.TIMEOUT, ErrorClass.CONNECTION}
 )
-"""What passes, and what another model may well be spared. A wrong key or name is not hidden behind another model."""
+"""What is temporary, and may not concern another model. A wrong key or name is not hidden behind another model."""
 
 
 class FallbackDriver:
@@ -24,7 +24,7 @@ class FallbackDriver:
     Every turn begins with the first again, or, when a hook names a model of one of the providers, with the driver
     that is configured for it. When all have failed, the last failure is the turn's, with the longest wait that any
     of them asked for, and the error policy decides whether there is another turn. A failed model is on record as an
-    error with the action `fallback`: whoever shows text as it streams drops what the step has shown before such a
+    error with the action `fallback`: a reader of the stream drops what the step has shown before such a
     record.
     """
 

@@ -1,4 +1,4 @@
-"""Which model a driver asks: its own, or the one that a hook names for one step."""
+"""What the drivers of real models share: which model is asked, and whether it can do what it is asked for."""
 
 from __future__ import annotations
 
@@ -7,17 +7,29 @@ from typing import Any
 
 import msgspec
 
-from hookline.errors import BuildError
-from hookline.providers import ModelName, Provider, make_provider, provider_names, split_name
+from hookline.errors import BuildError, ModelError, UnsupportedError
+from hookline.providers import (
+    Feature,
+    ModelName,
+    Provider,
+    make_provider,
+    provider_names,
+    split_name,
+)
 from hookline.providers.options import in_words_of, portable
-from hookline.state import EMPTY, InferenceRequest, freeze_dict
+from hookline.state import EMPTY, InferenceRequest, ToolMessage, UserMessage, freeze_dict
 
 
-class Models:
-    """A driver's model and its provider, and the providers of models that hooks have named. Each is made once."""
+class ModelDriver:
+    """A driver's model and provider, and the providers of models that hooks have named. Each is made once."""
 
     def __init__(
-        self, model: str, provider: Provider | None = None, options: Mapping[str, Any] = EMPTY
+        self,
+        model: str,
+        *,
+        provider: Provider | None = None,
+        options: Mapping[str, Any] = EMPTY,
+        tool_choice: str = "auto",
     ) -> None:
         if not isinstance(model, str):
             raise BuildError(
@@ -34,30 +46,45 @@ class Models:
                 remedy="Use hookline.providers.make_provider(...), or an object with ask(...) and features.",
             )
         check_options(options)
-        self._model = name.model
+        self._name = name.model
         self._provider = provider
         self._others: dict[str, Provider] = {}
         self._options = freeze_dict(dict(options), "an option of the model")
+        self._tool_choice = tool_choice
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r})"
 
     @property
-    def name(self) -> str:
-        """The driver's own model, as `provider:model`."""
-        return full_name(self._provider, self._model)
+    def model(self) -> str:
+        """The model it asks, as `provider:model`."""
+        return full_name(self._provider, self._name)
 
-    def addressed(self, request: InferenceRequest) -> tuple[Provider, InferenceRequest]:
-        """Who is asked, and the request as that provider reads it: with its model's bare name and the options it has.
+    async def aclose(self) -> None:
+        """Close its providers."""
+        others, self._others = self._others, {}
+        for provider in (self._provider, *others.values()):
+            await provider.aclose()
 
-        The driver's options are its own provider's; of them another provider is told those that are portable.
+    def _address(self, request: InferenceRequest) -> tuple[Provider, InferenceRequest]:
+        """Who is asked, and the request for that provider: with its model's bare name, its options and a tool choice.
+
+        The driver's options are its own provider's; another provider gets those that are portable.
         """
-        provider, model = self._named(request.model)
+        provider, model = self._find_provider(request.model)
         own = self._options if provider is self._provider else portable(self._options)
         options = in_words_of(provider.name, own) | in_words_of(provider.name, request.options)
-        return provider, msgspec.structs.replace(request, model=model, options=options)
+        choice = request.tool_choice
+        if choice == "auto" and self._tool_choice != "auto" and not _has_used_tool(request):
+            choice = self._tool_choice
+        request = msgspec.structs.replace(request, model=model, options=options, tool_choice=choice)
+        _check_choice(request)
+        return provider, request
 
-    def _named(self, name: str) -> tuple[Provider, str]:
-        """A model by the name a hook gave: `provider:model`, or a model of the driver's own provider."""
+    def _find_provider(self, name: str) -> tuple[Provider, str]:
+        """The provider of a model that a hook named: `provider:model`, or a model of the driver's own provider."""
         if not name:
-            return self._provider, self._model
+            return self._provider, self._name
         prefix, colon, model = name.partition(":")
         if not colon or prefix == self._provider.name:
             return self._provider, model or name
@@ -67,11 +94,50 @@ class Models:
             self._others[prefix] = new_provider(split_name(name).provider)
         return self._others[prefix], model
 
-    async def aclose(self) -> None:
-        """Close every provider."""
-        others, self._others = self._others, {}
-        for provider in (self._provider, *others.values()):
-            await provider.aclose()
+
+def _has_used_tool(request: InferenceRequest) -> bool:
+    """Whether a tool was used since the last prompt."""
+    for message in reversed(request.messages):
+        if isinstance(message, ToolMessage):
+            return True
+        if isinstance(message, UserMessage) and not message.by:
+            return False
+    return False
+
+
+def _check_choice(request: InferenceRequest) -> None:
+    names = [tool.name for tool in request.tools]
+    choice = request.tool_choice
+    if choice in ("auto", "none") or choice in names or (choice == "required" and names):
+        return
+    raise ModelError(
+        f"tool_choice={choice!r} asks for a tool that is not offered.",
+        remedy=f"Offered: {', '.join(names) or 'none'}; or use 'auto', 'none' or 'required'.",
+    )
+
+
+def check_features(provider: Provider, request: InferenceRequest) -> None:
+    """Refuse what the provider does not say it can do, before anything is sent."""
+    needs: dict[Feature, str] = {}
+    if request.tools:
+        needs[Feature.TOOLS] = "Use a ReActDriver, or another model."
+    if request.tool_choice not in ("auto", "none"):
+        needs[Feature.TOOL_CHOICE] = "Leave tool_choice at 'auto'."
+    if request.output_schema is not None:
+        needs[Feature.STRUCTURED_OUTPUT] = "Ask for the form in words, or use another model."
+    for message in request.messages:
+        if isinstance(message, UserMessage):
+            for attachment in message.attachments:
+                kind = Feature.IMAGES if attachment.is_image else Feature.DOCUMENTS
+                needs[kind] = "Leave it out, or use another model."
+    for feature, remedy in needs.items():
+        if feature not in provider.features:
+            model = f" '{request.model}'" if request.model else ""
+            raise UnsupportedError(
+                f"model{model} is asked for {feature.value}, "
+                f"and provider '{provider.name}' does not have that.",
+                remedy=remedy,
+            )
 
 
 def check_options(options: object) -> None:
@@ -97,5 +163,5 @@ def new_provider(name: str, **settings: Any) -> Provider:
             raise
         raise BuildError(
             f"provider '{name}' does not take these settings: {error}.",
-            remedy="What a model is told with each request (temperature, say) goes into options={...}.",
+            remedy="What is sent with each request (temperature, say) goes into options={...}.",
         ) from error

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from hookline.drivers.fold import mended
+from hookline.providers.json_text import LetterStream, StringDecoder, join_halves
 
 _NAMES = ("tool", "name", "action", "function")
 """What models call a tool's name, and below its arguments; ours comes first."""
@@ -86,11 +87,11 @@ def read(text: str) -> Spoken:
     if thinking := _THINKING.match(text):
         thought, text = thinking["thought"].strip(), text[thinking.end() :]
     try:
-        spoken = _read(mended(text).strip())
+        spoken = _read(join_halves(text).strip())
     except RecursionError:
         spoken = Spoken(problem="That is nested too deeply.")
     if thought and not spoken.thought:
-        return msgspec.structs.replace(spoken, thought=mended(thought))
+        return msgspec.structs.replace(spoken, thought=join_halves(thought))
     return spoken
 
 
@@ -155,12 +156,12 @@ def _from_object(value: dict[str, Any]) -> Spoken:
         tool = _first(each, _NAMES) if isinstance(each, dict) else None
         if not isinstance(tool, str):
             return Spoken(problem=f"A call names its tool: {_shown(each)} does not.")
-        calls.append(SpokenCall(mended(tool), _args(each)))
+        calls.append(SpokenCall(join_halves(tool), _args(each)))
     answer = value.get("answer")
     if not calls and answer is None:
         return Spoken(problem='The object has neither "calls" nor "answer".')
     return Spoken(
-        mended(thought) if isinstance(thought, str) else "",
+        join_halves(thought) if isinstance(thought, str) else "",
         tuple(calls),
         _as_text(answer) if answer is not None and (answer != "" or not calls) else None,
     )
@@ -187,7 +188,7 @@ def _args(call: dict[str, Any]) -> str:
 
 
 def _as_text(value: Any) -> str:
-    return mended(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return join_halves(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def _shown(value: Any) -> str:
@@ -217,3 +218,74 @@ def _from_labels(text: str) -> Spoken | None:
         elif calls:
             calls[-1] = SpokenCall(calls[-1].tool, bare(content) or "{}")
     return Spoken(thought, tuple(calls)) if calls else None
+
+
+# --- the answer while the turn is still being written -------------------------------------------------
+
+_OPENING = re.compile(r"(?:```(?:json)?\s*)?\{")
+_NEXT = re.compile(r'[\s,]*"(?:calls"\s*:\s*\[\s*\]|(thought|answer)"\s*:\s*")')
+_LONGEST_HEAD = 80
+"""Characters in which an opening or the next key must have come."""
+
+
+class AnswerStream:
+    """Passes on thought and answer of a turn as it comes, without the protocol around them.
+
+    It follows the object only as far as it is what was asked for. A turn that calls tools, or looks any other way,
+    is left to the reader of the whole turn, and nothing more is passed on before that.
+    """
+
+    def __init__(
+        self, emit_answer: Callable[[str], None], emit_thought: Callable[[str], None]
+    ) -> None:
+        self._emitters = {"answer": emit_answer, "thought": emit_thought}
+        self._texts: dict[str, LetterStream] = {}
+        self._key = ""
+        self._string: StringDecoder | None = None
+        self._unread = ""
+        self._is_open = False
+        self._is_lost = False
+
+    def feed(self, text: str) -> None:
+        """Take the next piece of the turn."""
+        if self._string is None:
+            text = self._unread + text
+        while text and not self._is_lost:
+            text = self._read_head(text) if self._string is None else self._read_string(text)
+
+    @property
+    def answer(self) -> str | None:
+        """What was passed on of the answer; None when there was none."""
+        text = self._texts.get("answer")
+        return None if text is None else text.finish()
+
+    @property
+    def thought(self) -> str:
+        """What was passed on of the thought."""
+        text = self._texts.get("thought")
+        return "" if text is None else text.finish()
+
+    def _read_string(self, text: str) -> str:
+        """What follows a string, if it ends here."""
+        assert self._string is not None
+        self._texts[self._key].add(self._string.feed(text))
+        if not self._string.is_over:
+            return ""
+        rest, self._string, self._unread = self._string.rest, None, ""
+        return rest
+
+    def _read_head(self, text: str) -> str:
+        """What follows an opening or a key, if it is complete."""
+        head = (_NEXT if self._is_open else _OPENING).match(text := text.lstrip())
+        if head is None:
+            bare = text.rstrip()
+            is_fence = bare in ("```", "```json") and bare != text
+            self._unread = f"{bare}\n" if is_fence else text  # however much space follows it
+            self._is_lost = len(self._unread) > _LONGEST_HEAD
+            return ""
+        if self._is_open and (key := head[1]):
+            self._is_lost = key in self._texts
+            self._key, self._string = key, StringDecoder()
+            self._texts.setdefault(key, LetterStream(self._emitters[key]))
+        self._is_open, self._unread = True, ""
+        return text[head.end() :]

@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from hookline.drivers.answer_stream import AnswerStream
+from hookline.drivers.answer import ask
 from hookline.drivers.base import Turn
-from hookline.drivers.features import check_features
-from hookline.drivers.fold import ask
-from hookline.drivers.model import Models, full_name
-from hookline.drivers.protocol import Spoken, read
-from hookline.drivers.react_prompt import THOUGHT, as_text
-from hookline.drivers.tool_choice import check_choice, choosing
+from hookline.drivers.model import ModelDriver, check_features, full_name
+from hookline.drivers.protocol import AnswerStream, Spoken, SpokenCall, read, write
 from hookline.errors import BuildError, MalformedResponseError
 from hookline.providers import Feature, Provider
+from hookline.providers.schemas import move_definitions
 from hookline.state import (
     EMPTY,
     NO_USAGE,
     AssistantMessage,
     InferenceRequest,
     InferenceResponse,
+    Message,
     Reasoning,
     ToolCall,
+    ToolMessage,
+    ToolSpec,
     UserMessage,
 )
 
+_THOUGHT = "react"
+"""The provider of this protocol's thoughts: no provider is sent them as its own."""
 
-class ReActDriver:
+
+class ReActDriver(ModelDriver):
     """One turn is a JSON object the model writes: a thought, and calls or an answer.
 
     The model is constrained to that object where its provider can do so (`constrained=False` says not to). A
@@ -49,21 +53,13 @@ class ReActDriver:
     ) -> None:
         if not isinstance(corrections, int) or corrections < 0:
             raise BuildError(f"corrections={corrections!r} is not a number of at least zero.")
-        self._models = Models(model, provider, options)
-        self._tool_choice = tool_choice
+        super().__init__(model, provider=provider, options=options, tool_choice=tool_choice)
         self._constrained = constrained
         self._corrections = corrections
 
-    @property
-    def model(self) -> str:
-        """The model it asks, as `provider:model`."""
-        return self._models.name
-
     async def infer(self, request: InferenceRequest, turn: Turn) -> InferenceResponse:
         """Ask the model, and ask again where it did not keep to the protocol."""
-        provider, request = self._models.addressed(request)
-        request = choosing(request, self._tool_choice)
-        check_choice(request)
+        provider, request = self._address(request)
         check_features(provider, msgspec.structs.replace(request, tools=(), tool_choice="auto"))
         wanted = self._constrained or request.output_schema is not None
         constrained = wanted and Feature.STRUCTURED_OUTPUT in provider.features
@@ -78,14 +74,14 @@ class ReActDriver:
         usage, problem = NO_USAGE, ""
         try:
             for _ in range(self._corrections + 1):
-                hearing = _Hearing(request, turn)
-                response = await ask(provider, asked, turn, hearing.feed)
+                reader = _TurnReader(request, turn)
+                response = await ask(provider, asked, turn, reader.feed)
                 usage = usage + response.usage
-                spoken = hearing.spoken(response.text)
+                spoken = reader.spoken(response.text)
                 problem = _problem(request, response, spoken)
                 if not problem:
                     whole, usage = msgspec.structs.replace(response, usage=usage), NO_USAGE
-                    return hearing.response(whole, spoken)
+                    return reader.response(whole, spoken)
                 asked = _corrected(asked, response, problem)
         finally:
             if usage is not NO_USAGE:
@@ -94,13 +90,6 @@ class ReActDriver:
             f"'{full_name(provider, asked.model)}' does not keep to the text protocol for tools: {problem}",
             remedy="Use a model that can, or one that calls tools natively.",
         )
-
-    async def aclose(self) -> None:
-        """Close its providers."""
-        await self._models.aclose()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.model!r})"
 
 
 def _problem(request: InferenceRequest, response: InferenceResponse, spoken: Spoken) -> str:
@@ -126,13 +115,13 @@ def _corrected(
     return asked.with_messages([*asked.messages, said, UserMessage(note)])
 
 
-class _Hearing:
-    """One answer as it is heard: streamed as far as it may be, and understood as a whole."""
+class _TurnReader:
+    """One turn as it is read: streamed as far as it may be, and understood as a whole."""
 
     def __init__(self, request: InferenceRequest, turn: Turn) -> None:
         self._turn = turn
         self._stream = AnswerStream(turn.emit_text, turn.emit_reasoning)
-        # Where a call is asked for, an answer may not be the end of it: it is not handed on before that is known.
+        # Where a call is asked for, an answer may not be the end of it: it is not passed on before that is known.
         self._may_stream = request.tool_choice == "auto"
 
     def feed(self, text: str) -> None:
@@ -147,7 +136,7 @@ class _Hearing:
         return Spoken(self._stream.thought or spoken.thought, spoken.calls, answer)
 
     def response(self, response: InferenceResponse, spoken: Spoken) -> InferenceResponse:
-        """The answer as the loop reads it; what was not streamed of it yet is handed on now."""
+        """The answer as the loop reads it; what was not streamed of it yet is passed on now."""
         turn, stream = self._turn, self._stream
         if spoken.thought and not stream.thought:
             turn.emit_reasoning(spoken.thought)
@@ -158,10 +147,113 @@ class _Hearing:
             call_id = f"call_{len(turn.state.steps) + 1}_{len(calls) + 1}"
             turn.emit_call(call_id, call.tool, call.args)
             calls.append(ToolCall.from_json(call_id, call.tool, call.args))
-        thoughts = (Reasoning(spoken.thought, "", THOUGHT),) if spoken.thought else ()
+        thoughts = (Reasoning(spoken.thought, "", _THOUGHT),) if spoken.thought else ()
         return msgspec.structs.replace(
             response,
             text=spoken.answer or "",
             calls=tuple(calls),
             reasoning=(*response.reasoning, *thoughts),
         )
+
+
+# --- what the model reads ----------------------------------------------------------------------------
+
+_PROTOCOL = """\
+You have tools. Always answer with one JSON object of this form, and nothing else:
+{"thought": "what to do next, in a few words", "calls": [{"tool": "NAME", "args": {...}}], "answer": ""}
+To use tools, write one or more calls; their results come in the next message. Do not make results up.
+When you know the answer, leave "calls" empty and write the answer into "answer".
+
+Tools, each with the JSON schema of its "args":"""
+
+
+def as_text(request: InferenceRequest, *, constrained: bool) -> InferenceRequest:
+    """The request for a model that knows nothing of tools."""
+    tools = () if request.tool_choice == "none" else request.tools
+    system, schema = request.system, request.output_schema
+    if tools:
+        system = "\n\n".join(part for part in (system, _instructions(tools, request)) if part)
+        schema = turn_schema(tools, schema) if constrained else None
+    return msgspec.structs.replace(
+        request,
+        messages=list(_transcript(request.messages, in_protocol=bool(tools))),
+        system=system,
+        tools=(),
+        tool_choice="auto",
+        output_schema=schema,
+    )
+
+
+def _instructions(tools: Sequence[ToolSpec], request: InferenceRequest) -> str:
+    lines = [_PROTOCOL]
+    for tool in tools:
+        description = " ".join(tool.description.split())
+        schema = json.dumps(tool.parameters, ensure_ascii=False)
+        lines.append(f"- {tool.name}: {description} args: {schema}")
+    if request.tool_choice == "required":
+        lines.append("\nYou must call a tool now.")
+    elif request.tool_choice != "auto":
+        lines.append(f"\nYou must call the tool {request.tool_choice} now.")
+    return "\n".join(lines)
+
+
+def _transcript(messages: Iterable[Message], *, in_protocol: bool) -> Iterable[Message]:
+    """The conversation as text: turns as the model should have written them, and results as messages of the user."""
+    results: list[str] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            what = "Error from" if message.is_error else "Result of"
+            results.append(f"{what} {message.name}:\n{message.text}")
+            continue
+        if results:
+            yield UserMessage("\n\n".join(results))
+            results = []
+        if isinstance(message, AssistantMessage) and (in_protocol or message.calls):
+            yield AssistantMessage(write(_spoken(message)))
+        else:
+            yield message
+    if results:
+        yield UserMessage("\n\n".join(results))
+
+
+def _spoken(message: AssistantMessage) -> Spoken:
+    thoughts = (part.text for part in message.reasoning if part.provider == _THOUGHT)
+    calls = (
+        SpokenCall(call.name, call.malformed or msgspec.json.encode(call.args).decode())
+        for call in message.calls
+    )
+    answer = message.text if message.text or not message.calls else None
+    return Spoken("\n".join(thoughts), tuple(calls), answer)
+
+
+# --- the schema of a turn, for providers that can constrain a model to one ------------------------------
+
+
+def turn_schema(tools: Sequence[ToolSpec], answer: dict[str, Any] | None) -> dict[str, Any]:
+    """The JSON schema of one turn with these tools. Every part is required: some servers want it so."""
+    definitions: dict[str, Any] = {}
+    calls = [
+        _object(
+            tool={"type": "string", "enum": [tool.name]},
+            args=move_definitions(tool.parameters, f"{position}_", definitions),
+        )
+        for position, tool in enumerate(tools)
+    ]
+    spoken: dict[str, Any] = {"type": "string"}
+    if answer is not None:
+        spoken = {"anyOf": [move_definitions(answer, "answer_", definitions), {"type": "null"}]}
+    schema = _object(
+        thought={"type": "string"},
+        calls={"type": "array", "items": {"anyOf": calls}},
+        answer=spoken,
+    )
+    return {**schema, "$defs": definitions} if definitions else schema
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }

@@ -39,7 +39,7 @@ def provider_names() -> tuple[str, ...]:
 def split_name(name: str, also: tuple[str, ...] = ()) -> ModelName:
     """`provider:model`, taken apart; refuses a provider that does not exist. The model may be left out of `local`.
 
-    `also` is what may stand in the place of a provider besides, where there is more than these.
+    `also` are further words that may stand in the place of a provider.
     """
     provider, _, model = name.partition(":")
     if provider not in _CATALOGUE:
@@ -61,7 +61,7 @@ def split_name(name: str, also: tuple[str, ...] = ()) -> ModelName:
 
 
 def _refuse_slash(name: str) -> None:
-    """Others write provider/model: what is meant is plain, and so is how to write it here."""
+    """Others write provider/model: say how to write it here."""
     provider, slash, model = name.partition("/")
     if slash and provider in _CATALOGUE:
         raise BuildError(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeAlias
@@ -19,14 +19,19 @@ from hookline.errors import (
     UnsupportedError,
 )
 from hookline.providers.base import Piece
-from hookline.providers.failures import find_key, paying, said
-from hookline.providers.google_answer import Answer
-from hookline.providers.google_failures import failure_of
-from hookline.providers.google_messages import NAME, config_of, contents_of
+from hookline.providers.failures import (
+    ErrorReport,
+    charging,
+    clean_text,
+    end_sentence,
+    failure,
+    retry_after,
+)
+from hookline.providers.google_answer import GoogleAnswer
+from hookline.providers.google_request import NAME, config_of, contents_of
 from hookline.providers.http import CONNECT_TIMEOUT, HTTPProvider
 from hookline.state import InferenceRequest
 
-_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 _KEY_HEADER = "x-goog-api-key"
 _CONNECTIONS = httpx2.Limits(max_keepalive_connections=100, keepalive_expiry=60.0)
 """As many as there are agents; kept for as long as a tool may take between two steps."""
@@ -36,7 +41,7 @@ _opened: ContextVar[_Opened | None] = ContextVar("hookline_google_opened", defau
 """Where the answers that are being opened are noted, so that they can be closed without the client's help."""
 
 
-class _Line(NamedTuple):
+class _Client(NamedTuple):
     """The client, and the connections it was given. It has no others."""
 
     client: genai.Client
@@ -44,7 +49,7 @@ class _Line(NamedTuple):
     unused: httpx2.Client
 
 
-class GoogleProvider(HTTPProvider[_Line]):
+class GoogleProvider(HTTPProvider[_Client]):
     """Models of the Gemini API, over the official client.
 
     The key is found in GOOGLE_API_KEY or GEMINI_API_KEY and the address in GOOGLE_GEMINI_BASE_URL, unless they are
@@ -56,15 +61,19 @@ class GoogleProvider(HTTPProvider[_Line]):
     _name = NAME
     _home = "https://generativelanguage.googleapis.com"
     _address_variable = "GOOGLE_GEMINI_BASE_URL"
+    _key_variable = "GEMINI_API_KEY"
+    _key_variables = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+    _models_page = "https://ai.google.dev/gemini-api/docs/models"
+    _models_path = "/v1beta/models"
 
     async def ask(
         self, request: InferenceRequest, *, streamed: bool
     ) -> AsyncGenerator[Piece, None]:
         """Ask the model. An answer too long for one request is asked for in several."""
         contents, config = contents_of(request), config_of(request)
-        answer = Answer(request)
+        answer = GoogleAnswer(request)
         token: bytes | None = None
-        with paying(answer.spent):
+        with charging(answer.used):
             while True:
                 asked = {"model": request.model, "contents": contents, "config": config}
                 async with aclosing(self._chunks(asked, streamed=streamed)) as chunks:
@@ -73,7 +82,7 @@ class GoogleProvider(HTTPProvider[_Line]):
                             yield piece
                 if not answer.is_over:
                     raise _unfinished(streamed)
-                token = answer.continued(token)
+                token = answer.next_token(token)
                 if token is None:
                     break
                 config = config.model_copy(update={"continuation_token": token})
@@ -105,31 +114,41 @@ class GoogleProvider(HTTPProvider[_Line]):
 
     def _failure(self, error: Exception, model: str, *, is_answered: bool) -> ModelError:
         if isinstance(error, errors.APIError):
-            return failure_of(error, model=model, secrets=self._secrets)
+            return self._api_failure(error, model)
         if isinstance(error, httpx2.HTTPError | httpx2.InvalidURL | httpx2.StreamError | OSError):
             return self._transport_failure(error)
-        what = said(str(error), self._secrets).rstrip(".")
         if is_answered:
-            return MalformedResponseError(
-                f"google: the answer is not what the API says it sends ({what}).",
-                remedy="Try again; if it stays so, check base_url and the version of google-genai.",
-            )
+            return self._malformed(error)
+        problem = clean_text(str(error), self._secrets).rstrip(".")
         return UnsupportedError(
-            f"google: the client does not take this request ({what}).",
+            f"google: the client does not take this request ({problem}).",
             remedy="Correct the model's name, the messages or the options.",
         )
+
+    def _api_failure(self, error: errors.APIError, model: str) -> ModelError:
+        details = tuple(_details(error.details))
+        message = clean_text(str(error.message or error.status or ""), self._secrets)
+        if error.status == "FAILED_PRECONDITION":
+            return ModelError(
+                end_sentence(f"google: {message}"),
+                remedy="Check the account's billing, and where it may be used.",
+            )
+        is_bad_key = any(each.get("reason") == "API_KEY_INVALID" for each in details)
+        report = ErrorReport(
+            status=401 if is_bad_key else error.code,
+            message=message,
+            wait=_wait(error, details),
+            remedy=_quota_remedy(details),
+        )
+        return failure(report, self._server(model))
 
     def _find_key(self, given: str | None) -> str:
         for name in [name for name in self._headers if name.lower() == _KEY_HEADER]:
             own = self._headers.pop(name)
             given = given or own
-        set_first = sorted(_KEYS, key=lambda variable: not os.environ.get(variable))
-        key = find_key(NAME, given, *set_first)
-        if not key and not self._has_header("authorization"):
-            self._require_key("GEMINI_API_KEY")
-        return key
+        return super()._find_key(given)
 
-    def _make_client(self, transport: httpx2.AsyncBaseTransport | None) -> _Line:
+    def _make_client(self, transport: httpx2.AsyncBaseTransport | None) -> _Client:
         # The client is given its connections: those it would make follow a redirection with the key to any host,
         # and where aiohttp is installed they retry.
         trusted = httpx2.create_ssl_context()
@@ -154,9 +173,9 @@ class GoogleProvider(HTTPProvider[_Line]):
         )
         # The client insists on a key; where there is none, its header is taken off each request.
         client = genai.Client(vertexai=False, api_key=self._key or "none", http_options=options)
-        return _Line(client, connections, unused)
+        return _Client(client, connections, unused)
 
-    async def _close_client(self, client: _Line) -> None:
+    async def _close_client(self, client: _Client) -> None:
         client.unused.close()
         await client.connections.aclose()
 
@@ -204,6 +223,35 @@ async def _hang_up(
         with suppress(Exception):
             while await anext(stream, None) is not None:
                 pass
+
+
+def _quota_remedy(details: Iterable[Mapping[str, Any]]) -> str:
+    """A quota per day does not come back in seconds, whatever the server says about retrying."""
+    quotas = [
+        str(violation.get("quotaId", ""))
+        for each in details
+        for violation in each.get("violations") or ()
+        if isinstance(violation, dict)
+    ]
+    if any("PerDay" in quota for quota in quotas):
+        return "The quota of the day is used up: wait for tomorrow, or ask for a larger one."
+    return "Wait before the next request, or ask for a larger quota."
+
+
+def _wait(error: errors.APIError, details: Iterable[Mapping[str, Any]]) -> float | None:
+    """How long to wait: RetryInfo says so in the body, as `34.5s`, and a proxy perhaps in a header."""
+    for each in details:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(each.get("retryDelay", "")), re.ASCII)
+        if match:
+            return float(match[1])
+    headers = getattr(error.response, "headers", None)
+    return retry_after(headers) if headers is not None else None
+
+
+def _details(body: Any) -> Iterator[Mapping[str, Any]]:
+    inner = body.get("error", body) if isinstance(body, dict) else None
+    details = inner.get("details") if isinstance(inner, dict) else None
+    yield from (each for each in details or () if isinstance(each, dict))
 
 
 def _unfinished(streamed: bool) -> ModelError:

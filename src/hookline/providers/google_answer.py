@@ -9,18 +9,28 @@ from collections.abc import Iterator
 
 from google.genai import types
 
-from hookline.errors import MalformedResponseError, UnsupportedError
+from hookline.errors import (
+    ContentFilterError,
+    MalformedResponseError,
+    ModelError,
+    UnsupportedError,
+)
 from hookline.providers.base import CallPiece, EndPiece, Piece, ReasoningPiece, TextPiece
-from hookline.providers.google_failures import block_failure, finish_failure
-from hookline.providers.google_messages import CALL, NAME, OWN_ID, THOUGHT, kind_of_text
+from hookline.providers.google_request import CALL, NAME, OWN_ID, THOUGHT, kind_of_text
 from hookline.providers.prices import with_cost
 from hookline.state import NO_USAGE, AssistantMessage, InferenceRequest, Usage
 
 _CONTINUED = types.FinishReason.CONTINUATION.name
 _ON_ANY_PART = {"thought", "thought_signature", "part_metadata"}
+_FINE = {"FINISH_REASON_UNSPECIFIED", "STOP", "MAX_TOKENS", "CONTINUATION"}
+_FILTERED = {
+    *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"),
+    *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
+}
+_MALFORMED = {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"}
 
 
-class Answer:
+class GoogleAnswer:
     """One answer, over as many requests as Gemini takes for it."""
 
     def __init__(self, request: InferenceRequest) -> None:
@@ -52,7 +62,7 @@ class Answer:
         self._model = chunk.model_version or self._model
         self._counts = chunk.usage_metadata or self._counts  # each chunk counts from the beginning
         if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason is not None:
-            raise block_failure(chunk.prompt_feedback.block_reason.name)
+            raise _filtered("prompt", chunk.prompt_feedback.block_reason.name)
         if not chunk.candidates:
             return
         candidate = chunk.candidates[0]
@@ -61,11 +71,10 @@ class Answer:
         self._token = candidate.continuation_token or self._token
         if candidate.finish_reason is not None:
             self._reason = candidate.finish_reason.name
-            if failure := finish_failure(self._reason):
-                raise failure
+            _check_finish(self._reason)
 
-    def continued(self, after: bytes | None) -> bytes | None:
-        """What to ask for the rest with, when there is more than came `after` that token; None when this was all."""
+    def next_token(self, after: bytes | None) -> bytes | None:
+        """The token that asks for the rest, if there is more than came `after` that token; None when this was all."""
         if self._reason != _CONTINUED or self._token in (None, after):
             return None
         self._settle()
@@ -78,22 +87,22 @@ class Answer:
         finish = "length" if self._reason in ("MAX_TOKENS", _CONTINUED) else ""
         return EndPiece(self._spent, self._model, finish)
 
-    def spent(self) -> Usage | None:
-        """What it used so far; None while Gemini has not said so."""
+    def used(self) -> Usage | None:
+        """What it used so far; None while Gemini has not counted."""
         if self._counts is not None:
             self._settle()
         return self._spent if self._spent.requests else None
 
     def _part(self, part: types.Part) -> Iterator[Piece]:
-        seal = base64.b64encode(part.thought_signature or b"").decode()
+        signature = base64.b64encode(part.thought_signature or b"").decode()
         if part.thought:
-            yield from self._thought(part.text or "", seal)
+            yield from self._thought(part.text or "", signature)
             return
         self._is_thinking = False
         if part.function_call is not None:
-            yield from self._call(part.function_call, seal)
+            yield from self._call(part.function_call, signature)
         elif part.text is not None or not (other := part.model_fields_set - _ON_ANY_PART):
-            yield from self._text(part.text or "", seal)
+            yield from self._text(part.text or "", signature)
         else:
             raise UnsupportedError(
                 f"google: the model answered with '{min(other)}', "
@@ -101,36 +110,36 @@ class Answer:
                 remedy="Ask for text and tool calls only: leave out response_modalities and code execution.",
             )
 
-    def _thought(self, text: str, seal: str) -> Iterator[Piece]:
-        """Chunks of thinking that follow each other are one part, up to and with its seal."""
+    def _thought(self, text: str, signature: str) -> Iterator[Piece]:
+        """Chunks of thinking that follow each other are one part, up to and with its signature."""
         if not self._is_thinking:
             self._thoughts += 1
-        yield ReasoningPiece(self._thoughts - 1, text, seal, THOUGHT)
-        self._is_thinking = not seal
+        yield ReasoningPiece(self._thoughts - 1, text, signature, THOUGHT)
+        self._is_thinking = not signature
 
-    def _text(self, text: str, seal: str) -> Iterator[Piece]:
+    def _text(self, text: str, signature: str) -> Iterator[Piece]:
         start = self._length
         self._length += len(text)
         if text:
             yield TextPiece(text)
-        if seal:
-            yield self._sealed(seal, kind_of_text(start, self._length))
+        if signature:
+            yield self._signature_piece(signature, kind_of_text(start, self._length))
 
-    def _call(self, call: types.FunctionCall, seal: str) -> Iterator[Piece]:
+    def _call(self, call: types.FunctionCall, signature: str) -> Iterator[Piece]:
         if not call.name:
             raise MalformedResponseError(
                 "google: a function call came without a name.", remedy="Try again."
             )
         call_id = self._unique(call.id)
-        if seal:
-            yield self._sealed(seal, CALL, call_id)
+        if signature:
+            yield self._signature_piece(signature, CALL, call_id)
         arguments = json.dumps(call.args or {}, ensure_ascii=False)
         yield CallPiece(self._calls, call_id, call.name, arguments)
         self._calls += 1
 
-    def _sealed(self, seal: str, kind: str, call_id: str = "") -> ReasoningPiece:
+    def _signature_piece(self, signature: str, kind: str, call_id: str = "") -> ReasoningPiece:
         self._thoughts += 1
-        return ReasoningPiece(self._thoughts - 1, "", seal, kind, call_id)
+        return ReasoningPiece(self._thoughts - 1, "", signature, kind, call_id)
 
     def _unique(self, given: str | None) -> str:
         """The id Gemini gave; or one made of the answer's own id, so that it is the same whenever this is read."""
@@ -146,6 +155,29 @@ class Answer:
     def _settle(self) -> None:
         self._spent += _usage(self._counts, self._model)
         self._counts = None
+
+
+def _check_finish(reason: str) -> None:
+    """Refuse an answer that did not end because it was done, or as long as it may be."""
+    if reason in _FILTERED:
+        raise _filtered("answer", reason)
+    if reason in _MALFORMED:
+        raise MalformedResponseError(
+            f"google: the model wrote something that cannot be read ({reason}).",
+            remedy="Try again, or give the tools simpler parameters.",
+        )
+    if reason not in _FINE:
+        raise ModelError(
+            f"google: the model stopped before it was done ({reason}).",
+            remedy="Try again, or ask in another way.",
+        )
+
+
+def _filtered(what: str, reason: str) -> ContentFilterError:
+    return ContentFilterError(
+        f"google: the filter withheld the {what} ({reason}).",
+        remedy="Change what the conversation says, or set safety_settings in the options.",
+    )
 
 
 def _usage(counts: types.GenerateContentResponseUsageMetadata | None, model: str) -> Usage:

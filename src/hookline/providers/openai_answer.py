@@ -15,7 +15,7 @@ from hookline.errors import (
     RefusalError,
 )
 from hookline.providers.base import CallPiece, EndPiece, Piece, ReasoningPiece, TextPiece
-from hookline.providers.failures import said, sentence
+from hookline.providers.failures import clean_text, end_sentence
 from hookline.providers.prices import with_cost
 from hookline.state import Usage
 
@@ -33,7 +33,7 @@ class _Call(msgspec.Struct, gc=False):
     function: _Function | None = None
 
 
-class _Said(msgspec.Struct, gc=False):
+class _Message(msgspec.Struct, gc=False):
     """A message, or what a chunk adds to it."""
 
     content: str | None = None
@@ -45,8 +45,8 @@ class _Said(msgspec.Struct, gc=False):
 
 class _Choice(msgspec.Struct, gc=False):
     index: int | None = None
-    delta: _Said | None = None
-    message: _Said | None = None
+    delta: _Message | None = None
+    message: _Message | None = None
     finish_reason: str | None = None
 
 
@@ -61,7 +61,7 @@ class _Tokens(msgspec.Struct, gc=False):
     prompt_tokens_details: _CachedTokens | None = None
 
 
-class Chunk(msgspec.Struct, gc=False):
+class OpenAIChunk(msgspec.Struct, gc=False):
     """A chunk of a stream; a whole answer is one chunk too."""
 
     choices: list[_Choice] | None = None
@@ -70,8 +70,8 @@ class Chunk(msgspec.Struct, gc=False):
     error: Any = None
 
 
-class Answer:
-    """One answer, while it is read. `url` is the server's, where that is not OpenAI's own."""
+class OpenAIAnswer:
+    """One answer while it is read. `url` is the server's, where that is not OpenAI's own."""
 
     def __init__(self, model: str, url: str) -> None:
         self._model = model
@@ -81,7 +81,7 @@ class Answer:
         self._tokens: _Tokens | None = None
         self._calls = _Calls()
 
-    def read(self, chunk: Chunk) -> Iterator[Piece]:
+    def read(self, chunk: OpenAIChunk) -> Iterator[Piece]:
         """The pieces in the next chunk."""
         self._model = chunk.model or self._model
         self._tokens = chunk.usage or self._tokens
@@ -95,7 +95,7 @@ class Answer:
                 yield from self._read_message(choice.message)
             self._finish = choice.finish_reason or self._finish
 
-    def _read_message(self, message: _Said) -> Iterator[Piece]:
+    def _read_message(self, message: _Message) -> Iterator[Piece]:
         if message.reasoning_content:
             yield ReasoningPiece(0, message.reasoning_content, kind="reasoning_content")
         elif message.reasoning:
@@ -115,24 +115,27 @@ class Answer:
             )
         if self._refusal:
             raise RefusalError(
-                sentence(f"model '{self._model}' declined to answer: {said(self._refusal)}"),
+                end_sentence(
+                    f"openai: model '{self._model}' declined to answer: {clean_text(self._refusal)}"
+                ),
                 remedy="Ask for something else, or ask in another way.",
             )
         if self._finish == "content_filter":
             raise ContentFilterError(
-                f"the content filter kept back the answer of model '{self._model}'.",
+                f"openai: the content filter withheld the answer of model '{self._model}'.",
                 remedy="Change what is asked for.",
             )
         if self._finish == "error":  # some gateways say so, of a failure behind them
             raise OverloadedError(
-                f"model '{self._model}' failed in mid-answer.", remedy="Try again."
+                f"openai: model '{self._model}' failed in the middle of its answer.",
+                remedy="Try again.",
             )
         self._calls.check()
         finish = "length" if self._finish == "length" else ""
         return EndPiece(self._usage(), self._model, finish)
 
-    def spent(self) -> Usage | None:
-        """What it used so far; None while the server has not said so."""
+    def used(self) -> Usage | None:
+        """What it used so far; None while the server has not counted."""
         return None if self._tokens is None else self._usage()
 
     def _usage(self) -> Usage:
@@ -150,7 +153,7 @@ class Answer:
         return with_cost(usage, "openai", self._model, url=self._url)
 
 
-class _Open(msgspec.Struct):
+class _CallInParts(msgspec.Struct):
     """A call of which more may come."""
 
     index: int
@@ -161,15 +164,15 @@ class _Open(msgspec.Struct):
 
 
 class _Calls:
-    """Puts each piece of a call to the call it belongs to, also where the server numbers them badly or not at all."""
+    """Assigns each piece to its call, also where the server numbers calls badly or not at all."""
 
     def __init__(self) -> None:
         self._count = 0
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _CallInParts] = {}
         self._last = 0
 
     def read(self, call: _Call) -> Iterator[CallPiece]:
-        """What is new of this call. A call without a name yet is kept until it has one."""
+        """What is new of this call. It is kept until it has a name."""
         function = call.function or _Function()
         opened = self._find(call, has_name=bool(function.name))
         opened.id = opened.id or call.id or ""
@@ -191,8 +194,8 @@ class _Calls:
                 "openai: the answer has a tool call that names no tool.", remedy="Try again."
             )
 
-    def _find(self, call: _Call, *, has_name: bool) -> _Open:
-        """The call that a piece belongs to: by its number, and where that says nothing by its id and name."""
+    def _find(self, call: _Call, *, has_name: bool) -> _CallInParts:
+        """The call that a piece belongs to: by its number, or else by its id and name."""
         number = self._last if call.index is None else call.index
         known = self._open.get(number)
         if known is not None:
@@ -203,7 +206,7 @@ class _Calls:
             if call.index is None:
                 number = max(self._open) + 1
         self._last = number
-        opened = self._open[number] = _Open(self._count)
+        opened = self._open[number] = _CallInParts(self._count)
         self._count += 1
         return opened
 

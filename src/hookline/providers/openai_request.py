@@ -22,7 +22,7 @@ from hookline.state import (
 )
 
 _OURS = frozenset({"messages", "model", "n", "stream"})
-"""What is not an option: the runtime says these itself."""
+"""Not options: they follow from the request."""
 
 _PDF = "application/pdf"
 """The one kind of file that the protocol carries."""

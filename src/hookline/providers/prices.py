@@ -10,7 +10,7 @@ from hookline.state import Usage
 def cost_of(provider: str, model: str, usage: Usage, *, url: str = "") -> float | None:
     """What this usage cost in US dollars; None when nobody here knows, which is not the same as nothing.
 
-    With `url`, whoever has that address is asked for the price instead of `provider`: one protocol is spoken by many.
+    With `url`, the price is that of the server at this address: many servers speak one protocol.
     """
     try:
         # imported with the first answer: an agent that never gets one does not wait for a price list

@@ -3,17 +3,16 @@
 from hookline.drivers import ScriptedDriver, call, calls, say
 from hookline.testing.cassette import Cassette
 from hookline.testing.clock import FakeClock
-from hookline.testing.conformance import HookOptions, check_hook, check_hook_sync
+from hookline.testing.hook_suite import HookOptions, check_hook, check_hook_sync
 from hookline.testing.provider_suite import (
     ProviderCase,
     ProviderReport,
     check_provider,
     provider_cases,
 )
-from hookline.testing.recorder import Blocked, Recorder, Visit
+from hookline.testing.recorder import Blocked, Recorder, Visit, transcript
 from hookline.testing.report import Difference, Report
 from hookline.testing.scripted_provider import ScriptedProvider, ScriptedWire
-from hookline.testing.transcript import transcript
 from hookline.testing.wire import Failure, Wire, WireCall, WireTurn
 
 __all__ = [

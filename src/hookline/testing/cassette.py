@@ -1,4 +1,9 @@
-"""A cassette: what went over the wire to a model, recorded once and played again without a network or a key."""
+"""A cassette: what went over the wire to a model, recorded once and played again without a network or a key.
+
+Not vcrpy: version 9 patches httpx2, but for the whole process; it reads an answer to its end before
+the client sees any of it, so that nothing streams while it records; it keeps neither a lost connection nor one that the
+client left; and it knows no secret that a model says in several pieces.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +18,19 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import msgspec
 
 from hookline.errors import CassetteError, UsageError
-from hookline.testing.cassette_body import is_said, parsed, stored
-from hookline.testing.cassette_file import Answer, Asked, Exchange, Lost, read, write
+from hookline.testing.cassette_file import (
+    ExchangeRecorder,
+    RecordedAnswer,
+    RecordedRequest,
+    parsed,
+    read,
+    scrub_request,
+    write,
+)
 from hookline.testing.cassette_match import explained, is_same
 from hookline.testing.secrets import (
     Scrubber,
     ScrubRule,
-    open_address,
     open_query,
     secrets_of,
     secrets_of_environment,
@@ -43,7 +54,7 @@ class Cassette:
     Within the block every provider asks through it; `with_model(..., cassette=cassette)` has one agent do so.
 
     `mode="auto"` replays if there is a file and records otherwise; `"replay"` never touches a network, and a request
-    that was not recorded is an error; `"record"` records anew. A recording is written at the end of the block, unless
+    that was not recorded is an error; `"record"` records again. A recording is written at the end of the block, unless
     an exception ends it; without a block, when the agents that used it are closed, or by `save`.
 
     No header of a request is kept, and of an answer only those that matter. Keys are taken out of everything else,
@@ -67,7 +78,7 @@ class Cassette:
         self._scrubber = Scrubber(scrub)
         self._scrubber.learn(secrets_of_environment())
         self._lock = threading.Lock()
-        self._takes: list[_Take] = []
+        self._takes: list[ExchangeRecorder] = []
         self._open = 0
         self._recorded = () if self._is_recording else read(self._path)
         self._played: set[int] = set()
@@ -90,7 +101,7 @@ class Cassette:
 
     @property
     def needs_key(self) -> bool:
-        """Whether a provider has to have a key: only while the far end is asked."""
+        """Whether a provider has to have a key: only while a server is asked."""
         return self._is_recording
 
     @property
@@ -109,7 +120,7 @@ class Cassette:
         return RecordingTransport(self._begin, self._close)
 
     def save(self) -> None:
-        """Write what was recorded so far, if a far end was reached at all. On replay there is nothing to write."""
+        """Write what was recorded so far, if a server was reached at all. On replay there is nothing to write."""
         if self._is_recording:
             self._scrubber.learn(secrets_of_environment())  # of now: it may have got more
             exchanges = [take.exchange(self._scrubber) for take in tuple(self._takes)]
@@ -119,11 +130,11 @@ class Cassette:
     # --- the block ----------------------------------------------------------------------------------
 
     def __enter__(self) -> Cassette:
-        from hookline.providers.carriers import carried_by
+        from hookline.providers.transports import use_source
 
         if self._force is not None:
             raise UsageError(f"{self!r} is in use already.", remedy="Make one for each block.")
-        self._force = carried_by(self)
+        self._force = use_source(self)
         self._force.__enter__()
         return self
 
@@ -147,8 +158,8 @@ class Cassette:
 
     # --- what the transports call -------------------------------------------------------------------
 
-    def _begin(self, request: httpx2.Request) -> _Take:
-        take = _Take(self._asked(request))
+    def _begin(self, request: httpx2.Request) -> ExchangeRecorder:
+        take = ExchangeRecorder(self._asked(request))
         self._takes.append(take)
         return take
 
@@ -159,9 +170,9 @@ class Cassette:
         if is_last and self._force is None and not self._is_abandoned:
             self.save()
 
-    def _play(self, request: httpx2.Request) -> Answer:
+    def _play(self, request: httpx2.Request) -> RecordedAnswer:
         """The answer to the first request like this one that was not played yet."""
-        asked = _scrubbed(self._asked(request), self._scrubber)
+        asked = scrub_request(self._asked(request), self._scrubber)
         with self._lock:
             for position, exchange in enumerate(self._recorded):
                 if position not in self._played and is_same(exchange.request, asked):
@@ -171,71 +182,25 @@ class Cassette:
             self._problem = self._problem or error
         raise error
 
-    def _unknown(self, asked: Asked) -> CassetteError:
+    def _unknown(self, asked: RecordedRequest) -> CassetteError:
         why = explained([each.request for each in self._recorded], self._played, asked)
         return CassetteError(
             f"the cassette '{self._path}' has no answer to {asked.method} {asked.path}: {why}",
-            remedy="Delete the file to record it anew, or scrub= what changes from run to run.",
+            remedy="Delete the file to record it again, or scrub= what changes from run to run.",
         )
 
-    def _asked(self, request: httpx2.Request) -> Asked:
+    def _asked(self, request: httpx2.Request) -> RecordedRequest:
         """A request as it is compared, with its secrets learned and still in it."""
         url = request.url
         self._scrubber.learn(secrets_of(str(url), request.headers))
         query = open_query(url.query.decode("ascii", errors="replace"))
-        return Asked(request.method, url.path + (f"?{query}" if query else ""), _body(request))
-
-
-class _Take:
-    """An exchange while it happens. Nothing is scrubbed yet: a later request may tell what is secret in it."""
-
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
-        self._answer = Answer()
-        self._chunks: list[bytes] = []
-        self._is_over = False
-
-    def answered(self, status: int, headers: dict[str, str]) -> None:
-        """The head of the answer came."""
-        self._answer = Answer(status, headers)
-
-    def heard(self, chunk: bytes) -> None:
-        """The next chunk of its body came."""
-        self._chunks.append(chunk)
-
-    def ended(self, lost: Lost | None = None, *, left: bool = False) -> None:
-        """It is over. Only the first reason counts."""
-        if not self._is_over:
-            self._is_over = True
-            self._answer = msgspec.structs.replace(self._answer, lost=lost, left=left)
-
-    def exchange(self, scrubber: Scrubber) -> Exchange:
-        """The exchange as it is written: without secrets."""
-        answer, lost = self._answer, self._answer.lost
-        is_cut = answer.left or lost is not None or not self._is_over
-        kind = answer.headers.get("content-type", "")
-        body = stored(kind, b"".join(self._chunks), scrubber)
-        return Exchange(
-            _scrubbed(self._asked, scrubber),
-            msgspec.structs.replace(
-                body,
-                status=answer.status,
-                headers={
-                    name: scrubber.text(open_address(value))
-                    for name, value in answer.headers.items()
-                },
-                lost=lost and Lost(lost.kind, scrubber.text(lost.message)),
-                left=lost is None and is_cut and not is_said(body),
-            ),
+        return RecordedRequest(
+            request.method, url.path + (f"?{query}" if query else ""), _body(request)
         )
 
 
-def _is_reached(answer: Answer) -> bool:
+def _is_reached(answer: RecordedAnswer) -> bool:
     return answer.lost is None or answer.lost.kind not in _UNREACHED
-
-
-def _scrubbed(asked: Asked, scrubber: Scrubber) -> Asked:
-    return Asked(asked.method, scrubber.text(asked.path), scrubber.value(asked.body))
 
 
 def _body(request: httpx2.Request) -> Any:

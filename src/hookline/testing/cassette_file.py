@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from hookline.errors import CassetteError
+from hookline.testing.secrets import SCRUBBED, Scrubber, is_credential, open_address
 
 _VERSION = 1
 _MARK = "hookline_cassette"
 _WIDTH = 100
 
 
-class Asked(msgspec.Struct, frozen=True):
+class RecordedRequest(msgspec.Struct, frozen=True):
     """A request: what is compared when it is looked for."""
 
     method: str
@@ -27,7 +30,7 @@ class Asked(msgspec.Struct, frozen=True):
     """A JSON value, or text where it is not JSON."""
 
 
-class Event(msgspec.Struct, frozen=True, omit_defaults=True):
+class RecordedEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     """One event of a stream: its data as JSON, or what it was in bytes if it was not even text."""
 
     event: str = ""
@@ -35,35 +38,35 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     base64: str = ""
 
 
-class Lost(msgspec.Struct, frozen=True):
+class LostConnection(msgspec.Struct, frozen=True):
     """How a connection was lost, by the name httpx has for it."""
 
     kind: str
     message: str = ""
 
 
-class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came of a request. Its body is in one of four forms, the most readable one that says all of it."""
+class RecordedAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The outcome of a request. Its body is in one of four forms, the most readable one that says all of it."""
 
     status: int = 0
     """0 when not even that came."""
     headers: dict[str, str] = {}
     json: Any = msgspec.UNSET
-    events: tuple[Event | str, ...] = ()
+    events: tuple[RecordedEvent | str, ...] = ()
     """A stream, event by event; as text where an event is not of the usual form."""
     text: str = ""
     base64: str = ""
-    lost: Lost | None = None
-    """What ended it, when the far end did not."""
+    lost: LostConnection | None = None
+    """What ended it, when the server did not."""
     left: bool = False
     """Whether we hung up before it was over."""
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """A request and what came of it."""
+    """A request and its outcome."""
 
-    request: Asked
-    answer: Answer
+    request: RecordedRequest
+    answer: RecordedAnswer
 
 
 def read(path: Path) -> tuple[Exchange, ...]:
@@ -84,7 +87,7 @@ def read(path: Path) -> tuple[Exchange, ...]:
         raise CassetteError(
             f"the cassette '{path}' was written by a newer Hookline (format {version}, and this one "
             f"reads {_VERSION}).",
-            remedy="Upgrade Hookline, or delete the file and record it anew.",
+            remedy="Upgrade Hookline, or delete the file and record it again.",
         )
     try:
         return msgspec.convert(content.get("exchanges"), tuple[Exchange, ...])
@@ -111,7 +114,7 @@ def write(path: Path, exchanges: Sequence[Exchange]) -> None:
 
 def _not_a_cassette(path: Path, problem: str) -> CassetteError:
     return CassetteError(
-        f"'{path}' is not a cassette: {problem}.", remedy="Delete it and record it anew."
+        f"'{path}' is not a cassette: {problem}.", remedy="Delete it and record it again."
     )
 
 
@@ -140,3 +143,248 @@ def _events(events: Any, indent: str) -> str:
         return _written(events, indent)
     lines = f",\n{indent}  ".join(json.dumps(event, ensure_ascii=False) for event in events)
     return f"[\n{indent}  {lines}\n{indent}]"
+
+
+# --- the body of an answer: from the bytes that came to what a cassette keeps, and back -----------
+
+
+_BLANK_LINE = re.compile(rb"(?>\r\n|\r|\n){2,}")
+_SIMPLE = re.compile(r"(?:event: ?(?P<event>[\w.-]+)(?:\r\n|\r|\n))?data: ?(?P<data>[^\r\n]+)\s+")
+_DEEPEST = 64
+"""How deep JSON may be nested that is kept as such."""
+_LAST_WORD = "data: [DONE]"
+"""After this event, clients hang up: nothing comes after it."""
+
+_BEGUN_IN, _GOES_ON_IN = "content_block", "delta"
+"""A field may start under the one name and continue under the other."""
+_UNNUMBERED = ""
+
+_Path: TypeAlias = tuple[str | int, ...]
+
+
+def stored(kind: str, content: bytes, scrubber: Scrubber) -> RecordedAnswer:
+    """A body without secrets, as the part of an answer that it is. `kind` is its content type."""
+    if "event-stream" in kind:
+        events = [_event(part) for part in _parts(content)]
+        return RecordedAnswer(events=tuple(_scrubbed(events, scrubber)))
+    value = parsed(content)
+    if value is not msgspec.UNSET:
+        return RecordedAnswer(json=scrubber.value(value))
+    try:
+        return RecordedAnswer(text=scrubber.text(content.decode()))
+    except UnicodeDecodeError:
+        return RecordedAnswer(base64=_binary(content, scrubber))
+
+
+def played(answer: RecordedAnswer) -> Iterator[bytes]:
+    """A body as bytes, in the pieces in which it is to come."""
+    if answer.json is not msgspec.UNSET:
+        yield json.dumps(answer.json).encode()
+    for event in answer.events:
+        yield _sent(event)
+    if answer.text or answer.base64:
+        yield answer.text.encode() or b64decode(answer.base64)
+
+
+def is_said(answer: RecordedAnswer) -> bool:
+    """Whether a stream came to its last word, after which it does not matter who hangs up."""
+    last = answer.events[-1] if answer.events else ""
+    return isinstance(last, str) and last.startswith(_LAST_WORD)
+
+
+def parsed(content: bytes) -> Any:
+    """The JSON value that a body is; UNSET if it is none, or one that could not be written again as it was."""
+    try:
+        value = json.loads(content, object_pairs_hook=_object, parse_constant=_refused)
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):
+        return msgspec.UNSET
+    return value if _is_shallow(value, _DEEPEST) else msgspec.UNSET
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a name stands in an object twice")
+    return made
+
+
+def _refused(constant: str) -> float:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _is_shallow(value: Any, levels: int) -> bool:
+    inside = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, dict | list):
+        return True
+    return levels > 0 and all(_is_shallow(each, levels - 1) for each in inside)
+
+
+# --- streams -------------------------------------------------------------------------------------
+
+
+def _parts(content: bytes) -> Iterator[bytes]:
+    """The events of a stream, however its bytes came: where the network cut them says nothing."""
+    start = 0
+    for blank in _BLANK_LINE.finditer(content):
+        yield content[start : blank.end()]
+        start = blank.end()
+    if start < len(content):
+        yield content[start:]
+
+
+def _event(part: bytes) -> RecordedEvent | str:
+    try:
+        text = part.decode()
+    except UnicodeDecodeError:
+        return RecordedEvent(base64=b64encode(part).decode())
+    match = _SIMPLE.fullmatch(text) if _BLANK_LINE.search(part) else None
+    data = parsed(match["data"].encode()) if match else msgspec.UNSET
+    if match is None or data is msgspec.UNSET:
+        return text
+    return RecordedEvent(match["event"] or "", data)
+
+
+def _sent(event: RecordedEvent | str) -> bytes:
+    if isinstance(event, str):
+        return event.encode()
+    if event.base64:
+        return b64decode(event.base64)
+    name = f"event: {event.event}\n" if event.event else ""
+    return f"{name}data: {json.dumps(event.data)}\n\n".encode()
+
+
+def _scrubbed(
+    events: Sequence[RecordedEvent | str], scrubber: Scrubber
+) -> Iterator[RecordedEvent | str]:
+    """The events without secrets, also without those that a model says in several pieces."""
+    fields = _Fields()
+    for event in events:
+        fields.read(event.data if isinstance(event, RecordedEvent) else event)
+    pieces = fields.scrubbed(scrubber)
+    for event in events:
+        if isinstance(event, str):
+            yield next(pieces)
+        elif event.base64:
+            yield RecordedEvent(base64=_binary(b64decode(event.base64), scrubber))
+        else:
+            yield RecordedEvent(scrubber.text(event.event), _replaced(event.data, pieces, scrubber))
+
+
+class _Fields:
+    """The texts of a stream by the field that they are pieces of: the same field of the same part of the answer."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._places: dict[_Path, list[int]] = {}
+        self._part: dict[_Path, str | int] = {}
+
+    def read(self, value: Any, path: _Path = ()) -> None:
+        """Note every text in a JSON value, in order."""
+        if isinstance(value, str):
+            self._places.setdefault(path, []).append(len(self._texts))
+            self._texts.append(value)
+        elif isinstance(value, list):
+            for each in value:
+                self.read(each, (*path, self._part_of(each, path)))
+        elif isinstance(value, dict):
+            inside = path or (_index(value),)
+            for name, each in value.items():
+                self.read(each, (*inside, _GOES_ON_IN if name == _BEGUN_IN else name))
+
+    def _part_of(self, value: Any, path: _Path) -> str | int:
+        """Which part a piece in a list belongs to: it says so, or it continues the one before."""
+        part = _index(value)
+        if part == _UNNUMBERED and isinstance(value, dict) and isinstance(value.get("id"), str):
+            part = value["id"]
+        if part != _UNNUMBERED:
+            self._part[path] = part
+        return self._part.get(path, _UNNUMBERED)
+
+    def scrubbed(self, scrubber: Scrubber) -> Iterator[str]:
+        """The texts without secrets, in the order in which they were read."""
+        clean = [""] * len(self._texts)
+        for places in self._places.values():
+            pieces = scrubber.pieces([self._texts[place] for place in places])
+            for place, piece in zip(places, pieces, strict=True):
+                clean[place] = piece
+        return iter(clean)
+
+
+def _index(value: Any) -> str | int:
+    """The number that a piece has for the part it belongs to."""
+    index = value.get("index") if isinstance(value, dict) else None
+    return index if isinstance(index, int) else _UNNUMBERED
+
+
+def _replaced(value: Any, pieces: Iterator[str], scrubber: Scrubber) -> Any:
+    """A JSON value with these texts in it, one after the other; its names are scrubbed on the way."""
+    if isinstance(value, str):
+        return next(pieces)
+    if isinstance(value, list):
+        return [_replaced(each, pieces, scrubber) for each in value]
+    if not isinstance(value, dict):
+        return scrubber.value(value)
+    made = {}
+    for name, each in value.items():
+        clean = _replaced(each, pieces, scrubber)
+        made[scrubber.text(name)] = SCRUBBED if is_credential(name, each) else clean
+    return made
+
+
+def _binary(content: bytes, scrubber: Scrubber) -> str:
+    """Bytes without secrets, in base64. Each is taken for a letter, as keys are made of letters that are one byte."""
+    text = scrubber.text(content.decode("latin-1"))
+    return b64encode(text.encode("latin-1", errors="replace")).decode()
+
+
+# --- an exchange while it happens --------------------------------------------------------------
+
+
+class ExchangeRecorder:
+    """An exchange while it happens. Nothing is scrubbed yet: a later request may tell what is secret in it."""
+
+    def __init__(self, asked: RecordedRequest) -> None:
+        self._asked = asked
+        self._answer = RecordedAnswer()
+        self._chunks: list[bytes] = []
+        self._is_over = False
+
+    def answered(self, status: int, headers: dict[str, str]) -> None:
+        """The head of the answer came."""
+        self._answer = RecordedAnswer(status, headers)
+
+    def received(self, chunk: bytes) -> None:
+        """The next chunk of its body came."""
+        self._chunks.append(chunk)
+
+    def ended(self, lost: LostConnection | None = None, *, left: bool = False) -> None:
+        """It is over. Only the first reason counts."""
+        if not self._is_over:
+            self._is_over = True
+            self._answer = msgspec.structs.replace(self._answer, lost=lost, left=left)
+
+    def exchange(self, scrubber: Scrubber) -> Exchange:
+        """The exchange as it is written: without secrets."""
+        answer, lost = self._answer, self._answer.lost
+        is_cut = answer.left or lost is not None or not self._is_over
+        kind = answer.headers.get("content-type", "")
+        body = stored(kind, b"".join(self._chunks), scrubber)
+        return Exchange(
+            scrub_request(self._asked, scrubber),
+            msgspec.structs.replace(
+                body,
+                status=answer.status,
+                headers={
+                    name: scrubber.text(open_address(value))
+                    for name, value in answer.headers.items()
+                },
+                lost=lost and LostConnection(lost.kind, scrubber.text(lost.message)),
+                left=lost is None and is_cut and not is_said(body),
+            ),
+        )
+
+
+def scrub_request(asked: RecordedRequest, scrubber: Scrubber) -> RecordedRequest:
+    """A request without secrets."""
+    return RecordedRequest(asked.method, scrubber.text(asked.path), scrubber.value(asked.body))

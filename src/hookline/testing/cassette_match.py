@@ -8,19 +8,19 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from hookline.testing.cassette_file import Asked
+from hookline.testing.cassette_file import RecordedRequest
 from hookline.testing.secrets import SCRUBBED
 
 _OWN_ID = re.compile(r"\bhookline-[0-9a-f]{32}\b")
-"""An id that a provider made up for a call, because the far end gave none: another one in each run."""
+"""An id that a provider made for a call, because the server gave none: it differs in each run."""
 _NOTHING: Any = object()
 _SHOWN = 5
-"""How many differences are told: the others mostly follow from them."""
+"""How many differences are shown: the others mostly follow from them."""
 _AROUND = 24
 """How much of a text is shown before and after the place where it begins to differ."""
 
 
-class Difference(NamedTuple):
+class RequestDifference(NamedTuple):
     """A place in a request where it is not as it was recorded."""
 
     where: str
@@ -34,26 +34,30 @@ class Difference(NamedTuple):
         return f"{self.where}: recorded {_in_short(recorded)}, asked {_in_short(asked)}"
 
 
-def is_same(recorded: Asked, asked: Asked) -> bool:
+def is_same(recorded: RecordedRequest, asked: RecordedRequest) -> bool:
     """Whether this is the request that was recorded."""
     return next(differences(recorded, asked), None) is None
 
 
-def differences(recorded: Asked, asked: Asked) -> Iterator[Difference]:
+def differences(recorded: RecordedRequest, asked: RecordedRequest) -> Iterator[RequestDifference]:
     """Everything that is not as it was recorded."""
     yield from _between(recorded.method, asked.method, "method")
     yield from _between(recorded.path, asked.path, "path")
     yield from _between(recorded.body, asked.body, "")
 
 
-def nearest(recorded: Sequence[Asked], asked: Asked) -> tuple[int, list[Difference]]:
+def nearest(
+    recorded: Sequence[RecordedRequest], asked: RecordedRequest
+) -> tuple[int, list[RequestDifference]]:
     """The position of the recorded request that differs least, and the differences. There must be one."""
     found = [list(differences(each, asked)) for each in recorded]
     position = min(range(len(found)), key=lambda each: len(found[each]))
     return position, found[position]
 
 
-def explained(recorded: Sequence[Asked], played: Collection[int], asked: Asked) -> str:
+def explained(
+    recorded: Sequence[RecordedRequest], played: Collection[int], asked: RecordedRequest
+) -> str:
     """Why there is no answer to a request: what differs from the nearest one, or that all were played."""
     if not recorded:
         return "nothing is recorded."
@@ -70,7 +74,7 @@ def explained(recorded: Sequence[Asked], played: Collection[int], asked: Asked) 
     return "\n  ".join(lines) + "\n "  # what to do follows, on a line like those
 
 
-def _between(recorded: Any, asked: Any, where: str) -> Iterator[Difference]:
+def _between(recorded: Any, asked: Any, where: str) -> Iterator[RequestDifference]:
     pairs: Iterator[tuple[str, Any, Any]]
     if isinstance(recorded, dict) and isinstance(asked, dict):
         names = dict.fromkeys((*recorded, *asked))
@@ -87,7 +91,7 @@ def _between(recorded: Any, asked: Any, where: str) -> Iterator[Difference]:
         pairs = ((f"{where}[{number}]", *pair) for number, pair in enumerate(both))
     else:
         if not _is_equal(recorded, asked):
-            yield Difference(where or "body", recorded, asked)
+            yield RequestDifference(where or "body", recorded, asked)
         return
     for place, one, other in pairs:
         yield from _between(one, other, place)

@@ -6,13 +6,12 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
 from functools import cache
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 import httpx2
 
 from hookline.errors import CassetteError
-from hookline.testing.cassette_body import played
-from hookline.testing.cassette_file import Answer, Lost
+from hookline.testing.cassette_file import ExchangeRecorder, LostConnection, RecordedAnswer, played
 
 _CONNECTIONS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
 _PATIENCE = 3.0
@@ -21,26 +20,12 @@ _KEPT = ("content-type", "location", "retry-after", "retry-after-ms")
 """The headers of an answer that are kept. Nobody knows what is in the others."""
 
 
-class Take(Protocol):
-    """Where an exchange is noted while it happens."""
-
-    def answered(self, status: int, headers: dict[str, str]) -> None:
-        """The head of the answer came."""
-        ...
-
-    def heard(self, chunk: bytes) -> None:
-        """The next chunk of its body came."""
-        ...
-
-    def ended(self, lost: Lost | None = None, *, left: bool = False) -> None:
-        """It is over. Only the first reason counts."""
-        ...
-
-
 class RecordingTransport(httpx2.AsyncBaseTransport):
     """Hands requests on to the network and notes what comes back. The client sees what it will see on replay."""
 
-    def __init__(self, begin: Callable[[httpx2.Request], Take], closed: Callable[[], None]) -> None:
+    def __init__(
+        self, begin: Callable[[httpx2.Request], ExchangeRecorder], closed: Callable[[], None]
+    ) -> None:
         self._begin = begin
         self._closed = closed
         # A whole client, because it knows about proxies.
@@ -71,14 +56,14 @@ class RecordingTransport(httpx2.AsyncBaseTransport):
 class _Heard(httpx2.AsyncByteStream):
     """A body that is noted as it is read, unpacked if it was packed."""
 
-    def __init__(self, answer: httpx2.Response, take: Take) -> None:
+    def __init__(self, answer: httpx2.Response, take: ExchangeRecorder) -> None:
         self._answer = answer
         self._take = take
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
             async for chunk in self._answer.aiter_bytes():
-                self._take.heard(chunk)
+                self._take.received(chunk)
                 yield chunk
         except httpx2.RequestError as error:
             self._take.ended(_lost(error))
@@ -93,7 +78,7 @@ class _Heard(httpx2.AsyncByteStream):
 class ReplayTransport(httpx2.AsyncBaseTransport):
     """Answers from a recording. It has nothing that could reach a network."""
 
-    def __init__(self, play: Callable[[httpx2.Request], Answer]) -> None:
+    def __init__(self, play: Callable[[httpx2.Request], RecordedAnswer]) -> None:
         self._play = play
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -102,7 +87,7 @@ class ReplayTransport(httpx2.AsyncBaseTransport):
         try:
             answer = self._play(request)
         except CassetteError as error:
-            # Clients wrap what they do not know; this they hand on, and providers find the reason beneath it.
+            # Clients wrap what they do not know. This they pass on, and providers find the reason beneath it.
             raise httpx2.ConnectError(error.message, request=request) from error
         if not answer.status and answer.lost:
             raise _loss(answer.lost, request)
@@ -116,7 +101,7 @@ class ReplayTransport(httpx2.AsyncBaseTransport):
 class _Played(httpx2.AsyncByteStream):
     """A recorded body. Others get their turn between its pieces, as they would while a network is waited for."""
 
-    def __init__(self, answer: Answer, request: httpx2.Request) -> None:
+    def __init__(self, answer: RecordedAnswer, request: httpx2.Request) -> None:
         self._answer = answer
         self._request = request
 
@@ -138,15 +123,15 @@ def _trusted() -> ssl.SSLContext:
 def _kept(headers: httpx2.Headers) -> dict[str, str]:
     kept = {name: headers[name] for name in _KEPT if name in headers}
     if not kept.get("retry-after", "0").strip().isdigit() and "date" in headers:
-        kept["date"] = headers["date"]  # what the moment to come back at is held against
+        kept["date"] = headers["date"]  # the clock that a date in retry-after belongs to
     return kept
 
 
-def _lost(error: httpx2.RequestError) -> Lost:
-    return Lost(type(error).__name__, str(error))
+def _lost(error: httpx2.RequestError) -> LostConnection:
+    return LostConnection(type(error).__name__, str(error))
 
 
-def _loss(lost: Lost, request: httpx2.Request) -> httpx2.RequestError:
+def _loss(lost: LostConnection, request: httpx2.Request) -> httpx2.RequestError:
     kind = getattr(httpx2, lost.kind, None)
     if not isinstance(kind, type) or not issubclass(kind, httpx2.RequestError):
         kind = httpx2.ReadError
@@ -158,5 +143,5 @@ async def _silence(request: httpx2.Request) -> NoReturn:
     await asyncio.sleep(_PATIENCE)
     raise httpx2.ReadError("nothing more was recorded", request=request) from CassetteError(
         "the cassette has only the beginning of this answer: the recording hung up there, and this run did not.",
-        remedy="Delete the file to record it anew.",
+        remedy="Delete the file to record it again.",
     )

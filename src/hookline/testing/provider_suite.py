@@ -1,4 +1,4 @@
-"""A conformance suite for providers: does a provider do what drivers rely on, under each of them, run and streamed?
+"""A conformance suite for providers: does a provider do what drivers rely on, with each driver, run and streamed?
 
 report = await check_provider(MyWire)
 assert report.ok, report
@@ -13,7 +13,7 @@ import msgspec
 
 from hookline.errors import UsageError
 from hookline.testing.provider_cases import CASES
-from hookline.testing.provider_stage import DRIVERS, Inapplicable, Mismatch, Stage
+from hookline.testing.provider_setup import DRIVERS, CaseSetup, Inapplicable, Mismatch
 from hookline.testing.report import Difference
 from hookline.testing.wire import Wire
 
@@ -30,22 +30,22 @@ class ProviderCase(msgspec.Struct, frozen=True):
 
     async def check(self, wire: Wire) -> str:
         """Raises an AssertionError that says what is wrong. Gives a reason when the case does not apply."""
-        stage = Stage(wire, self.driver, streamed=self.streamed)
+        setup = CaseSetup(wire, self.driver, streamed=self.streamed)
         try:
             async with asyncio.timeout(_PATIENCE):
-                await CASES[self.name](stage)
+                await CASES[self.name](setup)
         except Inapplicable as reason:
             return str(reason)
         except TimeoutError:
             raise Mismatch(
-                Difference(stage.mode, self.name, "an end", f"none within {_PATIENCE:g} s")
+                Difference(setup.mode, self.name, "an end", f"none within {_PATIENCE:g} s")
             ) from None
         return ""
 
     @property
     def meaning(self) -> str:
         """What it is about."""
-        return CASES[self.name].__doc__ or f"A failure of the far end has its class: {self.name}."
+        return CASES[self.name].__doc__ or f"A failure of the server has its class: {self.name}."
 
     def __str__(self) -> str:
         return f"{self.name} ({self.driver}, {'stream' if self.streamed else 'run'})"

@@ -1,9 +1,9 @@
-"""A recorder: what a run visited, which hooks ran, what they said, and what came of it."""
+"""A recorder: what a run visited, which hooks ran, what they said, and the outcome."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -21,8 +21,16 @@ from hookline.journal import (
     hooks_in,
 )
 from hookline.lifecycle import AgentContext, HookPoint, ToolHookContext
-from hookline.state import AgentState, Answer, ResultStatus, ToolCall, thaw
-from hookline.testing.transcript import Line, transcript
+from hookline.state import (
+    AgentState,
+    Answer,
+    AssistantMessage,
+    Message,
+    ResultStatus,
+    ToolCall,
+    ToolMessage,
+    thaw,
+)
 
 _LAST = -(2**31)
 """The recorder's priority: it stands behind every other observer."""
@@ -57,7 +65,7 @@ class Blocked(msgspec.Struct, frozen=True):
 class Recorder:
     """Sees everything and changes nothing: `builder.with_capability(recorder)`, run, then ask the recorder.
 
-    Child runs are seen too. `records` holds what `on_event` listeners hear: every record and every delta.
+    Child runs are seen too. `records` holds what `on_event` listeners get: every record and every delta.
     """
 
     def __init__(self, name: str = "recorder") -> None:
@@ -146,7 +154,7 @@ class Recorder:
     # --- what a run tells ---------------------------------------------------------------------------
 
     def _is_new(self, seen: AgentContext | Record, run_id: str) -> bool:
-        """Whether this is news: a recorder of a parent and of its child is told everything about the child twice."""
+        """Whether this is news: a recorder of a parent and of its child gets everything about the child twice."""
         known = self._latest.get(f"{type(seen).__name__} {run_id}") is seen
         self._latest[f"{type(seen).__name__} {run_id}"] = seen
         return not known
@@ -193,7 +201,7 @@ class Recorder:
 
 
 def _is_old_news(ctx: AgentContext) -> bool:
-    """Whether what was prevented is told elsewhere: observers see a blocked call again after it did not run."""
+    """Whether what was prevented is reported elsewhere: observers see a blocked call again after it did not run."""
     if not isinstance(ctx, ToolHookContext) or ctx.verdict is None:
         return False
     if ctx.point == HookPoint.PERMISSION_REQUEST:
@@ -222,3 +230,23 @@ def _who_ran(hooks: tuple[HookRan, ...]) -> Iterator[str]:
 
 def _is_quiet(ran: HookRan) -> bool:
     return ran.verdict == "proceed" and not ran.changes
+
+
+# --- a conversation as plain tuples ------------------------------------------------------------
+
+Line: TypeAlias = tuple[Any, ...]
+"""`("user", text)`, `("assistant", text, (tool, args), ...)` or `("tool", name, text)`."""
+
+
+def transcript(messages: Iterable[Message]) -> list[Line]:
+    """Each message as one tuple, without ids: the same conversation always reads the same."""
+    return [_line(message) for message in messages]
+
+
+def _line(message: Message) -> Line:
+    if isinstance(message, AssistantMessage):
+        made = tuple((call.name, thaw(call.args)) for call in message.calls)
+        return ("assistant", message.text, *made)
+    if isinstance(message, ToolMessage):
+        return ("tool", message.name, message.text)
+    return ("user", message.text)

@@ -119,7 +119,7 @@ def _error(turn: WireTurn) -> ModelError | None:
 
 
 class ScriptedWire:
-    """A wire without a far end: its provider is the script itself. An example of a Wire, and a fast one."""
+    """A wire without a server: its provider is the script itself. An example of a Wire, and a fast one."""
 
     failures = frozenset(Failure)
     model = "scripted-1"

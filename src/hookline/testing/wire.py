@@ -1,4 +1,4 @@
-"""The far end of a provider, scripted: what a provider's author supplies to the conformance suite."""
+"""The server of a provider, scripted: what a provider's author supplies to the conformance suite."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hookline.state import EMPTY
 
 
 class Failure(enum.StrEnum):
-    """A way for the far end to fail, in the provider's own terms: its status codes, its error bodies."""
+    """A way for the server to fail, in the provider's own terms: its status codes, its error bodies."""
 
     RATE_LIMIT = "rate_limit"
     OVERLOADED = "overloaded"
@@ -60,7 +60,7 @@ ERRORS: dict[Failure, type[ModelError]] = {
     Failure.CUT: ConnectionLostError,
     Failure.MALFORMED: MalformedResponseError,
 }
-"""What each failure of a far end must be raised as; SILENCE is for the cases that cancel."""
+"""The class that each failure of a server must be raised as; SILENCE is for the cases that cancel."""
 
 
 class WireCall(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ class WireCall(msgspec.Struct, frozen=True):
 
 
 class WireTurn(msgspec.Struct, frozen=True):
-    """One answer of the far end. In a stream, text and arguments come in several chunks."""
+    """One answer of the server. In a stream, text and arguments come in several chunks."""
 
     text: str = ""
     calls: tuple[WireCall, ...] = ()
@@ -84,9 +84,9 @@ class WireTurn(msgspec.Struct, frozen=True):
 
 
 class Wire(Protocol):
-    """How a provider is tested: its far end plays turns, and keeps what it was sent.
+    """How a provider is tested: its server plays turns, and keeps what it was sent.
 
-    `provider(turns)` opens the far end and gives a provider that talks to it; afterwards both are closed.
+    `provider(turns)` starts the server and gives a provider that talks to it; afterwards both are closed.
     """
 
     @property
@@ -96,7 +96,7 @@ class Wire(Protocol):
 
     @property
     def model(self) -> str:
-        """A model name the far end knows."""
+        """A model name the server knows."""
         ...
 
     @property
@@ -115,5 +115,5 @@ class Wire(Protocol):
         ...
 
     def provider(self, turns: Sequence[WireTurn]) -> AbstractAsyncContextManager[Provider]:
-        """A provider connected to a far end that plays these turns."""
+        """A provider connected to a server that plays these turns."""
         ...

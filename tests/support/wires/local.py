@@ -119,7 +119,7 @@ def written(turn: WireTurn, completion: Completion) -> str:
     """A turn as the model writes it: as an object that names a tool, where it was offered some."""
     if turn.failure is Failure.MALFORMED:
         return "I would rather not say."
-    if r"{\"tool\": " not in completion.grammar:
+    if "You are an agent." not in completion.prompt:
         return turn.text
     if turn.calls:
         return _call(turn.calls[0])  # it can make one call at a time, and say nothing beside it
@@ -127,7 +127,7 @@ def written(turn: WireTurn, completion: Completion) -> str:
 
 
 def _answer(text: str, completion: Completion) -> str:
-    is_text = 'answer\\": " string' in completion.grammar
+    is_text = "The answer is JSON" not in completion.prompt
     return json.dumps(text) if is_text else text
 
 

@@ -10,9 +10,11 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
 
 from hookline._aio import call_in_thread
 from hookline.errors import ContextOverflowError, ModelError, ModelNotFoundError
@@ -25,8 +27,11 @@ _CACHE_MIB = 256
 
 
 _MOST_THREADS = 8
-_PATIENCE = 10.0
+_LONGEST_STOP = 10.0
 """Seconds in which a generation that was stopped has ended; it takes far less."""
+
+
+_Item: TypeAlias = Chunk | Done | ModelError
 
 
 class LlamaServer(Protocol):
@@ -88,11 +93,12 @@ class _Generation:
     """One completion, running in a thread of its own."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, body: dict[str, Any]) -> None:
-        self.items: asyncio.Queue[Chunk | Done | ModelError] = asyncio.Queue()
+        self.items: asyncio.Queue[_Item] = asyncio.Queue()
         self.ended = threading.Event()
         self._loop = loop
         self._body = body
         self._stopped = threading.Event()
+        self._is_over = False
 
     def start(self, server: LlamaServer, at_end: Callable[[_Generation], None]) -> None:
         """Begin, in a thread that does not keep the interpreter from ending."""
@@ -105,10 +111,9 @@ class _Generation:
         self._stopped.set()
 
     def _run(self, server: LlamaServer, at_end: Callable[[_Generation], None]) -> None:
-        reading = _Reading()
         try:
-            server.handle_completions(self._body, lambda data: self._take(reading, data))
-            if not reading.is_over and not self._stopped.is_set():
+            server.handle_completions(self._body, self._take)
+            if not self._is_over and not self._stopped.is_set():
                 self._put(_broken("it stopped without saying why"))
         except Exception as error:
             self._put(_broken(str(error)))
@@ -117,67 +122,50 @@ class _Generation:
             self.ended.set()
             at_end(self)
 
-    def _take(self, reading: _Reading, data: dict[str, Any]) -> bool:
-        """Hand a chunk on. True stops the model; an exception here would be lost."""
-        if not self._stopped.is_set():
-            for item in reading.read(data):
+    def _take(self, data: dict[str, Any]) -> bool:
+        """Pass a chunk of llama.cpp's on. True stops the model; an exception here would be lost."""
+        if not self._stopped.is_set() and not self._is_over:
+            for item in _items(data):
+                self._is_over = not isinstance(item, Chunk)
                 self._put(item)
         return self._stopped.is_set()
 
-    def _put(self, item: Chunk | Done | ModelError) -> None:
+    def _put(self, item: _Item) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for this
             self._loop.call_soon_threadsafe(self.items.put_nowait, item)
 
 
-class _Reading:
-    """llama.cpp's chunks, understood."""
-
-    def __init__(self) -> None:
-        self.is_over = False
-
-    def read(self, data: dict[str, Any]) -> list[Chunk | Done | ModelError]:
-        """What a chunk says; nothing for one that tells how far the prompt is read."""
-        if self.is_over:
-            return []
-        if "error" in data:
-            self.is_over = True
-            return [_failure(data["error"])]
-        found: list[Chunk | Done | ModelError] = []
-        choice = (data.get("choices") or [{}])[0]
-        if choice.get("text"):
-            found.append(Chunk(choice["text"]))
-        if choice.get("finish_reason"):
-            self.is_over = True
-            usage = data.get("usage") or {}
-            details = usage.get("prompt_tokens_details") or {}
-            found.append(
-                Done(
-                    usage.get("prompt_tokens", 0),
-                    usage.get("completion_tokens", 0),
-                    details.get("cached_tokens", 0),
-                    choice["finish_reason"] == "length",
-                )
-            )
-        return found
+def _items(data: dict[str, Any]) -> Iterator[_Item]:
+    """What a chunk says; nothing for one that says how far the prompt is read."""
+    if "error" in data:
+        yield _failure(data["error"])
+        return
+    choice = (data.get("choices") or [{}])[0]
+    if choice.get("text"):
+        yield Chunk(choice["text"])
+    if choice.get("finish_reason"):
+        usage = data.get("usage") or {}
+        yield Done(
+            input_tokens=usage.get("prompt_tokens", 0),
+            output_tokens=usage.get("completion_tokens", 0),
+            cached_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens", 0),
+            is_cut=choice["finish_reason"] == "length",
+        )
 
 
 def _body(completion: Completion) -> dict[str, Any]:
-    return {
-        "prompt": completion.prompt,
-        "max_tokens": completion.max_tokens,
-        "temperature": completion.temperature,
-        "top_p": completion.top_p,
-        "top_k": completion.top_k,
-        "seed": completion.seed,
-        "repeat_penalty": completion.repeat_penalty,
+    body = {
+        **msgspec.structs.asdict(completion),
         "stop": list(completion.stop),
         "cache_prompt": True,
         "stream": True,
         "stream_options": {"include_usage": True},
         # Something to answer "stop" to while a long prompt is being read.
         "return_progress": True,
-        **({"grammar": completion.grammar} if completion.grammar else {}),
     }
+    if not completion.grammar:
+        del body["grammar"]
+    return body
 
 
 def _failure(error: dict[str, Any]) -> ModelError:
@@ -194,7 +182,7 @@ def _failure(error: dict[str, Any]) -> ModelError:
 def _broken(problem: str) -> ModelError:
     return ModelError(
         f"local: the model failed: {problem.rstrip('.')}.",
-        remedy="Try again; if it stays, fetch the model anew or use another.",
+        remedy="Try again; if it stays, fetch the model again or use another.",
     )
 
 
@@ -204,7 +192,7 @@ def _end_all(running: set[_Generation]) -> None:
     for generation in ending:
         generation.stop()
     for generation in ending:
-        generation.ended.wait(_PATIENCE)
+        generation.ended.wait(_LONGEST_STOP)
 
 
 def _spare_processors() -> int:
@@ -226,7 +214,7 @@ def _started(path: Path, threads: int, context: int) -> LlamaServer:
     params.cache_ram_mib = _CACHE_MIB
     params.warmup = False
     params.verbosity = -1
-    # The binding always listens somewhere. Nobody is to find it: a socket in a folder that is gone at once,
+    # The binding always listens somewhere. Nobody must find it: a socket in a folder that is gone at once,
     # or, where there are no such sockets, a port that asks for a key nobody has.
     params.api_keys = [secrets.token_urlsafe(32)]
     params.endpoint_slots = params.endpoint_props = False

