@@ -97,7 +97,11 @@ async def test_a_resume_that_is_cancelled_before_it_goes_on_leaves_the_run_pause
 ) -> None:
     """Whoever gave up the task has not answered the question."""
     question = await paused(house, levels)
-    agent = house.builder(say("done"), levels=levels).build()
+
+    async def wait(ctx: Any) -> None:
+        await asyncio.sleep(0)
+
+    agent = house.builder(say("done"), levels=levels).on_execution_start(wait).build()
     task = asyncio.create_task(agent.resume("run", {question: True}))
     await asyncio.sleep(0)
     task.cancel()
