@@ -124,10 +124,12 @@ def retrying(world: World) -> AgentBuilder:
 
     class Busy:
         model = "busy"
+        asked = 0
 
         async def infer(self, request: Any, turn: Any) -> Any:
             """Busy at first."""
-            if turn.asked == 1:
+            self.asked += 1
+            if self.asked == 1:
                 raise RateLimitError("slow down", retry_after=2.0)
             await world.reach("second attempt")
             return await ScriptedDriver([say("At last.")]).infer(request, turn)

@@ -14,7 +14,7 @@ from hookline import SQLiteJournal
 
 WRONG_THEN = {"lifted", "altered-request", "token-limit", "cost-limit"}
 """Runs in which the version that wrote the data found changes although no hook had changed."""
-WRONG_TODAY = WRONG_THEN
+WRONG_TODAY = WRONG_THEN - {"lifted"}
 """Those in which this version still does. A fix takes its run out here, and leaves the data as it is."""
 RIGHT = {"exit_code": 0, "changes": [], "unfollowed": [], "did": []}
 

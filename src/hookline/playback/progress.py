@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from hookline.agent.records.index import RunPart
@@ -11,7 +11,15 @@ from hookline.agent.records.rounds import Place, Round, place_of
 from hookline.agent.run import Run
 from hookline.errors import UsageError
 from hookline.flow import ErrorAction, ErrorClass, ErrorDecision
-from hookline.journal import ErrorRaised, InMemory, Listener, ModelConsulted, Record, StepFinished
+from hookline.journal import (
+    ErrorRaised,
+    InMemory,
+    Listener,
+    ModelConsulted,
+    Record,
+    RunTakenUp,
+    StepFinished,
+)
 from hookline.lifecycle import AgentContext
 from hookline.playback.facts import Facts
 from hookline.playback.recording import Driven, Recording
@@ -19,10 +27,21 @@ from hookline.state import Decision, PendingApproval
 
 
 class RecordedClock:
-    """Shows the time it was. Nobody waits."""
+    """Shows the time it was, less the time for which the run's process was dead. Nobody waits."""
 
     def __init__(self) -> None:
         self.time = 0.0
+        self._dead: list[tuple[float, float]] = []
+        """When no process drove the run, in order. A replay is one process: limits on time must not count this."""
+
+    def leave_out_dead_time(self, records: Iterable[Record]) -> None:
+        """Leave out the time between the last record of a process and the one that took the run up."""
+        before: Record | None = None
+        for record in records:
+            if isinstance(record, RunTakenUp) and before is not None:
+                self._dead.append((before.at, record.at))
+            before = record
+        self._dead.sort()
 
     def now(self) -> float:
         """Seconds since 1970."""
@@ -34,7 +53,12 @@ class RecordedClock:
 
     def move_to(self, at: float) -> None:
         """It is this late now."""
-        self.time = max(self.time, at)
+        dead, until = 0.0, 0.0
+        for start, end in self._dead:  # those of a run and of its children overlap
+            if end <= at:
+                dead += max(0.0, end - max(start, until))
+                until = max(until, end)
+        self.time = max(self.time, at - dead)
 
     async def sleep(self, seconds: float) -> None:
         """Let time pass without waiting for it."""
@@ -47,6 +71,7 @@ class Progress:
     def __init__(self, recording: Recording, clock: RecordedClock) -> None:
         self.recording = recording
         self.clock = clock
+        clock.leave_out_dead_time(recording.records)
         self.then = Facts()
         self.now = Facts()
         self.compare()
