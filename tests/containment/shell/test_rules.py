@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +10,12 @@ from hookline.containment import ShellPolicy
 from hookline.errors import UsageError
 
 DEFAULT = ShellPolicy.default()
+
+
+@pytest.fixture(autouse=True)
+def search_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No directory of the project: what a rule allows may put a program there, and then the rest of its line asks."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
 
 
 def decision(policy: ShellPolicy, command: str) -> str:
@@ -151,6 +159,17 @@ def test_what_is_denied_is_lifted_only_when_asked_for() -> None:
     assert decision(lifting, "rm -rf .git && rm -rf ~") == "deny"
     assert decision(lifting, "sudo apt-get update && ls") == "deny"
     assert decision(lifting.with_rules(deny=["rm *"]), "rm -rf .git") == "deny"
+
+
+def test_a_program_that_the_allowed_one_may_have_made_asks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`PATH` leads into the work directory, and `npm test` can put a `tail` there."""
+    policy = DEFAULT.with_rules(allow=["npm test"])
+    monkeypatch.setenv("PATH", f"{tmp_path}/node_modules/.bin:/usr/bin:/bin")
+    assert policy.judge("npm test | tail -5", root=str(tmp_path)).decision == "ask"
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert policy.judge("npm test | tail -5", root=str(tmp_path)).decision == "allow"
 
 
 def test_a_rule_does_not_cover_what_stands_around_the_words() -> None:
