@@ -11,7 +11,7 @@ import itertools
 import os
 import pwd
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from hookline.containment.sandbox.mount_table import second_paths
@@ -104,11 +104,16 @@ def needed_paths(writable: tuple[str, ...], known: list[str], env: Mapping[str, 
     They are given as they are and where they lead. `env` are the variables of the command, `writable` the directories
     that commands can write in.
     """
-    wanted = [*_of_path(writable, env), *_named(env)]
+    directories = [each for each in _search_path(env) if _target(each, writable) is not None]
+    wanted = [*directories, *_named(env)]
     wanted += (sys.prefix, sys.base_prefix, sys.exec_prefix)  # the interpreter that runs us
     wanted += [os.path.join(home, name) for home in _own_homes() for name in INSTALLATIONS]
     there = filter(os.path.exists, dict.fromkeys(wanted))
     found = dict.fromkeys(each for path in there for each in both_paths(path, writable))
+    for directory in directories:
+        with contextlib.suppress(OSError):
+            changed = os.stat(directory).st_ctime_ns
+            found |= dict.fromkeys(_behind_links(directory, changed, writable))
     return [path for path in found if dot_entry(path, known)]
 
 
@@ -190,15 +195,6 @@ def _search_path(env: Mapping[str, str]) -> list[str]:
     return [os.path.normpath(each) for each in places if os.path.isabs(each)]
 
 
-def _of_path(writable: tuple[str, ...], env: Mapping[str, str]) -> Iterator[str]:
-    for directory in _search_path(env):
-        if _target(directory, writable) is None:
-            continue
-        yield directory
-        with contextlib.suppress(OSError):
-            yield from _behind_links(directory, os.stat(directory).st_ctime_ns, writable)
-
-
 @lru_cache(maxsize=128)
 def _behind_links(directory: str, _changed: int, writable: tuple[str, ...]) -> tuple[str, ...]:
     """What the links in a directory lead to: the installation, or the file alone."""
@@ -206,7 +202,8 @@ def _behind_links(directory: str, _changed: int, writable: tuple[str, ...]) -> t
         entry.path for entry in os.scandir(directory) if entry.is_symlink() and entry.is_file()
     ]
     programs = (_target(link, writable) for link in links)
-    return tuple(dict.fromkeys(_installation(each) for each in programs if each is not None))
+    found = dict.fromkeys(_installation(each) for each in programs if each is not None)
+    return tuple(path for path in found if "/." in path)  # most are programs of the system
 
 
 def _installation(program: str) -> str:
