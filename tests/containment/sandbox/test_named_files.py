@@ -294,7 +294,7 @@ def test_what_mise_loads_is_found(text: str) -> None:
 PROGRAMS = """
     $(git rev-parse --show-toplevel)/tools/x | "$(git rev-parse --show-toplevel)/tools/x" | $PWD/tools/x |
     ${PWD}/tools/x | cd tools && ./x | cat\\|tools/x | true&&tools/x | sh -c 'tools/x' | $GIT_DIR/../tools/x |
-    `pwd`/tools/x
+    `pwd`/tools/x | sed s#a#b# && sh ./tools/x | X=a#b sh tools/x
     """
 
 

@@ -186,7 +186,7 @@ def _files_in(text: str, start: str, *, directories: bool = False) -> Iterator[s
 def _words(text: str) -> Iterator[str]:
     """The words of a text that may be paths."""
     try:
-        words = shlex.split(text.removeprefix("!"), comments=True)
+        words = shlex.split(text.removeprefix("!"))
     except ValueError:
         words = text.split()
     for word in words:
