@@ -270,6 +270,7 @@ def test_a_directory_that_is_no_repository_has_the_users_settings(ground: Ground
         ("if true; then . ./b; fi; source_env ../up", {"/w/b", "/up"}),
         ("echo source a.sh", set()),
         ("export A=.", set()),
+        ("# source a.sh\nA=1 # etc", set()),
     ],
 )
 def test_what_a_shell_loads_is_found(text: str, named: set[str]) -> None:

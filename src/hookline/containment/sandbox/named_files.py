@@ -28,6 +28,8 @@ _WITHOUT_FILES = frozenset(
 """Sections of git whose values are names and addresses. A file that is called `origin` is not meant by one."""
 _SEPARATORS = re.compile(r"[=:,;()\[\]{}\"'\s|&<>$`]+")
 _OF_SHELL = re.compile(r"[$`|&;]")
+_COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#.*$")
+"""Not a `#` inside a word, at which `shlex` would end the text."""
 _HERE = re.compile(r"\$(?:PWD\b|\{PWD\})")
 _HAS_ENDING = re.compile(r"[\w-]+\.[A-Za-z]\w*")
 _PROJECT = re.compile(r"\{\{\s*(?:config_root|cwd)\s*\}\}/?")
@@ -185,6 +187,7 @@ def _files_in(text: str, start: str, *, directories: bool = False) -> Iterator[s
 
 def _words(text: str) -> Iterator[str]:
     """The words of a text that may be paths."""
+    text = _COMMENT.sub("", text)
     try:
         words = shlex.split(text.removeprefix("!"))
     except ValueError:
