@@ -10,38 +10,18 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from bash_runs import Approver, run
 
-from hookline import AgentBuilder, RunResult
 from hookline.capabilities import Bash
 from hookline.capabilities.bash.network_needs import network_grant
 from hookline.containment import Sandbox, SandboxPaths, ShellPolicy
-from hookline.testing import ScriptedDriver, call, say
+from hookline.testing import call
 
 needs_bubblewrap = pytest.mark.skipif(
     shutil.which("bwrap") is None, reason="bubblewrap is not installed"
 )
-
-
-class Approver:
-    """Answers every question alike, and remembers them."""
-
-    def __init__(self, answer: bool) -> None:
-        self.answer = answer
-        self.reasons: list[str] = []
-
-    def __call__(self, question: Any) -> bool:
-        self.reasons.append(question.reason)
-        return self.answer
-
-
-def run(bash: Any, *turns: Any, approver: Any) -> RunResult:
-    """A run in which the model makes these turns."""
-    driver = ScriptedDriver([*turns, say("done")])
-    builder = AgentBuilder().with_driver(driver).with_capability(bash)
-    return builder.with_approver(approver).build().run_sync("Go.")
 
 
 def git(where: Path, *words: str) -> None:
