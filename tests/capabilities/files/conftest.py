@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,6 @@ from hookline import AgentBuilder
 from hookline.capabilities import Files
 from hookline.state import ToolResult
 from hookline.testing import ScriptedDriver, calls, say
-
-ROOT = Path(__file__).resolve().parents[3]
-UNPACKED = ROOT / ".system-tools" / "ripgrep" / "usr" / "bin"
 
 
 @pytest.fixture
@@ -54,12 +50,3 @@ def use(root: Path) -> Use:
         return [each for step in result.steps for each in step.results]
 
     return use
-
-
-@pytest.fixture(scope="session")
-def rg() -> str:
-    """ripgrep, as the system has it or as `scripts/system_tools.py` unpacked it."""
-    found = shutil.which("rg") or shutil.which("rg", path=str(UNPACKED))
-    if found is None:
-        pytest.skip("ripgrep is not installed: run scripts/system_tools.py")
-    return found

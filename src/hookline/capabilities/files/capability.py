@@ -13,7 +13,6 @@ from hookline.capabilities.files.edit_tool import Replacement, edited
 from hookline.capabilities.files.guard import MATCHER, Guard, refuse_leading_out
 from hookline.capabilities.files.list_tool import DEEPEST, globbed, listed, missing
 from hookline.capabilities.files.read_tool import IMAGE_KEY, show, with_images
-from hookline.capabilities.files.ripgrep import program
 from hookline.capabilities.files.search_tool import Mode, Search, SearchQuery
 from hookline.capabilities.files.seen_files import (
     NO_LINES,
@@ -21,9 +20,8 @@ from hookline.capabilities.files.seen_files import (
     Lines,
     SeenFiles,
     as_it_is,
-    as_made,
 )
-from hookline.capabilities.files.text import LARGEST, decoded, fingerprint
+from hookline.capabilities.files.text import decoded, fingerprint, whole
 from hookline.capabilities.files.tree import Walk, spelled
 from hookline.capabilities.options import check_choice, check_names, check_positive
 from hookline.containment import INSTRUCTIONS, PROJECT_CONFIGURATION, PROTECTED, FileJail
@@ -54,7 +52,7 @@ class Files:
     - `read_only`: without `write` and `edit`, here and in child runs.
     - `must_read`: `write` refuses to replace a file that was not read in this run, or that has changed since.
     - `gitignore`: `glob`, `search` and deep lists pass over what `.gitignore` files leave out.
-    - `ripgrep`: use it where it is installed. The answers are the same without it.
+    - `ripgrep`: accepted for older configurations, and without effect.
     - `protected`, `secret`: names that cannot be changed, and names that cannot be read either; see `FileJail`.
     - `ask`: names whose change a person is asked about: files that agents obey or programs run, and that people ask
       agents to write, such as `AGENTS.md` and `.pre-commit-config.yaml`.
@@ -73,7 +71,7 @@ class Files:
         read_only: bool = False,
         must_read: bool = True,
         gitignore: bool = True,
-        ripgrep: bool = True,
+        ripgrep: bool = False,  # noqa: ARG002 - older configurations have it
         protected: Iterable[str] = PROTECTED,
         secret: Iterable[str] = (),
         ask: Iterable[str] = INSTRUCTIONS | PROJECT_CONFIGURATION,
@@ -92,8 +90,6 @@ class Files:
         self.images = check_choice("Files", "images", images, ("note", "attach"))
         self.fsync = fsync
         self.seconds = check_positive("Files", "seconds", seconds, most=3600)
-        # Looked for now, before an agent has run anything.
-        self._rg = program(self.jail.root) if ripgrep else None
         self._seen_files = SeenFiles(lambda path: as_it_is(self.jail, path)[1])
         self._changing = threading.Lock()
         """Held from reading a file until it is replaced, so that no other call changes it meanwhile."""
@@ -218,7 +214,7 @@ class Files:
             limit=limit,
             everything=everything,
         )
-        return Search(self.jail, query, self.seconds, self.gitignore, self._rg, self.show).run()
+        return Search(self.jail, query, self.seconds, self.gitignore, self.show).run()
 
     # --- changing -----------------------------------------------------------------------------------
 
@@ -236,9 +232,8 @@ class Files:
         seen = fingerprint(data)
         with self._changing:
             true_path = spelled(self.jail.locate(path, to_change=True))
-            facts, before = as_it_is(self.jail, path, data)
+            facts, before = as_it_is(self.jail, path)
             if before == seen:
-                seen = as_made(self.jail, path, data)
                 return self._seen(
                     context.state, f"'{path}' has this content already.", true_path, seen
                 )
@@ -246,7 +241,6 @@ class Files:
                 self._refuse_unseen(context.state, path, true_path, before)
             there = before is not None
             self.jail.write_bytes(path, data, overwrite=there, fsync=self.fsync, expected=facts)
-            seen = as_made(self.jail, path, data)
         lines = content.count("\n") + (not content.endswith("\n") and content != "")
         what = "Replaced" if there else "Made"
         return self._seen(
@@ -282,19 +276,18 @@ class Files:
             known = self._seen_files.seen(context.state, true_path)
             if known is not None and known != fingerprint(content):
                 raise _changed(path)
-            whole = self._seen_files.is_whole(context.state, true_path)
+            is_whole = self._seen_files.is_whole(context.state, true_path)
             found = decoded(content)
             if found is None:
                 raise ToolError(f"'{path}' is not a text file, so it cannot be edited.")
             made = edited(found, replacements, path)
             data = found.encoded(made.text)
             self.jail.write_bytes(path, data, fsync=self.fsync, expected=facts)
-            seen = as_made(self.jail, path, data)
         at = ", ".join(map(str, made.lines[:10])) + " and more" * (len(made.lines) > 10)
         line = "lines" if len(made.lines) > 1 else "line"
         text = f"Edited '{path}' at {line} {at}."
-        lines = None if whole else NO_LINES
-        return self._seen(context.state, text, true_path, seen, lines)
+        lines = None if is_whole else NO_LINES
+        return self._seen(context.state, text, true_path, fingerprint(data), lines)
 
     # --- what is there ------------------------------------------------------------------------------
 
@@ -312,13 +305,7 @@ class Files:
     def _whole(self, path: str) -> tuple[os.stat_result, bytes]:
         """All of a file that is edited, and its stat result."""
         with self._open(path) as file:
-            facts = os.fstat(file.fileno())
-            content = file.read(LARGEST + 1)
-        if len(content) > LARGEST:
-            raise ToolError(
-                f"'{path}' is larger than {LARGEST >> 20} MB, which is too large to edit."
-            )
-        return facts, content
+            return os.fstat(file.fileno()), whole(file, path)
 
     def _refuse_unseen(self, state: AgentState, path: str, true_path: str, before: str) -> None:
         known = self._seen_files.seen(state, true_path)

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
 from hookline.capabilities.files.seen_files import RESULT_KEY, Lines
 from hookline.capabilities.files.text import (
-    HEAD,
-    LARGEST,
     FileKind,
     Text,
     decoded,
     fingerprint,
-    fingerprint_of_large,
     kind_of,
-    large_lines,
     lines_of,
-    text_of_head,
+    whole,
 )
 from hookline.containment import FileJail
 from hookline.errors import FileJailError, ToolError
@@ -47,14 +42,13 @@ class ShownFile(NamedTuple):
 
 def show(file: IO[bytes], name: str, offset: int, limit: int) -> ShownFile:
     """The lines from `offset` on, counted from 1; from below zero, counted from the end."""
-    facts = os.fstat(file.fileno())
-    if facts.st_size > LARGEST:
-        return _show_large(file, name, facts, offset, limit)
-    content = file.read(LARGEST + 1)
+    content = whole(file, name)
     seen = fingerprint(content)
     found = decoded(content)
     if found is None:
-        return _show_binary(content, name, len(content), seen)
+        kind = kind_of(content)
+        words = f"[{name} is {kind.words}, {len(content):,} bytes, and has no text to show]"
+        return ShownFile(words, seen, kind)
     lines = lines_of(found.text)
     first = offset if offset > 0 else max(1, len(lines) + 1 + offset)
     if not lines:
@@ -125,52 +119,6 @@ def _to_a_word(text: str) -> str:
     near = text[-_LONGEST_WORD:]
     ends = [found.end() for found in _BETWEEN_WORDS.finditer(near)]
     return text[: len(text) - len(near) + ends[-1]] if ends else text
-
-
-def _show_binary(head: bytes, name: str, size: int, seen: str) -> ShownFile:
-    kind = kind_of(head)
-    return ShownFile(
-        f"[{name} is {kind.words}, {size:,} bytes, and has no text to show]", seen, kind
-    )
-
-
-# --- large files -------------------------------------------------------------------------------------
-
-
-def _show_large(
-    file: IO[bytes], name: str, facts: os.stat_result, offset: int, limit: int
-) -> ShownFile:
-    seen = fingerprint_of_large(facts)
-    head = file.read(HEAD)
-    found = text_of_head(head)
-    if found is None:
-        return _show_binary(head, name, facts.st_size, seen)
-    if offset < 0:
-        raise ToolError(
-            f"'{name}' is {facts.st_size:,} bytes large, so its lines are not counted.",
-            remedy="Use an offset above 0, or `search` for what you need.",
-        )
-    offset = max(offset, 1)
-    lines = _lines_from(file, found, offset)
-    body, last = _numbered((line for _, line in zip(range(limit), lines, strict=False)), offset)
-    if last < offset:
-        raise ToolError(
-            f"'{name}' has fewer than {offset:,} lines.", remedy="Use a smaller offset."
-        )
-    note = f"{facts.st_size:,} bytes in all; continue with offset={last + 1}"
-    part = (0, offset, last)  # how many there are is not known, so this is never all of it
-    return ShownFile(f"{body}\n[lines {offset}-{last} of a large file, {note}]", seen, lines=part)
-
-
-def _lines_from(file: IO[bytes], found: Text, first: int) -> Iterator[str]:
-    """The lines of a large file from number `first` on."""
-    for number, (line, missing) in enumerate(large_lines(file, found, LONGEST_LINE), 1):
-        if number >= first and missing:
-            shown = _to_a_word(line)
-            missing += len(line) - len(shown)
-            yield f"{shown}... [{missing:,} more characters in this line]"
-        elif number >= first:
-            yield line.rstrip("\r")
 
 
 # --- images ------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
-from hookline.capabilities.files import regex_worker, ripgrep
+from hookline.capabilities.files import regex_worker
 from hookline.capabilities.files.guard import is_hidden_env_file
 from hookline.capabilities.files.patterns import GlobPattern, path_patterns
 from hookline.capabilities.files.read_tool import cut
@@ -24,8 +24,8 @@ from hookline.capabilities.files.text import (
     SNIFFED,
     decoded,
     is_binary,
-    line_blocks,
     lines_of,
+    too_large,
 )
 from hookline.capabilities.files.tree import Walk, spelled
 from hookline.containment import Entry, FileJail
@@ -61,10 +61,6 @@ class Hit(NamedTuple):
     path: str
     lines: list[str]
     found: list[int]
-    first: int = 0
-    """How many lines of the file there are before these."""
-    also: frozenset[int] = frozenset()
-    """Lines around them that fit too, and are another hit's."""
 
 
 @dataclass
@@ -75,7 +71,6 @@ class Search:
     query: SearchQuery
     seconds: float
     gitignore: bool = True
-    rg: str | None = None
     show: frozenset[str] = frozenset()
     """Environment files that are searched with the others."""
 
@@ -118,11 +113,6 @@ class Search:
         return ExpressionFinder(query.pattern, query.ignore_case, self._deadline)
 
     def _hits(self, finder: Finder) -> Iterator[Hit]:
-        path = self.jail.locate(self.query.path)
-        facts = self.jail.stat(path)
-        if not stat.S_ISDIR(facts.st_mode) and facts.st_size > LARGEST:
-            yield from self._hits_in_parts(path, finder)
-            return
         for batch in self._batches():
             self._check_time()
             starts = [0, *itertools.accumulate(len(lines) for _, lines in batch)]
@@ -137,31 +127,15 @@ class Search:
         if time.monotonic() > self._deadline:
             raise TimeIsUpError
 
-    def _hits_in_parts(self, path: str, finder: Finder) -> Iterator[Hit]:
-        """The hits of a large file. Only lines are shown as they are found: what is counted is one file."""
-        shown, count = spelled(path, self._notes), list[int]()
-        with contextlib.closing(self.jail.open(path, "rb")) as file:
-            for part in line_blocks(file, self.query.context):
-                self._check_time()
-                fitting = finder.find(part.lines)
-                found = [at for at in fitting if part.start <= at < part.stop]
-                if found and self.query.mode == "lines":
-                    yield Hit(shown, part.lines, found, part.first, frozenset(fitting))
-                count += (part.first + at for at in found)
-                if found and self.query.mode == "files":
-                    break
-        if count and self.query.mode != "lines":
-            yield Hit(shown, [], count)
-
     def _batches(self) -> Iterator[list[tuple[str, list[str]]]]:
         """The lines of the files, small ones together: a question for each alone would take longer than the search."""
         batch, size = list[tuple[str, list[str]]](), 0
-        for entry, file in self._candidates():
+        for entry, file in self._opened():
             with contextlib.closing(file):
                 content = file.read(SNIFFED)
                 if is_binary(content):
                     continue
-                content += file.read(LARGEST + 1 - len(content))
+                content += file.read(LARGEST)
             found = decoded(content)
             if found is None or not found.text:
                 continue
@@ -175,30 +149,8 @@ class Search:
 
     # --- which files --------------------------------------------------------------------------------
 
-    def _candidates(self) -> Iterator[tuple[Entry, IO[Any]]]:
-        """The files that may have it, open."""
-        query = self.query
-        wider = ripgrep.wider_pattern(query.pattern, query.literal, query.ignore_case)
-        entries = self._entries()
-        if self.rg is None or wider is None:
-            yield from self._opened(entries)
-            return
-        while batch := list(itertools.islice(entries, ripgrep.BATCH)):
-            opened = list(self._opened(iter(batch)))
-            try:
-                left = self._deadline - time.monotonic()
-                fds = [file.fileno() for _, file in opened]
-                maybe = ripgrep.may_match(self.rg, wider, fds, left) if fds else []
-                for (entry, file), may in zip(opened, maybe, strict=True):
-                    if may:
-                        file.seek(0)
-                        yield entry, file
-            finally:
-                for _, file in opened:
-                    file.close()
-
-    def _opened(self, entries: Iterator[Entry]) -> Iterator[tuple[Entry, IO[Any]]]:
-        for entry in entries:
+    def _opened(self) -> Iterator[tuple[Entry, IO[Any]]]:
+        for entry in self._entries():
             try:
                 yield entry, self.jail.open(entry.path, "rb")
             except FileJailError:  # it is gone, or not ours to read
@@ -209,6 +161,8 @@ class Search:
         start = self.jail.locate(self.query.path)
         facts = self.jail.stat(start)
         if not stat.S_ISDIR(facts.st_mode):
+            if facts.st_size > LARGEST:
+                raise too_large(self.query.path)
             yield Entry(start, start.rpartition("/")[2], "file", facts.st_size)
             return
         walk = Walk(
@@ -234,8 +188,7 @@ class Search:
             )
         if large:
             self._notes.append(
-                f"{large} file{'s' * (large > 1)} of more than {LARGEST >> 20} MB left out: "
-                "to search one, name it as path"
+                f"{large} file{'s' * (large > 1)} of more than {LARGEST >> 20} MB left out"
             )
 
 
@@ -247,8 +200,6 @@ class _Output:
         self._lines: list[str] = []
         self._shown = 0
         self._room = MOST_CHARACTERS
-        self._last = ("", -1)
-        """The line that was shown last: its file, and its number."""
         self.is_full = False
 
     def add(self, hit: Hit) -> None:
@@ -263,21 +214,19 @@ class _Output:
             self._shown += 1
 
     def _add_lines(self, hit: Hit) -> None:
-        fitting, context = hit.also.union(hit.found), self._query.context
+        fitting, context = frozenset(hit.found), self._query.context
+        last = -1  # the line that was shown last
         for at in hit.found:
             if self._shown >= self._query.limit:
                 self.is_full = True
                 return
-            file, last = self._last
-            is_same = file == hit.path
-            first = max(0, at - context, last + 1 - hit.first if is_same else 0)
-            if context and self._lines and not (is_same and hit.first + first <= last + 1):
+            first = max(0, at - context, last + 1)
+            if context and self._lines and (last < 0 or first > last + 1):
                 self._put("--")
-            for place in range(first, min(len(hit.lines), at + context + 1)):
-                sign, number = ":" if place in fitting else "-", hit.first + place
-                text = cut(hit.lines[place], LONGEST_LINE)
-                self._put(f"{hit.path}{sign}{number + 1}{sign} {text}")
-                self._last = (hit.path, number)
+            for last in range(first, min(len(hit.lines), at + context + 1)):
+                sign = ":" if last in fitting else "-"
+                text = cut(hit.lines[last], LONGEST_LINE)
+                self._put(f"{hit.path}{sign}{last + 1}{sign} {text}")
             self._shown += 1
 
     def _put(self, line: str) -> None:

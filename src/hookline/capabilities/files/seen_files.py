@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from hookline.capabilities.files.text import LARGEST, fingerprint, fingerprint_of_large
+from hookline.capabilities.files.text import fingerprint_of
 from hookline.containment import FileJail
 from hookline.errors import HooklineError, NoSuchFileError
 from hookline.lifecycle import ToolHookContext
@@ -119,28 +119,10 @@ def _added(known: object, fingerprint: str, lines: Sequence[int] | None) -> str:
 # --- files as they are now ---------------------------------------------------------------------
 
 
-def as_it_is(
-    jail: FileJail, path: str, wanted: bytes = b""
-) -> tuple[os.stat_result | None, str | None]:
-    """The stat result and the fingerprint of a file; None if there is no file.
-
-    A large file is not read for that, unless it may have the wanted content already.
-    """
+def as_it_is(jail: FileJail, path: str) -> tuple[os.stat_result | None, str | None]:
+    """The stat result and the fingerprint of a file; None if there is no file."""
     try:
         with jail.open(path, "rb") as file:
-            facts = os.fstat(file.fileno())
-            if facts.st_size > LARGEST and facts.st_size != len(wanted):
-                return facts, fingerprint_of_large(facts)
-            content = file.read(max(LARGEST, len(wanted)) + 1)
+            return os.fstat(file.fileno()), fingerprint_of(file)
     except NoSuchFileError:
         return None, None
-    if len(content) > LARGEST and content != wanted:
-        return facts, fingerprint_of_large(facts)
-    return facts, fingerprint(content)
-
-
-def as_made(jail: FileJail, path: str, content: bytes) -> str:
-    """The fingerprint of a file that was just written."""
-    if len(content) <= LARGEST:
-        return fingerprint(content)
-    return as_it_is(jail, path)[1] or ""

@@ -5,15 +5,13 @@ from __future__ import annotations
 import codecs
 import hashlib
 import io
-import os
-import re
-from collections.abc import Iterator
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from hookline.errors import ToolError
 
-LARGEST = 8 * 1024 * 1024
-"""Bytes of a file that is read as a whole; of a larger one only the part that is asked for."""
+LARGEST = 32 * 1024 * 1024
+"""Bytes of a file that is read, searched or edited: it is held in memory as a whole. Reading larger ones in parts was
+dropped: it doubled the code of `read` and `search`, and `sed -n` or `grep` in a shell do it."""
 SNIFFED = 8192
 """How much of a file tells whether it is text."""
 _MARKS = (
@@ -24,7 +22,6 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be", "utf-16"),
 )
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
-_NO_TEXT = re.compile(r"[\x00-\x07\x0b\x0e-\x1a\x1c-\x1f\x7f\ufffe\uffff]")
 
 
 class Text(NamedTuple):
@@ -55,25 +52,26 @@ class Text(NamedTuple):
             ) from None
 
 
+def whole(file: IO[bytes], name: str) -> bytes:
+    """All of a file; an error if it is too large."""
+    content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise too_large(name)
+    return content
+
+
+def too_large(name: str) -> ToolError:
+    """The error for a file that is not held in memory."""
+    return ToolError(
+        f"'{name}' is larger than {LARGEST >> 20} MB, which is too large for the file tools.",
+        remedy="Use a command that reads a part of it, if you have a shell: sed -n, grep, tail.",
+    )
+
+
 def is_binary(content: bytes) -> bool:
-    """Whether it begins like no text: with a zero byte, and not in an encoding that has them."""
+    """Whether a file is no text: there is a zero byte in its head, and no byte order mark before it."""
     marked = any(content.startswith(mark) for mark, _, _ in _MARKS)
-    return not marked and b"\0" in content[:SNIFFED] and not _unmarked(content[:SNIFFED])
-
-
-def _unmarked(head: bytes) -> str:
-    """The encoding of two bytes in which this is text without a mark that says so; empty if it is none.
-
-    In one, every other byte of most texts is zero. What else there is must be text all the same.
-    """
-    zeros = head[0::2].count(0), head[1::2].count(0)
-    encoding = {True: "utf-16-be", False: "utf-16-le"}[zeros[0] > zeros[1]]
-    if len(head) % 2 or min(zeros) or max(zeros) * 4 < len(head):
-        return ""
-    # A character of four bytes may be cut in two at the end.
-    text = head.decode(encoding, "ignore")
-    is_text = not _NO_TEXT.search(text) and len(text) * 2 >= len(head) - 2
-    return encoding if is_text else ""
+    return not marked and b"\0" in content[:SNIFFED]
 
 
 def decoded(content: bytes) -> Text | None:
@@ -86,8 +84,6 @@ def decoded(content: bytes) -> Text | None:
                 return None
     if is_binary(content):
         return None
-    if b"\0" in content[:SNIFFED]:
-        return _wide(content, _unmarked(content[:SNIFFED]))
     try:
         return Text(content.decode())
     except UnicodeDecodeError:
@@ -96,14 +92,6 @@ def decoded(content: bytes) -> Text | None:
     if len(head.translate(None, _CONTROLS)) < len(head):
         return None
     return Text(content.decode("latin-1"), "latin-1", b"", "latin-1 (it is not UTF-8)")
-
-
-def _wide(content: bytes, encoding: str) -> Text | None:
-    try:
-        text = content.decode(encoding)
-    except UnicodeDecodeError:
-        return None
-    return Text(text, encoding, b"", "utf-16 without a byte order mark")
 
 
 def lines_of(text: str) -> list[str]:
@@ -116,12 +104,12 @@ def lines_of(text: str) -> list[str]:
 
 def fingerprint(content: bytes) -> str:
     """What a file's content is recognised by."""
-    return hashlib.sha256(content).hexdigest()[:24]
+    return fingerprint_of(io.BytesIO(content))
 
 
-def fingerprint_of_large(facts: os.stat_result) -> str:
-    """The same for a file that is too large to read: its size and when it was changed."""
-    return f"{facts.st_size}@{facts.st_mtime_ns}"
+def fingerprint_of(file: Any) -> str:
+    """The same for an open file of any size."""
+    return hashlib.file_digest(file, "sha256").hexdigest()[:24]
 
 
 # --- binary files ---------------------------------------------------------------------------------
@@ -157,104 +145,5 @@ def kind_of(content: bytes) -> FileKind:
         return FileKind("a WebP image", "image/webp")
     for magic, words, media_type in _MAGIC:
         if content.startswith(magic):
-            size = _size_of_image(content, media_type)
-            return FileKind(
-                f"{words} of {size[0]} x {size[1]} pixels" if size else words, media_type
-            )
+            return FileKind(words, media_type)
     return FileKind("a binary file")
-
-
-def _size_of_image(content: bytes, media_type: str) -> tuple[int, int] | None:
-    if media_type == "image/png" and len(content) >= 24:
-        return int.from_bytes(content[16:20]), int.from_bytes(content[20:24])
-    if media_type == "image/gif" and len(content) >= 10:
-        return int.from_bytes(content[6:8], "little"), int.from_bytes(content[8:10], "little")
-    return _size_of_jpeg(content) if media_type == "image/jpeg" else None
-
-
-def _size_of_jpeg(content: bytes) -> tuple[int, int] | None:
-    at = 2
-    while at + 9 <= len(content) and content[at] == 0xFF:
-        marker, length = content[at + 1], int.from_bytes(content[at + 2 : at + 4])
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            return int.from_bytes(content[at + 7 : at + 9]), int.from_bytes(
-                content[at + 5 : at + 7]
-            )
-        at += 2 + length
-    return None
-
-
-# --- large files, some lines at a time ---------------------------------------------------------
-
-
-HEAD = 64 * 1024
-"""Bytes by which a large file is judged."""
-_AT_ONCE = 1024 * 1024
-"""Characters of lines that are handed on together."""
-_LONGEST_LINE = 8 * 1024 * 1024
-"""Characters of a line that are searched."""
-
-
-class LineBlock(NamedTuple):
-    """Some lines, with those around them."""
-
-    first: int
-    """How many lines there are before all of these."""
-    lines: list[str]
-    start: int
-    stop: int
-    """Those between are its own."""
-
-
-def text_of_head(head: bytes) -> Text | None:
-    """The beginning of a large file as text; None if it is not text. A character may be cut in two at its end."""
-    return next((text for end in range(4) if (text := decoded(head[: len(head) - end]))), None)
-
-
-def line_blocks(file: IO[bytes], around: int) -> Iterator[LineBlock]:
-    """All lines of a text file in blocks, each with `around` lines before and after it."""
-    found = text_of_head(file.read(HEAD))
-    if found is None:
-        return
-    first, before = 0, list[str]()
-    lines: list[str] = []
-    for more in _batches(file, found):
-        if lines:
-            yield _block(first, before, lines, more[:around])
-            first += len(lines)
-            before = (before + lines)[-around:] if around else []
-        lines = more
-    if lines:
-        yield _block(first, before, lines, [])
-
-
-def _block(first: int, before: list[str], lines: list[str], after: list[str]) -> LineBlock:
-    start = len(before)
-    return LineBlock(first - start, [*before, *lines, *after], start, start + len(lines))
-
-
-def _batches(file: IO[bytes], found: Text) -> Iterator[list[str]]:
-    lines, room = list[str](), _AT_ONCE
-    for line, _ in large_lines(file, found, _LONGEST_LINE):
-        lines.append(line)
-        room -= len(line) + 1
-        if room < 0:
-            yield lines
-            lines, room = [], _AT_ONCE
-    yield lines
-
-
-def large_lines(file: IO[bytes], found: Text, longest: int) -> Iterator[tuple[str, int]]:
-    """The lines of a large file, and how many characters are missing from each: none is read beyond `longest`."""
-    file.seek(len(found.mark))
-    text = io.TextIOWrapper(file, found.encoding, "replace", newline="\n")
-    try:
-        while line := text.readline(longest):
-            missing = 0
-            rest = line
-            while rest and not rest.endswith("\n"):
-                rest = text.readline(HEAD)
-                missing += len(rest.rstrip("\n"))
-            yield line if missing else line.removesuffix("\n").removesuffix("\r"), missing
-    finally:
-        text.detach()
