@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline import AgentState, Limits, StopReason, Usage
+from hookline import AgentState, StopReason
 from hookline.errors import BuildError
-from hookline.flow import STOP_REASONS, Ledger
-from hookline.state import Counters
+from hookline.flow import STOP_REASONS, Ledger, Limits
+from hookline.state import Counters, Usage
 
 USAGES = st.builds(
     Usage,
