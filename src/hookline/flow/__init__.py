@@ -1,7 +1,6 @@
-"""Go on, stop or retry: pure rules, and the ledger they are applied to."""
+"""Limits, the error policy, and the ledger of what a run has used. Pure functions."""
 
-from hookline.flow.limits import STOP_REASONS, Ledger, Limits
-from hookline.flow.policy import (
+from hookline.flow.error_policy import (
     ErrorAction,
     ErrorClass,
     ErrorDecision,
@@ -9,6 +8,7 @@ from hookline.flow.policy import (
     classify,
     wait_asked_for,
 )
+from hookline.flow.limits import STOP_REASONS, Ledger, Limits
 
 __all__ = [
     "STOP_REASONS",

@@ -1,4 +1,4 @@
-"""What happens when something fails: stop, retry with back-off, or go on."""
+"""What happens when something fails: stop, retry after a delay, or continue."""
 
 from __future__ import annotations
 
