@@ -147,27 +147,27 @@ _PACKAGES: dict[str, str] = {
 """The package of each name."""
 
 _MOVED: dict[str, str] = {
-    "Attachment": "state",
-    "ContinuationCriterionAdapter": "adapters",
-    "ErrorAction": "flow",
-    "ErrorClass": "flow",
-    "HookError": "errors",
-    "InferenceRequest": "state",
-    "InferenceResponse": "state",
-    "Limits": "flow",
-    "MetadataMatcher": "hooks",
-    "ModelError": "errors",
-    "PendingApproval": "state",
-    "Session": "sessions",
-    "StateProcessorAdapter": "adapters",
-    "Step": "state",
-    "StepTypeMatcher": "hooks",
-    "Tool": "tools",
-    "ToolArgsMatcher": "hooks",
-    "ToolMiddlewareAdapter": "adapters",
-    "Usage": "state",
+    "Attachment": "state.Attachment",
+    "ContinuationCriterionAdapter": "adapters.ContinuationCriterionAdapter",
+    "ErrorAction": "flow.ErrorAction",
+    "ErrorClass": "flow.ErrorClass",
+    "HookError": "errors.HookError",
+    "InferenceRequest": "state.InferenceRequest",
+    "InferenceResponse": "state.InferenceResponse",
+    "Limits": "flow.RunLimits",
+    "MetadataMatcher": "hooks.MetadataMatcher",
+    "ModelError": "errors.ModelError",
+    "PendingApproval": "state.PendingApproval",
+    "Session": "sessions.Session",
+    "StateProcessorAdapter": "adapters.StateProcessorAdapter",
+    "Step": "state.Step",
+    "StepTypeMatcher": "hooks.StepTypeMatcher",
+    "Tool": "tools.Tool",
+    "ToolArgsMatcher": "hooks.ToolArgsMatcher",
+    "ToolMiddlewareAdapter": "adapters.ToolMiddlewareAdapter",
+    "Usage": "state.Usage",
 }
-"""Names that can be imported from here until 0.2, with a warning, and the package that has them."""
+"""Names that can be imported from here until 0.2, with a warning, and where they are now."""
 
 _load = lazy.names_from(__name__, _PACKAGES)
 
@@ -175,13 +175,13 @@ _load = lazy.names_from(__name__, _PACKAGES)
 def __getattr__(name: str) -> Any:
     if name not in _MOVED:
         return _load(name)
-    home = f"hookline.{_MOVED[name]}"
+    package, _, new = _MOVED[name].rpartition(".")
     warnings.warn(
-        f"hookline.{name} has moved: import it from {home}. Version 0.2 removes it from hookline.",
+        f"hookline.{name} has moved: import {new} from hookline.{package}. Version 0.2 removes it from hookline.",
         DeprecationWarning,
         stacklevel=2,
     )
-    return getattr(import_module(home), name)
+    return getattr(import_module(f"hookline.{package}"), new)
 
 
 def __dir__() -> list[str]:

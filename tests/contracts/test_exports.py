@@ -12,6 +12,7 @@ import pytest
 
 import hookline
 import hookline.testing
+from hookline.flow import RunLimits
 from hookline.hooks import HookOptions, Options
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -139,7 +140,7 @@ def test_the_facade_is_small() -> None:
 
 MOVED = """
     adapters.ContinuationCriterionAdapter adapters.StateProcessorAdapter adapters.ToolMiddlewareAdapter
-    errors.HookError errors.ModelError flow.ErrorAction flow.ErrorClass flow.Limits
+    errors.HookError errors.ModelError flow.ErrorAction flow.ErrorClass
     hooks.MetadataMatcher hooks.StepTypeMatcher hooks.ToolArgsMatcher sessions.Session
     state.Attachment state.InferenceRequest state.InferenceResponse state.PendingApproval state.Step
     state.Usage tools.Tool
@@ -150,11 +151,18 @@ MOVED = """
 def test_a_moved_name_still_works_and_names_its_new_place(path: str) -> None:
     """It is the same object, and the warning says what to import instead, at the user's line."""
     package, name = path.split(".")
-    with pytest.warns(DeprecationWarning, match=f"import it from hookline.{package}") as warned:
+    with pytest.warns(DeprecationWarning, match=f"import {name} from hookline.{package}") as warned:
         old = getattr(hookline, name)
     assert warned[0].filename == __file__
     assert old is getattr(importlib.import_module(f"hookline.{package}"), name)
     assert name not in hookline.__all__
+
+
+def test_a_moved_name_may_have_a_new_name() -> None:
+    """`Limits` is a capability; the values it sets are `RunLimits`."""
+    with pytest.warns(DeprecationWarning, match="import RunLimits from hookline.flow"):
+        old = hookline.Limits  # type: ignore[attr-defined]
+    assert old is RunLimits
 
 
 def test_a_moved_name_warns_at_the_line_of_a_from_import() -> None:

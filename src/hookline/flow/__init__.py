@@ -8,7 +8,7 @@ from hookline.flow.error_policy import (
     classify,
     wait_asked_for,
 )
-from hookline.flow.limits import STOP_REASONS, Ledger, Limits
+from hookline.flow.limits import STOP_REASONS, Ledger, RunLimits
 
 __all__ = [
     "STOP_REASONS",
@@ -17,7 +17,7 @@ __all__ = [
     "ErrorDecision",
     "ErrorPolicy",
     "Ledger",
-    "Limits",
+    "RunLimits",
     "classify",
     "wait_asked_for",
 ]

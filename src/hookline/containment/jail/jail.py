@@ -15,10 +15,10 @@ from hookline.containment.interpreter import environments_below
 from hookline.containment.jail import openat2
 from hookline.containment.jail.faults import (
     cannot_open,
+    jail_error,
     no_content,
     protected,
     secret,
-    told,
 )
 from hookline.containment.jail.names import first_of, plain_names, within
 from hookline.containment.jail.opening import (
@@ -27,7 +27,13 @@ from hookline.containment.jail.opening import (
     open_root,
     path_of_root,
 )
-from hookline.containment.jail.paths import Asked, Parts, asked_for, split, without_dots
+from hookline.containment.jail.paths import (
+    Parts,
+    RequestedPath,
+    requested_path,
+    split,
+    without_dots,
+)
 from hookline.containment.jail.steps import open_by_steps, past_link, resolve
 from hookline.containment.jail.tree import Entry, entries_of, make_directories, remove
 from hookline.containment.jail.writing import put
@@ -97,17 +103,22 @@ class FileJail:
         newline: str | None = None,
     ) -> IO[Any]:
         """Open a plain file, with the modes of the built-in `open`. Text is UTF-8 unless said otherwise."""
-        asked = self._asked(path)
+        requested = self._requested(path)
 
         def opener(_name: str, flags: int) -> int:
-            return self._open_file(asked, flags)
+            return self._open_file(requested, flags)
 
         if "b" not in mode and encoding is None:
             encoding = "utf-8"
         try:
             codecs.lookup(encoding or "utf-8")  # before the file is made, or emptied
             return builtins.open(  # which knows what each mode means; how to open is ours to say
-                asked.given, mode, encoding=encoding, errors=errors, newline=newline, opener=opener
+                requested.given,
+                mode,
+                encoding=encoding,
+                errors=errors,
+                newline=newline,
+                opener=opener,
             )
         except FileJailError:  # of which one is a ValueError too
             raise
@@ -150,12 +161,12 @@ class FileJail:
         """
         if not isinstance(content, bytes | bytearray | memoryview):
             raise no_content("write_bytes", content, "bytes", "write_text")
-        asked = self._asked(path)
-        true = self._resolved(asked, to_change=True)
-        if asked.is_directory or not true:
-            raise FileKindError(asked.given, "is the path of a directory.", code=errno.EISDIR)
-        with self._told(asked), self._directory(true[:-1], make=parents) as directory:
-            put(asked.given, directory, true[-1], content, overwrite, fsync, expected)
+        requested = self._requested(path)
+        true = self._resolved(requested, to_change=True)
+        if requested.is_directory or not true:
+            raise FileKindError(requested.given, "is the path of a directory.", code=errno.EISDIR)
+        with self._jail_errors(requested), self._directory(true[:-1], make=parents) as directory:
+            put(requested.given, directory, true[-1], content, overwrite, fsync, expected)
 
     def write_text(
         self,
@@ -177,20 +188,20 @@ class FileJail:
 
     def mkdir(self, path: AnyPath, *, exist_ok: bool = True) -> None:
         """Make a directory and those above it."""
-        asked = self._asked(path)
-        true = self._resolved(asked, to_change=True)
-        with self._told(asked):
+        requested = self._requested(path)
+        true = self._resolved(requested, to_change=True)
+        with self._jail_errors(requested):
             made = make_directories(self._fd, true)
         if not (made or exist_ok):
-            raise told(asked.given, FileExistsError(errno.EEXIST, "exists"))
+            raise jail_error(requested.given, FileExistsError(errno.EEXIST, "exists"))
 
     def list(self, path: AnyPath = ".") -> list[Entry]:
         """What is in a directory, in the order of the names. Links are shown, not followed."""
-        asked = self._asked(path)
-        fd, true = self._open(asked, READ_DIRECTORY)
-        with self._told(asked), closing(fd):
+        requested = self._requested(path)
+        fd, true = self._open(requested, READ_DIRECTORY)
+        with self._jail_errors(requested), closing(fd):
             if os.fstat(fd).st_nlink == 0:
-                raise NoSuchFileError(asked.given, "has been removed.", code=errno.ENOENT)
+                raise NoSuchFileError(requested.given, "has been removed.", code=errno.ENOENT)
             found = entries_of(fd, "/".join(true))
             return [entry for entry in found if not first_of((entry.name,), self.secret)]
 
@@ -209,13 +220,13 @@ class FileJail:
 
     def remove(self, path: AnyPath, *, recursive: bool = False) -> None:
         """Remove a file, a link itself, or an empty directory; with `recursive` all that is in it too."""
-        asked = self._asked(path)
-        true = self._resolved(asked, to_change=True, follow_last=False)
+        requested = self._requested(path)
+        true = self._resolved(requested, to_change=True, follow_last=False)
         if not true:
-            raise FileJailError(asked.given, "is the root, which stays.", code=errno.EBUSY)
+            raise FileJailError(requested.given, "is the root, which stays.", code=errno.EBUSY)
         if recursive:
-            self._refuse_protected_below(asked, true)
-        with self._told(asked), self._directory(true[:-1]) as directory:
+            self._refuse_protected_below(requested, true)
+        with self._jail_errors(requested), self._directory(true[:-1]) as directory:
             remove(directory, true[-1], recursive=recursive)
 
     # --- questions ----------------------------------------------------------------------------------
@@ -225,12 +236,12 @@ class FileJail:
 
         Raises an `OutsideJailError` for one that leads out, a `ProtectedPathError` for one that is not to be used.
         """
-        return "/".join(self._resolved(self._asked(path), to_change=to_change)) or "."
+        return "/".join(self._resolved(self._requested(path), to_change=to_change)) or "."
 
     def stat(self, path: AnyPath) -> os.stat_result:
         """What the system knows of a file or directory; nothing is opened for it."""
-        asked = self._asked(path)
-        fd, _ = self._open(asked, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK))
+        requested = self._requested(path)
+        fd, _ = self._open(requested, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK))
         with closing(fd):
             return os.fstat(fd)
 
@@ -257,58 +268,60 @@ class FileJail:
 
     # --- opening ------------------------------------------------------------------------------------
 
-    def _asked(self, path: AnyPath) -> Asked:
+    def _requested(self, path: AnyPath) -> RequestedPath:
         if not self._close.alive:
             raise UsageError("this file jail is closed.", remedy="Make another FileJail.")
-        return asked_for(path, self._roots)
+        return requested_path(path, self._roots)
 
-    def _open_file(self, asked: Asked, flags: int) -> int:
+    def _open_file(self, requested: RequestedPath, flags: int) -> int:
         """A descriptor of a plain file; what would truncate or create waits until it is known what is there."""
         writes = flags & (os.O_WRONLY | os.O_RDWR) != 0
-        if asked.is_directory:
-            raise FileKindError(asked.given, "is the path of a directory.", code=errno.EISDIR)
+        if requested.is_directory:
+            raise FileKindError(requested.given, "is the path of a directory.", code=errno.EISDIR)
         if flags & os.O_EXCL:
-            return self._create(asked, flags)
+            return self._create(requested, flags)
         plain = flags & ~_CREATING | os.O_NONBLOCK | os.O_NOCTTY
         for _ in range(_TRIES):
             try:
-                fd, _ = self._open(asked, plain, to_change=writes)
+                fd, _ = self._open(requested, plain, to_change=writes)
             except FileNotFoundError:
                 if not flags & os.O_CREAT:
                     raise
                 with contextlib.suppress(FileExistsError):
-                    return self._create(asked, flags)
+                    return self._create(requested, flags)
             else:
-                return checked_file(asked, fd, flags, writes)
-        raise told(asked.given, OSError(errno.EAGAIN, "changes"))
+                return checked_file(requested, fd, flags, writes)
+        raise jail_error(requested.given, OSError(errno.EAGAIN, "changes"))
 
-    def _create(self, asked: Asked, flags: int) -> int:
-        true = self._resolved(asked, to_change=True)
+    def _create(self, requested: RequestedPath, flags: int) -> int:
+        true = self._resolved(requested, to_change=True)
         if not true:
-            raise told(asked.given, FileExistsError(errno.EEXIST, "exists"))
-        with self._told(asked), self._directory(true[:-1]) as directory:
+            raise jail_error(requested.given, FileExistsError(errno.EEXIST, "exists"))
+        with self._jail_errors(requested), self._directory(true[:-1]) as directory:
             flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
             return os.open(true[-1], flags, 0o666, dir_fd=directory)
 
-    def _open(self, asked: Asked, flags: int, *, to_change: bool = False) -> tuple[int, Parts]:
+    def _open(
+        self, requested: RequestedPath, flags: int, *, to_change: bool = False
+    ) -> tuple[int, Parts]:
         """Open a path, and say where that is. It is opened without links in it: what is opened is what was checked."""
-        step = asked
+        step = requested
         for tries in range(_TRIES):
             plain = without_dots(step)
-            self._refuse(asked, plain, to_change)
+            self._refuse(requested, plain, to_change)
             try:
                 return self._strictly(step.parts, flags), plain
             except OSError as error:
                 if error.errno not in _LINK_IN_THE_WAY:
-                    raise told(asked.given, error) from None
+                    raise jail_error(requested.given, error) from None
                 # A link or two are followed in no time; the walk that knows all about links is the last word.
                 true = past_link(self._fd, step.parts, self._strictly) if tries < _QUICK else None
                 if true is None or true == step.parts:
-                    true = self._resolved(asked, to_change=to_change)
+                    true = self._resolved(requested, to_change=to_change)
                 if true == step.parts:
-                    raise told(asked.given, error) from None
-                step = asked._replace(parts=true)
-        raise told(asked.given, OSError(errno.EAGAIN, "changes"))
+                    raise jail_error(requested.given, error) from None
+                step = requested._replace(parts=true)
+        raise jail_error(requested.given, OSError(errno.EAGAIN, "changes"))
 
     def _strictly(self, parts: Parts, flags: int) -> int:
         if self.way == "steps":
@@ -318,13 +331,15 @@ class FileJail:
             strict |= openat2.NO_XDEV
         return openat2.openat2(self._fd, os.fsencode("/".join(parts) or "."), flags, strict)
 
-    def _resolved(self, asked: Asked, *, to_change: bool, follow_last: bool = True) -> Parts:
+    def _resolved(
+        self, requested: RequestedPath, *, to_change: bool, follow_last: bool = True
+    ) -> Parts:
         """Where a path leads, if that is inside and may be used."""
         try:
-            true = resolve(self._fd, asked.parts, follow_last=follow_last)
+            true = resolve(self._fd, requested.parts, follow_last=follow_last)
         except OSError as error:
-            raise told(asked.given, error) from None
-        self._refuse(asked, true, to_change)
+            raise jail_error(requested.given, error) from None
+        self._refuse(requested, true, to_change)
         return true
 
     @contextlib.contextmanager
@@ -342,32 +357,32 @@ class FileJail:
 
     # --- refusing -----------------------------------------------------------------------------------
 
-    def _refuse(self, asked: Asked, true: Parts, to_change: bool) -> None:
+    def _refuse(self, requested: RequestedPath, true: Parts, to_change: bool) -> None:
         name = first_of(true, self.secret)
         if name:
-            raise secret(asked.given, name)
+            raise secret(requested.given, name)
         name = (first_of(true, self.protected) or within(true, self._own)) if to_change else ""
         if name:
-            raise protected(asked.given, name)
+            raise protected(requested.given, name)
 
-    def _refuse_protected_below(self, asked: Asked, true: Parts) -> None:
+    def _refuse_protected_below(self, requested: RequestedPath, true: Parts) -> None:
         own = next((each for each in self._own if each[: len(true)] == true), None)
         if own is not None:
-            raise protected(asked.given, "/".join(own))
+            raise protected(requested.given, "/".join(own))
         with contextlib.suppress(FileKindError):  # what is no directory has nothing below it
             for entry in self.walk("/".join(true)):
                 name = first_of((entry.name,), self.protected | self.secret)
                 if name:
-                    raise protected(asked.given, name)
+                    raise protected(requested.given, name)
 
     @contextlib.contextmanager
-    def _told(self, asked: Asked) -> Iterator[None]:
+    def _jail_errors(self, requested: RequestedPath) -> Iterator[None]:
         try:
             yield
         except FileJailError:
             raise
         except OSError as error:
-            raise told(asked.given, error) from None
+            raise jail_error(requested.given, error) from None
 
 
 @contextlib.contextmanager

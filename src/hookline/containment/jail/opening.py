@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from hookline.containment.jail.faults import not_a_file, second_name
-from hookline.containment.jail.paths import Asked
+from hookline.containment.jail.paths import RequestedPath
 from hookline.errors import UsageError
 
 READ_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -34,14 +34,14 @@ def open_root(root: Path) -> int:
         ) from None
 
 
-def checked_file(asked: Asked, fd: int, flags: int, writes: bool) -> int:
+def checked_file(requested: RequestedPath, fd: int, flags: int, writes: bool) -> int:
     """The descriptor, if what it opens is a plain file that may be used like this."""
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
-            raise not_a_file(asked.given, found.st_mode)
+            raise not_a_file(requested.given, found.st_mode)
         if writes and found.st_nlink > 1:
-            raise second_name(asked.given)
+            raise second_name(requested.given)
         if flags & os.O_TRUNC:
             os.ftruncate(fd, 0)
     except BaseException:

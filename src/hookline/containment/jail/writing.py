@@ -8,7 +8,7 @@ import os
 import secrets
 import stat
 
-from hookline.containment.jail.faults import not_a_file, second_name, told
+from hookline.containment.jail.faults import jail_error, not_a_file, second_name
 from hookline.containment.jail.steps import NOFOLLOW
 from hookline.containment.protected import PROTECTED, accept
 from hookline.errors import FileChangedError
@@ -29,7 +29,7 @@ def put(
     """Give the file of this name in a directory this content. `given` is what its path is called in errors."""
     old = _found(given, directory, name)
     if old is not None and not overwrite:
-        raise told(given, FileExistsError(errno.EEXIST, "exists"))
+        raise jail_error(given, FileExistsError(errno.EEXIST, "exists"))
     temporary = f".{secrets.token_hex(12)}.tmp"
     fd = os.open(temporary, _NEW, 0o666 if old is None else 0o600, dir_fd=directory)
     try:
