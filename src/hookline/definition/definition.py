@@ -26,7 +26,7 @@ Approver: TypeAlias = (
 
 
 class CancelSource(Protocol):
-    """Somebody outside who may cancel runs."""
+    """An object outside of a run that may cancel it."""
 
     def watch(self, cancel: Callable[[str], bool]) -> Callable[[], None]:
         """A run begins: `cancel(reason)` ends it, from any thread. What is given back is called when it has ended."""

@@ -6,7 +6,7 @@ from hookline.flow.error_policy import (
     ErrorDecision,
     ErrorPolicy,
     classify,
-    wait_asked_for,
+    retry_delay,
 )
 from hookline.flow.limits import STOP_REASONS, Ledger, RunLimits
 
@@ -19,5 +19,5 @@ __all__ = [
     "Ledger",
     "RunLimits",
     "classify",
-    "wait_asked_for",
+    "retry_delay",
 ]

@@ -22,7 +22,7 @@ _NAME = re.compile(r"[^\s\x00-\x1f\x7f()](?:[^\x00-\x1f\x7f()]{0,62}[^\s\x00-\x1
 
 
 class Subagent(msgspec.Struct, frozen=True):
-    """An agent that another may start. Everything it may do is what is written here, and never more."""
+    """An agent that another agent may start. It may do what is written here and nothing else."""
 
     name: str
     description: str
