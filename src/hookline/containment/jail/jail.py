@@ -7,26 +7,25 @@ import codecs
 import contextlib
 import errno
 import os
+import stat
 import weakref
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from hookline.containment.interpreter import environments_below
 from hookline.containment.jail import openat2
+from hookline.containment.jail.atomic_write import write_file
 from hookline.containment.jail.faults import (
     cannot_open,
     jail_error,
     no_content,
+    not_a_file,
     protected,
+    second_name,
     secret,
 )
 from hookline.containment.jail.names import first_of, plain_names, within
-from hookline.containment.jail.opening import (
-    READ_DIRECTORY,
-    checked_file,
-    open_root,
-    path_of_root,
-)
 from hookline.containment.jail.paths import (
     Parts,
     RequestedPath,
@@ -36,7 +35,6 @@ from hookline.containment.jail.paths import (
 )
 from hookline.containment.jail.steps import open_by_steps, past_link, resolve
 from hookline.containment.jail.tree import Entry, entries_of, make_directories, remove
-from hookline.containment.jail.writing import put
 from hookline.containment.protected import PROTECTED
 from hookline.errors import (
     FileJailError,
@@ -54,6 +52,7 @@ _TRIES = 16
 """How often a path may turn into another one while it is being opened."""
 _QUICK = 4
 _LINK_IN_THE_WAY = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
+_READ_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _CREATING = os.O_CREAT | os.O_EXCL | os.O_TRUNC
 
 
@@ -78,14 +77,14 @@ class FileJail:
         mounts: bool = True,
         way: openat2.Way = "auto",
     ) -> None:
-        self.root = path_of_root(root)
+        self.root = _path_of_root(root)
         """The directory, as it was given."""
         self.protected = plain_names(protected, "protected")
         self.secret = plain_names(secret, "secret")
         self.mounts = mounts
         self.way = openat2.checked_way(way)
         """How paths are opened: `openat2` or `steps`."""
-        self._fd = open_root(self.root)
+        self._fd = _open_root(self.root)
         self._close = weakref.finalize(self, os.close, self._fd)
         real = os.path.realpath(self.root)
         self._roots = tuple(dict.fromkeys((split(str(self.root)), split(real))))
@@ -166,7 +165,7 @@ class FileJail:
         if requested.is_directory or not true:
             raise FileKindError(requested.given, "is the path of a directory.", code=errno.EISDIR)
         with self._jail_errors(requested), self._directory(true[:-1], make=parents) as directory:
-            put(requested.given, directory, true[-1], content, overwrite, fsync, expected)
+            write_file(requested.given, directory, true[-1], content, overwrite, fsync, expected)
 
     def write_text(
         self,
@@ -198,7 +197,7 @@ class FileJail:
     def list(self, path: AnyPath = ".") -> list[Entry]:
         """What is in a directory, in the order of the names. Links are shown, not followed."""
         requested = self._requested(path)
-        fd, true = self._open(requested, READ_DIRECTORY)
+        fd, true = self._open(requested, _READ_DIRECTORY)
         with self._jail_errors(requested), closing(fd):
             if os.fstat(fd).st_nlink == 0:
                 raise NoSuchFileError(requested.given, "has been removed.", code=errno.ENOENT)
@@ -290,7 +289,7 @@ class FileJail:
                 with contextlib.suppress(FileExistsError):
                     return self._create(requested, flags)
             else:
-                return checked_file(requested, fd, flags, writes)
+                return _checked_file(requested, fd, flags, writes)
         raise jail_error(requested.given, OSError(errno.EAGAIN, "changes"))
 
     def _create(self, requested: RequestedPath, flags: int) -> int:
@@ -346,12 +345,12 @@ class FileJail:
     def _directory(self, true: Parts, *, make: bool = False) -> Iterator[int]:
         """A directory by its true path, held open meanwhile."""
         try:
-            fd = self._strictly(true, READ_DIRECTORY)
+            fd = self._strictly(true, _READ_DIRECTORY)
         except FileNotFoundError:
             if not make:
                 raise
             make_directories(self._fd, true)
-            fd = self._strictly(true, READ_DIRECTORY)
+            fd = self._strictly(true, _READ_DIRECTORY)
         with closing(fd):
             yield fd
 
@@ -392,3 +391,40 @@ def closing(fd: int) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
+
+
+def _path_of_root(root: object) -> Path:
+    """The absolute path of the root."""
+    if not isinstance(root, str | os.PathLike):
+        raise UsageError(
+            f"{root!r} cannot be the root of a file jail: it is not a path.",
+            remedy="Give a directory that exists and can be read.",
+        )
+    return Path(os.path.abspath(os.fspath(root)))
+
+
+def _open_root(root: Path) -> int:
+    """A descriptor of the root."""
+    try:
+        return os.open(root, _READ_DIRECTORY)
+    except OSError as error:
+        raise UsageError(
+            f"'{root}' cannot be the root of a file jail: {os.strerror(error.errno or 0).lower()}.",
+            remedy="Give a directory that exists and can be read.",
+        ) from None
+
+
+def _checked_file(requested: RequestedPath, fd: int, flags: int, writes: bool) -> int:
+    """The descriptor, if what it opens is a plain file that may be used like this."""
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise not_a_file(requested.given, found.st_mode)
+        if writes and found.st_nlink > 1:
+            raise second_name(requested.given)
+        if flags & os.O_TRUNC:
+            os.ftruncate(fd, 0)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd

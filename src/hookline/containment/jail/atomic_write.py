@@ -1,4 +1,4 @@
-"""A file is written as a whole: under another name first, which then takes its place."""
+"""Atomic writes: the content is written under a temporary name, which then replaces the file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW
 _NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK)
 
 
-def put(
+def write_file(
     given: str,
     directory: int,
     name: str,
@@ -26,7 +26,7 @@ def put(
     fsync: bool,
     expected: os.stat_result | None,
 ) -> None:
-    """Give the file of this name in a directory this content. `given` is what its path is called in errors."""
+    """Write the content of a file in a directory. `given` is its path in errors."""
     old = _found(given, directory, name)
     if old is not None and not overwrite:
         raise jail_error(given, FileExistsError(errno.EEXIST, "exists"))
