@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hookline import AgentBuilder, HookPoint
+from hookline.agent.source import AnswerSource
 from hookline.hooks import Point
 from hookline.journal import Record
 from hookline.lifecycle import points
@@ -81,6 +82,14 @@ def test_every_file_the_page_names_exists() -> None:
     places = {name for name in names(ARCHITECTURE) if re.fullmatch(r"\w+/[\w/]*(\.py)?", name)}
     assert len(places) > 40
     assert [place for place in places if not (ROOT / "src/hookline" / place).exists()] == []
+
+
+def test_the_source_of_answers_has_the_methods_that_the_page_names() -> None:
+    """The interface on the page is the one in the code."""
+    cells = [row[0] for row in rows(section(ARCHITECTURE, "Where answers come from"))]
+    methods = [name.partition("(")[0] for cell in cells for name in names(cell) if "(" in name]
+    assert len(methods) >= 9
+    assert [name for name in methods if not callable(getattr(AnswerSource, name, None))] == []
 
 
 def test_every_package_is_in_the_table_of_layers() -> None:
