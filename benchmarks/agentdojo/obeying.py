@@ -7,9 +7,15 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hookline import Decision, PendingApproval
+from hookline import Decision
 from hookline.drivers import Turn
-from hookline.state import InferenceRequest, InferenceResponse, ToolCall, ToolMessage
+from hookline.state import (
+    InferenceRequest,
+    InferenceResponse,
+    PendingApproval,
+    ToolCall,
+    ToolMessage,
+)
 
 Act = tuple[str, Mapping[str, Any]]
 """A tool and its arguments."""

@@ -1,35 +1,25 @@
-"""Hookline: an agent runtime in which hooks are the skeleton.
+"""Hookline: an agent runtime in which hooks decide every step, every tool call and every stop.
 
-Names are loaded from their rooms when they are first used, so that `import hookline` costs next to nothing.
+Names are loaded from their packages when they are first used, so that `import hookline` is fast.
 """
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from hookline import lazy
+
 if TYPE_CHECKING:
-    from hookline.agent import (
-        Agent,
-        AgentBuilder,
-        Capability,
-        ContinuationCriterionAdapter,
-        RunResult,
-        StateProcessorAdapter,
-        ToolMiddlewareAdapter,
-        hook,
-        on,
-    )
-    from hookline.errors import HookError, HooklineError, ModelError, ToolError
-    from hookline.flow import ErrorAction, ErrorClass, ErrorPolicy, Limits
+    from hookline.agent import Agent, AgentBuilder, Capability, RunResult, hook, on
+    from hookline.errors import HooklineError, ToolError
+    from hookline.flow import ErrorPolicy
     from hookline.hooks import (
         CallableMatcher,
         CompositeMatcher,
         EventTypeMatcher,
         HookOutcome,
-        MetadataMatcher,
-        StepTypeMatcher,
-        ToolArgsMatcher,
         ToolNameMatcher,
     )
     from hookline.journal import SQLiteJournal
@@ -49,25 +39,19 @@ if TYPE_CHECKING:
         ToolHookContext,
     )
     from hookline.playback import backtest, replay
-    from hookline.sessions import Session, Sessions
+    from hookline.sessions import Sessions
     from hookline.state import (
         AgentState,
-        Attachment,
         ContinuationDecision,
         ContinuationEvaluation,
         ContinuationOutcome,
         Decision,
-        InferenceRequest,
-        InferenceResponse,
-        PendingApproval,
         RunStatus,
-        Step,
         StopReason,
         ToolCall,
         ToolResult,
-        Usage,
     )
-    from hookline.tools import Tool, ToolContext, tool
+    from hookline.tools import ToolContext, tool
 
 __version__ = "0.1.0"
 
@@ -75,59 +59,40 @@ __all__ = [
     "Agent",
     "AgentBuilder",
     "AgentState",
-    "Attachment",
     "CallableMatcher",
     "Capability",
     "CompactHookContext",
     "CompositeMatcher",
-    "ContinuationCriterionAdapter",
     "ContinuationDecision",
     "ContinuationEvaluation",
     "ContinuationOutcome",
     "Decision",
-    "ErrorAction",
-    "ErrorClass",
     "ErrorPolicy",
     "EventTypeMatcher",
     "ExecutionHookContext",
     "FailureHookContext",
-    "HookError",
     "HookOutcome",
     "HookPoint",
     "HookStack",
     "HooklineError",
     "InferenceHookContext",
-    "InferenceRequest",
-    "InferenceResponse",
-    "Limits",
-    "MetadataMatcher",
-    "ModelError",
     "OutputHookContext",
-    "PendingApproval",
     "PromptHookContext",
     "RunResult",
     "RunStatus",
     "SQLiteJournal",
-    "Session",
     "SessionHookContext",
     "Sessions",
-    "StateProcessorAdapter",
-    "Step",
     "StepHookContext",
-    "StepTypeMatcher",
     "StopHookContext",
     "StopReason",
     "SubagentHookContext",
-    "Tool",
-    "ToolArgsMatcher",
     "ToolCall",
     "ToolContext",
     "ToolError",
     "ToolHookContext",
-    "ToolMiddlewareAdapter",
     "ToolNameMatcher",
     "ToolResult",
-    "Usage",
     "backtest",
     "hook",
     "on",
@@ -135,31 +100,88 @@ __all__ = [
     "tool",
 ]
 
-_ROOMS = (
-    "errors",
-    "state",
-    "lifecycle",
-    "hooks",
-    "flow",
-    "journal",
-    "tools",
-    "agent",
-    "sessions",
-    "playback",
-)
-"""The lifecycle before the engine: its HookStack knows the points by name."""
+_PACKAGES: dict[str, str] = {
+    "Agent": "agent",
+    "AgentBuilder": "agent",
+    "AgentState": "state",
+    "CallableMatcher": "hooks",
+    "Capability": "agent",
+    "CompactHookContext": "lifecycle",
+    "CompositeMatcher": "hooks",
+    "ContinuationDecision": "state",
+    "ContinuationEvaluation": "state",
+    "ContinuationOutcome": "state",
+    "Decision": "state",
+    "ErrorPolicy": "flow",
+    "EventTypeMatcher": "hooks",
+    "ExecutionHookContext": "lifecycle",
+    "FailureHookContext": "lifecycle",
+    "HookOutcome": "hooks",
+    "HookPoint": "lifecycle",
+    "HookStack": "lifecycle",
+    "HooklineError": "errors",
+    "InferenceHookContext": "lifecycle",
+    "OutputHookContext": "lifecycle",
+    "PromptHookContext": "lifecycle",
+    "RunResult": "agent",
+    "RunStatus": "state",
+    "SQLiteJournal": "journal",
+    "SessionHookContext": "lifecycle",
+    "Sessions": "sessions",
+    "StepHookContext": "lifecycle",
+    "StopHookContext": "lifecycle",
+    "StopReason": "state",
+    "SubagentHookContext": "lifecycle",
+    "ToolCall": "state",
+    "ToolContext": "tools",
+    "ToolError": "errors",
+    "ToolHookContext": "lifecycle",
+    "ToolNameMatcher": "hooks",
+    "ToolResult": "state",
+    "backtest": "playback",
+    "hook": "agent",
+    "on": "agent",
+    "replay": "playback",
+    "tool": "tools",
+}
+"""The package of each name."""
+
+_MOVED: dict[str, str] = {
+    "Attachment": "state.Attachment",
+    "ContinuationCriterionAdapter": "adapters.ContinuationCriterionAdapter",
+    "ErrorAction": "flow.ErrorAction",
+    "ErrorClass": "flow.ErrorClass",
+    "HookError": "errors.HookError",
+    "InferenceRequest": "state.InferenceRequest",
+    "InferenceResponse": "state.InferenceResponse",
+    "Limits": "flow.RunLimits",
+    "MetadataMatcher": "hooks.MetadataMatcher",
+    "ModelError": "errors.ModelError",
+    "PendingApproval": "state.PendingApproval",
+    "Session": "sessions.Session",
+    "StateProcessorAdapter": "adapters.StateProcessorAdapter",
+    "Step": "state.Step",
+    "StepTypeMatcher": "hooks.StepTypeMatcher",
+    "Tool": "tools.Tool",
+    "ToolArgsMatcher": "hooks.ToolArgsMatcher",
+    "ToolMiddlewareAdapter": "adapters.ToolMiddlewareAdapter",
+    "Usage": "state.Usage",
+}
+"""Names that can be imported from here until 0.2, with a warning, and where they are now."""
+
+_load = lazy.names_from(__name__, _PACKAGES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        for room in _ROOMS:
-            module = import_module(f"hookline.{room}")
-            if name in getattr(module, "__all__", ()) or (
-                room == "errors" and hasattr(module, name)
-            ):
-                globals()[name] = value = getattr(module, name)
-                return value
-    raise AttributeError(f"module 'hookline' has no attribute {name!r}")
+    if name not in _MOVED:
+        return _load(name)
+    package, _, new = _MOVED[name].rpartition(".")
+    warnings.warn(
+        f"hookline.{name} has moved: import {new} from hookline.{package}. Version 0.2 removes it from hookline.",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return getattr(import_module(f"hookline.{package}"), new)
 
 
 def __dir__() -> list[str]:

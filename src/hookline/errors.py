@@ -1,4 +1,4 @@
-"""Every exception Hookline raises, in one tree. Each says what was wrong and what to do about it."""
+"""Every exception of Hookline. Each message says what was wrong and what to do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class HooklineError(Exception):
 
 
 def in_words(exception: BaseException) -> str:
-    """What an exception says, as text that can be saved: whatever its author, or a file name in it, made of it."""
+    """The message of an exception, as text that can be saved even if it has lone surrogates or `str` fails."""
     try:
         return str(exception).encode(errors="replace").decode()
     except Exception:
@@ -42,15 +42,15 @@ class ToolDefinitionError(BuildError):
 
 
 class DocumentError(BuildError):
-    """A Markdown file that describes a skill or an agent cannot be used as it is written; the message says where."""
+    """A Markdown file of a skill or an agent is wrong; the message says where."""
 
 
 class ConfigError(BuildError):
-    """A configuration file, variable or flag says something that means nothing; the message says where."""
+    """A configuration file, variable or flag has a wrong value; the message says where."""
 
 
 class TrustError(HooklineError):
-    """What was asked for needs a directory that the user has not trusted, or that has changed since."""
+    """A directory is needed that the user has not trusted, or that has changed since."""
 
 
 class UsageError(HooklineError):
@@ -61,7 +61,7 @@ class UsageError(HooklineError):
 
 
 class HookError(HooklineError):
-    """A hook crashed, timed out or answered something that means nothing at its point."""
+    """A hook crashed, timed out or gave an answer that has no meaning at its point."""
 
     def __init__(self, hook: str, point: str, problem: str, *, remedy: str = "") -> None:
         self.hook = hook
@@ -71,14 +71,14 @@ class HookError(HooklineError):
 
 
 class CommandHookError(HooklineError):
-    """A hook outside of the program did not answer: it failed, took too long, or could not be started."""
+    """A command hook did not answer: it failed, took too long or could not be started."""
 
 
 # --- child runs ---------------------------------------------------------------------------------
 
 
 class PastError(HooklineError):
-    """What ended a child run before a pause: the words of its exception, and `kind`, the name of its type."""
+    """What ended a child run before a pause: the message of its exception, and `kind`, the name of its type."""
 
     def __init__(self, kind: str, words: str) -> None:
         self.kind = kind
@@ -113,7 +113,7 @@ class SessionError(HooklineError):
 
 
 class SessionConflictError(SessionError):
-    """Someone else is using the session, or has changed it since it was read."""
+    """Another process is using the session, or has changed it since it was read."""
 
 
 class UnknownSessionError(SessionError):
@@ -131,11 +131,11 @@ class ModelError(HooklineError):
     """The model, or the way to it, failed. Drivers raise one of these; the error policy decides."""
 
     usage: Any = None
-    """What the failed answer used all the same, where the provider said so: it is paid for."""
+    """What the failed answer used, if the provider reported it: it has to be paid."""
 
 
 class RateLimitError(ModelError):
-    """The provider asks us to slow down; `retry_after` is in seconds, when it said how long."""
+    """The provider limits the rate of requests. `retry_after` is in seconds, if the provider named a time."""
 
     def __init__(self, message: str, *, retry_after: float | None = None, remedy: str = "") -> None:
         self.retry_after = retry_after
@@ -151,9 +151,9 @@ class ConnectionLostError(ModelError, ConnectionError):
 
 
 class OverloadedError(ModelError):
-    """The provider is there and cannot answer now: it has too much to do, or it failed. What was asked is not at fault.
+    """The provider cannot answer now: it is overloaded or failed. The request is not the cause.
 
-    `retry_after` is in seconds, when it said how long.
+    `retry_after` is in seconds, if the provider named a time.
     """
 
     def __init__(self, message: str, *, retry_after: float | None = None, remedy: str = "") -> None:
@@ -174,7 +174,7 @@ class ContextOverflowError(ModelError):
 
 
 class AuthenticationError(ModelError):
-    """There is no key for the provider, or it does not take the one there is."""
+    """There is no key for the provider, or the provider rejects it."""
 
 
 class ModelNotFoundError(ModelError):
@@ -186,7 +186,7 @@ class UnsupportedError(ModelError):
 
 
 class MalformedResponseError(ModelError):
-    """What came over the wire is not what the provider's protocol says."""
+    """The answer does not follow the protocol of the provider."""
 
 
 class CassetteError(ModelError):
@@ -213,7 +213,7 @@ class ToolArgumentsError(ToolError):
 
 
 class ToolSourceError(ToolError):
-    """Where a tool comes from, an MCP server say, cannot be reached or does not answer as it should."""
+    """The source of a tool, for example an MCP server, cannot be reached or answers wrongly."""
 
 
 class ToolTimeoutError(ToolError, TimeoutError):
@@ -224,11 +224,11 @@ class ToolTimeoutError(ToolError, TimeoutError):
 
 
 class SandboxError(HooklineError):
-    """A sandbox that was asked for is not there, or cannot hold what was asked of it."""
+    """No sandbox works here, or it cannot enforce what was requested."""
 
 
 class FileJailError(HooklineError, OSError):
-    """A path cannot be used like this inside a file jail. `path` is what was given, and all that is told of it."""
+    """A path cannot be used like this inside a file jail. `path` is the path as it was given."""
 
     def __init__(
         self, path: str, problem: str, *, remedy: str = "", code: int | None = None
@@ -244,15 +244,15 @@ class OutsideJailError(FileJailError, PermissionError):
 
 
 class ProtectedPathError(FileJailError, PermissionError):
-    """The path has a name in it that must not be changed (`.git`, an agent's configuration), or not be seen."""
+    """The path contains a name that must not be changed or seen, such as `.git` or an agent's configuration."""
 
 
 class BadPathError(FileJailError, ValueError):
-    """No file can have this path: it is empty, too long, or has characters in it that no name has."""
+    """No file can have this path: it is empty, too long, or has forbidden characters."""
 
 
 class FileKindError(FileJailError):
-    """There is something else than a plain file: a directory, a device, a file that has a second name."""
+    """It is not a plain file but a directory, a device or a file with a second hard link."""
 
 
 class NoSuchFileError(FileJailError, FileNotFoundError):
@@ -260,18 +260,18 @@ class NoSuchFileError(FileJailError, FileNotFoundError):
 
 
 class FileThereError(FileJailError, FileExistsError):
-    """There is something at this path already."""
+    """Something already exists at this path."""
 
 
 class FileTooLargeError(FileJailError):
-    """The file is larger than whoever reads it wants to read."""
+    """The file is larger than the reader accepts."""
 
 
 class FileChangedError(FileJailError):
-    """The file is not what it was when it was looked at."""
+    """The file has changed since it was read."""
 
 
 def _shortened(path: str) -> str:
-    """A path as it can be shown: a name of a million characters, or with a new line in it, cannot."""
+    """A path that is short and has no control characters, so that it can be shown."""
     shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in path[:200])
     return shown + "..." * (len(path) > 200)

@@ -1,4 +1,4 @@
-"""Rooms whose names are loaded when they are first used, so that importing one costs next to nothing."""
+"""Packages whose names are loaded when they are first used, so that importing the package is fast."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from importlib import import_module
 from typing import Any
 
 
-def names_from(room: str, home: Mapping[str, str]) -> Callable[[str], Any]:
-    """A room's `__getattr__`: `home` says which of its modules each name lives in."""
+def names_from(package: str, home: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package. `home` names the module of each name, from the package on."""
 
     def load(name: str) -> Any:
         if name not in home:
-            raise AttributeError(f"module {room!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{room}.{home[name]}"), name)
-        setattr(sys.modules[room], name, value)  # so that it is looked for once
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{package}.{home[name]}"), name)
+        setattr(sys.modules[package], name, value)  # the next access finds it without this function
         return value
 
     return load

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder, AgentState, Attachment, HookOutcome, StopReason
+from hookline import AgentBuilder, AgentState, HookOutcome, StopReason
 from hookline.errors import UsageError
 from hookline.journal import PromptSubmitted, decode, encode
-from hookline.state import UserMessage
+from hookline.state import Attachment, UserMessage
 from hookline.testing import ScriptedDriver, say
 
 PICTURE = Attachment.from_bytes(b"\x89PNG", "image/png", "a.png")

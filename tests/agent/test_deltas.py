@@ -9,13 +9,7 @@ import msgspec
 import pytest
 from streaming import add, deltas, read
 
-from hookline import (
-    AgentBuilder,
-    HookOutcome,
-    InferenceResponse,
-    ToolCall,
-    ToolContext,
-)
+from hookline import AgentBuilder, HookOutcome, ToolCall, ToolContext
 from hookline.errors import RateLimitError
 from hookline.journal import (
     CallDelta,
@@ -24,7 +18,7 @@ from hookline.journal import (
     TextDelta,
     ToolProgress,
 )
-from hookline.state import Reasoning
+from hookline.state import InferenceResponse, Reasoning
 from hookline.testing import FakeClock, ScriptedDriver, call, say
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder, InferenceResponse, RunStatus
+from hookline import AgentBuilder, RunStatus
 from hookline.drivers import FallbackDriver, InferenceRequest
 from hookline.errors import BuildError
+from hookline.state import InferenceResponse
 
 
 class Plain:

@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 
-from hookline import (
-    AgentBuilder,
-    AgentState,
-    Attachment,
-    Decision,
-    InferenceResponse,
-    RunStatus,
-    ToolResult,
-)
+from hookline import AgentBuilder, AgentState, Decision, RunStatus, ToolResult
 from hookline.errors import BuildError, NotJSONError, RegistrationError
-from hookline.state import ErrorInfo, Log, Reasoning, ResultStatus, ToolCall, UserMessage
+from hookline.state import (
+    Attachment,
+    ErrorInfo,
+    InferenceResponse,
+    Log,
+    Reasoning,
+    ResultStatus,
+    ToolCall,
+    UserMessage,
+)
 from hookline.testing import ScriptedDriver, call, say
 
 HALF = "\ud800"

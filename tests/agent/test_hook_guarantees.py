@@ -6,17 +6,9 @@ from typing import Any
 
 import pytest
 
-from hookline import (
-    AgentBuilder,
-    ErrorAction,
-    ErrorClass,
-    ErrorPolicy,
-    HookOutcome,
-    RunStatus,
-    ToolContext,
-    tool,
-)
+from hookline import AgentBuilder, ErrorPolicy, HookOutcome, RunStatus, ToolContext, tool
 from hookline.errors import UsageError
+from hookline.flow import ErrorAction, ErrorClass
 from hookline.journal import (
     ApprovalAsked,
     ErrorRaised,

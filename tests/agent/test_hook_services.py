@@ -12,17 +12,14 @@ from hookline import (
     AgentBuilder,
     ErrorPolicy,
     HookOutcome,
-    InferenceRequest,
-    InferenceResponse,
     RunStatus,
     StopReason,
     ToolCall,
     ToolContext,
-    Usage,
     tool,
 )
 from hookline.errors import ModelError, RateLimitError, UsageError
-from hookline.state import UserMessage
+from hookline.state import InferenceRequest, InferenceResponse, Usage, UserMessage
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 REQUEST = InferenceRequest((UserMessage("well?"),))

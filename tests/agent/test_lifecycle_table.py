@@ -13,21 +13,17 @@ from hookline import (
     CompactHookContext,
     ContinuationOutcome,
     Decision,
-    ErrorClass,
     ExecutionHookContext,
     FailureHookContext,
-    HookError,
     HookOutcome,
     HookPoint,
     HookStack,
     InferenceHookContext,
-    InferenceResponse,
     OutputHookContext,
     PromptHookContext,
     RunResult,
     RunStatus,
     SessionHookContext,
-    Step,
     StepHookContext,
     StopHookContext,
     StopReason,
@@ -38,10 +34,11 @@ from hookline import (
     ToolResult,
     tool,
 )
-from hookline.errors import ModelError
+from hookline.errors import HookError, ModelError
+from hookline.flow import ErrorClass
 from hookline.hooks import Verdict
 from hookline.journal import HookRan, hooks_in
-from hookline.state import check_transcript
+from hookline.state import InferenceResponse, Step, check_transcript
 from hookline.testing import ScriptedDriver, call, say
 
 

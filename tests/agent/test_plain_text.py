@@ -9,21 +9,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from hookline import (
-    AgentBuilder,
-    AgentState,
-    Attachment,
-    Decision,
-    HookOutcome,
-    InferenceResponse,
-    ToolResult,
-)
+from hookline import AgentBuilder, AgentState, Decision, HookOutcome, ToolResult
 from hookline.journal import MemoryJournal, fold
 from hookline.state import (
     AssistantMessage,
+    Attachment,
     ContinuationDecision,
     ContinuationEvaluation,
     ErrorInfo,
+    InferenceResponse,
     Reasoning,
     ResultStatus,
     ToolCall,

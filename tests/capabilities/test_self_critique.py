@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from driven import WAYS, drive, lives, on_disk
 
-from hookline import AgentBuilder, AgentState, RunStatus, StopReason, Usage, replay, tool
+from hookline import AgentBuilder, AgentState, RunStatus, StopReason, replay, tool
 from hookline.capabilities import Critique, Draft, SelfCritique, StructuredOutput
 from hookline.errors import BuildError, ModelError
+from hookline.state import Usage
 from hookline.testing import ScriptedDriver, call, say
 
 

@@ -8,20 +8,10 @@ from typing import Any
 import pytest
 from driven import WAYS, Tape, drive, lives, on_disk
 
-from hookline import (
-    AgentBuilder,
-    HookOutcome,
-    InferenceResponse,
-    RunStatus,
-    StopReason,
-    ToolContext,
-    Usage,
-    replay,
-    tool,
-)
+from hookline import AgentBuilder, HookOutcome, RunStatus, StopReason, ToolContext, replay, tool
 from hookline.capabilities import Summarization, TaskPlanning
 from hookline.errors import BuildError, ModelError, RateLimitError
-from hookline.state import StepType, check_transcript
+from hookline.state import InferenceResponse, StepType, Usage, check_transcript
 from hookline.testing import FakeClock, ScriptedDriver, call, say
 
 

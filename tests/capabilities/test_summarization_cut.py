@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hookline.capabilities.summarization import (
     BY,
     Cut,
-    Room,
+    CutLimits,
     Sizes,
     as_message,
     by_characters,
@@ -53,7 +53,7 @@ conversations = st.lists(units(), min_size=1, max_size=25).map(
     lambda made: tuple(message for unit in made for message in unit)
 )
 rooms = st.builds(
-    Room,
+    CutLimits,
     budget=st.integers(1, 2000),
     summary=st.integers(32, 200),
     keep=st.integers(0, 1000),
@@ -79,13 +79,13 @@ def is_part(some: Any, of: Any) -> bool:
 
 
 @given(conversations, rooms)
-def test_any_conversation_is_cut_whole(messages: Any, room: Room) -> None:
+def test_any_conversation_is_cut_whole(messages: Any, limits: CutLimits) -> None:
     """Every message gives way or stays, each once; what stays is in order, and calls have their results."""
-    cut = choose_cut(messages, SIZES.message, room)
+    cut = choose_cut(messages, SIZES.message, limits)
     if cut is None:
         return
     kept = (*cut.before, *cut.after)
-    check_transcript(cut.joined(as_message("short", SIZES, room.summary)))
+    check_transcript(cut.joined(as_message("short", SIZES, limits.summary)))
     check_transcript(cut.middle)
     assert is_part(kept, messages)
     assert is_part(cut.middle, messages)
@@ -100,31 +100,31 @@ def test_any_conversation_is_cut_whole(messages: Any, room: Room) -> None:
 
 @given(conversations, rooms, st.text(max_size=2000))
 def test_it_is_within_the_budget_whenever_that_can_be(
-    messages: Any, room: Room, summary: str
+    messages: Any, limits: CutLimits, summary: str
 ) -> None:
     """If prompts, last unit and summary fit, the whole fits, however long the summariser's text is."""
-    cut = choose_cut(messages, SIZES.message, room)
+    cut = choose_cut(messages, SIZES.message, limits)
     if cut is None:
         return
     pinned = {
         id(m): m for m in [*prompts(messages)[:1], *prompts(messages)[-1:], *last_unit(messages)]
     }
     for instead in (
-        as_message(summary, SIZES, room.summary),
-        dropped_message(cut.middle, SIZES, room.summary),
+        as_message(summary, SIZES, limits.summary),
+        dropped_message(cut.middle, SIZES, limits.summary),
     ):
-        if SIZES.messages(pinned.values()) + room.summary <= room.budget:
-            assert SIZES.messages(cut.joined(instead)) <= room.budget
+        if SIZES.messages(pinned.values()) + limits.summary <= limits.budget:
+            assert SIZES.messages(cut.joined(instead)) <= limits.budget
 
 
 @given(conversations, rooms)
-def test_cutting_comes_to_an_end(messages: Any, room: Room) -> None:
+def test_cutting_comes_to_an_end(messages: Any, limits: CutLimits) -> None:
     """Cut again and again, a conversation gets shorter until there is nothing left to give way."""
     for _ in range(len(messages) + 1):
-        cut = choose_cut(messages, SIZES.message, room)
+        cut = choose_cut(messages, SIZES.message, limits)
         if cut is None:
             return
-        shorter = cut.joined(as_message("s", SIZES, room.summary))
+        shorter = cut.joined(as_message("s", SIZES, limits.summary))
         assert len(shorter) <= len(messages)
         assert not all(is_summary(message) for message in cut.middle)
         messages = shorter
@@ -133,15 +133,15 @@ def test_cutting_comes_to_an_end(messages: Any, room: Room) -> None:
 
 @given(conversations, st.integers(1, 4))
 def test_what_is_kept_is_what_was_asked_for(messages: Any, least: int) -> None:
-    """With room enough, so many of the latest messages stay, and with `keep` all that fit into it."""
-    cut = choose_cut(messages, SIZES.message, Room(10**9, 100, 0, least))
+    """With a large enough budget, so many of the latest messages stay, and with `keep` all that fit into it."""
+    cut = choose_cut(messages, SIZES.message, CutLimits(10**9, 100, 0, least))
     if cut is not None:
         tail = list(messages[-least:])
         tail = tail[
             next((i for i, m in enumerate(tail) if not isinstance(m, ToolMessage)), len(tail)) :
         ]
         assert is_part(tail, cut.after)
-    assert choose_cut(messages, SIZES.message, Room(10**9, 100, 10**9, 0)) is None
+    assert choose_cut(messages, SIZES.message, CutLimits(10**9, 100, 10**9, 0)) is None
 
 
 def test_sizes_count_everything_a_model_reads() -> None:

@@ -28,7 +28,7 @@ NEEDS_SANDBOX = "<!-- needs a sandbox -->"
 @pytest.fixture
 def as_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stand in an empty directory, with `__main__` free for the page to be."""
-    place = tmp_path / "page"  # beside it there is room for the home of whoever runs its commands
+    place = tmp_path / "page"  # beside it there is space for the home of whoever runs its commands
     place.mkdir()
     monkeypatch.chdir(place)
     monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
@@ -47,7 +47,7 @@ def test_a_page_is_true(page: Path) -> None:
 
 @pytest.mark.parametrize("path", [*PAGES, *EXAMPLES], ids=lambda path: str(path.relative_to(ROOT)))
 def test_readers_are_shown_public_imports_only(path: Path) -> None:
-    """Pages and examples import from `hookline` or from a room, never from deeper."""
+    """Pages and examples import from `hookline` or from a package, never from deeper."""
     text = path.read_text(encoding="utf-8")
     is_page = path.suffix == ".md"
     sources = [block.text for block in blocks_of(text) if block.is_python] if is_page else [text]
@@ -55,7 +55,7 @@ def test_readers_are_shown_public_imports_only(path: Path) -> None:
 
 
 def deep_imports(source: str) -> list[str]:
-    """Return the modules a source imports that lie deeper than a room, or are private."""
+    """Return the modules a source imports that lie deeper than a package, or are private."""
     nodes = list(ast.walk(ast.parse(source)))
     names = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
     names += [a.name for node in nodes if isinstance(node, ast.Import) for a in node.names]
@@ -121,7 +121,7 @@ def test_a_reason_is_needed_to_leave_a_block_out() -> None:
 
 
 def test_deep_imports_are_seen() -> None:
-    """A room may be imported, what is inside it or private may not."""
+    """A package may be imported, what is inside it or private may not."""
     allowed = "import hookline\nfrom hookline.testing import say\nimport hookline_other.deep.er\n"
     refused = "from hookline.hooks.stack import HookStack\nimport hookline._aio\n"
     assert deep_imports(allowed) == []

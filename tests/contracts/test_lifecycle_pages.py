@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from hookline import AgentBuilder, HookPoint
+from hookline.agent.source import AnswerSource
 from hookline.hooks import Point
 from hookline.journal import Record
 from hookline.lifecycle import points
@@ -15,6 +18,8 @@ from hookline.state import ResultStatus, RunStatus
 
 ROOT = Path(__file__).resolve().parents[2]
 ARCHITECTURE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+EVENTS = (ROOT / "docs/events.md").read_text(encoding="utf-8")
+HOOKS = (ROOT / "docs/hooks.md").read_text(encoding="utf-8")
 TREE = inspect.cleandoc(points.__doc__ or "").split("\n", 2)[2]
 
 # The fields of a context as the pages call them.
@@ -47,7 +52,7 @@ def test_the_page_says_what_a_block_means() -> None:
     """Every point is there once, with what a block and a failing hook mean."""
     table = [
         (names(point)[0], block, failure)
-        for point, block, failure in rows(section(ARCHITECTURE, "What a block means"))
+        for point, block, failure in rows(section(HOOKS, "What a block means"))
     ]
     expected = [(point.value, point.blocks or "cannot", point.failure.value) for point in HookPoint]
     assert table == expected
@@ -56,7 +61,7 @@ def test_the_page_says_what_a_block_means() -> None:
 @pytest.mark.parametrize("point", list(HookPoint), ids=str)
 def test_the_page_says_what_a_hook_may_change(point: Point[object]) -> None:
     """The row of a point names its context, and every field a hook may change there."""
-    table = rows(section(ARCHITECTURE, "What a hook sees and may change"))
+    table = rows(section(HOOKS, "Contexts"))
     (row,) = (row for row in table if point.value in names(row[0]))
     assert names(row[1]) == [point.context.__name__]
     changeable = {WORDS.get(field, field) for field in point.changes - {"evaluations"}}
@@ -65,19 +70,54 @@ def test_the_page_says_what_a_hook_may_change(point: Point[object]) -> None:
 
 def test_every_record_is_on_the_page() -> None:
     """The table of records has every type and its class."""
-    table = rows(section(ARCHITECTURE, "One journal"))
+    table = rows(section(EVENTS, "All records"))
     shown = {pair for row in table for pair in zip(names(row[0]), names(row[1]), strict=True)}
     assert shown == {
         (str(kind.__struct_config__.tag), kind.__name__) for kind in Record.__subclasses__()
     }
 
 
-def test_every_file_the_page_points_to_exists() -> None:
-    """A newcomer who follows the table finds the file."""
-    table = section(ARCHITECTURE, "Where would I look for...").splitlines()[3:]
-    places = [name for row in table for name in names(row) if "/" in name]
-    assert len(places) > 20
+def test_every_file_the_page_names_exists() -> None:
+    """A newcomer who follows the architecture page finds the files."""
+    places = {name for name in names(ARCHITECTURE) if re.fullmatch(r"\w+/[\w/]*(\.py)?", name)}
+    assert len(places) > 40
     assert [place for place in places if not (ROOT / "src/hookline" / place).exists()] == []
+
+
+def test_the_source_of_answers_has_the_methods_that_the_page_names() -> None:
+    """The interface on the page is the one in the code."""
+    cells = [row[0] for row in rows(section(ARCHITECTURE, "Where answers come from"))]
+    methods = [name.partition("(")[0] for cell in cells for name in names(cell) if "(" in name]
+    assert len(methods) >= 9
+    assert [name for name in methods if not callable(getattr(AnswerSource, name, None))] == []
+
+
+def test_every_package_is_in_the_table_of_layers() -> None:
+    """What the page says about layers is what import-linter checks, from top to bottom."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (layers,) = (
+        contract["layers"]
+        for contract in contracts["tool"]["importlinter"]["contracts"]
+        if contract["type"] == "layers"
+    )
+    table = [row for row in section(ARCHITECTURE, "Layers").splitlines() if row.startswith("| ")]
+    packages = {path.stem for path in (ROOT / "src/hookline").iterdir()}
+    shown = [sorted(packages.intersection(names(row))) for row in table[1:]]
+    checked = [sorted(each.strip() for each in layer.split("|")) for layer in layers]
+    assert shown == [layer for layer in checked if layer != ["__main__"]]
+
+
+def test_the_page_can_be_read_in_half_an_hour() -> None:
+    """About 130 words a minute, with tables and code."""
+    assert len(ARCHITECTURE.split()) < 4000
+
+
+def test_the_glossary_is_short_and_linked() -> None:
+    """At most 25 terms, from the front page and the architecture page."""
+    glossary = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    assert len([line for line in glossary.splitlines() if line.startswith("| ")]) - 1 <= 25
+    assert "(docs/glossary.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "(glossary.md)" in ARCHITECTURE
 
 
 def test_every_status_is_explained() -> None:

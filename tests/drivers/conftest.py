@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from hookline import AgentState, Usage
+from hookline import AgentState
+from hookline.state import Usage
 
 
 class FakeTurn:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline import InferenceRequest, ToolCall, Usage
+from hookline import ToolCall
 from hookline.drivers.answer import ask
 from hookline.errors import ConnectionLostError, RateLimitError
 from hookline.providers import (
@@ -20,7 +20,7 @@ from hookline.providers import (
     TextPiece,
 )
 from hookline.providers.json_text import LetterStream, join_halves
-from hookline.state import Reasoning
+from hookline.state import InferenceRequest, Reasoning, Usage
 
 REQUEST = InferenceRequest(model="m")
 

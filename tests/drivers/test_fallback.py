@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder, ErrorClass, ErrorPolicy, HookOutcome, RunStatus
+from hookline import AgentBuilder, ErrorPolicy, HookOutcome, RunStatus
 from hookline.drivers import FallbackDriver, ReActDriver, ScriptedDriver, ToolCallingDriver
 from hookline.errors import (
     AuthenticationError,
@@ -13,6 +13,7 @@ from hookline.errors import (
     OverloadedError,
     RateLimitError,
 )
+from hookline.flow import ErrorClass
 from hookline.journal import ErrorRaised, Record, ResponseReceived, TextDelta
 from hookline.testing import Failure, FakeClock, ScriptedProvider, WireTurn, say
 

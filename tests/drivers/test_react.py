@@ -7,22 +7,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookline import (
-    AgentBuilder,
-    Attachment,
-    HookOutcome,
-    InferenceRequest,
-    RunStatus,
-    ToolCall,
-    Usage,
-    tool,
-)
+from hookline import AgentBuilder, HookOutcome, RunStatus, ToolCall, tool
 from hookline.drivers import ReActDriver
 from hookline.drivers.react import turn_schema
 from hookline.errors import MalformedResponseError, ModelError, UnsupportedError
 from hookline.journal import TextDelta
 from hookline.providers import EndPiece, Feature
-from hookline.state import AssistantMessage, Reasoning, ToolMessage, ToolSpec, UserMessage
+from hookline.state import (
+    AssistantMessage,
+    Attachment,
+    InferenceRequest,
+    Reasoning,
+    ToolMessage,
+    ToolSpec,
+    Usage,
+    UserMessage,
+)
 from hookline.testing import Failure, ScriptedProvider, WireTurn
 
 SPEC = ToolSpec("add", "Add\n  two numbers.", {"type": "object", "properties": {"a": {}}})

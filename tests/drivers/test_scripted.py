@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookline import AgentBuilder, AgentState, InferenceRequest, RunResult, RunStatus
+from hookline import AgentBuilder, AgentState, RunResult, RunStatus
 from hookline.drivers import Driver, ScriptedCall, ScriptedTurn
 from hookline.errors import BuildError, ModelError, NotJSONError, ScriptExhaustedError, UsageError
-from hookline.state import AssistantMessage
+from hookline.state import AssistantMessage, InferenceRequest
 from hookline.testing import ScriptedDriver, call, calls, say
 
 

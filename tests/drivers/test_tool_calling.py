@@ -5,11 +5,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookline import AgentBuilder, Attachment, InferenceRequest, RunStatus, tool
+from hookline import AgentBuilder, RunStatus, tool
 from hookline.drivers import Driver, ToolCallingDriver
 from hookline.errors import BuildError, ModelError, UnsupportedError
 from hookline.providers import Feature
-from hookline.state import AssistantMessage, ToolCall, ToolMessage, ToolSpec, UserMessage
+from hookline.state import (
+    AssistantMessage,
+    Attachment,
+    InferenceRequest,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+)
 from hookline.testing import ScriptedProvider, WireCall, WireTurn
 
 SPEC = ToolSpec("add", "Add.", {"type": "object", "properties": {}})

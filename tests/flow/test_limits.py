@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline import AgentState, Limits, StopReason, Usage
+from hookline import AgentState, StopReason
 from hookline.errors import BuildError
-from hookline.flow import STOP_REASONS, Ledger
-from hookline.state import Counters
+from hookline.flow import STOP_REASONS, Ledger, RunLimits
+from hookline.state import Counters, Usage
 
 USAGES = st.builds(
     Usage,
@@ -28,28 +28,28 @@ def spent(ledger: Ledger) -> tuple[int, int, int, float]:
 
 def test_the_defaults() -> None:
     """Steps, tokens and active time are limited; cost and tool calls are not until they are set."""
-    limits = Limits()
+    limits = RunLimits()
     assert (limits.steps, limits.tokens, limits.seconds) == (20, 32_768, 300.0)
     assert (limits.cost, limits.tool_calls) == (None, None)
 
 
 @pytest.mark.parametrize("value", [-1, -0.5, math.nan, "20", True, [1]])
-@pytest.mark.parametrize("name", Limits.__struct_fields__)
+@pytest.mark.parametrize("name", RunLimits.__struct_fields__)
 def test_a_limit_that_is_no_number_is_refused_by_name(name: str, value: Any) -> None:
     """When it is made, with the way to have no limit."""
     with pytest.raises(BuildError, match=f"limit {name}=") as caught:
-        Limits(**{name: value})
+        RunLimits(**{name: value})
     assert "None" in caught.value.remedy
 
 
 def test_zero_and_none_are_limits() -> None:
     """Zero allows nothing, None everything."""
-    assert Limits(steps=0, cost=None).steps == 0
+    assert RunLimits(steps=0, cost=None).steps == 0
 
 
 def test_every_limit_has_a_stop_reason_of_its_own() -> None:
     """So that a run that stopped says at which limit."""
-    assert set(STOP_REASONS) == set(Limits.__struct_fields__)
+    assert set(STOP_REASONS) == set(RunLimits.__struct_fields__)
     assert len(set(STOP_REASONS.values())) == len(STOP_REASONS)
     assert all(isinstance(reason, StopReason) for reason in STOP_REASONS.values())
 

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from hookline import (
     Agent,
     AgentBuilder,
-    Attachment,
     Decision,
     RunResult,
     RunStatus,
@@ -23,6 +22,7 @@ from hookline import (
     ToolContext,
     tool,
 )
+from hookline.state import Attachment
 from hookline.testing import FakeClock, ScriptedDriver
 
 THEN = 1_794_000_000.0

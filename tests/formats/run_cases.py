@@ -11,24 +11,27 @@ from case_world import TICK, Case, World
 from hookline import (
     Agent,
     AgentBuilder,
-    Attachment,
     Decision,
-    ErrorAction,
-    ErrorClass,
     ErrorPolicy,
     HookOutcome,
     HookPoint,
-    InferenceRequest,
-    InferenceResponse,
     ToolCall,
     ToolContext,
-    Usage,
     hook,
     tool,
 )
 from hookline.capabilities import Hooks
 from hookline.errors import AuthenticationError, OverloadedError, RateLimitError
-from hookline.state import Answer, Reasoning, UserMessage
+from hookline.flow import ErrorAction, ErrorClass
+from hookline.state import (
+    Answer,
+    Attachment,
+    InferenceRequest,
+    InferenceResponse,
+    Reasoning,
+    Usage,
+    UserMessage,
+)
 from hookline.testing import ScriptedDriver, call, calls, say
 
 NOTHING = say("Done.", tokens=3)

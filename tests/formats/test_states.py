@@ -13,8 +13,17 @@ from field_walk import fields_in, fields_of
 from outcomes import FINISHED_CASES, UNFINISHED_CASES, result_of
 from recorded import expected, states
 
-from hookline import AgentBuilder, AgentState, PendingApproval, RunStatus
-from hookline.state import Counters, Decision, Ending, Message, PendingStep, Step, Usage
+from hookline import AgentBuilder, AgentState, RunStatus
+from hookline.state import (
+    Counters,
+    Decision,
+    Ending,
+    Message,
+    PendingApproval,
+    PendingStep,
+    Step,
+    Usage,
+)
 from hookline.testing import ScriptedDriver, say
 
 PARTS: dict[str, Any] = {

@@ -67,7 +67,7 @@ async def test_the_engine_works_with_a_lifecycle_of_ones_own() -> None:
 
 
 def test_the_engine_loads_without_an_agent() -> None:
-    """Importing the hooks room brings nothing of the rooms that know about agents."""
+    """Importing `hookline.hooks` loads nothing of the packages that know about agents."""
     program = """
 import sys, types
 import importlib.util
@@ -75,8 +75,8 @@ package = types.ModuleType("hookline")
 package.__path__ = importlib.util.find_spec("hookline").submodule_search_locations
 sys.modules["hookline"] = package
 import hookline.hooks
-rooms = {name.split(".")[1] for name in sys.modules if name.startswith("hookline.")}
-print(*sorted(rooms))
+packages = {name.split(".")[1] for name in sys.modules if name.startswith("hookline.")}
+print(*sorted(packages))
 """
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -12,16 +12,14 @@ from hookline import (
     AgentBuilder,
     CallableMatcher,
     ErrorPolicy,
-    MetadataMatcher,
-    PendingApproval,
-    ToolArgsMatcher,
     ToolHookContext,
     ToolNameMatcher,
     hook,
     tool,
 )
 from hookline.errors import NotJSONError
-from hookline.hooks import Registration
+from hookline.hooks import MetadataMatcher, Registration, ToolArgsMatcher
+from hookline.state import PendingApproval
 from hookline.testing import ScriptedDriver, say
 
 

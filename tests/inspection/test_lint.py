@@ -12,16 +12,13 @@ from hookline import (
     CallableMatcher,
     EventTypeMatcher,
     HookOutcome,
-    MetadataMatcher,
-    StepTypeMatcher,
-    ToolArgsMatcher,
     ToolContext,
     ToolNameMatcher,
     hook,
     tool,
 )
 from hookline.agent import Finding
-from hookline.hooks import Registration
+from hookline.hooks import MetadataMatcher, Registration, StepTypeMatcher, ToolArgsMatcher
 
 
 @tool

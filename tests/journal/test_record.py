@@ -15,12 +15,10 @@ from hookline import (
     AgentBuilder,
     Decision,
     HookOutcome,
-    InferenceRequest,
     RunStatus,
     StopReason,
     ToolContext,
     ToolHookContext,
-    Usage,
 )
 from hookline.errors import RateLimitError, StateVersionError
 from hookline.journal import (
@@ -41,7 +39,7 @@ from hookline.journal import (
     decode,
     encode,
 )
-from hookline.state import Attachment
+from hookline.state import Attachment, InferenceRequest, Usage
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 RECORDS: tuple[type[Record], ...] = typing.get_args(AnyRecord)

@@ -41,7 +41,7 @@ def keep(journal: SQLiteJournal, records: list[Record]) -> None:
 
 
 def test_it_is_exported() -> None:
-    """From the façade and from its room."""
+    """From `hookline` and from its package."""
     assert hookline.SQLiteJournal is SQLiteJournal
 
 

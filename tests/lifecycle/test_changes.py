@@ -9,16 +9,14 @@ from hookline import (
     AgentState,
     HookPoint,
     InferenceHookContext,
-    InferenceRequest,
     OutputHookContext,
     StepHookContext,
     ToolCall,
     ToolHookContext,
-    Usage,
 )
 from hookline.lifecycle import AgentContext
 from hookline.lifecycle.changes import can_be_redone, describe_changes, redo_changes
-from hookline.state import Log, ToolSpec, UserMessage
+from hookline.state import InferenceRequest, Log, ToolSpec, Usage, UserMessage
 
 STATE = AgentState().with_metadata("kept", 1).with_metadata("gone", 2).with_user_message("hi")
 STEP = StepHookContext(point=HookPoint.BEFORE_STEP, state=STATE)

@@ -12,19 +12,15 @@ from hookline import (
     CompactHookContext,
     ContinuationDecision,
     ContinuationOutcome,
-    ErrorClass,
     ExecutionHookContext,
     FailureHookContext,
     HookOutcome,
     HookPoint,
     InferenceHookContext,
-    InferenceRequest,
-    InferenceResponse,
     OutputHookContext,
     PromptHookContext,
     RunStatus,
     SessionHookContext,
-    Step,
     StepHookContext,
     StopHookContext,
     StopReason,
@@ -34,9 +30,10 @@ from hookline import (
     ToolResult,
 )
 from hookline.errors import NotJSONError
+from hookline.flow import ErrorClass
 from hookline.hooks import Failure
 from hookline.lifecycle import AgentContext
-from hookline.state import ErrorInfo, ResultStatus
+from hookline.state import ErrorInfo, InferenceRequest, InferenceResponse, ResultStatus, Step
 from hookline.testing import ScriptedDriver, call, say
 
 CALL = ToolCall("1", "add", {"a": 1, "b": 2})

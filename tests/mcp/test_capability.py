@@ -248,7 +248,7 @@ def test_the_sdk_is_imported_when_it_is_needed() -> None:
 
 
 def test_without_the_sdk_there_is_a_remedy() -> None:
-    """Who has not installed the extra is told how to, by either side of the room."""
+    """Who has not installed the extra is told how to, by either side of the package."""
     program = """
 import asyncio, sys
 sys.modules["mcp"] = sys.modules["mcp_types"] = None

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder, Decision, PendingApproval, RunStatus
+from hookline import AgentBuilder, Decision, RunStatus
 from hookline.mcp import McpServer, McpServers
+from hookline.state import PendingApproval
 from hookline.testing import ScriptedDriver, call, calls, say
 
 Plain = Callable[..., McpServer]

@@ -20,7 +20,6 @@ from hookline import (
     HookStack,
     RunStatus,
     ToolContext,
-    Usage,
     hook,
     tool,
 )
@@ -28,7 +27,7 @@ from hookline.errors import UnknownRunError, UsageError
 from hookline.hooks import Registration
 from hookline.journal import ApprovalAsked, CallSettled, HookRan, ResponseReceived, hooks_in
 from hookline.playback import BacktestReport, backtest, replay
-from hookline.state import ResultStatus
+from hookline.state import ResultStatus, Usage
 from hookline.testing import ScriptedDriver, call, calls, say
 
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline import Usage
 from hookline.playback.findings import HookCounts, Latency, latency
+from hookline.state import Usage
 
 times = st.lists(st.floats(0, 100), min_size=1)
 

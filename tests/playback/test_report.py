@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hookline import ToolCall, Usage
+from hookline import ToolCall
 from hookline.playback import (
     BacktestReport,
     Change,
@@ -18,6 +18,7 @@ from hookline.playback import (
     Unjudged,
 )
 from hookline.playback.text import WIDTH, duration
+from hookline.state import Usage
 
 NASTY = "<script>alert('x')</script> & \"quotes\""
 HALF = "half a character: \ud800"

@@ -10,8 +10,9 @@ from house import House
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookline import PendingApproval, Session
 from hookline.errors import JournalError, SessionConflictError, SessionError, UsageError
+from hookline.sessions import Session
+from hookline.state import PendingApproval
 from hookline.testing import call, say
 
 

@@ -10,8 +10,9 @@ from house import House
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookline import AgentState, Session
+from hookline import AgentState
 from hookline.errors import SessionError, UsageError
+from hookline.sessions import Session
 from hookline.state import check_transcript
 from hookline.testing import call, say
 

@@ -10,10 +10,10 @@ from house import House
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookline import Decision, RunStatus, Session
+from hookline import Decision, RunStatus
 from hookline.errors import HookError, SessionError, UsageError
 from hookline.journal import Record, SessionStatusChanged, hooks_in, stream_of
-from hookline.sessions import SessionStatus
+from hookline.sessions import Session, SessionStatus
 from hookline.state import check_transcript
 from hookline.testing import ScriptedDriver, call, calls, say
 

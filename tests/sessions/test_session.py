@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from house import House
 
-from hookline import Attachment, Decision, HookOutcome, RunStatus, Session, Sessions
+from hookline import Decision, HookOutcome, RunStatus, Sessions
 from hookline.errors import SessionError, UnknownSessionError, UsageError
 from hookline.journal import TextDelta, stream_of
-from hookline.sessions import SessionInfo, SessionStatus
-from hookline.state import check_transcript
+from hookline.sessions import Session, SessionInfo, SessionStatus
+from hookline.state import Attachment, check_transcript
 from hookline.testing import call, calls, say
 
 

@@ -14,13 +14,10 @@ from hookline import (
     ContinuationEvaluation,
     ContinuationOutcome,
     Decision,
-    PendingApproval,
     RunStatus,
-    Step,
     StopReason,
     ToolCall,
     ToolResult,
-    Usage,
 )
 from hookline.errors import NotJSONError, StateVersionError
 from hookline.state import (
@@ -33,11 +30,14 @@ from hookline.state import (
     FrozenDict,
     Log,
     Message,
+    PendingApproval,
     PendingCall,
     PendingStep,
     ResultStatus,
+    Step,
     StepType,
     ToolMessage,
+    Usage,
     UserMessage,
 )
 

@@ -5,9 +5,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookline import Decision, PendingApproval, ToolCall
+from hookline import Decision, ToolCall
 from hookline.errors import NotJSONError, UsageError
-from hookline.state import Answer, CallStage, ErrorInfo, FrozenDict, PendingCall, PendingStep
+from hookline.state import (
+    Answer,
+    CallStage,
+    ErrorInfo,
+    FrozenDict,
+    PendingApproval,
+    PendingCall,
+    PendingStep,
+)
 
 CALL = ToolCall("1", "bash", {"command": "rm x"})
 

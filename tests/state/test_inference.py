@@ -1,7 +1,14 @@
 from __future__ import annotations
 
-from hookline import InferenceRequest, InferenceResponse, ToolCall
-from hookline.state import AssistantMessage, ToolMessage, ToolSpec, UserMessage
+from hookline import ToolCall
+from hookline.state import (
+    AssistantMessage,
+    InferenceRequest,
+    InferenceResponse,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+)
 
 MESSAGES = (
     UserMessage("2+3?"),

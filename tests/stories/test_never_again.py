@@ -16,13 +16,13 @@ from hookline import (
     AgentBuilder,
     AgentState,
     FailureHookContext,
-    HookError,
     HookOutcome,
     RunStatus,
     StopReason,
     ToolHookContext,
     tool,
 )
+from hookline.errors import HookError
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 # --- state written by a tool hook is kept -----------------------------------------------------------

@@ -24,12 +24,11 @@ from hookline import (
     ContinuationDecision,
     ErrorPolicy,
     HookOutcome,
-    InferenceRequest,
-    InferenceResponse,
     RunResult,
     RunStatus,
     StopReason,
 )
+from hookline.state import InferenceRequest, InferenceResponse
 from hookline.testing import ScriptedDriver, call, say
 
 # --- a continuation request never overrides a guard or a cancel -------------------------------------

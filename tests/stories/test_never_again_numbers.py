@@ -15,8 +15,6 @@ from hookline import (
     AgentBuilder,
     AgentState,
     HookOutcome,
-    InferenceRequest,
-    InferenceResponse,
     RunResult,
     RunStatus,
     StopHookContext,
@@ -24,9 +22,9 @@ from hookline import (
     ToolCall,
     ToolContext,
     ToolError,
-    Usage,
     tool,
 )
+from hookline.state import InferenceRequest, InferenceResponse, Usage
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 

@@ -10,18 +10,18 @@ import pytest
 from hookline import (
     AgentBuilder,
     AgentState,
-    HookError,
     HookOutcome,
     HookPoint,
     RunStatus,
     StepHookContext,
     ToolCall,
     ToolHookContext,
-    ToolMiddlewareAdapter,
     ToolNameMatcher,
     ToolResult,
     tool,
 )
+from hookline.adapters import ToolMiddlewareAdapter
+from hookline.errors import HookError
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 Next = Callable[[ToolCall, AgentState], Awaitable[ToolResult]]

@@ -12,19 +12,18 @@ from hookline import (
     AgentState,
     ExecutionHookContext,
     FailureHookContext,
-    HookError,
     HookOutcome,
-    MetadataMatcher,
     PromptHookContext,
     RunStatus,
     StepHookContext,
-    StepTypeMatcher,
     StopHookContext,
     ToolHookContext,
     hook,
     on,
     tool,
 )
+from hookline.errors import HookError
+from hookline.hooks import MetadataMatcher, StepTypeMatcher
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 

@@ -13,7 +13,6 @@ from hookline import (
     HookOutcome,
     HookPoint,
     InferenceHookContext,
-    PendingApproval,
     RunStatus,
     StepHookContext,
     StopHookContext,
@@ -22,10 +21,10 @@ from hookline import (
     ToolContext,
     ToolHookContext,
     ToolNameMatcher,
-    Usage,
     hook,
     tool,
 )
+from hookline.state import PendingApproval, Usage
 from hookline.testing import ScriptedDriver, call, calls, say
 
 

@@ -14,8 +14,6 @@ from hookline import (
     ContinuationDecision,
     ContinuationEvaluation,
     ContinuationOutcome,
-    ErrorAction,
-    ErrorClass,
     ErrorPolicy,
     EventTypeMatcher,
     ExecutionHookContext,
@@ -34,6 +32,7 @@ from hookline import (
     ToolResult,
     tool,
 )
+from hookline.flow import ErrorAction, ErrorClass
 from hookline.journal import StepFinished
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 

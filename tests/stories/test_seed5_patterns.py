@@ -13,20 +13,22 @@ from hookline import (
     Agent,
     AgentBuilder,
     AgentState,
-    ContinuationCriterionAdapter,
     ContinuationDecision,
     ContinuationEvaluation,
     ExecutionHookContext,
     FailureHookContext,
     HookOutcome,
     RunStatus,
-    StateProcessorAdapter,
     StepHookContext,
     StopHookContext,
     ToolCall,
     ToolHookContext,
-    ToolMiddlewareAdapter,
     ToolResult,
+)
+from hookline.adapters import (
+    ContinuationCriterionAdapter,
+    StateProcessorAdapter,
+    ToolMiddlewareAdapter,
 )
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 

@@ -13,7 +13,6 @@ from hookline import (
     AgentBuilder,
     AgentState,
     Decision,
-    HookError,
     HookOutcome,
     HookPoint,
     RunResult,
@@ -21,6 +20,7 @@ from hookline import (
     ToolHookContext,
     tool,
 )
+from hookline.errors import HookError
 from hookline.testing import ScriptedDriver, call, say
 
 # --- answers that mean nothing, and changes that are not allowed ------------------------------------

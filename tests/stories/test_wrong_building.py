@@ -8,21 +8,14 @@ from typing import Any
 import pytest
 from wrong_use import Thing, add, builder, fine, refused
 
-from hookline import (
-    AgentBuilder,
-    AgentState,
+from hookline import AgentBuilder, AgentState, ErrorPolicy, HooklineError, RunStatus, on, tool
+from hookline.adapters import (
     ContinuationCriterionAdapter,
-    ErrorAction,
-    ErrorClass,
-    ErrorPolicy,
-    HooklineError,
-    InferenceResponse,
-    RunStatus,
     StateProcessorAdapter,
     ToolMiddlewareAdapter,
-    on,
-    tool,
 )
+from hookline.flow import ErrorAction, ErrorClass
+from hookline.state import InferenceResponse
 from hookline.testing import ScriptedDriver, call, say
 
 # --- tools ------------------------------------------------------------------------------------------

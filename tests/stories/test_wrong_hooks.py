@@ -17,13 +17,13 @@ from hookline import (
     HookOutcome,
     HookPoint,
     HookStack,
-    StepTypeMatcher,
     ToolHookContext,
     ToolNameMatcher,
     ToolResult,
     hook,
     on,
 )
+from hookline.hooks import StepTypeMatcher
 
 # --- a hook at a point that does not exist ----------------------------------------------------------
 

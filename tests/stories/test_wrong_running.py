@@ -9,15 +9,8 @@ from typing import Any
 import pytest
 from wrong_use import builder, failure, refused
 
-from hookline import (
-    AgentBuilder,
-    AgentState,
-    Decision,
-    HooklineError,
-    HookOutcome,
-    InferenceResponse,
-    RunStatus,
-)
+from hookline import AgentBuilder, AgentState, Decision, HooklineError, HookOutcome, RunStatus
+from hookline.state import InferenceResponse
 from hookline.testing import say
 
 # --- running ----------------------------------------------------------------------------------------

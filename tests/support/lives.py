@@ -8,17 +8,9 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from hookline import (
-    AgentBuilder,
-    ErrorAction,
-    ErrorClass,
-    ErrorPolicy,
-    HookOutcome,
-    RunResult,
-    ToolContext,
-    tool,
-)
+from hookline import AgentBuilder, ErrorPolicy, HookOutcome, RunResult, ToolContext, tool
 from hookline.errors import UnknownRunError, in_words
+from hookline.flow import ErrorAction, ErrorClass
 from hookline.journal import Record, RunFinished, RunStarted, fold
 from hookline.state import check_transcript
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say

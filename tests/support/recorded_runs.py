@@ -12,18 +12,15 @@ from hookline import (
     Agent,
     AgentBuilder,
     Decision,
-    ErrorAction,
-    ErrorClass,
     ErrorPolicy,
     HookOutcome,
-    InferenceResponse,
     RunResult,
     RunStatus,
     ToolContext,
-    Usage,
     tool,
 )
 from hookline.errors import RateLimitError, UnknownRunError
+from hookline.flow import ErrorAction, ErrorClass
 from hookline.journal import (
     JournalStore,
     Record,
@@ -33,6 +30,7 @@ from hookline.journal import (
     decode,
     encode,
 )
+from hookline.state import InferenceResponse, Usage
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 

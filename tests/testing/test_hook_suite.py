@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookline import AgentBuilder, Decision, HookOutcome, HookPoint, InferenceResponse, ToolContext
+from hookline import AgentBuilder, Decision, HookOutcome, HookPoint, ToolContext
 from hookline.errors import ModelError, RegistrationError, UsageError
+from hookline.state import InferenceResponse
 from hookline.testing import Report, ScriptedDriver, call, calls, check_hook_sync, say
 
 EVERY_MODE = ("run", "run again", "run_sync", "stream", "iterate", "parallel", "subagent")

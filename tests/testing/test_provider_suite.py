@@ -7,10 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookline import InferenceRequest, Usage
 from hookline.errors import ConnectionLostError, ModelError, ModelTimeoutError, UsageError
 from hookline.providers import CallPiece, EndPiece, Feature, Piece, TextPiece
-from hookline.state import ToolMessage
+from hookline.state import InferenceRequest, ToolMessage, Usage
 from hookline.testing import (
     Failure,
     ScriptedProvider,

@@ -522,7 +522,7 @@ def test_a_default_that_no_schema_can_hold_is_left_out_of_it() -> None:
 
 
 def test_neither_pydantic_nor_docstring_parser_is_imported_with_the_room() -> None:
-    """Importing the room is cheap."""
+    """Importing the package is cheap."""
     code = (
         "import sys, hookline.tools; hookline.tools.Toolbox(); slow = {'pydantic', 'docstring_parser'};"
         "assert not slow & set(sys.modules), slow & set(sys.modules)"

@@ -1,10 +1,5 @@
-"""The muscle: the loop, the builder, and the agent they make."""
+"""The agent, the builder that makes it and the loop that runs it."""
 
-from hookline.agent.adapters import (
-    ContinuationCriterionAdapter,
-    StateProcessorAdapter,
-    ToolMiddlewareAdapter,
-)
 from hookline.agent.agent import Agent
 from hookline.agent.builder.builder import AgentBuilder
 from hookline.agent.builder.capability import Capability
@@ -20,13 +15,10 @@ __all__ = [
     "Approver",
     "Capability",
     "Clock",
-    "ContinuationCriterionAdapter",
     "Finding",
     "Note",
     "RunResult",
     "RunStream",
-    "StateProcessorAdapter",
-    "ToolMiddlewareAdapter",
     "hook",
     "on",
 ]

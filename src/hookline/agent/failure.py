@@ -8,7 +8,7 @@ from hookline.agent.recovery.past_errors import past_error
 from hookline.agent.run import Run
 from hookline.definition.guards import LimitsGuard
 from hookline.errors import HookError, JournalError, in_words
-from hookline.flow import ErrorAction, ErrorClass, ErrorDecision, wait_asked_for
+from hookline.flow import ErrorAction, ErrorClass, ErrorDecision, retry_delay
 from hookline.hooks import CRASHES, Point
 from hookline.journal import ErrorRaised
 from hookline.lifecycle import FailureHookContext, HookPoint
@@ -96,7 +96,7 @@ def _ask_policy(
 
 def in_time(run: Run, exception: BaseException, decision: ErrorDecision) -> ErrorDecision:
     """The decision to retry, unless the run's time is over before it would make sense."""
-    asked = wait_asked_for(exception)
+    asked = retry_delay(exception)
     wait = decision.delay if asked is None else asked
     run.clock()
     guards = (one.hook for one in (*run.inherited, *run.definition.registrations))

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from hookline.capabilities.cancellation import Cancellation
     from hookline.capabilities.files import Files
     from hookline.capabilities.hooks import Hooks
+    from hookline.capabilities.limits import ErrorHandling, Limits
     from hookline.capabilities.metadata import Metadata
     from hookline.capabilities.redaction import Redaction
     from hookline.capabilities.self_critique import Critique, Draft, SelfCritique
-    from hookline.capabilities.settings import ErrorHandling, Limits
     from hookline.capabilities.skills import Skills
     from hookline.capabilities.structured_output import StructuredOutput
     from hookline.capabilities.subagents import Subagent, Subagents
@@ -34,10 +34,10 @@ _HOME: dict[str, str] = {
     "Cancellation": "cancellation",
     "Critique": "self_critique",
     "Draft": "self_critique",
-    "ErrorHandling": "settings",
+    "ErrorHandling": "limits",
     "Files": "files",
     "Hooks": "hooks",
-    "Limits": "settings",
+    "Limits": "limits",
     "Metadata": "metadata",
     "Redaction": "redaction",
     "SelfCritique": "self_critique",

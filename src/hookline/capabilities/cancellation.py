@@ -20,7 +20,7 @@ Cancel = Callable[[str], bool]
 
 
 class Cancellation:
-    """A switch outside the agent: `cancel()` ends every run of every agent that has it, children included.
+    """`cancel()` ends every run of every agent that has this capability, children included.
 
     `seconds` ends a run that long after it was started or resumed, and interrupts a model or a tool, unlike a limit on
     seconds. `at` is a moment that also holds after a resume. `signals` end the runs when the process gets one; the next

@@ -117,8 +117,8 @@ class Summarization:
         run = ctx.run
         if run is None or self.tokens(ctx) <= self.budget:
             return None
-        room = self._room(ctx)
-        cut = self._cut(ctx, room)
+        limits = self._limits(ctx)
+        cut = self._cut(ctx, limits)
         if cut is None:
             return None
         asked = await run.before_compact(ctx, cut.middle, self._instructions)
@@ -129,10 +129,10 @@ class Summarization:
         ctx = msgspec.structs.replace(ctx, evaluations=said.evaluations)
         if asked.is_stopped:
             return HookOutcome.stop(asked.reason, ctx, stop_reason=asked.stop_reason)
-        cut = cut or self._cut(ctx, room)
+        cut = cut or self._cut(ctx, limits)
         if asked.is_blocked or cut is None:
             return ctx
-        instead = await self._instead(run, cut, said.instructions, room)
+        instead = await self._instead(run, cut, said.instructions, limits)
         if isinstance(instead, str):
             return self._failed(ctx, instead)
         return self._done(ctx, cut, *instead)
@@ -156,25 +156,25 @@ class Summarization:
         # Where the model counts more than we do (another script, say), it will do so for what is new as well.
         return known + int(new * max(1.0, known / max(1, counted - new)))
 
-    def _room(self, ctx: InferenceHookContext) -> Room:
+    def _limits(self, ctx: InferenceHookContext) -> CutLimits:
         """What may be left, in tokens as they are counted here: where the model counts more, that is less."""
         fixed = self._sizes.fixed(ctx.request)
         counted = fixed + self._sizes.messages(ctx.request.messages)
         scale = max(1.0, self.tokens(ctx) / max(1, counted))
-        return Room(
+        return CutLimits(
             int(self.budget / scale) - fixed,
             int(self._summary / scale),
             int(self._keep / scale),
             self._least,
         )
 
-    def _cut(self, ctx: InferenceHookContext, room: Room) -> Cut | None:
-        return choose_cut(tuple(ctx.state.messages), self._sizes.message, room)
+    def _cut(self, ctx: InferenceHookContext, limits: CutLimits) -> Cut | None:
+        return choose_cut(tuple(ctx.state.messages), self._sizes.message, limits)
 
     # --- making it shorter --------------------------------------------------------------------------
 
     async def _instead(
-        self, run: RunHandle, cut: Cut, instructions: str, room: Room
+        self, run: RunHandle, cut: Cut, instructions: str, limits: CutLimits
     ) -> tuple[UserMessage, str] | str:
         """The message that replaces others and what failed, if something did; only the latter if all messages stay."""
 
@@ -190,8 +190,8 @@ class Summarization:
             problem = in_words(error) or type(error).__name__
             if self._on_failure == "keep":
                 return problem
-            return dropped_message(cut.middle, self._sizes, room.summary), problem
-        return as_message(text, self._sizes, room.summary), ""
+            return dropped_message(cut.middle, self._sizes, limits.summary), problem
+        return as_message(text, self._sizes, limits.summary), ""
 
     @staticmethod
     def _failed(ctx: InferenceHookContext, problem: str) -> InferenceHookContext:
@@ -285,7 +285,7 @@ BY = "summarization"
 """Who speaks in a summary."""
 
 
-class Room(msgspec.Struct, frozen=True):
+class CutLimits(msgspec.Struct, frozen=True):
     """What may be left, in tokens."""
 
     budget: int
@@ -319,7 +319,7 @@ def is_summary(message: Message) -> bool:
 
 
 def choose_cut(
-    messages: Sequence[Message], size: Callable[[Message], int], room: Room
+    messages: Sequence[Message], size: Callable[[Message], int], limits: CutLimits
 ) -> Cut | None:
     """Where to cut; None if nothing but summaries would be replaced.
 
@@ -335,8 +335,8 @@ def choose_cut(
     for earlier in reversed(starts[:-1]):
         tail += sum(sizes[earlier:start])
         beside -= sizes[earlier] if earlier in pinned else 0
-        is_wanted = tail <= room.keep or len(messages) - earlier <= room.least
-        if tail + beside + room.summary > room.budget or not is_wanted:
+        is_wanted = tail <= limits.keep or len(messages) - earlier <= limits.least
+        if tail + beside + limits.summary > limits.budget or not is_wanted:
             break
         start = earlier
     return _taken_apart(messages, pinned, start)

@@ -51,7 +51,7 @@ _HOME: dict[str, str] = {
     "start_program": "processes",
     "variables_besides": "sandbox.environment",
 }
-"""Where each name lives in this room."""
+"""Where each name lives in this package."""
 
 __all__ = [
     "INSTRUCTIONS",

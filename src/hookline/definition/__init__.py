@@ -1,8 +1,17 @@
 """What an agent is made of, once it is built: frozen, and shared by all its runs."""
 
-from hookline.definition.clock import SYSTEM_CLOCK, Clock
-from hookline.definition.definition import Approver, CancelSource, Definition, Note, Plans
-from hookline.definition.doubt import Doubt, InDoubt, OnInDoubt
+from hookline.definition.definition import (
+    SYSTEM_CLOCK,
+    Approver,
+    CancelSource,
+    Clock,
+    Definition,
+    Doubt,
+    InDoubt,
+    Note,
+    OnInDoubt,
+    Plans,
+)
 from hookline.definition.guards import SOURCE, default_guards, for_child
 
 __all__ = [

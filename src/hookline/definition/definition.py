@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import enum
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from hookline.definition.clock import SYSTEM_CLOCK, Clock
-from hookline.definition.doubt import OnInDoubt
 from hookline.definition.guards import limit_reached_in_step
 from hookline.drivers import Driver
 from hookline.flow import ErrorPolicy
 from hookline.hooks import Plan, Point, Registration, in_order, unique_names
 from hookline.journal import JournalStore, Listener, Redact, RedactContent
 from hookline.lifecycle import HookPoint
-from hookline.state import EMPTY, Decision, PendingApproval
+from hookline.state import EMPTY, Decision, PendingApproval, ToolCall
 from hookline.tools import Toolbox
 
 Approver: TypeAlias = (
@@ -26,11 +27,58 @@ Approver: TypeAlias = (
 
 
 class CancelSource(Protocol):
-    """Somebody outside who may cancel runs."""
+    """An object outside of a run that may cancel it."""
 
     def watch(self, cancel: Callable[[str], bool]) -> Callable[[], None]:
         """A run begins: `cancel(reason)` ends it, from any thread. What is given back is called when it has ended."""
         ...
+
+
+class Clock(Protocol):
+    """The clock of a run: wall time, monotonic time, and a way to wait. Tests replace it."""
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    __slots__ = ()
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.perf_counter)
+    sleep = staticmethod(asyncio.sleep)
+
+
+SYSTEM_CLOCK: Clock = SystemClock()
+
+
+class Doubt(enum.Enum):
+    """What a check of a call in doubt may answer, if it does not give the result."""
+
+    NOT_DONE = "it did nothing: run it"
+    UNKNOWN = "it cannot be told: the model reads that"
+
+
+class InDoubt(msgspec.Struct, frozen=True):
+    """A call in doubt, as a check gets it."""
+
+    call: ToolCall
+    idempotency_key: str
+    """The key that the tool got, and may have sent to the system it changed."""
+
+
+OnInDoubt: TypeAlias = Literal["tell", "ask"] | Callable[[InDoubt], Any | Awaitable[Any]]
+"""What to do about a call in doubt: tell the model, ask a person, or a function that finds out."""
 
 
 _NAMES = tuple(point.value for point in HookPoint)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.flow import STOP_REASONS, Ledger, Limits
+from hookline.flow import STOP_REASONS, Ledger, RunLimits
 from hookline.hooks import Brief, HookOutcome, Options, Plan, Registration, register
 from hookline.lifecycle import AgentContext, HookPoint, StopHookContext
 from hookline.state import ContinuationDecision, ContinuationEvaluation, ContinuationOutcome
@@ -53,7 +53,7 @@ class LimitsGuard(Brief):
     """Stops a run when one of these limits is used up. `levels` is how far up the run it guards is."""
 
     def __init__(
-        self, limits: Limits, names: tuple[str, ...] = _BEFORE_STEP, levels: int = 0
+        self, limits: RunLimits, names: tuple[str, ...] = _BEFORE_STEP, levels: int = 0
     ) -> None:
         self.limits = limits
         self.names = names
@@ -143,7 +143,7 @@ def _guards(before_step: Plan | None) -> Iterator[tuple[Registration, LimitsGuar
 
 
 @lru_cache(maxsize=64)
-def default_guards(limits: Limits) -> tuple[Registration, ...]:
+def default_guards(limits: RunLimits) -> tuple[Registration, ...]:
     """The registrations of the default guards for these limits."""
     presence = Options(name="tool-calls")
     return (
@@ -152,7 +152,7 @@ def default_guards(limits: Limits) -> tuple[Registration, ...]:
     )
 
 
-def _limit_guards(limits: Limits) -> tuple[Registration, ...]:
+def _limit_guards(limits: RunLimits) -> tuple[Registration, ...]:
     options = Options(name="limits", scope="tree", priority=1000)
     guards: list[Registration] = []
     if any(getattr(limits, name) is not None for name in _BEFORE_STEP):

@@ -8,7 +8,7 @@ import msgspec
 
 from hookline.drivers.base import Driver, Turn, awaitable
 from hookline.errors import BuildError
-from hookline.flow import ErrorClass, classify, wait_asked_for
+from hookline.flow import ErrorClass, classify, retry_delay
 from hookline.providers.options import portable
 from hookline.state import InferenceRequest, InferenceResponse
 
@@ -92,7 +92,7 @@ def _for_another(request: InferenceRequest, failed: Driver, then: Driver) -> Inf
 
 def _wait_for_all(last: Exception, failures: list[Exception]) -> None:
     """Let the last failure ask for the longest wait of all: a retry begins with the first model again."""
-    asked = [wait for error in (*failures, last) if (wait := wait_asked_for(error)) is not None]
+    asked = [wait for error in (*failures, last) if (wait := retry_delay(error)) is not None]
     if asked:
         last.retry_after = max(asked)  # type: ignore[attr-defined]
 

@@ -1,14 +1,14 @@
-"""Go on, stop or retry: pure rules, and the ledger they are applied to."""
+"""Limits, the error policy, and the ledger of what a run has used. Pure functions."""
 
-from hookline.flow.limits import STOP_REASONS, Ledger, Limits
-from hookline.flow.policy import (
+from hookline.flow.error_policy import (
     ErrorAction,
     ErrorClass,
     ErrorDecision,
     ErrorPolicy,
     classify,
-    wait_asked_for,
+    retry_delay,
 )
+from hookline.flow.limits import STOP_REASONS, Ledger, RunLimits
 
 __all__ = [
     "STOP_REASONS",
@@ -17,7 +17,7 @@ __all__ = [
     "ErrorDecision",
     "ErrorPolicy",
     "Ledger",
-    "Limits",
+    "RunLimits",
     "classify",
-    "wait_asked_for",
+    "retry_delay",
 ]

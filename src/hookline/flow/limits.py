@@ -8,7 +8,7 @@ from hookline.errors import BuildError
 from hookline.state import AgentState, Counters, StopReason, Usage
 
 
-class Limits(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class RunLimits(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What a run, with all its children, may spend. None means no limit."""
 
     steps: int | None = 20

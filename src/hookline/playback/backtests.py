@@ -11,7 +11,7 @@ from hookline.agent import Agent, AgentBuilder
 from hookline.agent.records.rounds import Place
 from hookline.definition import Definition, default_guards
 from hookline.errors import HooklineError, UsageError, in_words
-from hookline.flow import Limits
+from hookline.flow import RunLimits
 from hookline.hooks import HookStack, Registration
 from hookline.journal import JournalStore, Record
 from hookline.playback.counterfactual import BacktestSource, Counterfactual, Judged, names_of
@@ -56,7 +56,7 @@ async def backtest(
     others = Counterfactual(registrations, agents, is_added=isinstance(hooks, HookStack))
     read = reader_of(journal)
     wanted = Wanted(runs=runs, session=session, status=status, since=since, limit=limit)
-    test = _Test(others, agents, names_of(default_guards(Limits(tool_calls=0))))
+    test = _Test(others, agents, names_of(default_guards(RunLimits(tool_calls=0))))
     for run_id in wanted_runs(journal, wanted):
         await test.run(Playback(read, partial(BacktestSource, others, agents)), run_id)
     return test.report()

@@ -1,4 +1,4 @@
-"""Wires to models. Each is an extra; none is imported before it is used."""
+"""Connections to the models of each vendor. Each is an extra and is imported when it is used."""
 
 from hookline.providers.base import (
     CallPiece,

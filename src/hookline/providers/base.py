@@ -63,7 +63,7 @@ Piece: TypeAlias = TextPiece | ReasoningPiece | CallPiece | EndPiece
 
 @runtime_checkable
 class Provider(Protocol):
-    """One kind of wire. It knows its protocol and its errors; turns, hooks and retries are other people's business.
+    """The connection to one vendor's models: its protocol and its errors. Turns, hooks and retries are not its task.
 
     Every failure is raised as one of the ModelError classes, with a remedy and never with a key in it. Nothing
     is retried here: the error policy decides that, in one place for all providers. An answer that was counted, and

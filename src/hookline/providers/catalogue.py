@@ -25,7 +25,7 @@ _CATALOGUE = {
 
 
 class ModelName(NamedTuple):
-    """A model's full name, taken apart."""
+    """The parts of a model's full name."""
 
     provider: str
     model: str
@@ -37,7 +37,7 @@ def provider_names() -> tuple[str, ...]:
 
 
 def split_name(name: str, also: tuple[str, ...] = ()) -> ModelName:
-    """`provider:model`, taken apart; refuses a provider that does not exist. The model may be left out of `local`.
+    """The parts of `provider:model`; refuses a provider that does not exist. The model may be left out of `local`.
 
     `also` are further words that may stand in the place of a provider.
     """

@@ -1,4 +1,4 @@
-"""What a run is: frozen data, and no behaviour beyond deriving more of it."""
+"""The values of a run: messages, calls, steps, state. All are frozen; `with_...` methods make changed copies."""
 
 from hookline.state.agent_state import (
     NO_COUNTERS,

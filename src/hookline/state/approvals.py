@@ -17,7 +17,7 @@ from hookline.state.usage import NO_USAGE, Usage
 
 
 class Answer(enum.StrEnum):
-    """What a person can say to a call."""
+    """The possible answers of a person about a call."""
 
     ALLOW = "allow"
     DENY = "deny"

@@ -91,7 +91,7 @@ class ErrorInfo(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class ResultStatus(enum.StrEnum):
-    """What came of a tool call."""
+    """The result of a tool call, as one word."""
 
     OK = "ok"
     ERROR = "error"

@@ -13,12 +13,12 @@ from hookline import (
     AgentState,
     Decision,
     HookOutcome,
-    PendingApproval,
     RunStatus,
     ToolContext,
     tool,
 )
 from hookline.errors import UsageError
+from hookline.state import PendingApproval
 from hookline.testing import ScriptedDriver, call, calls, say
 
 

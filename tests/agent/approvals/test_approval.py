@@ -8,16 +8,10 @@ from typing import Any
 import pytest
 from approving import Bench, statuses
 
-from hookline import (
-    Decision,
-    HookOutcome,
-    PendingApproval,
-    RunStatus,
-    StopReason,
-)
+from hookline import Decision, HookOutcome, RunStatus, StopReason
 from hookline.errors import BuildError
 from hookline.journal import ApprovalAnswered
-from hookline.state import check_transcript
+from hookline.state import PendingApproval, check_transcript
 from hookline.testing import call, calls, say
 
 # --- who answers --------------------------------------------------------------------------------------

@@ -7,18 +7,10 @@ from typing import Any
 import pytest
 from plain_store import PlainStore
 
-from hookline import (
-    Agent,
-    AgentBuilder,
-    Decision,
-    HookOutcome,
-    PendingApproval,
-    RunStatus,
-    tool,
-)
+from hookline import Agent, AgentBuilder, Decision, HookOutcome, RunStatus, tool
 from hookline.errors import UsageError
 from hookline.journal import ApprovalAnswered, ApprovalAsked, CallAdmitted
-from hookline.state import ResultStatus
+from hookline.state import PendingApproval, ResultStatus
 from hookline.testing import ScriptedDriver, call, calls, say
 
 QUESTION = "r/0/call_1_1"

@@ -15,13 +15,13 @@ from hookline import (
     AgentState,
     Decision,
     HookOutcome,
-    PendingApproval,
     RunStatus,
     ToolContext,
     tool,
 )
 from hookline.errors import BuildError
 from hookline.journal import ApprovalAnswered, ApprovalAsked
+from hookline.state import PendingApproval
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 START = 1_000_000.0

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder, Decision, PendingApproval, RunStatus, ToolCall, ToolContext, tool
+from hookline import AgentBuilder, Decision, RunStatus, ToolCall, ToolContext, tool
+from hookline.state import PendingApproval
 from hookline.testing import ScriptedDriver, call, calls, say
 
 

@@ -7,17 +7,9 @@ from typing import Any
 
 from approving import Bench, statuses
 
-from hookline import (
-    AgentBuilder,
-    AgentState,
-    Decision,
-    HookOutcome,
-    PendingApproval,
-    RunStatus,
-    ToolCall,
-)
+from hookline import AgentBuilder, AgentState, Decision, HookOutcome, RunStatus, ToolCall
 from hookline.journal import ApprovalAnswered, ApprovalAsked
-from hookline.state import ResultStatus
+from hookline.state import PendingApproval, ResultStatus
 from hookline.testing import ScriptedDriver, call, calls, say
 
 # --- an answer holds for exactly one call -------------------------------------------------------------

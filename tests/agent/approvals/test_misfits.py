@@ -8,29 +8,21 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from hookline import (
-    AgentBuilder,
-    AgentState,
-    Attachment,
-    HookOutcome,
-    InferenceResponse,
-    RunStatus,
-    ToolContext,
-    ToolResult,
-    Usage,
-    tool,
-)
+from hookline import AgentBuilder, AgentState, HookOutcome, RunStatus, ToolContext, ToolResult, tool
 from hookline.errors import TranscriptError, UsageError
 from hookline.journal import MemoryJournal, PromptSubmitted, fold
 from hookline.state import (
     AssistantMessage,
+    Attachment,
     ContinuationDecision,
     ContinuationEvaluation,
     ErrorInfo,
+    InferenceResponse,
     Log,
     Reasoning,
     ResultStatus,
     ToolCall,
+    Usage,
     UserMessage,
 )
 from hookline.testing import ScriptedDriver, call, say

@@ -13,13 +13,13 @@ from hookline import (
     AgentState,
     Decision,
     HookOutcome,
-    PendingApproval,
     RunResult,
     RunStatus,
     ToolContext,
     tool,
 )
 from hookline.journal import ChildFinished, fold
+from hookline.state import PendingApproval
 from hookline.testing import ScriptedDriver, call, calls, say
 
 

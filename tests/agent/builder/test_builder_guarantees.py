@@ -1,4 +1,4 @@
-"""What a capability cannot take away, what a hook cannot do to its run, and what an adapter cannot carry."""
+"""What a capability cannot take away, and what a hook cannot do to its run."""
 
 from __future__ import annotations
 
@@ -9,19 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookline import (
-    AgentBuilder,
-    HookOutcome,
-    RunStatus,
-    StopReason,
-    ToolMiddlewareAdapter,
-    Usage,
-    hook,
-    tool,
-)
+from hookline import AgentBuilder, HookOutcome, RunStatus, StopReason, hook, tool
 from hookline.errors import BuildError, UsageError
 from hookline.hooks import CallableMatcher
 from hookline.journal import HookRan
+from hookline.state import Usage
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 
@@ -276,35 +268,6 @@ async def test_a_matcher_that_fails_around_a_tool_is_a_failure_of_its_hook(mode:
     assert "nobody awaits" in ran.reason
     [execution] = result.steps[0].results
     assert execution.is_success == (mode == "open")
-
-
-class Rewrites:
-    """Tool middleware that hands on another state."""
-
-    async def process(self, made: Any, state: Any, go_on: Any) -> Any:
-        return await go_on(made, state.with_metadata("seen", True))
-
-
-class HandsOn:
-    """Tool middleware that hands on what it was given."""
-
-    async def process(self, made: Any, state: Any, go_on: Any) -> Any:
-        return await go_on(made, state)
-
-
-async def test_tool_middleware_that_changes_the_state_is_told_that_it_cannot() -> None:
-    """The change would be lost, so it is an error that names the middleware and the way to do it."""
-    agent = builder(call("add", a=1), say("done"))
-    result = await run(agent.add_hook("around_tool_use", ToolMiddlewareAdapter(Rewrites())))
-    [execution] = result.steps[0].results
-    assert not execution.is_success
-    [ran] = [
-        each for each in result.records if isinstance(each, HookRan) and each.verdict == "failed"
-    ]
-    assert "'Rewrites' handed next a changed state" in ran.reason
-    agent = builder(call("add", a=1), say("done"))
-    result = await run(agent.add_hook("around_tool_use", ToolMiddlewareAdapter(HandsOn())))
-    assert result.steps[0].results[0].is_success
 
 
 # --- the way out ----------------------------------------------------------------------------------

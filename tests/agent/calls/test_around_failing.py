@@ -8,19 +8,10 @@ from typing import Any
 import pytest
 from wrapping import Bench, first
 
-from hookline import (
-    AgentBuilder,
-    HookError,
-    HookOutcome,
-    InferenceResponse,
-    RunStatus,
-    ToolCall,
-    ToolResult,
-    tool,
-)
-from hookline.errors import RateLimitError
+from hookline import AgentBuilder, HookOutcome, RunStatus, ToolCall, ToolResult, tool
+from hookline.errors import HookError, RateLimitError
 from hookline.journal import HookRan, RequestSent
-from hookline.state import Log, ResultStatus, check_transcript
+from hookline.state import InferenceResponse, Log, ResultStatus, check_transcript
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 

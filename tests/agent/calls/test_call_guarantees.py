@@ -16,17 +16,15 @@ from hookline import (
     Decision,
     ErrorPolicy,
     HookOutcome,
-    InferenceResponse,
     RunStatus,
     ToolCall,
     ToolContext,
     ToolResult,
-    Usage,
     tool,
 )
 from hookline.errors import HookError
 from hookline.journal import CallSettled, HookRan, TextDelta, ToolProgress, encode
-from hookline.state import ResultStatus
+from hookline.state import InferenceResponse, ResultStatus, Usage
 from hookline.testing import ScriptedDriver, call, calls, say
 
 

@@ -10,14 +10,13 @@ from hookline import (
     AgentBuilder,
     AgentState,
     HookOutcome,
-    InferenceResponse,
     RunResult,
     RunStatus,
     StopReason,
     ToolCall,
     tool,
 )
-from hookline.state import ResultStatus, Usage
+from hookline.state import InferenceResponse, ResultStatus, Usage
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 

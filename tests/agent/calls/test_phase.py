@@ -15,11 +15,10 @@ from hookline import (
     ToolContext,
     ToolError,
     ToolResult,
-    Usage,
     tool,
 )
 from hookline.journal import CallAdmitted, CallSettled, HookRan, ToolProgress
-from hookline.state import ResultStatus, check_transcript
+from hookline.state import ResultStatus, Usage, check_transcript
 from hookline.testing import ScriptedDriver, call, calls, say
 
 

@@ -12,17 +12,15 @@ from hookline import (
     AgentState,
     Decision,
     ErrorPolicy,
-    HookError,
     HookOutcome,
     RunResult,
     RunStatus,
     StopReason,
     ToolContext,
-    Usage,
     tool,
 )
-from hookline.errors import PastError
-from hookline.state import check_transcript
+from hookline.errors import HookError, PastError
+from hookline.state import Usage, check_transcript
 from hookline.testing import ScriptedDriver, call, calls, say
 
 # --- asking -------------------------------------------------------------------------------------------

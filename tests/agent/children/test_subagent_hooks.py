@@ -7,17 +7,8 @@ import msgspec
 import pytest
 from tree import World
 
-from hookline import (
-    ErrorAction,
-    ErrorClass,
-    ErrorPolicy,
-    HookOutcome,
-    RunResult,
-    RunStatus,
-    StopReason,
-    ToolContext,
-    tool,
-)
+from hookline import ErrorPolicy, HookOutcome, RunResult, RunStatus, StopReason, ToolContext, tool
+from hookline.flow import ErrorAction, ErrorClass
 from hookline.journal import ChildFinished, ChildStarted
 from hookline.state import check_transcript
 from hookline.testing import call, calls, say

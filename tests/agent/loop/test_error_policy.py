@@ -5,20 +5,15 @@ from typing import Any
 
 import pytest
 
-from hookline import (
-    AgentBuilder,
-    AgentState,
-    ErrorAction,
-    ErrorClass,
-    ErrorPolicy,
+from hookline import AgentBuilder, AgentState, ErrorPolicy, HookOutcome, RunStatus, StopReason, tool
+from hookline.errors import (
+    ConnectionLostError,
     HookError,
-    HookOutcome,
     ModelError,
-    RunStatus,
-    StopReason,
-    tool,
+    ModelTimeoutError,
+    RateLimitError,
 )
-from hookline.errors import ConnectionLostError, ModelTimeoutError, RateLimitError
+from hookline.flow import ErrorAction, ErrorClass
 from hookline.journal import ErrorRaised, RequestSent
 from hookline.state import ResultStatus, check_transcript
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say

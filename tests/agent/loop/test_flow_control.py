@@ -10,15 +10,13 @@ from hookline import (
     ContinuationDecision,
     ContinuationEvaluation,
     HookOutcome,
-    InferenceResponse,
     RunStatus,
     StopReason,
     ToolCall,
-    Usage,
     tool,
 )
 from hookline.journal import StepFinished, hooks_in
-from hookline.state import StepType
+from hookline.state import InferenceResponse, StepType, Usage
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 

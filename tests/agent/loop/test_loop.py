@@ -11,14 +11,13 @@ from hookline import (
     AgentBuilder,
     AgentState,
     ContinuationEvaluation,
-    HookError,
     HookOutcome,
     HookPoint,
     RunStatus,
     StopReason,
     tool,
 )
-from hookline.errors import TranscriptError, UsageError
+from hookline.errors import HookError, TranscriptError, UsageError
 from hookline.journal import RunFinished, RunStarted, StatusChanged
 from hookline.state import AssistantMessage, Log, UserMessage, check_transcript
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say

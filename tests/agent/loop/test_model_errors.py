@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from hookline import AgentBuilder, ErrorClass, ErrorPolicy, RunStatus
+from hookline import AgentBuilder, ErrorPolicy, RunStatus
 from hookline.drivers import ToolCallingDriver
+from hookline.flow import ErrorClass
 from hookline.journal import ErrorRaised
 from hookline.testing import Failure, FakeClock, ScriptedProvider, WireTurn
 

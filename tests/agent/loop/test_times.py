@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder, ErrorPolicy, InferenceResponse, tool
+from hookline import AgentBuilder, ErrorPolicy, tool
 from hookline.errors import RateLimitError
+from hookline.state import InferenceResponse
 from hookline.testing import FakeClock, ScriptedDriver, call, say
 
 

@@ -6,23 +6,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookline import (
-    AgentBuilder,
-    AgentState,
-    HookError,
-    HookOutcome,
-    InferenceRequest,
-    InferenceResponse,
-    RunStatus,
-    ToolCall,
-    ToolContext,
-    Usage,
-    tool,
-)
+from hookline import AgentBuilder, AgentState, HookOutcome, RunStatus, ToolCall, ToolContext, tool
 from hookline.agent.run import Run
 from hookline.drivers import Turn
+from hookline.errors import HookError
 from hookline.journal import RequestSent, ResponseReceived
-from hookline.state import NO_USAGE, Log, StepType, UserMessage
+from hookline.state import (
+    NO_USAGE,
+    InferenceRequest,
+    InferenceResponse,
+    Log,
+    StepType,
+    Usage,
+    UserMessage,
+)
 from hookline.testing import ScriptedDriver, call, say
 
 

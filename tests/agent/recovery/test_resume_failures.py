@@ -7,18 +7,9 @@ from typing import Any
 import pytest
 from lives import Case, Tape, World, cut, driven, story_of
 
-from hookline import (
-    AgentBuilder,
-    ErrorAction,
-    ErrorClass,
-    ErrorPolicy,
-    HookOutcome,
-    RunResult,
-    RunStatus,
-    StopReason,
-    tool,
-)
+from hookline import AgentBuilder, ErrorPolicy, HookOutcome, RunResult, RunStatus, StopReason, tool
 from hookline.errors import RateLimitError, ToolError
+from hookline.flow import ErrorAction, ErrorClass
 from hookline.journal import ErrorRaised, Record, encode
 from hookline.testing import FakeClock, ScriptedDriver, call, say
 

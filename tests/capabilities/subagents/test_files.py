@@ -11,7 +11,7 @@ from pretend import bash, read, write
 from hookline import AgentBuilder, HookOutcome, hook, tool
 from hookline.capabilities import Subagent, Subagents
 from hookline.errors import BuildError
-from hookline.flow import Limits
+from hookline.flow import RunLimits
 from hookline.testing import ScriptedDriver, call, calls, say
 
 REVIEWER = """\
@@ -66,7 +66,7 @@ def test_a_published_file_is_read_as_it_is(tmp_path: Path) -> None:
     assert reviewer.description.endswith('Context: a "new" function</example>')
     assert reviewer.tools == ("Read", "Grep", "Bash(git diff:*)")
     assert reviewer.disallowed_tools == ("Write",)
-    assert reviewer.limits == Limits(steps=7, tokens=None, seconds=None)
+    assert reviewer.limits == RunLimits(steps=7, tokens=None, seconds=None)
     assert (reviewer.model, reviewer.fields["color"]) == ("sonnet", "blue")
 
 

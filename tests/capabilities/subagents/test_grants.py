@@ -10,7 +10,7 @@ from pretend import bash, read, write
 from hookline import AgentBuilder, HookOutcome, hook, tool
 from hookline.capabilities import Metadata, Subagent, Subagents
 from hookline.errors import BuildError
-from hookline.flow import Limits
+from hookline.flow import RunLimits
 from hookline.testing import ScriptedDriver, call, calls, say
 
 
@@ -231,7 +231,7 @@ class AsCapability:
         builder.with_limits(tool_calls=1)
 
 
-@pytest.mark.parametrize("limits", [{"tool_calls": 1}, Limits(tool_calls=1), AsCapability()])
+@pytest.mark.parametrize("limits", [{"tool_calls": 1}, RunLimits(tool_calls=1), AsCapability()])
 async def test_limits_of_its_own(limits: Any) -> None:
     """Besides those of the agent."""
     model = ScriptedDriver([call("read", path="a"), call("read", path="b"), say("x")])

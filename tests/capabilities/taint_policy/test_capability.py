@@ -7,19 +7,10 @@ from typing import Any
 
 import pytest
 
-from hookline import (
-    AgentBuilder,
-    AgentState,
-    Attachment,
-    Decision,
-    HookOutcome,
-    PendingApproval,
-    RunStatus,
-    SQLiteJournal,
-    tool,
-)
+from hookline import AgentBuilder, AgentState, Decision, HookOutcome, RunStatus, SQLiteJournal, tool
 from hookline.capabilities import TaintPolicy
 from hookline.errors import BuildError, UsageError
+from hookline.state import Attachment, PendingApproval
 from hookline.testing import ScriptedDriver, call, calls, check_hook, say
 
 IBAN = "US133000000121212121212"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hookline import AgentBuilder, AgentState, Attachment, tool
+from hookline import AgentBuilder, AgentState, tool
 from hookline.capabilities import TaintPolicy
 from hookline.lifecycle import CompactHookContext, HookPoint
-from hookline.state import Log, UserMessage
+from hookline.state import Attachment, Log, UserMessage
 from hookline.testing import ScriptedDriver, call, say
 
 IBAN = "US133000000121212121212"

@@ -9,11 +9,11 @@ from typing import Any
 
 import httpx2
 
-from hookline import AgentBuilder, InferenceRequest, tool
+from hookline import AgentBuilder, tool
 from hookline.drivers import ToolCallingDriver
 from hookline.errors import ModelError
 from hookline.providers import Piece, Provider, make_provider
-from hookline.state import UserMessage
+from hookline.state import InferenceRequest, UserMessage
 from hookline.testing import Cassette, FakeClock, Wire, WireTurn
 from wires.anthropic import AnthropicWire
 from wires.google import GoogleWire

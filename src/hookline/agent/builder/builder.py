@@ -40,7 +40,7 @@ from hookline.definition import (
 )
 from hookline.drivers import FALLBACK_ON, Driver, driver_for
 from hookline.errors import BuildError
-from hookline.flow import ErrorClass, ErrorPolicy, Limits
+from hookline.flow import ErrorClass, ErrorPolicy, RunLimits
 from hookline.hooks import (
     Registration,
 )
@@ -173,7 +173,7 @@ class AgentBuilder(TakesHooks):
         if self._source:
             self._refuse_wider(changes)
         current = {name: getattr(self._limits, name) for name in self._limits.__struct_fields__}
-        self._limits = Limits(**{**current, **changes})
+        self._limits = RunLimits(**{**current, **changes})
         if objections is not _KEEP:
             check_objections(objections)
             self._max_objections = objections
@@ -374,5 +374,5 @@ class AgentBuilder(TakesHooks):
         return FrozenDict({as_tool(each).name: source for each, source in pairs if source})
 
 
-_DEFAULT_LIMITS = Limits()
+_DEFAULT_LIMITS = RunLimits()
 _DEFAULT_POLICY = ErrorPolicy()

@@ -6,15 +6,15 @@ from collections.abc import Collection, Iterable
 
 from hookline.definition import default_guards
 from hookline.errors import BuildError
-from hookline.flow import Limits
+from hookline.flow import RunLimits
 from hookline.hooks import Registration, Tier
 
-_EVERY_LIMIT = Limits(steps=0, tokens=0, seconds=0, cost=0, tool_calls=0)
+_EVERY_LIMIT = RunLimits(steps=0, tokens=0, seconds=0, cost=0, tool_calls=0)
 """So that every default guard there may be is among the guards of these limits."""
 
 
 def guards_beside(
-    own: Iterable[Registration], limits: Limits, without: Collection[str]
+    own: Iterable[Registration], limits: RunLimits, without: Collection[str]
 ) -> tuple[Registration, ...]:
     """The default guards that stay, beside an agent's own hooks."""
     guards = default_guards(limits)
@@ -29,7 +29,7 @@ def guards_beside(
     )
 
 
-def check_left_out(name: str, limits: Limits, capability: str) -> None:
+def check_left_out(name: str, limits: RunLimits, capability: str) -> None:
     """Refuse to leave out what is no default guard, and to leave one out at a capability's word."""
     known = {registration.name for registration in default_guards(limits)}
     if name not in known:

@@ -20,7 +20,7 @@ from hookline.capabilities.subagents.subagent import Subagent
 from hookline.definition import Definition
 from hookline.drivers import Driver, driver_for
 from hookline.errors import BuildError, HooklineError, NotJSONError, ToolError, in_words
-from hookline.flow import Limits
+from hookline.flow import RunLimits
 from hookline.hooks import Registration
 from hookline.markdown import SkillLibrary
 from hookline.state import RunStatus, freeze
@@ -29,7 +29,7 @@ from hookline.tools.problems import closest, did_you_mean
 
 ALIASES = frozenset({"sonnet", "opus", "haiku", "fable", "best", "default"})
 """Names for models that mean something where other agents run. Without a mapping the starter's model is used."""
-_NO_LIMITS = Limits(steps=None, tokens=None, seconds=None)
+_NO_LIMITS = RunLimits(steps=None, tokens=None, seconds=None)
 _ABOUT = """\
 Have a subagent do a task on its own, and get its report.
 
@@ -180,7 +180,7 @@ class SubagentBuilder:
 
 
 def _set_limits(builder: AgentBuilder, member: Subagent, starter: Definition) -> None:
-    limits = member.limits if isinstance(member.limits, Limits) else _NO_LIMITS
+    limits = member.limits if isinstance(member.limits, RunLimits) else _NO_LIMITS
     builder.with_limits(**msgspec.structs.asdict(limits), objections=starter.max_objections)
     if hasattr(member.limits, "configure"):
         builder.with_capability(member.limits)

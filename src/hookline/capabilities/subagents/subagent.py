@@ -12,7 +12,7 @@ import msgspec
 from hookline.agent import Agent, Note
 from hookline.drivers import Driver
 from hookline.errors import BuildError, UsageError
-from hookline.flow import Limits
+from hookline.flow import RunLimits
 from hookline.markdown import Document, PageHooks, agent_name, agent_pages, has_commands, names_in
 from hookline.permissions import Rule
 from hookline.state import EMPTY
@@ -22,7 +22,7 @@ _NAME = re.compile(r"[^\s\x00-\x1f\x7f()](?:[^\x00-\x1f\x7f()]{0,62}[^\s\x00-\x1
 
 
 class Subagent(msgspec.Struct, frozen=True):
-    """An agent that another may start. Everything it may do is what is written here, and never more."""
+    """An agent that another agent may start. It may do what is written here and nothing else."""
 
     name: str
     description: str
@@ -35,7 +35,7 @@ class Subagent(msgspec.Struct, frozen=True):
     """What neither it nor its own subagents may call."""
     model: str | Driver | Sequence[str | Driver] | None = None
     """None, or `inherit`: the model of whoever starts it."""
-    limits: Limits | Mapping[str, Any] | Any = None
+    limits: RunLimits | Mapping[str, Any] | Any = None
     """Besides those of whoever starts it, which hold for it in any case. A capability that sets limits will do too."""
     hooks: Sequence[Any] = ()
     skills: Sequence[str] | str = ()
@@ -63,7 +63,7 @@ class Subagent(msgspec.Struct, frozen=True):
                 self.parsed(rule)
         if isinstance(self.limits, Mapping):
             msgspec.structs.force_setattr(self, "limits", self._limits(self.limits))
-        elif not (isinstance(self.limits, Limits | None) or hasattr(self.limits, "configure")):
+        elif not (isinstance(self.limits, RunLimits | None) or hasattr(self.limits, "configure")):
             raise self.wrong(f"limits={self.limits!r} are no limits.", 'Write {"steps": 10}, say.')
         self._check_agent()
 
@@ -114,14 +114,14 @@ class Subagent(msgspec.Struct, frozen=True):
                 raise self.wrong(f"{field}: {each!r} is not a name.")
         return listed
 
-    def _limits(self, given: Mapping[str, Any]) -> Limits:
+    def _limits(self, given: Mapping[str, Any]) -> RunLimits:
         """Limits of which only some are named: the others are those of whoever starts it."""
-        names = Limits.__struct_fields__
+        names = RunLimits.__struct_fields__
         for name in given:
             if name not in names:
                 raise self.wrong(f"there is no limit '{name}'.", f"Limits: {', '.join(names)}.")
         try:
-            return Limits(**{**dict.fromkeys(names), **given})
+            return RunLimits(**{**dict.fromkeys(names), **given})
         except BuildError as error:
             raise self.wrong(error.message, error.remedy) from None
 
@@ -238,7 +238,7 @@ def _number(page: Document, name: str, value: object) -> float:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise page.wrong("limits", f"limit {name}={value!r} is not a number.") from None
-    whole = name in Limits.__struct_fields__ and name not in ("seconds", "cost")
+    whole = name in RunLimits.__struct_fields__ and name not in ("seconds", "cost")
     return int(number) if whole and number.is_integer() else number
 
 

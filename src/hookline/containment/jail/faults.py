@@ -27,7 +27,7 @@ _KINDS = (
 )
 
 
-def told(given: str, error: OSError) -> FileJailError:
+def jail_error(given: str, error: OSError) -> FileJailError:
     """The error for what the system said."""
     code = error.errno
     if code == errno.EXDEV:

@@ -7,30 +7,34 @@ import codecs
 import contextlib
 import errno
 import os
+import stat
 import weakref
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from hookline.containment.interpreter import environments_below
 from hookline.containment.jail import openat2
+from hookline.containment.jail.atomic_write import write_file
 from hookline.containment.jail.faults import (
     cannot_open,
+    jail_error,
     no_content,
+    not_a_file,
     protected,
+    second_name,
     secret,
-    told,
 )
 from hookline.containment.jail.names import first_of, plain_names, within
-from hookline.containment.jail.opening import (
-    READ_DIRECTORY,
-    checked_file,
-    open_root,
-    path_of_root,
+from hookline.containment.jail.paths import (
+    Parts,
+    RequestedPath,
+    requested_path,
+    split,
+    without_dots,
 )
-from hookline.containment.jail.paths import Asked, Parts, asked_for, split, without_dots
 from hookline.containment.jail.steps import open_by_steps, past_link, resolve
 from hookline.containment.jail.tree import Entry, entries_of, make_directories, remove
-from hookline.containment.jail.writing import put
 from hookline.containment.protected import PROTECTED
 from hookline.errors import (
     FileJailError,
@@ -48,6 +52,7 @@ _TRIES = 16
 """How often a path may turn into another one while it is being opened."""
 _QUICK = 4
 _LINK_IN_THE_WAY = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
+_READ_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _CREATING = os.O_CREAT | os.O_EXCL | os.O_TRUNC
 
 
@@ -72,14 +77,14 @@ class FileJail:
         mounts: bool = True,
         way: openat2.Way = "auto",
     ) -> None:
-        self.root = path_of_root(root)
+        self.root = _path_of_root(root)
         """The directory, as it was given."""
         self.protected = plain_names(protected, "protected")
         self.secret = plain_names(secret, "secret")
         self.mounts = mounts
         self.way = openat2.checked_way(way)
         """How paths are opened: `openat2` or `steps`."""
-        self._fd = open_root(self.root)
+        self._fd = _open_root(self.root)
         self._close = weakref.finalize(self, os.close, self._fd)
         real = os.path.realpath(self.root)
         self._roots = tuple(dict.fromkeys((split(str(self.root)), split(real))))
@@ -97,17 +102,22 @@ class FileJail:
         newline: str | None = None,
     ) -> IO[Any]:
         """Open a plain file, with the modes of the built-in `open`. Text is UTF-8 unless said otherwise."""
-        asked = self._asked(path)
+        requested = self._requested(path)
 
         def opener(_name: str, flags: int) -> int:
-            return self._open_file(asked, flags)
+            return self._open_file(requested, flags)
 
         if "b" not in mode and encoding is None:
             encoding = "utf-8"
         try:
             codecs.lookup(encoding or "utf-8")  # before the file is made, or emptied
             return builtins.open(  # which knows what each mode means; how to open is ours to say
-                asked.given, mode, encoding=encoding, errors=errors, newline=newline, opener=opener
+                requested.given,
+                mode,
+                encoding=encoding,
+                errors=errors,
+                newline=newline,
+                opener=opener,
             )
         except FileJailError:  # of which one is a ValueError too
             raise
@@ -150,12 +160,12 @@ class FileJail:
         """
         if not isinstance(content, bytes | bytearray | memoryview):
             raise no_content("write_bytes", content, "bytes", "write_text")
-        asked = self._asked(path)
-        true = self._resolved(asked, to_change=True)
-        if asked.is_directory or not true:
-            raise FileKindError(asked.given, "is the path of a directory.", code=errno.EISDIR)
-        with self._told(asked), self._directory(true[:-1], make=parents) as directory:
-            put(asked.given, directory, true[-1], content, overwrite, fsync, expected)
+        requested = self._requested(path)
+        true = self._resolved(requested, to_change=True)
+        if requested.is_directory or not true:
+            raise FileKindError(requested.given, "is the path of a directory.", code=errno.EISDIR)
+        with self._jail_errors(requested), self._directory(true[:-1], make=parents) as directory:
+            write_file(requested.given, directory, true[-1], content, overwrite, fsync, expected)
 
     def write_text(
         self,
@@ -177,20 +187,20 @@ class FileJail:
 
     def mkdir(self, path: AnyPath, *, exist_ok: bool = True) -> None:
         """Make a directory and those above it."""
-        asked = self._asked(path)
-        true = self._resolved(asked, to_change=True)
-        with self._told(asked):
+        requested = self._requested(path)
+        true = self._resolved(requested, to_change=True)
+        with self._jail_errors(requested):
             made = make_directories(self._fd, true)
         if not (made or exist_ok):
-            raise told(asked.given, FileExistsError(errno.EEXIST, "exists"))
+            raise jail_error(requested.given, FileExistsError(errno.EEXIST, "exists"))
 
     def list(self, path: AnyPath = ".") -> list[Entry]:
         """What is in a directory, in the order of the names. Links are shown, not followed."""
-        asked = self._asked(path)
-        fd, true = self._open(asked, READ_DIRECTORY)
-        with self._told(asked), closing(fd):
+        requested = self._requested(path)
+        fd, true = self._open(requested, _READ_DIRECTORY)
+        with self._jail_errors(requested), closing(fd):
             if os.fstat(fd).st_nlink == 0:
-                raise NoSuchFileError(asked.given, "has been removed.", code=errno.ENOENT)
+                raise NoSuchFileError(requested.given, "has been removed.", code=errno.ENOENT)
             found = entries_of(fd, "/".join(true))
             return [entry for entry in found if not first_of((entry.name,), self.secret)]
 
@@ -209,13 +219,13 @@ class FileJail:
 
     def remove(self, path: AnyPath, *, recursive: bool = False) -> None:
         """Remove a file, a link itself, or an empty directory; with `recursive` all that is in it too."""
-        asked = self._asked(path)
-        true = self._resolved(asked, to_change=True, follow_last=False)
+        requested = self._requested(path)
+        true = self._resolved(requested, to_change=True, follow_last=False)
         if not true:
-            raise FileJailError(asked.given, "is the root, which stays.", code=errno.EBUSY)
+            raise FileJailError(requested.given, "is the root, which stays.", code=errno.EBUSY)
         if recursive:
-            self._refuse_protected_below(asked, true)
-        with self._told(asked), self._directory(true[:-1]) as directory:
+            self._refuse_protected_below(requested, true)
+        with self._jail_errors(requested), self._directory(true[:-1]) as directory:
             remove(directory, true[-1], recursive=recursive)
 
     # --- questions ----------------------------------------------------------------------------------
@@ -225,12 +235,12 @@ class FileJail:
 
         Raises an `OutsideJailError` for one that leads out, a `ProtectedPathError` for one that is not to be used.
         """
-        return "/".join(self._resolved(self._asked(path), to_change=to_change)) or "."
+        return "/".join(self._resolved(self._requested(path), to_change=to_change)) or "."
 
     def stat(self, path: AnyPath) -> os.stat_result:
         """What the system knows of a file or directory; nothing is opened for it."""
-        asked = self._asked(path)
-        fd, _ = self._open(asked, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK))
+        requested = self._requested(path)
+        fd, _ = self._open(requested, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK))
         with closing(fd):
             return os.fstat(fd)
 
@@ -257,58 +267,60 @@ class FileJail:
 
     # --- opening ------------------------------------------------------------------------------------
 
-    def _asked(self, path: AnyPath) -> Asked:
+    def _requested(self, path: AnyPath) -> RequestedPath:
         if not self._close.alive:
             raise UsageError("this file jail is closed.", remedy="Make another FileJail.")
-        return asked_for(path, self._roots)
+        return requested_path(path, self._roots)
 
-    def _open_file(self, asked: Asked, flags: int) -> int:
+    def _open_file(self, requested: RequestedPath, flags: int) -> int:
         """A descriptor of a plain file; what would truncate or create waits until it is known what is there."""
         writes = flags & (os.O_WRONLY | os.O_RDWR) != 0
-        if asked.is_directory:
-            raise FileKindError(asked.given, "is the path of a directory.", code=errno.EISDIR)
+        if requested.is_directory:
+            raise FileKindError(requested.given, "is the path of a directory.", code=errno.EISDIR)
         if flags & os.O_EXCL:
-            return self._create(asked, flags)
+            return self._create(requested, flags)
         plain = flags & ~_CREATING | os.O_NONBLOCK | os.O_NOCTTY
         for _ in range(_TRIES):
             try:
-                fd, _ = self._open(asked, plain, to_change=writes)
+                fd, _ = self._open(requested, plain, to_change=writes)
             except FileNotFoundError:
                 if not flags & os.O_CREAT:
                     raise
                 with contextlib.suppress(FileExistsError):
-                    return self._create(asked, flags)
+                    return self._create(requested, flags)
             else:
-                return checked_file(asked, fd, flags, writes)
-        raise told(asked.given, OSError(errno.EAGAIN, "changes"))
+                return _checked_file(requested, fd, flags, writes)
+        raise jail_error(requested.given, OSError(errno.EAGAIN, "changes"))
 
-    def _create(self, asked: Asked, flags: int) -> int:
-        true = self._resolved(asked, to_change=True)
+    def _create(self, requested: RequestedPath, flags: int) -> int:
+        true = self._resolved(requested, to_change=True)
         if not true:
-            raise told(asked.given, FileExistsError(errno.EEXIST, "exists"))
-        with self._told(asked), self._directory(true[:-1]) as directory:
+            raise jail_error(requested.given, FileExistsError(errno.EEXIST, "exists"))
+        with self._jail_errors(requested), self._directory(true[:-1]) as directory:
             flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
             return os.open(true[-1], flags, 0o666, dir_fd=directory)
 
-    def _open(self, asked: Asked, flags: int, *, to_change: bool = False) -> tuple[int, Parts]:
+    def _open(
+        self, requested: RequestedPath, flags: int, *, to_change: bool = False
+    ) -> tuple[int, Parts]:
         """Open a path, and say where that is. It is opened without links in it: what is opened is what was checked."""
-        step = asked
+        step = requested
         for tries in range(_TRIES):
             plain = without_dots(step)
-            self._refuse(asked, plain, to_change)
+            self._refuse(requested, plain, to_change)
             try:
                 return self._strictly(step.parts, flags), plain
             except OSError as error:
                 if error.errno not in _LINK_IN_THE_WAY:
-                    raise told(asked.given, error) from None
+                    raise jail_error(requested.given, error) from None
                 # A link or two are followed in no time; the walk that knows all about links is the last word.
                 true = past_link(self._fd, step.parts, self._strictly) if tries < _QUICK else None
                 if true is None or true == step.parts:
-                    true = self._resolved(asked, to_change=to_change)
+                    true = self._resolved(requested, to_change=to_change)
                 if true == step.parts:
-                    raise told(asked.given, error) from None
-                step = asked._replace(parts=true)
-        raise told(asked.given, OSError(errno.EAGAIN, "changes"))
+                    raise jail_error(requested.given, error) from None
+                step = requested._replace(parts=true)
+        raise jail_error(requested.given, OSError(errno.EAGAIN, "changes"))
 
     def _strictly(self, parts: Parts, flags: int) -> int:
         if self.way == "steps":
@@ -318,56 +330,58 @@ class FileJail:
             strict |= openat2.NO_XDEV
         return openat2.openat2(self._fd, os.fsencode("/".join(parts) or "."), flags, strict)
 
-    def _resolved(self, asked: Asked, *, to_change: bool, follow_last: bool = True) -> Parts:
+    def _resolved(
+        self, requested: RequestedPath, *, to_change: bool, follow_last: bool = True
+    ) -> Parts:
         """Where a path leads, if that is inside and may be used."""
         try:
-            true = resolve(self._fd, asked.parts, follow_last=follow_last)
+            true = resolve(self._fd, requested.parts, follow_last=follow_last)
         except OSError as error:
-            raise told(asked.given, error) from None
-        self._refuse(asked, true, to_change)
+            raise jail_error(requested.given, error) from None
+        self._refuse(requested, true, to_change)
         return true
 
     @contextlib.contextmanager
     def _directory(self, true: Parts, *, make: bool = False) -> Iterator[int]:
         """A directory by its true path, held open meanwhile."""
         try:
-            fd = self._strictly(true, READ_DIRECTORY)
+            fd = self._strictly(true, _READ_DIRECTORY)
         except FileNotFoundError:
             if not make:
                 raise
             make_directories(self._fd, true)
-            fd = self._strictly(true, READ_DIRECTORY)
+            fd = self._strictly(true, _READ_DIRECTORY)
         with closing(fd):
             yield fd
 
     # --- refusing -----------------------------------------------------------------------------------
 
-    def _refuse(self, asked: Asked, true: Parts, to_change: bool) -> None:
+    def _refuse(self, requested: RequestedPath, true: Parts, to_change: bool) -> None:
         name = first_of(true, self.secret)
         if name:
-            raise secret(asked.given, name)
+            raise secret(requested.given, name)
         name = (first_of(true, self.protected) or within(true, self._own)) if to_change else ""
         if name:
-            raise protected(asked.given, name)
+            raise protected(requested.given, name)
 
-    def _refuse_protected_below(self, asked: Asked, true: Parts) -> None:
+    def _refuse_protected_below(self, requested: RequestedPath, true: Parts) -> None:
         own = next((each for each in self._own if each[: len(true)] == true), None)
         if own is not None:
-            raise protected(asked.given, "/".join(own))
+            raise protected(requested.given, "/".join(own))
         with contextlib.suppress(FileKindError):  # what is no directory has nothing below it
             for entry in self.walk("/".join(true)):
                 name = first_of((entry.name,), self.protected | self.secret)
                 if name:
-                    raise protected(asked.given, name)
+                    raise protected(requested.given, name)
 
     @contextlib.contextmanager
-    def _told(self, asked: Asked) -> Iterator[None]:
+    def _jail_errors(self, requested: RequestedPath) -> Iterator[None]:
         try:
             yield
         except FileJailError:
             raise
         except OSError as error:
-            raise told(asked.given, error) from None
+            raise jail_error(requested.given, error) from None
 
 
 @contextlib.contextmanager
@@ -377,3 +391,40 @@ def closing(fd: int) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
+
+
+def _path_of_root(root: object) -> Path:
+    """The absolute path of the root."""
+    if not isinstance(root, str | os.PathLike):
+        raise UsageError(
+            f"{root!r} cannot be the root of a file jail: it is not a path.",
+            remedy="Give a directory that exists and can be read.",
+        )
+    return Path(os.path.abspath(os.fspath(root)))
+
+
+def _open_root(root: Path) -> int:
+    """A descriptor of the root."""
+    try:
+        return os.open(root, _READ_DIRECTORY)
+    except OSError as error:
+        raise UsageError(
+            f"'{root}' cannot be the root of a file jail: {os.strerror(error.errno or 0).lower()}.",
+            remedy="Give a directory that exists and can be read.",
+        ) from None
+
+
+def _checked_file(requested: RequestedPath, fd: int, flags: int, writes: bool) -> int:
+    """The descriptor, if what it opens is a plain file that may be used like this."""
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise not_a_file(requested.given, found.st_mode)
+        if writes and found.st_nlink > 1:
+            raise second_name(requested.given)
+        if flags & os.O_TRUNC:
+            os.ftruncate(fd, 0)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd

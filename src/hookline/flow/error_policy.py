@@ -1,4 +1,4 @@
-"""What happens when something fails: stop, retry with back-off, or go on."""
+"""What happens when something fails: stop, retry after a delay, or continue."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hookline.errors import (
 
 
 class ErrorClass(enum.StrEnum):
-    """What kind of thing failed."""
+    """The kind of a failure."""
 
     TOOL = "tool"
     VALIDATION = "validation"
@@ -74,8 +74,8 @@ def classify(exception: BaseException) -> ErrorClass:
     return ErrorClass.UNKNOWN
 
 
-def wait_asked_for(exception: BaseException) -> float | None:
-    """How many seconds whoever failed asks to be left alone, if it says so.
+def retry_delay(exception: BaseException) -> float | None:
+    """The seconds that the failed service asked to wait, if it named a time.
 
     Other libraries' exceptions have this attribute too, and not always as seconds.
     """
@@ -84,7 +84,7 @@ def wait_asked_for(exception: BaseException) -> float | None:
 
 
 class ErrorAction(enum.StrEnum):
-    """What the policy says about an error."""
+    """What the policy decides about an error."""
 
     STOP = "stop"
     RETRY = "retry"
@@ -195,7 +195,7 @@ class ErrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return ErrorDecision(ErrorAction.RETRY, self._delay(failures, exception))
 
     def _delay(self, failures: int, exception: BaseException) -> float:
-        asked = wait_asked_for(exception)
+        asked = retry_delay(exception)
         if asked is not None:
             return float(min(self.max_delay, asked))
         try:

@@ -1,4 +1,4 @@
-"""A file is written as a whole: under another name first, which then takes its place."""
+"""Atomic writes: the content is written under a temporary name, which then replaces the file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import secrets
 import stat
 
-from hookline.containment.jail.faults import not_a_file, second_name, told
+from hookline.containment.jail.faults import jail_error, not_a_file, second_name
 from hookline.containment.jail.steps import NOFOLLOW
 from hookline.containment.protected import PROTECTED, accept
 from hookline.errors import FileChangedError
@@ -17,7 +17,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW
 _NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK)
 
 
-def put(
+def write_file(
     given: str,
     directory: int,
     name: str,
@@ -26,10 +26,10 @@ def put(
     fsync: bool,
     expected: os.stat_result | None,
 ) -> None:
-    """Give the file of this name in a directory this content. `given` is what its path is called in errors."""
+    """Write the content of a file in a directory. `given` is its path in errors."""
     old = _found(given, directory, name)
     if old is not None and not overwrite:
-        raise told(given, FileExistsError(errno.EEXIST, "exists"))
+        raise jail_error(given, FileExistsError(errno.EEXIST, "exists"))
     temporary = f".{secrets.token_hex(12)}.tmp"
     fd = os.open(temporary, _NEW, 0o666 if old is None else 0o600, dir_fd=directory)
     try:

@@ -1,4 +1,4 @@
-"""Bridges for code written for the older pieces: state processors, continuation criteria, tool middleware."""
+"""Adapters for older code: state processors, continuation criteria and tool middleware as hooks."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from hookline.state import (
     ToolCall,
     ToolResult,
 )
+
+__all__ = ["ContinuationCriterionAdapter", "StateProcessorAdapter", "ToolMiddlewareAdapter"]
 
 
 class StateProcessorAdapter:
@@ -43,7 +45,7 @@ class StateProcessorAdapter:
 class ContinuationCriterionAdapter:
     """A continuation criterion as a hook at should_continue: `evaluate(state)` or `decide(state)`.
 
-    It may answer with a ContinuationDecision, a ContinuationEvaluation, or a bool (True: go on, False: stop).
+    It may answer with a ContinuationDecision, a ContinuationEvaluation, or a bool (True: continue, False: stop).
     """
 
     point = "should_continue"
@@ -93,7 +95,7 @@ class ToolMiddlewareAdapter:
     ) -> ToolResult:
         """Run the middleware around the tool."""
 
-        def go_on(call: ToolCall, state: AgentState | None = None) -> Awaitable[ToolResult]:
+        def run_rest(call: ToolCall, state: AgentState | None = None) -> Awaitable[ToolResult]:
             if state is not None and state is not ctx.state and state != ctx.state:
                 raise UsageError(
                     f"tool middleware '{self.name}' handed next a changed state, which would be lost around a tool.",
@@ -101,7 +103,7 @@ class ToolMiddlewareAdapter:
                 )
             return call_next(ctx if call is ctx.tool_call else ctx.with_tool_call(call))
 
-        execution = self.process(ctx.tool_call, ctx.state, go_on)
+        execution = self.process(ctx.tool_call, ctx.state, run_rest)
         if inspect.isawaitable(execution):
             execution = await execution
         if execution is None:

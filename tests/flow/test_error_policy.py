@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline import ErrorAction, ErrorClass, ErrorPolicy
+from hookline import ErrorPolicy
 from hookline.errors import (
     BuildError,
     ConnectionLostError,
@@ -22,7 +22,7 @@ from hookline.errors import (
     ToolTimeoutError,
     UnknownToolError,
 )
-from hookline.flow import ErrorDecision, classify
+from hookline.flow import ErrorAction, ErrorClass, ErrorDecision, classify
 
 ERROR = RuntimeError("x")
 STOP, RETRY, IGNORE = ErrorAction.STOP, ErrorAction.RETRY, ErrorAction.IGNORE

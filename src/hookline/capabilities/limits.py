@@ -1,4 +1,4 @@
-"""Settings of the builder as capabilities: limits, and what happens when something fails."""
+"""Limits and error handling as capabilities, for agents that are made from a list of capabilities."""
 
 from __future__ import annotations
 
