@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from hookline import HookPoint, ToolHookContext
 from hookline.command_hooks import CommandHooks, Handler, HookSource, RunFacts
+from hookline.command_hooks.batch import outcome_of
 from hookline.command_hooks.dialect import all_dialects
-from hookline.command_hooks.exchange import HookAnswer, ProgramResult
-from hookline.command_hooks.outcomes import outcome_of
+from hookline.command_hooks.handler import HookAnswer, ProgramResult
 from hookline.hooks import HookOutcome
 from hookline.lifecycle import (
     InferenceHookContext,

@@ -17,7 +17,7 @@ from hookline import AgentBuilder, HookOutcome, HookPoint, RunStatus, ToolHookCo
 from hookline.command_hooks import Handler, HookSource, RunFacts
 from hookline.command_hooks.async_hooks import AsyncHooks
 from hookline.command_hooks.batch import HandlerBatch
-from hookline.command_hooks.exchange import HookAnswer, ProgramResult
+from hookline.command_hooks.handler import HookAnswer, ProgramResult
 from hookline.command_hooks.runner import HookReply, Runner
 from hookline.hooks import Options, register
 from hookline.journal import hooks_in

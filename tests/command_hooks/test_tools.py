@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hookline.command_hooks import RunFacts
 from hookline.command_hooks.dialect import all_dialects
-from hookline.command_hooks.exchange import HookAnswer
+from hookline.command_hooks.handler import HookAnswer
 from hookline.command_hooks.tools import ToolNames
 from hookline.errors import UsageError
 from hookline.state import ToolCall

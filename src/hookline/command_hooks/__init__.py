@@ -13,8 +13,15 @@ if TYPE_CHECKING:
     from hookline.command_hooks.capability import CommandHooks
     from hookline.command_hooks.dialect import Dialect, register_dialect
     from hookline.command_hooks.dialects.own import read_hook
-    from hookline.command_hooks.exchange import HookAnswer, ProgramResult, RunFacts
-    from hookline.command_hooks.handler import Handler, HookSearch, HookSource, Level
+    from hookline.command_hooks.handler import (
+        Handler,
+        HookAnswer,
+        HookSearch,
+        HookSource,
+        Level,
+        ProgramResult,
+        RunFacts,
+    )
     from hookline.command_hooks.scripts import definition_digest, not_covered
     from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames
     from hookline.command_hooks.trial import HookTrial, try_hooks
@@ -24,12 +31,12 @@ _HOME: dict[str, str] = {
     "CommandHooks": "capability",
     "Dialect": "dialect",
     "Handler": "handler",
-    "HookAnswer": "exchange",
+    "HookAnswer": "handler",
     "HookSource": "handler",
     "HookTrial": "trial",
     "Level": "handler",
-    "ProgramResult": "exchange",
-    "RunFacts": "exchange",
+    "ProgramResult": "handler",
+    "RunFacts": "handler",
     "HookSearch": "handler",
     "ShownCall": "tools",
     "ToolForm": "tools",

@@ -9,12 +9,9 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
-from hookline.command_hooks.dialect import dialect_of
-from hookline.command_hooks.exchange import HookAnswer, ProgramResult, RunFacts
-from hookline.command_hooks.handler import Handler
+from hookline.command_hooks.handler import Handler, HookAnswer, RunFacts, labelled
 from hookline.command_hooks.objections import is_used_up, objections_in_a_row, used_up
-from hookline.command_hooks.runner import HookReply, Runner, detach_seconds
-from hookline.command_hooks.texts import labelled
+from hookline.command_hooks.runner import HookReply, Runner
 from hookline.hooks import HookOutcome, Kind
 from hookline.lifecycle import HookPoint
 from hookline.state import StopReason
@@ -137,32 +134,3 @@ def _news(handler: Handler, reply: HookReply) -> HookAnswer | None:
         return answer
     contexts = (*answer.contexts, *answer.messages)
     return HookAnswer(contexts=contexts) if contexts else None
-
-
-async def ask_or_detach(
-    runner: Runner, handler: Handler, ctx: Any, facts: RunFacts
-) -> tuple[HookReply, asyncio.Task[HookReply] | None]:
-    """A hook's reply; once it has become async, an empty one, and the task that will have the real one."""
-    if not dialect_of(handler).can_detach(handler):
-        return await runner.ask(handler, ctx, facts), None
-    detached = asyncio.Event()
-
-    def watch(printed: bytes) -> float | None:
-        seconds = detach_seconds(printed)
-        if seconds is not None:
-            detached.set()
-        return seconds
-
-    task = asyncio.ensure_future(runner.ask(handler, ctx, facts, watch))
-    waiting = asyncio.ensure_future(detached.wait())
-    try:
-        await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
-    except BaseException:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        raise
-    finally:
-        waiting.cancel()
-    return (
-        (task.result(), None) if task.done() else (HookReply(HookAnswer(), ProgramResult(0)), task)
-    )

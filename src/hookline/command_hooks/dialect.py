@@ -7,23 +7,28 @@ Whoever runs hooks knows this class and no dialect. The dialects are in `dialect
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.exchange import HookAnswer, ProgramResult, RunFacts
-from hookline.command_hooks.handler import Handler, HookSearch, HookSource, Level
-from hookline.command_hooks.tools import ShownCall, ToolNames
+from hookline.command_hooks.handler import (
+    Handler,
+    HookAnswer,
+    HookSearch,
+    HookSource,
+    Level,
+    ProgramResult,
+    RunFacts,
+)
+from hookline.command_hooks.tools import NameTest, ShownCall, ToolNames
 from hookline.command_hooks.transcripts import Transcripts
 from hookline.errors import RegistrationError, UsageError
 from hookline.hooks import Registration
 from hookline.state import InferenceRequest, ToolCall
 
-NameTest: TypeAlias = Callable[[Sequence[str]], bool]
-"""Whether a hook is for what has these names: a tool has one, and others that mean the same."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _NONE: frozenset[str] = frozenset()
 

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 
 from hookline.command_hooks.dialect import all_dialects, dialect_of
-from hookline.command_hooks.exchange import HookAnswer, RunFacts, session_of
-from hookline.command_hooks.handler import Handler
+from hookline.command_hooks.handler import Handler, HookAnswer, RunFacts, session_of
 from hookline.secret_tables import CLOUD_VARIABLE
 
 _KEPT_IN_REPOSITORIES = frozenset(

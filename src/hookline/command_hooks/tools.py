@@ -1,16 +1,19 @@
-"""Our tools under the names and argument keys of another agent, and changed arguments back under ours."""
+"""Our tools under the names and keys of another agent, changed arguments under ours again, and matchers of names."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 from hookline.errors import UsageError
 from hookline.state import ToolCall, thaw
 
+NameTest: TypeAlias = Callable[[Sequence[str]], bool]
+"""Whether a hook is for what has these names: a tool has one, and others that mean the same."""
 _MCP = re.compile(r"mcp__(?P<server>.+?)__(?P<tool>.+)")
 
 
@@ -213,3 +216,67 @@ def _with_argv(args: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     # A line that only a shell can read goes to one, and policies judge it as that.
     plain = bool(words) and shlex.join(words) == command
     return {**args, "argv": words if plain else ["bash", "-c", command]}
+
+
+_LONGEST = 2000
+NAMES = re.compile(r"[A-Za-z0-9_\- ,|]+")
+_NARROW = re.compile(r"[A-Za-z0-9_|]+")
+_JS_NAMED = re.compile(r"\(\?<(?![=!])")
+_NESTED = re.compile(r"\([^()]*[+*][^()]*\)\s*[+*{]")
+
+
+def everything(_names: Sequence[str]) -> bool:
+    """Matches everything."""
+    return True
+
+
+def one_of(names: Iterable[str]) -> NameTest:
+    """Matches exact names."""
+    wanted = frozenset(name.strip() for name in names)
+    return lambda given: any(name in wanted for name in given)
+
+
+@lru_cache(maxsize=4096)
+def expression(text: str, *, shown: str | None = None) -> NameTest:
+    """Matches what a regular expression finds, anywhere. A wrong expression is a UsageError."""
+    compiled = _compiled(text, text if shown is None else shown)
+    # Names are short, but the text of a command may be long: only its beginning is searched.
+    return lambda given: any(compiled.search(name[:_LONGEST]) for name in given)
+
+
+def whole_expression(text: str) -> NameTest:
+    """Matches what a regular expression finds, if it is the whole name."""
+    return expression(f"^(?:{text})$", shown=text)
+
+
+@lru_cache(maxsize=4096)
+def names_or_expression(text: str, *, narrow: bool = False) -> NameTest:
+    """Exact names between `|` or `,`, if there is nothing else in the text; else an expression, found anywhere.
+
+    `narrow` allows fewer characters in names.
+    """
+    if text in ("", "*"):
+        return everything
+    if (_NARROW if narrow else NAMES).fullmatch(text):
+        return one_of(re.split(r"[|,]", text))
+    return expression(text)
+
+
+def _compiled(text: str, shown: str) -> re.Pattern[str]:
+    if len(text) > _LONGEST:
+        raise UsageError(
+            f"the matcher '{shown[:60]}...' is longer than {_LONGEST} characters.",
+            remedy="Write a shorter one, or several hooks.",
+        )
+    if _NESTED.search(text):
+        raise UsageError(
+            f"the matcher {shown!r} repeats what is repeated already, which can take forever.",
+            remedy="Write it with one repetition: `(a+)+` is `a+`.",
+        )
+    try:
+        return re.compile(_JS_NAMED.sub("(?P<", text).replace("[^]", r"[\s\S]"))
+    except (re.error, OverflowError, RecursionError) as error:
+        raise UsageError(
+            f"the matcher {shown!r} is not a regular expression: {error}.",
+            remedy="Correct it; names alone are written `Edit|Write`.",
+        ) from None

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
-from hookline.command_hooks.exchange import RunFacts, as_uuid, json_line
+from hookline.command_hooks.handler import RunFacts, as_uuid, json_line
 from hookline.state import AgentState, Log, Message
 
 _MONTH = 30 * 24 * 3600.0

@@ -7,11 +7,10 @@ from typing import Any
 
 import msgspec
 
+from hookline.command_hooks.batch import outcome_of
 from hookline.command_hooks.capability import CommandHooks
 from hookline.command_hooks.dialect import dialect_of
-from hookline.command_hooks.exchange import RunFacts
-from hookline.command_hooks.handler import Handler
-from hookline.command_hooks.outcomes import outcome_of
+from hookline.command_hooks.handler import Handler, RunFacts
 from hookline.hooks import Point
 from hookline.lifecycle import HookPoint, ToolHookContext, point_named
 from hookline.state import AgentState, ToolCall, ToolResult

@@ -9,7 +9,7 @@ import pytest
 
 from hookline.command_hooks import Handler, HookSource
 from hookline.command_hooks.dialect import all_dialects
-from hookline.command_hooks.exchange import UNCHANGED, HookAnswer, ProgramResult
+from hookline.command_hooks.handler import UNCHANGED, HookAnswer, ProgramResult
 from hookline.command_hooks.runner import read_reply
 
 CLAUDE = all_dialects()["claude"]

@@ -14,7 +14,7 @@ from plain_store import PlainStore
 
 from hookline import AgentBuilder, RunStatus
 from hookline.capabilities import Approval
-from hookline.command_hooks.texts import is_harmless
+from hookline.command_hooks.runner import is_harmless
 from hookline.journal import HookRan
 from hookline.sessions import Sessions
 from hookline.testing import ScriptedDriver, call, say

@@ -9,7 +9,7 @@ from hook_commands import as_json, printing
 
 from hookline import AgentState
 from hookline.command_hooks import CommandHooks, RunFacts
-from hookline.command_hooks.dialects.claude.transcript import ClaudeTranscripts
+from hookline.command_hooks.dialects.claude.protocol import ClaudeTranscripts
 from hookline.state import AssistantMessage, Log, ToolCall, ToolMessage, UserMessage
 from hookline.testing import call, say
 

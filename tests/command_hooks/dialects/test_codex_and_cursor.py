@@ -13,8 +13,7 @@ from hookline import AgentBuilder, RunStatus
 from hookline.capabilities import Bash
 from hookline.command_hooks import Handler, HookSource, Level
 from hookline.command_hooks.dialect import all_dialects
-from hookline.command_hooks.exchange import HookAnswer, ProgramResult
-from hookline.command_hooks.handler import HookSearch
+from hookline.command_hooks.handler import HookAnswer, HookSearch, ProgramResult
 from hookline.command_hooks.runner import read_reply
 from hookline.testing import ScriptedDriver, call, say
 

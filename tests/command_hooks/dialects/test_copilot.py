@@ -11,8 +11,7 @@ import pytest
 from hookline import HookOutcome, RunStatus
 from hookline.command_hooks import Handler, HookSource, Level
 from hookline.command_hooks.dialect import all_dialects
-from hookline.command_hooks.exchange import HookAnswer, ProgramResult
-from hookline.command_hooks.handler import HookSearch
+from hookline.command_hooks.handler import HookAnswer, HookSearch, ProgramResult
 from hookline.command_hooks.runner import read_reply
 from hookline.testing import call, say
 

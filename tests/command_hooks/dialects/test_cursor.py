@@ -13,7 +13,7 @@ import pytest
 from hookline import AgentBuilder, ToolContext, tool
 from hookline.command_hooks import Handler, HookSource
 from hookline.command_hooks.dialect import all_dialects
-from hookline.command_hooks.exchange import ProgramResult
+from hookline.command_hooks.handler import ProgramResult
 from hookline.testing import ScriptedDriver, call, calls, say
 
 RECORD = "#!/bin/sh\ncat >> told.jsonl\n"

@@ -14,7 +14,7 @@ from hookline import tool
 from hookline.command_hooks import CommandHooks, Handler, HookSource, RunFacts
 from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.dialects.copilot.known_fields import words_in
-from hookline.command_hooks.exchange import HookAnswer, ProgramResult
+from hookline.command_hooks.handler import HookAnswer, ProgramResult
 from hookline.command_hooks.runner import read_reply
 from hookline.errors import UsageError
 from hookline.state import ToolCall

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.dialect import Dialect, NameTest
+from hookline.command_hooks.dialect import Dialect
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.protocol import Claude, wrong_field
 from hookline.command_hooks.dialects.claude.settings import make_hook as make_claude_hook
@@ -27,24 +27,21 @@ from hookline.command_hooks.dialects.config_files import (
     text_field,
     usual_shell,
 )
-from hookline.command_hooks.dialects.matchers import names_or_expression
-from hookline.command_hooks.exchange import (
-    HookAnswer,
-    ProgramResult,
-    RunFacts,
-    failed,
-    json_object,
-    text_of,
-)
 from hookline.command_hooks.handler import (
     Handler,
+    HookAnswer,
     HookSearch,
     HookSource,
     Level,
+    ProgramResult,
+    RunFacts,
     Warn,
+    failed,
+    json_object,
     own_directory,
+    text_of,
 )
-from hookline.command_hooks.tools import ShownCall
+from hookline.command_hooks.tools import NameTest, ShownCall, names_or_expression
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.errors import UsageError
 from hookline.hooks import Kind

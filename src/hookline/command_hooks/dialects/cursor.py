@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.dialect import Dialect, ModelVerdict, NameTest
+from hookline.command_hooks.dialect import Dialect, ModelVerdict
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.tools import (
     EDIT_KEYS,
@@ -29,22 +29,33 @@ from hookline.command_hooks.dialects.config_files import (
     text_field,
     usual_shell,
 )
-from hookline.command_hooks.dialects.matchers import everything, expression
-from hookline.command_hooks.exchange import (
+from hookline.command_hooks.handler import (
     UNCHANGED,
+    Handler,
     HookAnswer,
+    HookSearch,
+    HookSource,
+    Level,
     ProgramResult,
     RunFacts,
+    Warn,
     as_uuid,
     denied,
     failed,
+    is_labelled,
     json_object,
     text_of,
 )
-from hookline.command_hooks.handler import Handler, HookSearch, HookSource, Level, Warn
 from hookline.command_hooks.objections import is_abandoned
-from hookline.command_hooks.texts import is_labelled
-from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames, mcp_names
+from hookline.command_hooks.tools import (
+    NameTest,
+    ShownCall,
+    ToolForm,
+    ToolNames,
+    everything,
+    expression,
+    mcp_names,
+)
 from hookline.command_hooks.transcripts import Line, Transcripts
 from hookline.lifecycle import HookPoint
 from hookline.state import (

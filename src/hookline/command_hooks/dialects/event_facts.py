@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from hookline.command_hooks.exchange import TITLE, ProgramResult, as_uuid
+from hookline.command_hooks.handler import TITLE, ProgramResult, as_uuid
 from hookline.lifecycle import HookPoint
 from hookline.state import (
     AgentState,

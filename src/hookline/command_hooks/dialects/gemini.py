@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.dialect import Dialect, NameTest
+from hookline.command_hooks.dialect import Dialect
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.tools import EDIT_KEYS, FILE_KEYS, result_of
 from hookline.command_hooks.dialects.config_files import (
@@ -25,21 +25,33 @@ from hookline.command_hooks.dialects.config_files import (
     text_field,
     texts_field,
 )
-from hookline.command_hooks.dialects.matchers import everything, expression, one_of
-from hookline.command_hooks.exchange import (
+from hookline.command_hooks.handler import (
     UNCHANGED,
+    Handler,
     HookAnswer,
+    HookSearch,
+    HookSource,
+    Level,
     ProgramResult,
     RunFacts,
+    Warn,
     as_uuid,
     denied,
+    is_labelled,
     json_line,
     json_object,
     text_of,
 )
-from hookline.command_hooks.handler import Handler, HookSearch, HookSource, Level, Warn
-from hookline.command_hooks.texts import is_labelled
-from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames, mcp_names
+from hookline.command_hooks.tools import (
+    NameTest,
+    ShownCall,
+    ToolForm,
+    ToolNames,
+    everything,
+    expression,
+    mcp_names,
+    one_of,
+)
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.errors import UsageError
 from hookline.hooks import Kind, Options, Registration, register

@@ -9,15 +9,17 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
-from hookline.command_hooks.dialect import Dialect, NameTest, all_dialects, dialect_of
+from hookline.command_hooks.dialect import Dialect, all_dialects, dialect_of
 from hookline.command_hooks.dialects import event_facts
+from hookline.command_hooks.dialects.claude.protocol import ClaudeTranscripts
 from hookline.command_hooks.dialects.claude.tools import TOOLS as CLAUDE_TOOLS
 from hookline.command_hooks.dialects.claude.tools import result_of
-from hookline.command_hooks.dialects.claude.transcript import ClaudeTranscripts
-from hookline.command_hooks.dialects.matchers import NAMES, names_or_expression
-from hookline.command_hooks.exchange import (
+from hookline.command_hooks.handler import (
     UNCHANGED,
+    Handler,
     HookAnswer,
+    HookSource,
+    Level,
     ProgramResult,
     RunFacts,
     denied,
@@ -26,8 +28,7 @@ from hookline.command_hooks.exchange import (
     text_of,
     wrong_type,
 )
-from hookline.command_hooks.handler import Handler, HookSource, Level
-from hookline.command_hooks.tools import ShownCall
+from hookline.command_hooks.tools import NAMES, NameTest, ShownCall, names_or_expression
 from hookline.errors import RegistrationError, UsageError
 from hookline.lifecycle import HookPoint, ToolHookContext, point_named
 from hookline.state import RunStatus, ToolCall, thaw

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.dialect import NameTest
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.protocol import TOOL_EVENTS, Claude
 from hookline.command_hooks.dialects.claude.tools import TOOLS as CLAUDE_TOOLS
@@ -36,15 +35,26 @@ from hookline.command_hooks.dialects.copilot.protocol import (
     without_progress,
 )
 from hookline.command_hooks.dialects.copilot.protocol import TOOLS as COPILOT_TOOLS
-from hookline.command_hooks.dialects.matchers import (
+from hookline.command_hooks.handler import (
+    Handler,
+    HookAnswer,
+    HookSearch,
+    Level,
+    ProgramResult,
+    RunFacts,
+    denied,
+    json_object,
+)
+from hookline.command_hooks.tools import (
     NAMES,
+    NameTest,
+    ShownCall,
+    ToolForm,
+    ToolNames,
     everything,
     names_or_expression,
     whole_expression,
 )
-from hookline.command_hooks.exchange import HookAnswer, ProgramResult, RunFacts, denied, json_object
-from hookline.command_hooks.handler import Handler, HookSearch, Level
-from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames
 from hookline.command_hooks.transcripts import timestamp
 from hookline.errors import UsageError
 from hookline.state import ToolCall

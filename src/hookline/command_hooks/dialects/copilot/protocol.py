@@ -10,15 +10,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hookline.command_hooks.dialect import Dialect, NameTest
+from hookline.command_hooks.dialect import Dialect
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.tools import SEARCH_KEYS, result_of
 from hookline.command_hooks.dialects.copilot import files
 from hookline.command_hooks.dialects.copilot.known_fields import takes_object
-from hookline.command_hooks.dialects.matchers import everything, whole_expression
-from hookline.command_hooks.exchange import (
+from hookline.command_hooks.handler import (
     UNCHANGED,
+    Handler,
     HookAnswer,
+    HookSearch,
+    Level,
     ProgramResult,
     RunFacts,
     denied,
@@ -26,8 +28,7 @@ from hookline.command_hooks.exchange import (
     json_object,
     text_of,
 )
-from hookline.command_hooks.handler import Handler, HookSearch, Level
-from hookline.command_hooks.tools import ToolForm, ToolNames
+from hookline.command_hooks.tools import NameTest, ToolForm, ToolNames, everything, whole_expression
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.flow import ErrorClass
 from hookline.lifecycle import HookPoint

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.command_hooks import Handler, HookSource
-from hookline.command_hooks.dialect import NameTest, dialect_named
+from hookline.command_hooks.dialect import dialect_named
+from hookline.command_hooks.tools import NameTest
 from hookline.errors import UsageError
 
 NAMES = st.text(string.ascii_letters + string.digits + "_", min_size=1, max_size=12)
