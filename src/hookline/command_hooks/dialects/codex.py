@@ -15,6 +15,8 @@ from hookline.command_hooks.dialect import Dialect
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.protocol import Claude, wrong_field
 from hookline.command_hooks.dialects.claude.settings import make_hook as make_claude_hook
+from hookline.command_hooks.dialects.claude.tools import EDIT_KEYS, FILE_KEYS
+from hookline.command_hooks.dialects.claude.tools import TOOLS as CLAUDE_TOOLS
 from hookline.command_hooks.dialects.config_files import (
     about,
     about_plugin,
@@ -41,9 +43,14 @@ from hookline.command_hooks.handler import (
     own_directory,
     text_of,
 )
-from hookline.command_hooks.tools import NameTest, ShownCall, names_or_expression
+from hookline.command_hooks.tools import (
+    NameTest,
+    ShownCall,
+    ToolForm,
+    ToolNames,
+    names_or_expression,
+)
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
-from hookline.errors import UsageError
 from hookline.hooks import Kind
 from hookline.state import (
     AgentState,
@@ -88,6 +95,36 @@ _READING = {
 _PATCHING = ("write", "edit")
 _TEXT = (*event_facts.SHELL_TOOLS, *_READING, *_PATCHING)
 """Tools whose response is plain text."""
+
+
+def _patch(call: ToolCall, _given: Mapping[str, Any]) -> dict[str, Any]:
+    """A change to a file in the form of Codex's patches."""
+    path = str(call.args.get("path", ""))
+    if call.name == "write":
+        body = [f"*** Add File: {path}", *_marked("+", str(call.args.get("content", "")))]
+    else:
+        edits = call.args.get("edits") or [call.args]
+        body = [f"*** Update File: {path}"]
+        for edit in edits:
+            body += [
+                "@@",
+                *_marked("-", str(edit.get("old", ""))),
+                *_marked("+", str(edit.get("new", ""))),
+            ]
+    return {"command": "\n".join(["*** Begin Patch", *body, "*** End Patch", ""])}
+
+
+def _marked(mark: str, text: str) -> list[str]:
+    return [mark + line for line in text.splitlines()]
+
+
+_TOOLS = {
+    **CLAUDE_TOOLS,
+    # Beside the patch are the arguments of Claude's tools: people have one guard for both.
+    "write": ToolForm("apply_patch", FILE_KEYS, ("Write", "Edit"), made=_patch),
+    "edit": ToolForm("apply_patch", EDIT_KEYS, ("Write", "Edit"), made=_patch),
+    "spawn_subagent": ToolForm("spawn_agent", {"agent": "subagent_type"}, ("Agent",)),
+}
 
 
 # --- transcript -----------------------------------------------------------------------------------------
@@ -162,6 +199,7 @@ class Codex(Claude):
     data_variables = frozenset({"PLUGIN_DATA", "CLAUDE_PLUGIN_DATA"})
     withholds_results = True
     is_claude_code = False
+    tools = ToolNames(_TOOLS, milliseconds=True)
     points: ClassVar[dict[str, str]] = {
         "SessionStart": "session_start",
         "UserPromptSubmit": "prompt_submit",
@@ -216,35 +254,21 @@ class Codex(Claude):
         return names_or_expression(handler.matcher, narrow=True)
 
     def show(self, call: ToolCall, facts: RunFacts) -> ShownCall:
-        """A call under Codex's names: files are changed by patches, and read by commands.
-
-        Beside the patch are the arguments of Claude's tools: people have one guard for both.
-        """
+        """A call under Codex's names: files are read by commands."""
         shown = super().show(call, facts)
-        if call.name in _PATCHING:
-            given = {"command": _patch_text(call), **shown.input}
-            return ShownCall("apply_patch", given, ("Write", "Edit"))
         if call.name in _READING:
             words = [*_READING[call.name], *_operands(shown.input)]
             return ShownCall("Bash", {"command": shlex.join(words)}, (shown.name,))
-        return (
-            shown._replace(name="spawn_agent", aliases=("Agent",))
-            if shown.name == "Agent"
-            else shown
-        )
+        return shown
 
     def take_back(self, call: ToolCall, shown: ShownCall, answer: HookAnswer) -> ToolCall:
-        """The call with a hook's changes. A changed patch is an error, and a changed command for reading is ignored."""
+        """The call with a hook's changes. A changed command for reading is ignored."""
         if call.name in _READING:
             return call
-        if shown.name != "apply_patch":
-            return super().take_back(call, shown, answer)
-        if {**shown.input, **(answer.updated_input or {})} == shown.input:
-            return call
-        raise UsageError(
-            f"a changed call of '{call.name}' cannot be taken back.",
-            remedy="Deny the call, and say why.",
-        )
+        if call.name in _PATCHING:
+            updated = {**shown.input, **(answer.updated_input or {})}
+            answer = msgspec.structs.replace(answer, updated_input=updated)
+        return super().take_back(call, shown, answer)
 
     def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
         """As Claude's, with the turn and the model; `notify` has a form of its own."""
@@ -340,27 +364,6 @@ def _beyond_permission(decision: Any) -> str:
     named = next((key for key in reserved if given.get(key) is not None), "")
     named = named or ("interrupt" if given.get("interrupt") is True else "")
     return f"'{named}' is not supported here" if named else ""
-
-
-def _patch_text(call: ToolCall) -> str:
-    """A change to a file in the form of Codex's patches."""
-    path = str(call.args.get("path", ""))
-    if call.name == "write":
-        body = [f"*** Add File: {path}", *_marked("+", str(call.args.get("content", "")))]
-    else:
-        edits = call.args.get("edits") or [call.args]
-        body = [f"*** Update File: {path}"]
-        for edit in edits:
-            body += [
-                "@@",
-                *_marked("-", str(edit.get("old", ""))),
-                *_marked("+", str(edit.get("new", ""))),
-            ]
-    return "\n".join(["*** Begin Patch", *body, "*** End Patch", ""])
-
-
-def _marked(mark: str, text: str) -> list[str]:
-    return [mark + line for line in text.splitlines()]
 
 
 # --- files ----------------------------------------------------------------------------------------------

@@ -9,13 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-import msgspec
-
 from hookline.command_hooks.dialect import Dialect, ModelVerdict
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.tools import (
     EDIT_KEYS,
-    FILE_KEYS,
     SEARCH_KEYS,
     result_of,
 )
@@ -49,7 +46,6 @@ from hookline.command_hooks.handler import (
 from hookline.command_hooks.objections import is_abandoned
 from hookline.command_hooks.tools import (
     NameTest,
-    ShownCall,
     ToolForm,
     ToolNames,
     everything,
@@ -70,12 +66,14 @@ from hookline.state import (
     UserMessage,
 )
 
+_PATH = ("file_path", "path")
+"""Versions of Cursor differ in the name."""
 _TOOLS: dict[str, ToolForm] = {
     "bash": ToolForm("Shell", {"cwd": "working_directory"}),
     "exec": ToolForm("Shell", {"cwd": "working_directory"}),
-    "read": ToolForm("Read", FILE_KEYS),
-    "write": ToolForm("Write", FILE_KEYS),
-    "edit": ToolForm("Write", EDIT_KEYS, ("Edit", "StrReplace")),
+    "read": ToolForm("Read", {"path": _PATH}),
+    "write": ToolForm("Write", {"path": _PATH, "content": ("content", "contents")}),
+    "edit": ToolForm("Write", {**EDIT_KEYS, "path": _PATH}, ("Edit", "StrReplace")),
     "search": ToolForm("Grep", SEARCH_KEYS),
     "glob": ToolForm("Glob", {}),
     "list": ToolForm("LS", {}),
@@ -101,9 +99,7 @@ _SEES_OUTPUT = frozenset({"postToolUse", "afterShellExecution", "afterMCPExecuti
 _CLOSED = frozenset({"beforeMCPExecution", "beforeReadFile"})
 """Events whose hooks fail closed."""
 _VERSION = "2.0.0"
-_OF_FILES = ("read", "write", "edit")
 _REFUSED = (ResultStatus.BLOCKED, ResultStatus.DENIED)
-_TWICE = {"file_path": "path", "content": "contents"}
 
 
 # --- transcript -----------------------------------------------------------------------------------------
@@ -235,28 +231,6 @@ class Cursor(Dialect):
         if event in ("subagentStart", "subagentStop"):
             return (ctx.name,)
         return None
-
-    def show(self, call: ToolCall, facts: RunFacts) -> ShownCall:
-        """A call under Cursor's names. Its versions have two names for the arguments of files: both are there."""
-        shown = super().show(call, facts)
-        if call.name not in _OF_FILES:
-            return shown
-        twice = {also: shown.input[key] for key, also in _TWICE.items() if key in shown.input}
-        return shown._replace(input={**shown.input, **twice})
-
-    def take_back(self, call: ToolCall, shown: ShownCall, answer: HookAnswer) -> ToolCall:
-        """The call with a hook's changes, under either name."""
-        if call.name not in _OF_FILES:
-            return super().take_back(call, shown, answer)
-        updated = dict(answer.updated_input or {})
-        for key, also in _TWICE.items():
-            second = updated.pop(also, None)
-            is_changed = second is not None and second != shown.input.get(also)
-            if is_changed or (second is not None and key not in updated):
-                updated[key] = second
-        return super().take_back(
-            call, shown, msgspec.structs.replace(answer, updated_input=updated)
-        )
 
     def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
         return {

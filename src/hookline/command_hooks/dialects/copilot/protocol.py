@@ -37,12 +37,12 @@ from hookline.state import AgentState, AssistantMessage, Message, ToolCall, Tool
 TOOLS: dict[str, ToolForm] = {
     "bash": ToolForm("bash", {}),
     "exec": ToolForm("bash", {}),
-    "read": ToolForm("view", {}),
-    "write": ToolForm("create", {"content": "file_text"}),
-    "edit": ToolForm("edit", {"old": "old_str", "new": "new_str"}),
-    "list": ToolForm("view", {}),
-    "search": ToolForm("grep", SEARCH_KEYS),
-    "glob": ToolForm("glob", {}),
+    "read": ToolForm("view", {}, as_written=("path",)),
+    "write": ToolForm("create", {"content": "file_text"}, as_written=("path",)),
+    "edit": ToolForm("edit", {"old": "old_str", "new": "new_str"}, as_written=("path",)),
+    "list": ToolForm("view", {}, as_written=("path",)),
+    "search": ToolForm("grep", SEARCH_KEYS, as_written=("path",)),
+    "glob": ToolForm("glob", {}, as_written=("path",)),
     "bash_poll": ToolForm("read_bash", {"id": "shellId"}),
     "bash_stop": ToolForm("stop_bash", {"id": "shellId"}),
     "spawn_subagent": ToolForm("task", {"agent": "agent_type"}),
@@ -147,7 +147,7 @@ class Copilot(Dialect):
     root_variables = frozenset({"COPILOT_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT", "PLUGIN_ROOT"})
     data_variables = frozenset({"COPILOT_PLUGIN_DATA"})
     expands_env = True
-    tools = ToolNames(TOOLS, as_written=True, mcp="{server}-{tool}")
+    tools = ToolNames(TOOLS, mcp="{server}-{tool}")
 
     def find(self, search: HookSearch) -> Iterable[Handler]:
         """Directories of hook files, settings, and plugins."""
