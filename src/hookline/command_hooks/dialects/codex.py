@@ -18,15 +18,11 @@ from hookline.command_hooks.dialects.claude.settings import make_hook as make_cl
 from hookline.command_hooks.dialects.claude.tools import EDIT_KEYS, FILE_KEYS
 from hookline.command_hooks.dialects.claude.tools import TOOLS as CLAUDE_TOOLS
 from hookline.command_hooks.dialects.config_files import (
-    about,
-    about_plugin,
-    inside,
-    load_json,
+    HookEntry,
+    Plugin,
+    hook_file,
     load_toml,
-    manifest_of,
-    nested,
-    seconds_field,
-    text_field,
+    quiet,
     usual_shell,
 )
 from hookline.command_hooks.handler import (
@@ -382,14 +378,14 @@ def _ends_search(directory: Path, level: Level) -> bool:
     """Whether the hooks of less trusted levels are off."""
     if _is_switched_off(directory, level) and not level.is_repository:
         return True
-    required = _quiet_toml(directory / "requirements.toml") if level is Level.MANAGED else {}
-    return required.get("allow_managed_hooks_only") is True
+    required = load_toml(directory / "requirements.toml", quiet) if level is Level.MANAGED else None
+    return (required or {}).get("allow_managed_hooks_only") is True
 
 
 def _is_switched_off(directory: Path, level: Level) -> bool:
     """Whether a configuration switches hooks off, by the name of the feature or its former name."""
     for name in ("config.toml", *(_MANAGED_FILES if level is Level.MANAGED else ())):
-        features = _quiet_toml(directory / name).get("features")
+        features = (load_toml(directory / name, quiet) or {}).get("features")
         if not isinstance(features, dict):
             continue
         if features.get("hooks", features.get("codex_hooks")) is False:
@@ -397,27 +393,20 @@ def _is_switched_off(directory: Path, level: Level) -> bool:
     return False
 
 
-def _quiet_toml(path: Path) -> dict[str, Any]:
-    """A file whose mistakes are reported elsewhere."""
-    return load_toml(path, lambda _said: None) or {}
-
-
 def _file(path: Path, level: Level, search: HookSearch) -> list[Handler]:
     """One file. An unknown key at the top of a `hooks.json` refuses all of it, as in Codex."""
-    source = search.source("codex", level, path)
-    warn = about(source.label, search.warn)
+    file = hook_file(search.source("codex", level, path), search.warn)
+    hooks = file.content.get("hooks", {})
     if path.suffix == ".toml":
-        content = load_toml(path, warn) or {}
-        hooks = _by_event(content.get("hooks", {}))
+        hooks = _by_event(hooks)
         if isinstance(hooks, dict):
             hooks = {key: value for key, value in hooks.items() if key not in _NO_EVENTS}
-        return [*nested(hooks, source, _make_hook, warn), *_notify(content.get("notify"), source)]
-    content = load_json(path, warn) or {}
-    unknown = sorted(content.keys() - _TOP_KEYS)
+        return [*file.nested(hooks, _make_hook), *_notify(file.content.get("notify"), file.source)]
+    unknown = sorted(file.content.keys() - _TOP_KEYS)
     if unknown:
-        warn(f"'{unknown[0]}' is not known, so none of it is read")
+        file.warn(f"'{unknown[0]}' is not known, so none of it is read")
         return []
-    return list(nested(content.get("hooks", {}), source, _make_hook, warn))
+    return list(file.nested(hooks, _make_hook))
 
 
 def _notify(argv: Any, source: HookSource) -> Iterator[Handler]:
@@ -445,26 +434,22 @@ def _by_event(hooks: Any) -> Any:
     return found
 
 
-def _make_hook(
-    source: HookSource, event: str, group: Mapping[str, Any], hook: Mapping[str, Any], warn: Warn
-) -> Handler | None:
-    handler = make_claude_hook(source, event, group, hook, warn)
+def _make_hook(entry: HookEntry) -> Handler | None:
+    handler = make_claude_hook(entry)
     if handler is None:
         return None
     if handler.kind not in ("command", "mcp_tool"):
-        warn(f"{event}: hooks of type {handler.kind!r} are not run by Codex, so it is left out")
+        entry.warn(f"hooks of type {handler.kind!r} are not run by Codex, so it is left out")
         return None
-    handler = msgspec.structs.replace(handler, shell=handler.shell or usual_shell())
-    if event == "SessionEnd":
-        given = seconds_field(hook, 1.0, warn)
-        return msgspec.structs.replace(handler, timeout=min(given, 3.0))
-    timeout = seconds_field(hook, seconds_field(hook, 600.0, warn, key="timeoutSec"), warn)
-    return msgspec.structs.replace(handler, timeout=timeout)
+    timeout = entry.seconds(600.0, "timeout", "timeoutSec")
+    if entry.event == "SessionEnd":
+        timeout = min(entry.seconds(1.0), 3.0)
+    return msgspec.structs.replace(handler, shell=handler.shell or usual_shell(), timeout=timeout)
 
 
 def _installed(own: Path, warn: Warn) -> Iterator[Path]:
     """The newest version of each plugin that the user's configuration switches on."""
-    content = _quiet_toml(own / "config.toml")
+    content = load_toml(own / "config.toml", quiet) or {}
     plugins, features = content.get("plugins"), content.get("features")
     if isinstance(features, dict) and False in (
         features.get("hooks"),
@@ -489,21 +474,16 @@ def _version(root: Path) -> list[tuple[int, int, str]]:
 
 
 def _plugin(root: Path, level: Level, own: Path, search: HookSearch) -> Iterator[Handler]:
-    """A plugin's hooks: in its usual file, where its manifest says, or in the manifest itself."""
-    warn = about_plugin(root, search)
-    manifest = manifest_of(root, _MANIFESTS, warn)
+    """A plugin's hooks."""
+    plugin = Plugin(root, search, _MANIFESTS)
     is_cached = root.parent.parent.parent == own / "plugins" / "cache"
-    name = text_field(manifest, "name") or (root.parent.name if is_cached else root.name)
+    usual = root.parent.name if is_cached else root.name
+    name = text_of(plugin.manifest.get("name")) or usual
     data = own / "plugins" / "data" / name
-    given = manifest.get("hooks", "hooks/hooks.json")
-    for each in given if isinstance(given, list) else [given]:
-        path = inside(root, each if isinstance(each, str) else _MANIFESTS[0], warn)
-        content = (load_json(path, warn) if isinstance(each, str) else each) if path else None
-        if path is None or not isinstance(content, dict):
-            continue
+    for path, content in plugin.files():
         source = HookSource("codex", level, str(path), f"{name}/{path.name}", str(root), str(data))
-        hooks = content["hooks"] if "hooks" in content else {} if isinstance(each, str) else content
-        yield from nested(hooks, source, _make_hook, warn)
+        file = hook_file(source, search.warn, content)
+        yield from file.nested(content.get("hooks", {}), _make_hook)
 
 
 def _named(search: HookSearch) -> dict[Path, Level]:

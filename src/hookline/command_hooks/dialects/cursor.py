@@ -17,13 +17,10 @@ from hookline.command_hooks.dialects.claude.tools import (
     result_of,
 )
 from hookline.command_hooks.dialects.config_files import (
-    about,
-    about_plugin,
-    flat,
-    inside,
-    load_json,
-    seconds_field,
-    text_field,
+    HookEntry,
+    HookFile,
+    Plugin,
+    hook_file,
     usual_shell,
 )
 from hookline.command_hooks.handler import (
@@ -35,7 +32,6 @@ from hookline.command_hooks.handler import (
     Level,
     ProgramResult,
     RunFacts,
-    Warn,
     as_uuid,
     denied,
     failed,
@@ -177,12 +173,13 @@ class Cursor(Dialect):
         for level, path in search.places("cursor/hooks.json", user, project):
             yield from self.read(path, level, search)
         for root in _plugin_roots(search.home):
-            yield from _plugin(root, search)
+            plugin = Plugin(root, search, [_MANIFEST])
+            for path, content in plugin.files():
+                source = search.source("cursor", Level.PLUGIN, path, root=str(root))
+                yield from _hooks(hook_file(source, search.warn, content))
 
     def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:
-        source = search.source("cursor", level, path)
-        warn = about(source.label, search.warn)
-        return _hooks(load_json(path, warn) or {}, source, warn)
+        return _hooks(hook_file(search.source("cursor", level, path), search.warn))
 
     def mistakes(self, handler: Handler) -> Iterator[tuple[str, str]]:
         """The matcher of a shell event is looked for in the command."""
@@ -596,78 +593,59 @@ def _latest(directory: Path) -> Path | None:
         return None
 
 
-def _plugin(root: Path, search: HookSearch) -> list[Handler]:
-    """The hooks of a plugin; its manifest may name another file, or have them itself."""
-    warn = about_plugin(root, search)
-    named = (load_json(root / _MANIFEST, warn) or {}).get("hooks", "hooks/hooks.json")
-    path = inside(root, named if isinstance(named, str) else _MANIFEST, warn)
-    if path is None:
-        return []
-    source = search.source("cursor", Level.PLUGIN, path, root=str(root))
-    content = (load_json(path, warn) or {}) if isinstance(named, str) else named
-    is_bare = not isinstance(named, str) and "hooks" not in content
-    return _hooks({"hooks": content} if is_bare else content, source, warn)
-
-
-def _hooks(content: Mapping[str, Any], source: HookSource, warn: Warn) -> list[Handler]:
-    version = content.get("version", 1)
+def _hooks(file: HookFile) -> list[Handler]:
+    version = file.content.get("version", 1)
     if version not in (1, "1"):
-        warn(f"version {version!r} is not known, so none of it is read")
+        file.warn(f"version {version!r} is not known, so none of it is read")
         return []
-    return list(flat(content.get("hooks", {}), source, _make_hook, warn))
+    return list(file.flat(file.content.get("hooks", {}), _make_hook))
 
 
-def _make_hook(
-    source: HookSource, event: str, _group: Mapping[str, Any], hook: Mapping[str, Any], warn: Warn
-) -> Handler | None:
-    command, prompt = text_field(hook, "command"), text_field(hook, "prompt")
-    kind = hook.get("type", "command")
-    if kind not in ("command", "prompt") or not (prompt if kind == "prompt" else command).strip():
-        warn(f"{event}: only hooks with a command or a prompt are run here")
+def _make_hook(entry: HookEntry) -> Handler | None:
+    fields, event, source = entry.fields, entry.event, entry.file.source
+    kind = fields.get("type", "command")
+    text = entry.text("prompt" if kind == "prompt" else "command")
+    if kind not in ("command", "prompt") or not text.strip():
+        entry.warn("only hooks with a command or a prompt are run here")
         return None
-    closed = hook.get("failClosed", event in _CLOSED) is True
-    limit = hook.get("loop_limit", _LOOP_LIMIT)
-    # A project's commands run in the project, a user's where the file is, a plugin's where that is.
-    is_users = source.level in (Level.USER, Level.MANAGED)
-    return Handler(
-        source=source,
-        event=event,
+    what = (
+        {"prompt": text, "model": entry.text("model").strip()}
+        if kind == "prompt"
+        else {"command": text}
+    )
+    limit = fields.get("loop_limit", _LOOP_LIMIT)
+    return entry.handler(
         kind=kind,
-        command=command if kind == "command" else "",
-        prompt=prompt if kind == "prompt" else "",
-        model=text_field(hook, "model").strip() if kind == "prompt" else "",
-        matcher=_matcher(event, hook, warn),
-        timeout=seconds_field(hook, _TIMEOUT, warn),
-        on_failure="closed" if closed else "open",
+        **what,
+        matcher=_matcher(entry),
+        timeout=entry.seconds(_TIMEOUT),
+        on_failure="closed" if fields.get("failClosed", event in _CLOSED) is True else "open",
         shell=usual_shell(),
-        cwd=source.root or _directory(source, command, is_users=is_users),
+        cwd=source.root or _directory(source, text),
         loop_limit=limit if isinstance(limit, int) and not isinstance(limit, bool) else None,
-        definition={"event": event, "hook": dict(hook)},
+        definition={"event": event, "hook": dict(fields)},
     )
 
 
-def _matcher(event: str, hook: Mapping[str, Any], warn: Warn) -> str:
+def _matcher(entry: HookEntry) -> str:
     """The matcher; some files say for which field it is."""
-    given = hook.get("matcher")
+    given = entry.fields.get("matcher")
     if not isinstance(given, dict):
-        return text_field(hook, "matcher")
+        return text_of(given)
     names = ("tool_name", "command", "subagent_type")
-    found = next((text_field(given, name) for name in names if text_field(given, name)), "")
+    found = next((text for name in names if (text := text_of(given.get(name)))), "")
     if not found:
-        warn(f"{event}: its matcher says nothing that is known here, so it is for everything")
+        entry.warn("its matcher says nothing that is known here, so it is for everything")
     return found
 
 
-def _directory(source: HookSource, command: str, *, is_users: bool) -> str:
+def _directory(source: HookSource, command: str) -> str:
     """The directory of a command: beside a user's file; in the project, unless the program is only beside the file."""
     beside = Path(source.path).parent
-    if is_users:
+    if source.level in (Level.USER, Level.MANAGED):
         return str(beside)
     for word in command.replace('"', " ").replace("'", " ").split():
         if "/" in word and not Path(word).is_absolute() and "$" not in word:
-            is_here, is_beside = (
-                os.path.isfile(beside.parent / word),
-                os.path.isfile(beside / word),
-            )
-            return str(beside) if is_beside and not is_here else ""
+            is_only_beside = (beside / word).is_file() and not (beside.parent / word).is_file()
+            return str(beside) if is_only_beside else ""
     return ""

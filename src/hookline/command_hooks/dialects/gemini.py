@@ -18,19 +18,17 @@ from hookline.command_hooks.dialect import Dialect
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.tools import EDIT_KEYS, FILE_KEYS, result_of
 from hookline.command_hooks.dialects.config_files import (
-    about,
+    HookEntry,
+    hook_file,
     load_json,
-    nested,
-    seconds_field,
-    text_field,
     texts_field,
+    unique,
 )
 from hookline.command_hooks.handler import (
     UNCHANGED,
     Handler,
     HookAnswer,
     HookSearch,
-    HookSource,
     Level,
     ProgramResult,
     RunFacts,
@@ -236,13 +234,12 @@ class Gemini(Dialect):
             off |= set() if level.is_repository else names
             found += [h for h in handlers if not (level.is_repository and _is_off(h, names))]
         for root in _extensions(search):
-            source = search.source(
-                "gemini", Level.PLUGIN, root / "hooks/hooks.json", root=str(root)
-            )
-            warn = about(source.label, search.warn)
-            hooks = (load_json(root / "hooks/hooks.json", warn) or {}).get("hooks", {})
-            found += nested(_grouped(hooks, warn), source, _make_hook, warn)
-        return _deduplicate(each for each in found if not _is_off(each, off))
+            path = root / "hooks/hooks.json"
+            source = search.source("gemini", Level.PLUGIN, path, root=str(root))
+            file = hook_file(source, search.warn)
+            found += file.nested(_grouped(file.content.get("hooks", {}), file.warn), _make_hook)
+        on = (each for each in found if not _is_off(each, off))
+        return unique(on, lambda each: (each.event, each.matcher, each.label, each.command))
 
     def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:
         return _settings_file(path, level, search)[0]
@@ -669,9 +666,8 @@ def _text_in(content: Any) -> str:
 
 def _settings_file(path: Path, level: Level, search: HookSearch) -> tuple[list[Handler], set[str]]:
     """One settings file: its hooks, and the names and commands that it switches off (`*` for all)."""
-    source = search.source("gemini", level, path)
-    warn = about(source.label, search.warn)
-    content = load_json(path, warn) or {}
+    file = hook_file(search.source("gemini", level, path), search.warn)
+    content = file.content
     hooks, tools = content.get("hooks", {}), content.get("tools")
     off: set[str] = set()
     for config in (content.get("hooksConfig"), hooks):
@@ -684,7 +680,7 @@ def _settings_file(path: Path, level: Level, search: HookSearch) -> tuple[list[H
         off.add("*")
     if isinstance(hooks, dict):
         hooks = {key: value for key, value in hooks.items() if key not in _NO_EVENTS}
-    return list(nested(_grouped(hooks, warn), source, _make_hook, warn)), off
+    return list(file.nested(_grouped(hooks, file.warn), _make_hook)), off
 
 
 def _grouped(hooks: Any, warn: Warn) -> Any:
@@ -693,7 +689,7 @@ def _grouped(hooks: Any, warn: Warn) -> Any:
         warn("'hooks' is a list; its hooks are taken by the event that each names")
         by_event: dict[str, list[Any]] = {}
         for each in hooks:
-            event = text_field(each, "event") if isinstance(each, dict) else ""
+            event = text_of(each.get("event")) if isinstance(each, dict) else ""
             by_event.setdefault(event or "?", []).append(each)
         hooks = by_event
     if not isinstance(hooks, dict):
@@ -710,40 +706,27 @@ def _group(entry: Any) -> Any:
     return {**entry, "hooks": [entry]} if is_hook else entry
 
 
-def _make_hook(
-    source: HookSource, event: str, group: Mapping[str, Any], hook: Mapping[str, Any], warn: Warn
-) -> Handler | None:
-    command = text_field(hook, "command")
-    if hook.get("type", "command") != "command" or not command.strip():
-        warn(f"{event}: only hooks with a command are run here")
+def _make_hook(entry: HookEntry) -> Handler | None:
+    command = entry.text("command")
+    if entry.fields.get("type", "command") != "command" or not command.strip():
+        entry.warn("only hooks with a command are run here")
         return None
-    timeout = seconds_field(hook, 60.0, warn, unit=0.001)
-    if "timeout" in hook and timeout < _SHORTEST:
+    timeout = entry.seconds(60.0, unit=0.001)
+    if "timeout" in entry.fields and timeout < _SHORTEST:
         timeout *= 1000
-        warn(f"{event}: timeout={timeout:g} would be milliseconds; it is taken for seconds")
-    return Handler(
-        source=source,
-        event=event,
+        entry.warn(f"timeout={timeout:g} would be milliseconds; it is taken for seconds")
+    return entry.handler(
         command=command,
-        matcher=text_field(group, "matcher"),
         timeout=timeout,
-        is_sequential=group.get("sequential") is True,
+        is_sequential=entry.group.get("sequential") is True,
         shell="bash",
-        env=texts_field(hook, "env"),
-        label=text_field(hook, "name"),
-        definition={"event": event, "matcher": group.get("matcher"), "hook": dict(hook)},
+        env=texts_field(entry.fields, "env"),
+        label=entry.text("name"),
     )
 
 
 def _is_off(handler: Handler, off: set[str]) -> bool:
     return "*" in off or handler.label in off or handler.command in off
-
-
-def _deduplicate(handlers: Iterable[Handler]) -> list[Handler]:
-    kept: dict[object, Handler] = {}
-    for handler in handlers:
-        kept.setdefault((handler.event, handler.matcher, handler.label, handler.command), handler)
-    return list(kept.values())
 
 
 def _extensions(search: HookSearch) -> Iterator[Path]:
@@ -760,7 +743,7 @@ def _extensions(search: HookSearch) -> Iterator[Path]:
 def _extension_root(directory: Path, warn: Warn) -> Path:
     """The files of an extension; a linked one has them elsewhere."""
     installed = load_json(directory / _EXTENSION_SOURCE, warn) or {}
-    source = text_field(installed, "source")
+    source = text_of(installed.get("source"))
     return Path(source) if installed.get("type") == "link" and source else directory
 
 
