@@ -25,6 +25,7 @@ from hookline.command_hooks.dialects.config_files import (
     quiet,
     usual_shell,
 )
+from hookline.command_hooks.dialects.event_facts import Event, EventFacts
 from hookline.command_hooks.handler import (
     Handler,
     HookAnswer,
@@ -47,7 +48,6 @@ from hookline.command_hooks.tools import (
     names_or_expression,
 )
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
-from hookline.hooks import Kind
 from hookline.state import (
     AgentState,
     AssistantMessage,
@@ -182,6 +182,34 @@ def _call(call: ToolCall, facts: RunFacts) -> Line:
 # --- the protocol --------------------------------------------------------------------------------------
 
 
+_OF_CLAUDE = (
+    "SessionStart", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "Stop", "SubagentStart", "SubagentStop",
+    "PreCompact", "PostCompact", "StopFailure", "SessionEnd",
+)  # fmt: skip
+
+
+def _tool_ended(e: EventFacts) -> dict[str, Any]:
+    """After a tool there is one event, however it went."""
+    sent, name = Claude.events["PostToolUse"].sent(e), e.ctx.tool_call.name
+    if name in _TEXT:
+        sent["tool_response"] = e.output
+    elif name.startswith("mcp__"):
+        sent["tool_response"] = event_facts.server_result(e.ctx.execution)
+    return sent
+
+
+def _notified(e: EventFacts) -> dict[str, Any]:
+    messages = e.ctx.state.messages
+    return {
+        "type": "agent-turn-complete",
+        "thread-id": e.run.session_uuid,
+        "turn-id": e.ctx.state.run_id,
+        "cwd": e.run.cwd,
+        "input-messages": [m.text for m in messages if isinstance(m, UserMessage) and not m.by],
+        "last-assistant-message": e.last_words,
+    }
+
+
 class Codex(Claude):
     """Codex's protocol."""
 
@@ -196,20 +224,12 @@ class Codex(Claude):
     withholds_results = True
     is_claude_code = False
     tools = ToolNames(_TOOLS, milliseconds=True)
-    points: ClassVar[dict[str, str]] = {
-        "SessionStart": "session_start",
-        "UserPromptSubmit": "prompt_submit",
-        "PreToolUse": "before_tool_use",
-        "PermissionRequest": "permission_request",
-        "PostToolUse": "after_tool_use",
-        "Stop": "stop",
-        "SubagentStart": "subagent_start",
-        "SubagentStop": "subagent_stop",
-        "PreCompact": "before_compact",
-        "PostCompact": "before_inference",
-        "StopFailure": "agent_failed",
-        "SessionEnd": "session_end",
-        "notify": "stop",
+    events: ClassVar[dict[str, Event]] = {
+        **{name: Claude.events[name] for name in _OF_CLAUDE},
+        "PostToolUse": Claude.events["PostToolUse"]._replace(
+            sent=_tool_ended, when=lambda _e: True
+        ),
+        "notify": Event("stop", _notified, when=lambda e: e.is_undecided),
     }
     unsupported = frozenset({"Interrupt"})
     observing = frozenset({"notify", "PostCompact"})
@@ -239,12 +259,6 @@ class Codex(Claude):
 
     # --- events -------------------------------------------------------------------------------------
 
-    def fires(self, event: str, ctx: Any) -> bool:
-        """After a tool there is one event, however it went."""
-        if event == "notify":  # the turn is over without an objection
-            return ctx.verdict is None or ctx.verdict.kind is Kind.PROCEED
-        return True if event == "PostToolUse" else super().fires(event, ctx)
-
     def matcher(self, handler: Handler) -> NameTest:
         """Exact names of a narrower set, or a regular expression."""
         return names_or_expression(handler.matcher, narrow=True)
@@ -266,24 +280,12 @@ class Codex(Claude):
             answer = msgspec.structs.replace(answer, updated_input=updated)
         return super().take_back(call, shown, answer)
 
-    def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
+    def sent_always(self, event: str, found: EventFacts) -> dict[str, Any]:
         """As Claude's, with the turn and the model; `notify` has a form of its own."""
-        if handler.event == "notify":
-            asked = [m.text for m in ctx.state.messages if isinstance(m, UserMessage) and not m.by]
-            return {
-                "type": "agent-turn-complete",
-                "thread-id": facts.session_uuid,
-                "turn-id": ctx.state.run_id,
-                "cwd": facts.cwd,
-                "input-messages": asked,
-                "last-assistant-message": event_facts.last_words(ctx.state),
-            }
-        sent = super().payload(handler, ctx, facts)
-        if "tool_response" in sent and ctx.tool_call.name in _TEXT:
-            sent["tool_response"] = event_facts.output_text(ctx.execution)
-        elif "tool_response" in sent and ctx.tool_call.name.startswith("mcp__"):
-            sent["tool_response"] = event_facts.server_result(ctx.execution)
-        return {**sent, "turn_id": f"{ctx.state.run_id}", "model": facts.model}
+        if event == "notify":
+            return {}
+        turn = {"turn_id": f"{found.ctx.state.run_id}", "model": found.run.model}
+        return {**super().sent_always(event, found), **turn}
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
         names = ("CODEX_ENV_FILE", "CLAUDE_ENV_FILE") if handler.event == "SessionStart" else ()

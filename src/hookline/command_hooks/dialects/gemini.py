@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.dialect import Dialect
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.tools import EDIT_KEYS, FILE_KEYS, result_of
 from hookline.command_hooks.dialects.config_files import (
@@ -24,6 +23,7 @@ from hookline.command_hooks.dialects.config_files import (
     texts_field,
     unique,
 )
+from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
 from hookline.command_hooks.handler import (
     UNCHANGED,
     Handler,
@@ -52,7 +52,7 @@ from hookline.command_hooks.tools import (
 )
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.errors import UsageError
-from hookline.hooks import Kind, Options, Registration, register
+from hookline.hooks import Options, Registration, register
 from hookline.lifecycle import HookPoint, InferenceHookContext, ToolHookContext
 from hookline.state import (
     AgentState,
@@ -188,27 +188,151 @@ def _called(call: ToolCall, result: ToolMessage | None, facts: RunFacts, when: s
     }
 
 
+# --- events ---------------------------------------------------------------------------------------------
+
+
+def _tool(e: EventFacts) -> dict[str, Any]:
+    call = e.ctx.tool_call
+    sent = {
+        "tool_name": e.shown.name,
+        "tool_input": e.shown.input,
+        "native_tool_name": call.name,
+    }
+    found = mcp_names(call.name)
+    if found is None:
+        return sent
+    named = {"server_name": found[0], "tool_name": found[1]}
+    return {**sent, "mcp_context": {**named, **_server(e.ctx)}}
+
+
+def _tool_ended(e: EventFacts) -> dict[str, Any]:
+    # Guards for several agents look for the third of these.
+    result: dict[str, Any] = dict.fromkeys(("llmContent", "returnDisplay", "output"), e.output)
+    if e.has_failed:
+        result["error"] = {"message": e.failure, "type": "execution_failed"}
+    return {**_tool(e), "tool_response": result}
+
+
+def _server(ctx: Any) -> dict[str, Any]:
+    """The address or the command of a tool's server."""
+    words = event_facts.served_by(ctx)
+    if not words:
+        return {}
+    return (
+        {"url": words[0]}
+        if event_facts.is_address(words)
+        else {"command": words[0], "args": [*words[1:]]}
+    )
+
+
+def _notified(e: EventFacts) -> dict[str, Any]:
+    """The question whether a call may run, by its kind."""
+    call, shown = e.ctx.tool_call, e.shown
+    found = mcp_names(call.name)
+    about: dict[str, Any] = {"tool_name": shown.name, "tool_input": shown.input}
+    if found is not None:
+        kind, what = "mcp", "MCP"
+        about |= {"serverName": found[0], "toolName": found[1]}
+    elif call.name in event_facts.SHELL_TOOLS:
+        kind, what = "exec", "execution"
+        about |= {"command": e.command, "rootCommand": (e.command.split() or [""])[0]}
+    elif call.name in ("write", "edit"):
+        kind, what = "edit", "editing"
+        about |= {"fileName": e.path.rpartition("/")[2], "filePath": e.path}
+    else:
+        kind, what = "info", "information"
+    return {
+        "notification_type": "ToolPermission",
+        "message": f"Tool {shown.name} requires {what}",
+        "details": {"type": kind, "title": shown.name, **about},
+    }
+
+
+def _is_shown(message: Message) -> bool:
+    """Whether hooks see a message of a request: calls, results and the words of hooks are not shown."""
+    is_a_hooks = isinstance(message, UserMessage) and is_labelled(message)
+    return bool(message.text) and not isinstance(message, ToolMessage) and not is_a_hooks
+
+
+def _requested(e: EventFacts) -> dict[str, Any]:
+    request: InferenceRequest = e.ctx.request
+    messages = [{"role": "system", "content": request.system}] if request.system else []
+    for message in filter(_is_shown, request.messages):
+        role = "model" if isinstance(message, AssistantMessage) else "user"
+        messages.append({"role": role, "content": message.text})
+    offered = {
+        "mode": {"none": "NONE", "required": "ANY"}.get(request.tool_choice, "AUTO"),
+        "allowedFunctionNames": list(
+            dict.fromkeys(Gemini.tools.name(each.name) for each in request.tools)
+        ),
+    }
+    asked = {
+        "model": request.model or e.run.model,
+        "messages": messages,
+        "config": dict(request.options),
+        "toolConfig": {**offered, "functionCallingConfig": offered},
+    }
+    return {"llm_request": asked}
+
+
+def _answered(e: EventFacts) -> dict[str, Any]:
+    response = e.ctx.response
+    content = {"role": "model", "parts": [response.text]}
+    said = {
+        "text": response.text,
+        "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
+        "usageMetadata": {"totalTokenCount": response.usage.total_tokens},
+    }
+    return {**_requested(e), "llm_response": said}
+
+
+def _turn_ended(e: EventFacts) -> dict[str, Any]:
+    said = (m for m in reversed(e.ctx.state.messages) if isinstance(m, UserMessage))
+    return {
+        "prompt": next((m.text for m in said if not m.by), ""),
+        "prompt_response": e.last_words,
+        "stop_hook_active": e.was_kept_going,
+    }
+
+
+def _session_ended(e: EventFacts) -> dict[str, Any]:
+    return {"reason": "clear" if event_facts.end_reason(e.ctx) == "clear" else "exit"}
+
+
+def _has_response(e: EventFacts) -> bool:
+    return e.ctx.response is not None
+
+
+_EVENTS = {
+    "SessionStart": Event(
+        "session_start", lambda e: {"source": event_facts.session_source(e.ctx)}, "source"
+    ),
+    "BeforeAgent": Event("prompt_submit", lambda e: {"prompt": e.ctx.prompt}),
+    "BeforeModel": Event("before_inference", _requested),
+    "BeforeToolSelection": Event(
+        "before_inference", _requested, when=lambda e: not _has_response(e)
+    ),
+    "AfterModel": Event("after_inference", _answered, when=_has_response),
+    "BeforeTool": Event("before_tool_use", _tool, TOOL),
+    "Notification": Event(
+        "permission_request", _notified, "notification_type", lambda e: e.is_undecided
+    ),
+    "AfterTool": Event("after_tool_use", _tool_ended, TOOL),
+    "AfterAgent": Event("stop", _turn_ended),
+    "PreCompress": Event("before_compact", lambda _e: {"trigger": "auto"}, "trigger"),
+    "SessionEnd": Event("session_end", _session_ended, "reason"),
+}
+
+
 # --- the protocol --------------------------------------------------------------------------------------
 
 
-class Gemini(Dialect):
+class Gemini(EventDialect):
     """Gemini CLI's protocol."""
 
     name = "gemini"
     transcripts = GeminiTranscripts
-    points: ClassVar[dict[str, str]] = {
-        "SessionStart": "session_start",
-        "BeforeAgent": "prompt_submit",
-        "BeforeModel": "before_inference",
-        "BeforeToolSelection": "before_inference",
-        "AfterModel": "after_inference",
-        "BeforeTool": "before_tool_use",
-        "Notification": "permission_request",
-        "AfterTool": "after_tool_use",
-        "AfterAgent": "stop",
-        "PreCompress": "before_compact",
-        "SessionEnd": "session_end",
-    }
+    events = _EVENTS
     later = frozenset({"BeforeToolSelection"})
     observing = frozenset({"Notification"})
     has_files = True
@@ -246,14 +370,6 @@ class Gemini(Dialect):
 
     # --- events -------------------------------------------------------------------------------------
 
-    def fires(self, event: str, ctx: Any) -> bool:
-        """By whether a person is still needed, and whether the model is really asked."""
-        if event == "BeforeToolSelection":
-            return ctx.response is None
-        if event == "Notification":
-            return ctx.verdict is None or ctx.verdict.kind is Kind.PROCEED
-        return event != "AfterModel" or ctx.response is not None
-
     def matcher(self, handler: Handler) -> NameTest:
         """For tools an expression, or else the text itself; for the rest exact texts."""
         text = handler.matcher
@@ -266,69 +382,15 @@ class Gemini(Dialect):
         except UsageError:
             return one_of((text,))
 
-    def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:
-        """The tool, or how the session began or ended."""
-        if event in _TOOL_EVENTS:
-            return self.show(ctx.tool_call, facts).names
-        sent = self._particulars(event, ctx, facts)
-        for key in ("source", "reason", "trigger", "notification_type"):
-            if key in sent:
-                return (str(sent[key]),)
-        return None
-
-    def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
+    def sent_always(self, event: str, found: EventFacts) -> dict[str, Any]:
         return {
-            "session_id": facts.session_uuid,
-            "native_session_id": facts.session_id,
-            "transcript_path": facts.transcript,
-            "cwd": facts.cwd,
-            "hook_event_name": handler.event,
+            "session_id": found.run.session_uuid,
+            "native_session_id": found.run.session_id,
+            "transcript_path": found.run.transcript,
+            "cwd": found.run.cwd,
+            "hook_event_name": event,
             "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
-            **self._particulars(handler.event, ctx, facts),
         }
-
-    def _particulars(self, event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        if event in _TOOL_EVENTS:
-            return self._tool(event, ctx, facts)
-        if event in _MODEL_EVENTS:
-            return _model(event, ctx, facts)
-        if event == "SessionStart":
-            return {"source": event_facts.session_source(ctx)}
-        if event == "BeforeAgent":
-            return {"prompt": ctx.prompt}
-        if event == "AfterAgent":
-            said = (m for m in reversed(ctx.state.messages) if isinstance(m, UserMessage))
-            asked = next((m.text for m in said if not m.by), "")
-            return {
-                "prompt": asked,
-                "prompt_response": event_facts.last_words(ctx.state),
-                "stop_hook_active": facts.objections > 0,
-            }
-        if event == "Notification":
-            return _notification(ctx.tool_call, self.show(ctx.tool_call, facts))
-        if event == "PreCompress":
-            return {"trigger": "auto"}
-        return {"reason": "clear" if event_facts.end_reason(ctx) == "clear" else "exit"}
-
-    def _tool(self, event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        shown = self.show(ctx.tool_call, facts)
-        sent: dict[str, Any] = {
-            "tool_name": shown.name,
-            "tool_input": shown.input,
-            "native_tool_name": ctx.tool_call.name,
-        }
-        found = mcp_names(ctx.tool_call.name)
-        if found is not None:
-            named = {"server_name": found[0], "tool_name": found[1]}
-            sent["mcp_context"] = {**named, **_server(ctx)}
-        if event == "AfterTool":
-            text = event_facts.output_text(ctx.execution)
-            # Guards for several agents look for the third of these.
-            sent["tool_response"] = dict.fromkeys(("llmContent", "returnDisplay", "output"), text)
-            if event_facts.has_failed(ctx.execution):
-                why = event_facts.failure_text(ctx.execution)
-                sent["tool_response"]["error"] = {"message": why, "type": "execution_failed"}
-        return sent
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
         return {
@@ -418,42 +480,6 @@ class Gemini(Dialect):
         return ToolCall(call_id, name, args)
 
 
-def _server(ctx: Any) -> dict[str, Any]:
-    """The address or the command of a tool's server."""
-    words = event_facts.served_by(ctx)
-    if not words:
-        return {}
-    return (
-        {"url": words[0]}
-        if event_facts.is_address(words)
-        else {"command": words[0], "args": [*words[1:]]}
-    )
-
-
-def _notification(call: ToolCall, shown: ShownCall) -> dict[str, Any]:
-    """The question whether a call may run, by its kind."""
-    found = mcp_names(call.name)
-    command = str(shown.input.get("command", ""))
-    about: dict[str, Any] = {"tool_name": shown.name, "tool_input": shown.input}
-    if found is not None:
-        kind, what = "mcp", "MCP"
-        about |= {"serverName": found[0], "toolName": found[1]}
-    elif call.name in event_facts.SHELL_TOOLS:
-        kind, what = "exec", "execution"
-        about |= {"command": command, "rootCommand": (command.split() or [""])[0]}
-    elif call.name in ("write", "edit"):
-        kind, what = "edit", "editing"
-        path = str(shown.input.get("file_path", ""))
-        about |= {"fileName": path.rpartition("/")[2], "filePath": path}
-    else:
-        kind, what = "info", "information"
-    return {
-        "notification_type": "ToolPermission",
-        "message": f"Tool {shown.name} requires {what}",
-        "details": {"type": kind, "title": shown.name, **about},
-    }
-
-
 def _object(text: str) -> dict[str, Any] | None:
     """The object that a text is, also if it was encoded twice."""
     found = json_object(text)
@@ -501,44 +527,6 @@ def _new_output(specific: dict[str, Any]) -> Any:
     """The new result, under its name or Claude's."""
     names = ("tool_output", "updatedToolOutput")
     return next((specific[name] for name in names if name in specific), UNCHANGED)
-
-
-def _is_shown(message: Message) -> bool:
-    """Whether hooks see a message of a request: calls, results and the words of hooks are not shown."""
-    is_a_hooks = isinstance(message, UserMessage) and is_labelled(message)
-    return bool(message.text) and not isinstance(message, ToolMessage) and not is_a_hooks
-
-
-def _model(event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-    request: InferenceRequest = ctx.request
-    messages = [{"role": "system", "content": request.system}] if request.system else []
-    for message in filter(_is_shown, request.messages):
-        role = "model" if isinstance(message, AssistantMessage) else "user"
-        messages.append({"role": role, "content": message.text})
-    offered = {
-        "mode": {"none": "NONE", "required": "ANY"}.get(request.tool_choice, "AUTO"),
-        "allowedFunctionNames": list(
-            dict.fromkeys(Gemini.tools.name(each.name) for each in request.tools)
-        ),
-    }
-    sent: dict[str, Any] = {
-        "llm_request": {
-            "model": request.model or facts.model,
-            "messages": messages,
-            "config": dict(request.options),
-            "toolConfig": {**offered, "functionCallingConfig": offered},
-        }
-    }
-    if event == "AfterModel":
-        text = ctx.response.text
-        sent["llm_response"] = {
-            "text": text,
-            "candidates": [
-                {"content": {"role": "model", "parts": [text]}, "finishReason": "STOP", "index": 0}
-            ],
-            "usageMetadata": {"totalTokenCount": ctx.response.usage.total_tokens},
-        }
-    return sent
 
 
 def _with_all_tools(answers: Sequence[HookAnswer]) -> Sequence[HookAnswer]:

@@ -34,6 +34,7 @@ from hookline.command_hooks.dialects.copilot.protocol import (
     session_end_reason,
     without_progress,
 )
+from hookline.command_hooks.dialects.event_facts import Event
 from hookline.command_hooks.handler import (
     Handler,
     HookAnswer,
@@ -125,7 +126,11 @@ class VsCode(Claude):
     """VS Code's protocol."""
 
     name = "vscode"
-    points: ClassVar[dict[str, str]] = {**Claude.points, "ErrorOccurred": "agent_failed"}
+    events: ClassVar[dict[str, Event]] = {
+        **Claude.events,
+        "PermissionRequest": Claude.events["PermissionRequest"]._replace(when=needs_permission),
+        "ErrorOccurred": Event("agent_failed"),
+    }
     more_points: ClassVar[dict[str, str]] = {
         **Claude.more_points,
         "PermissionRequest": "before_tool_use",
@@ -146,12 +151,6 @@ class VsCode(Claude):
 
     def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:
         return self._copilot.read(path, level, search)
-
-    def fires(self, event: str, ctx: Any) -> bool:
-        """As Claude's; permissions are asked for as in Copilot."""
-        if event == "PermissionRequest":
-            return needs_permission(ctx)
-        return super().fires(event, ctx)
 
     def matcher(self, handler: Handler) -> NameTest:
         """Exact names, or a regular expression over the whole of the name."""

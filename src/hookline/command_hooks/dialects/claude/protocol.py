@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hookline.command_hooks.dialect import Dialect, ModelVerdict
+from hookline.command_hooks.dialect import ModelVerdict
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude import settings
 from hookline.command_hooks.dialects.claude.tools import TOOLS, error_of, response_of, result_of
+from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
 from hookline.command_hooks.handler import (
     UNCHANGED,
     Handler,
@@ -39,7 +40,6 @@ from hookline.command_hooks.tools import (
 )
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.flow import ErrorClass
-from hookline.hooks import Kind
 from hookline.journal import stream_of
 from hookline.state import (
     NO_USAGE,
@@ -93,18 +93,13 @@ _ERROR_NAMES = {
     ErrorClass.CONNECTION: "server_error",
     ErrorClass.MODEL: "server_error",
 }
-TOOL_EVENTS = frozenset(
-    {"PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure", "PermissionDenied"}
-)
+TOOL_EVENTS = frozenset({"PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure"})
 _BLOCKING = frozenset(
     {"UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolBatch", "Stop", "SubagentStop", "PreCompact"}
 )  # fmt: skip
 _REWRITING = ("PreToolUse", "PermissionRequest")
 _FEEDBACK = frozenset({"PostToolUse", "PostToolUseFailure"})
 _TEXT_IS_CONTEXT = frozenset({"SessionStart", "UserPromptSubmit", "UserPromptExpansion"})
-_UNMATCHED = frozenset(
-    {"UserPromptSubmit", "Stop", "PostToolBatch", "TeammateIdle", "TaskCreated", "TaskCompleted", "MessageDisplay"}
-)  # fmt: skip
 _TITLING = ("SessionStart", "UserPromptSubmit")
 _ENV_EVENTS = ("SessionStart", "Setup", "CwdChanged", "FileChanged")
 
@@ -218,29 +213,154 @@ def _call(call: ToolCall, facts: RunFacts) -> dict[str, Any]:
 # --- the protocol --------------------------------------------------------------------------------------
 
 
-class Claude(Dialect):
+def _tool(e: EventFacts) -> dict[str, Any]:
+    server = mcp_names(e.ctx.tool_call.name)
+    return {
+        "tool_name": e.shown.name,
+        "tool_input": e.shown.input,
+        "native_tool_name": e.ctx.tool_call.name,
+        **({} if server is None else {"mcp_server": {"name": server[0]}}),
+    }
+
+
+def _asked(e: EventFacts) -> dict[str, Any]:
+    suggestions = _suggestions(e.ctx.tool_call, e.shown.name, e.run.cwd)
+    return {**_tool(e), "permission_suggestions": suggestions}
+
+
+def _notified(e: EventFacts) -> dict[str, Any]:
+    return {
+        "message": f"Claude needs your permission to use {e.shown.name}",
+        "title": "Permission needed",
+        "notification_type": "permission_prompt",
+    }
+
+
+def _succeeded(e: EventFacts) -> dict[str, Any]:
+    call = e.ctx.tool_call
+    path = file_path(call.args.get("path"), e.run.cwd)
+    return {
+        **_tool(e),
+        "tool_use_id": call.id,
+        "tool_response": response_of(call, e.ctx.execution, path),
+        "duration_ms": e.milliseconds,
+    }
+
+
+def _failed(e: EventFacts) -> dict[str, Any]:
+    return {
+        **_tool(e),
+        "tool_use_id": e.ctx.tool_call.id,
+        "error": error_of(e.ctx.execution),
+        "is_interrupt": event_facts.is_interrupted(e.ctx.execution),
+        "duration_ms": e.milliseconds,
+    }
+
+
+def _batch(e: EventFacts) -> dict[str, Any]:
+    calls = [
+        {
+            "tool_name": shown.name,
+            "tool_input": shown.input,
+            "tool_use_id": call.id,
+            "tool_response": result.text(),
+        }
+        for call, result in zip(e.ctx.step.calls, e.ctx.step.results, strict=True)
+        for shown in [e.show(call)]
+    ]
+    return {"tool_calls": calls}
+
+
+def _displayed(e: EventFacts) -> dict[str, Any]:
+    run_id = e.ctx.state.run_id
+    return {
+        "turn_id": as_uuid(run_id),
+        "message_id": as_uuid(f"{run_id}-{e.ctx.step_index}"),
+        "index": 0,
+        "final": True,
+        "delta": e.ctx.response.text,
+    }
+
+
+def _session_started(e: EventFacts) -> dict[str, Any]:
+    known = {"model": e.run.model, "session_title": event_facts.session_title(e.ctx.state)}
+    source = event_facts.session_source(e.ctx)
+    return {"source": source, **{key: text for key, text in known.items() if text}}
+
+
+def _stopping(e: EventFacts, words: str) -> dict[str, Any]:
+    return {
+        "stop_hook_active": e.was_kept_going,
+        "last_assistant_message": words,
+        "background_tasks": [],
+        "session_crons": [],
+    }
+
+
+def _child(e: EventFacts) -> dict[str, Any]:
+    return {"agent_id": event_facts.agent_id(e.ctx.child_run_id), "agent_type": e.ctx.name}
+
+
+def _child_ended(e: EventFacts) -> dict[str, Any]:
+    transcript = {"agent_transcript_path": e.run.child_transcript}
+    return {**_child(e), **transcript, **_stopping(e, e.child_text)}
+
+
+def _compacted(e: EventFacts) -> dict[str, Any]:
+    made = (m.text for m in e.ctx.state.messages if isinstance(m, UserMessage) and m.by)
+    return {"trigger": "auto", "compact_summary": next(made, "")}
+
+
+def _run_failed(e: EventFacts) -> dict[str, Any]:
+    return {
+        "error": _ERROR_NAMES.get(e.ctx.error_class, "unknown"),
+        "error_details": e.ctx.error_message,
+        "last_assistant_message": f"API Error: {e.ctx.error_message}",
+    }
+
+
+_EVENTS = {
+    "SessionStart": Event("session_start", _session_started, "source"),
+    "UserPromptSubmit": Event(
+        "prompt_submit", lambda e: {"prompt": e.ctx.prompt, "user_prompt": e.ctx.prompt}
+    ),
+    "PreToolUse": Event(
+        "before_tool_use", lambda e: {**_tool(e), "tool_use_id": e.ctx.tool_call.id}, TOOL
+    ),
+    "PermissionRequest": Event("permission_request", _asked, TOOL),
+    "Notification": Event(
+        "permission_request", _notified, "notification_type", lambda e: e.is_undecided
+    ),
+    "PostToolUse": Event("after_tool_use", _succeeded, TOOL, lambda e: not e.has_failed),
+    "PostToolUseFailure": Event("after_tool_use", _failed, TOOL, lambda e: e.has_failed),
+    "PostToolBatch": Event(
+        "after_step", _batch, when=lambda e: bool(e.ctx.step and e.ctx.step.calls)
+    ),
+    "MessageDisplay": Event(
+        "after_inference", _displayed, when=lambda e: bool(e.ctx.response and e.ctx.response.text)
+    ),
+    "Stop": Event("stop", lambda e: _stopping(e, e.last_words)),
+    "SubagentStart": Event("subagent_start", _child, "agent_type"),
+    "SubagentStop": Event("subagent_stop", _child_ended, "agent_type"),
+    "PreCompact": Event(
+        "before_compact",
+        lambda e: {"trigger": "auto", "custom_instructions": e.ctx.instructions},
+        "trigger",
+    ),
+    "PostCompact": Event("before_inference", _compacted, "trigger"),
+    "StopFailure": Event("agent_failed", _run_failed, "error"),
+    "SessionEnd": Event(
+        "session_end", lambda e: {"reason": event_facts.end_reason(e.ctx)}, "reason"
+    ),
+}
+
+
+class Claude(EventDialect):
     """Claude Code's protocol."""
 
     name = "claude"
     transcripts: ClassVar[type[Transcripts] | None] = ClaudeTranscripts
-    points: ClassVar[dict[str, str]] = {
-        "SessionStart": "session_start",
-        "UserPromptSubmit": "prompt_submit",
-        "PreToolUse": "before_tool_use",
-        "PermissionRequest": "permission_request",
-        "Notification": "permission_request",
-        "PostToolUse": "after_tool_use",
-        "PostToolUseFailure": "after_tool_use",
-        "PostToolBatch": "after_step",
-        "MessageDisplay": "after_inference",
-        "Stop": "stop",
-        "SubagentStart": "subagent_start",
-        "SubagentStop": "subagent_stop",
-        "PreCompact": "before_compact",
-        "PostCompact": "before_inference",
-        "StopFailure": "agent_failed",
-        "SessionEnd": "session_end",
-    }
+    events = _EVENTS
     unsupported = frozenset(
         "Setup InstructionsLoaded UserPromptExpansion PermissionDenied TaskCreated "  # noqa: SIM905 - a table of names
         "TaskCompleted TeammateIdle PreModelSwitch PostModelSwitch "
@@ -298,160 +418,23 @@ class Claude(Dialect):
             if not is_again or self.matcher(handler)(("compact",)):
                 yield point
 
-    def fires(self, event: str, ctx: Any) -> bool:
-        """By how the tool went, whether there were calls, and whether a person is still needed."""
-        if event in _FEEDBACK:
-            return event_facts.has_failed(ctx.execution) is (event == "PostToolUseFailure")
-        if event == "PostToolBatch":
-            return ctx.step is not None and bool(ctx.step.calls)
-        if event == "Notification":
-            return ctx.verdict is None or ctx.verdict.kind is Kind.PROCEED
-        if event in self.displaying:
-            return ctx.response is not None and bool(ctx.response.text)
-        return True
-
     def matcher(self, handler: Handler) -> NameTest:
         """Exact names, or a regular expression."""
         return names_or_expression(handler.matcher, narrow=handler.event in _NARROW)
 
-    def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:
-        """The tool, or what began, ended or failed."""
-        if event in TOOL_EVENTS:
-            return self.show(ctx.tool_call, facts).names
-        if event in _UNMATCHED:
-            return None
-        payload = self._particulars(event, ctx, facts)
-        for key in ("source", "trigger", "reason", "notification_type", "agent_type", "error"):
-            if key in payload:
-                return (str(payload[key]),)
-        return None
-
     # --- input -----------------------------------------------------------------------------------------
 
-    def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        event = handler.event
+    def sent_always(self, event: str, found: EventFacts) -> dict[str, Any]:
         return {
-            "session_id": facts.session_uuid,
-            "native_session_id": facts.session_id,
-            "transcript_path": facts.transcript,
-            "cwd": facts.cwd,
-            "permission_mode": facts.permission_mode,
+            "session_id": found.run.session_uuid,
+            "native_session_id": found.run.session_id,
+            "transcript_path": found.run.transcript,
+            "cwd": found.run.cwd,
+            "permission_mode": found.run.permission_mode,
             "hook_event_name": event,
-            **(_prompt_id(event, ctx) if self.is_claude_code else {}),
-            **event_facts.agent_fields(ctx, event_facts.agent_id),
-            **self._particulars(event, ctx, facts),
+            **(_prompt_id(event, found.ctx) if self.is_claude_code else {}),
+            **event_facts.agent_fields(found.ctx, event_facts.agent_id),
         }
-
-    def _particulars(self, event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        if event in TOOL_EVENTS:
-            return self._tool(event, ctx, facts)
-        made = getattr(self, f"_{event.lower()}", None)
-        return {} if made is None else made(ctx, facts)
-
-    def _tool(self, event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        call = ctx.tool_call
-        shown = self.show(call, facts)
-        sent: dict[str, Any] = {
-            "tool_name": shown.name,
-            "tool_input": shown.input,
-            "native_tool_name": call.name,
-        }
-        names = mcp_names(call.name)
-        if names is not None:
-            sent["mcp_server"] = {"name": names[0]}
-        if event == "PermissionRequest":
-            sent["permission_suggestions"] = _suggestions(call, shown.name, facts.cwd)
-        else:
-            sent["tool_use_id"] = call.id
-        if event == "PostToolUse":
-            path = file_path(call.args.get("path"), facts.cwd)
-            sent["tool_response"] = response_of(call, ctx.execution, path)
-        if event == "PostToolUseFailure":
-            sent["error"] = error_of(ctx.execution)
-            sent["is_interrupt"] = event_facts.is_interrupted(ctx.execution)
-        if event in _FEEDBACK:
-            sent["duration_ms"] = round(ctx.execution.duration * 1000)
-        return sent
-
-    def _sessionstart(self, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        sent = {"model": facts.model, "session_title": event_facts.session_title(ctx.state)}
-        return {
-            "source": event_facts.session_source(ctx),
-            **{key: said for key, said in sent.items() if said},
-        }
-
-    def _userpromptsubmit(self, ctx: Any, _facts: RunFacts) -> dict[str, Any]:
-        return {"prompt": ctx.prompt, "user_prompt": ctx.prompt}
-
-    def _notification(self, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        name = self.show(ctx.tool_call, facts).name
-        return {
-            "message": f"Claude needs your permission to use {name}",
-            "title": "Permission needed",
-            "notification_type": "permission_prompt",
-        }
-
-    def _messagedisplay(self, ctx: Any, _facts: RunFacts) -> dict[str, Any]:
-        return {
-            "turn_id": as_uuid(ctx.state.run_id),
-            "message_id": as_uuid(f"{ctx.state.run_id}-{ctx.step_index}"),
-            "index": 0,
-            "final": True,
-            "delta": ctx.response.text,
-        }
-
-    def _posttoolbatch(self, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        calls = []
-        for call, result in zip(ctx.step.calls, ctx.step.results, strict=True):
-            shown = self.show(call, facts)
-            calls.append(
-                {
-                    "tool_name": shown.name,
-                    "tool_input": shown.input,
-                    "tool_use_id": call.id,
-                    "tool_response": result.text(),
-                }
-            )
-        return {"tool_calls": calls}
-
-    def _stop(self, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        return {
-            "stop_hook_active": facts.objections > 0,
-            "last_assistant_message": event_facts.last_words(ctx.state),
-            "background_tasks": [],
-            "session_crons": [],
-        }
-
-    def _subagentstart(self, ctx: Any, _facts: RunFacts) -> dict[str, Any]:
-        return {"agent_id": event_facts.agent_id(ctx.child_run_id), "agent_type": ctx.name}
-
-    def _subagentstop(self, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        return {
-            "stop_hook_active": facts.objections > 0,
-            "agent_id": event_facts.agent_id(ctx.child_run_id),
-            "agent_type": ctx.name,
-            "agent_transcript_path": facts.child_transcript,
-            "last_assistant_message": getattr(ctx.result, "text", "") or "",
-            "background_tasks": [],
-            "session_crons": [],
-        }
-
-    def _precompact(self, ctx: Any, _facts: RunFacts) -> dict[str, Any]:
-        return {"trigger": "auto", "custom_instructions": ctx.instructions}
-
-    def _postcompact(self, ctx: Any, _facts: RunFacts) -> dict[str, Any]:
-        said = (m for m in ctx.state.messages if isinstance(m, UserMessage) and m.by)
-        return {"trigger": "auto", "compact_summary": next((m.text for m in said), "")}
-
-    def _stopfailure(self, ctx: Any, _facts: RunFacts) -> dict[str, Any]:
-        return {
-            "error": _ERROR_NAMES.get(ctx.error_class, "unknown"),
-            "error_details": ctx.error_message,
-            "last_assistant_message": f"API Error: {ctx.error_message}",
-        }
-
-    def _sessionend(self, ctx: Any, _facts: RunFacts) -> dict[str, Any]:
-        return {"reason": event_facts.end_reason(ctx)}
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
         found = {

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hookline.command_hooks.dialect import Dialect
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.tools import SEARCH_KEYS, result_of
 from hookline.command_hooks.dialects.copilot import files
 from hookline.command_hooks.dialects.copilot.known_fields import takes_object
+from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
 from hookline.command_hooks.handler import (
     UNCHANGED,
     Handler,
@@ -54,7 +54,6 @@ TOOLS: dict[str, ToolForm] = {
 }
 
 _READING_TOOLS = ("read", "list", "glob", "search")
-_TOOLS = frozenset({"preToolUse", "permissionRequest", "postToolUse", "postToolUseFailure"})
 _DENYING = frozenset({"preToolUse", "permissionRequest"})
 BEGINS = re.compile(r"^\s*\{", re.MULTILINE)
 """A line that is meant to be JSON."""
@@ -113,27 +112,93 @@ def _events(message: Message, facts: RunFacts) -> Iterator[Line]:
 # --- the protocol --------------------------------------------------------------------------------------
 
 
-class Copilot(Dialect):
+def _tool(e: EventFacts) -> dict[str, Any]:
+    return {
+        "toolName": e.shown.name,
+        "toolArgs": json.dumps(e.shown.input, ensure_ascii=False, separators=(",", ":")),
+        "toolInput": e.shown.input,  # not documented, and yet some look for it
+        "nativeToolName": e.ctx.tool_call.name,
+    }
+
+
+def _succeeded(e: EventFacts) -> dict[str, Any]:
+    return {**_tool(e), "toolResult": {"resultType": "success", "textResultForLlm": e.output}}
+
+
+def _failed(e: EventFacts) -> dict[str, Any]:
+    result = {"resultType": "failure", "textResultForLlm": e.failure}
+    return {**_tool(e), "error": e.failure, "toolResult": result}
+
+
+def _notified(e: EventFacts) -> dict[str, Any]:
+    return {
+        **_tool(e),
+        "hook_event_name": "Notification",
+        "notification_type": "permission_prompt",
+        "title": "Permission needed",
+        "message": f"{e.shown.name} needs permission",
+    }
+
+
+def _session_started(e: EventFacts) -> dict[str, Any]:
+    is_again = event_facts.session_source(e.ctx) == "resume"
+    return {"source": "resume" if is_again else "new", "initialPrompt": ""}
+
+
+def _stopping(e: EventFacts) -> dict[str, Any]:
+    return {
+        "stopReason": "end_turn",
+        "stop_hook_active": e.was_kept_going,
+        "lastMessage": e.last_words,
+    }
+
+
+def _child(e: EventFacts) -> dict[str, Any]:
+    names = dict.fromkeys(("agentType", "agentName", "agentDisplayName"), e.ctx.name)
+    return {"agentId": e.ctx.child_run_id, **names}
+
+
+def _child_ended(e: EventFacts) -> dict[str, Any]:
+    ending = {"response": e.child_text, "stopReason": "end_turn"}
+    return {**_child(e), **ending, "transcriptPath": e.run.child_transcript}
+
+
+def needs_permission(e: EventFacts) -> bool:
+    """Whether hooks for permissions are asked about a call: somebody asks, or it does more than read."""
+    is_asked = bool(e.ctx.point == HookPoint.PERMISSION_REQUEST)
+    return is_asked or e.ctx.tool_call.name not in _READING_TOOLS
+
+
+_EVENTS = {
+    "sessionStart": Event("session_start", _session_started),
+    "userPromptSubmitted": Event("prompt_submit", lambda e: {"prompt": e.ctx.prompt}),
+    "userPromptTransformed": Event(
+        "prompt_submit", lambda e: {"prompt": e.ctx.prompt, "transformedPrompt": e.ctx.prompt}
+    ),
+    "preToolUse": Event("before_tool_use", _tool, TOOL),
+    "permissionRequest": Event("permission_request", _tool, TOOL, needs_permission),
+    "notification": Event("permission_request", _notified, "notification_type"),
+    "postToolUse": Event("after_tool_use", _succeeded, TOOL, lambda e: not e.has_failed),
+    "postToolUseFailure": Event("after_tool_use", _failed, TOOL, lambda e: e.has_failed),
+    "agentStop": Event("stop", _stopping),
+    "subagentStart": Event("subagent_start", _child, "agentName"),
+    "subagentStop": Event("subagent_stop", _child_ended, "agentName"),
+    "preCompact": Event(
+        "before_compact",
+        lambda e: {"trigger": "auto", "customInstructions": e.ctx.instructions},
+        "trigger",
+    ),
+    "errorOccurred": Event("agent_failed", lambda e: failure(e.ctx)),
+    "sessionEnd": Event("session_end", lambda e: {"reason": session_end_reason(e.ctx)}),
+}
+
+
+class Copilot(EventDialect):
     """Copilot CLI's protocol."""
 
     name = "copilot"
     transcripts = CopilotTranscripts
-    points: ClassVar[dict[str, str]] = {
-        "sessionStart": "session_start",
-        "userPromptSubmitted": "prompt_submit",
-        "userPromptTransformed": "prompt_submit",
-        "preToolUse": "before_tool_use",
-        "permissionRequest": "permission_request",
-        "notification": "permission_request",
-        "postToolUse": "after_tool_use",
-        "postToolUseFailure": "after_tool_use",
-        "agentStop": "stop",
-        "subagentStart": "subagent_start",
-        "subagentStop": "subagent_stop",
-        "preCompact": "before_compact",
-        "errorOccurred": "agent_failed",
-        "sessionEnd": "session_end",
-    }
+    events = _EVENTS
     # There it is asked before any rule, so also about calls that need no permission here.
     more_points: ClassVar[dict[str, str]] = {"permissionRequest": "before_tool_use"}
     answered_once = frozenset({"permissionRequest"})
@@ -156,86 +221,27 @@ class Copilot(Dialect):
     def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:
         return files.read_file(path, level, search)
 
-    def fires(self, event: str, ctx: Any) -> bool:
-        """Success and failure of a tool are two events; reading needs no permission."""
-        if event in ("postToolUse", "postToolUseFailure"):
-            return event_facts.has_failed(ctx.execution) is (event == "postToolUseFailure")
-        return event != "permissionRequest" or needs_permission(ctx)
-
     def matcher(self, handler: Handler) -> NameTest:
         """A regular expression over the whole name."""
         text = handler.matcher
         return everything if text in ("", "*", "**") else whole_expression(text)
 
-    def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:
-        """The tool, or the child."""
-        if event in _TOOLS:
-            return self.show(ctx.tool_call, facts).names
-        if event == "notification":
-            return ("permission_prompt",)
-        if event == "preCompact":
-            return ("auto",)
-        return (ctx.name,) if event in ("subagentStart", "subagentStop") else None
+    def sent_always(self, event: str, found: EventFacts) -> dict[str, Any]:  # noqa: ARG002 - the same for all
+        return {
+            "sessionId": found.run.session_uuid,
+            "nativeSessionId": found.run.session_id,
+            "timestamp": int(time.time() * 1000),
+            "cwd": found.run.cwd,
+            "transcriptPath": found.run.transcript,
+        }
 
     def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        sent = {
-            "sessionId": facts.session_uuid,
-            "nativeSessionId": facts.session_id,
-            "timestamp": int(time.time() * 1000),
-            "cwd": facts.cwd,
-            "transcriptPath": facts.transcript,
-            **self._particulars(handler.event, ctx, facts),
-        }
-        if "toolArgs" in sent and takes_object(handler):
-            sent["toolArgs"] = sent["toolInput"]
-        return sent
-
-    def _particulars(self, event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        if event in _TOOLS or event == "notification":
-            return self._tool(event, ctx, facts)
-        if event == "sessionStart":
-            is_again = event_facts.session_source(ctx) == "resume"
-            return {"source": "resume" if is_again else "new", "initialPrompt": ""}
-        if event == "userPromptSubmitted":
-            return {"prompt": ctx.prompt}
-        if event == "userPromptTransformed":
-            return {"prompt": ctx.prompt, "transformedPrompt": ctx.prompt}
-        if event == "errorOccurred":
-            return failure(ctx)
-        if event in ("subagentStart", "subagentStop"):
-            return _child(event, ctx, facts)
-        if event == "agentStop":
-            return {
-                "stopReason": "end_turn",
-                "stop_hook_active": facts.objections > 0,
-                "lastMessage": event_facts.last_words(ctx.state),
-            }
-        if event == "preCompact":
-            return {"trigger": "auto", "customInstructions": ctx.instructions}
-        return {"reason": session_end_reason(ctx)}
-
-    def _tool(self, event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        shown = self.show(ctx.tool_call, facts)
-        sent: dict[str, Any] = {
-            "toolName": shown.name,
-            "toolArgs": json.dumps(shown.input, ensure_ascii=False, separators=(",", ":")),
-            "toolInput": shown.input,  # not documented, and yet some look for it
-            "nativeToolName": ctx.tool_call.name,
-        }
-        if event == "postToolUse":
-            text = event_facts.output_text(ctx.execution)
-            sent["toolResult"] = {"resultType": "success", "textResultForLlm": text}
-        if event == "postToolUseFailure":
-            sent["error"] = event_facts.failure_text(ctx.execution)
-            sent["toolResult"] = {"resultType": "failure", "textResultForLlm": sent["error"]}
-        if event == "notification":
-            sent |= {
-                "hook_event_name": "Notification",
-                "notification_type": "permission_prompt",
-                "title": "Permission needed",
-                "message": f"{shown.name} needs permission",
-            }
-        return sent
+        sent = super().payload(handler, ctx, facts)
+        return (
+            {**sent, "toolArgs": sent["toolInput"]}
+            if takes_object(handler) and "toolArgs" in sent
+            else sent
+        )
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
         return {**super().variables(handler, facts), "COPILOT_CLI": "1"}
@@ -278,13 +284,6 @@ class Copilot(Dialect):
         return failed(event_facts.failure_words(result))
 
 
-def needs_permission(ctx: Any) -> bool:
-    """Whether hooks for permissions are asked about a call: somebody asks, or it does more than read."""
-    return (
-        bool(ctx.point == HookPoint.PERMISSION_REQUEST) or ctx.tool_call.name not in _READING_TOOLS
-    )
-
-
 def failure(ctx: Any) -> dict[str, Any]:
     """The error that ended a run."""
     where = "system" if ctx.error_class in _OF_THE_SYSTEM else "model_call"
@@ -299,20 +298,6 @@ def session_end_reason(ctx: Any) -> str:
     """Why a session is over."""
     is_left = event_facts.end_reason(ctx) == "prompt_input_exit"
     return "user_exit" if is_left else _REASONS[event_facts.ending_of(ctx.state)]
-
-
-def _child(event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-    said = {
-        "agentId": ctx.child_run_id,
-        "agentType": ctx.name,
-        "agentName": ctx.name,
-        "agentDisplayName": ctx.name,
-    }
-    if event == "subagentStart":
-        return said
-    response = getattr(ctx.result, "text", "") or ""
-    ending = {"response": response, "stopReason": "end_turn"}
-    return {**said, **ending, "transcriptPath": facts.child_transcript}
 
 
 def without_progress(text: str) -> str:
