@@ -49,20 +49,11 @@ def test_a_variable_may_say_where_the_user_keeps_their_files(
     assert commands(stage.discover(home=stage.root.parent / "else")) == []
 
 
-def test_hooks_at_the_end_have_the_time_of_the_one_that_has_most(
-    stage: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A minute at most, or what a variable says; without either it is a moment."""
-
-    def times(*entries: Any) -> list[float]:
-        stage.file(".claude/settings.json", {"hooks": {"SessionEnd": [{"hooks": entries}]}})
-        return [handler.timeout for handler in stage.discover().handlers]
-
-    assert times(entry("a"), entry("b")) == [1.5, 1.5]
-    assert times(entry("a"), entry("b", timeout=20)) == [20, 20]
-    assert times(entry("a", timeout=500)) == [60]
-    monkeypatch.setenv("CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS", "5000")
-    assert times(entry("a"), entry("b", timeout=20)) == [5, 5]
+def test_hooks_at_the_end_of_a_session_have_a_minute_at_most(stage: Any) -> None:
+    """Without a time of their own it is a moment."""
+    entries = [entry("a"), entry("b", timeout=20), entry("c", timeout=500)]
+    stage.file(".claude/settings.json", {"hooks": {"SessionEnd": [{"hooks": entries}]}})
+    assert [handler.timeout for handler in stage.discover().handlers] == [1.5, 20, 60]
 
 
 def test_hooks_of_all_levels_are_in_force_together(stage: Any) -> None:

@@ -7,8 +7,7 @@ is called starts all that match; the others find their answer. So the result doe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -18,11 +17,10 @@ from hookline.command_hooks.dialect import dialect_of
 from hookline.command_hooks.handler import TITLE, UNCHANGED, Handler, HookAnswer, RunFacts, labelled
 from hookline.command_hooks.objections import ENDS, is_used_up, used_up
 from hookline.command_hooks.runner import HookReply, Runner, once_mark, with_once_mark
-from hookline.command_hooks.scripts import definition_digest
 from hookline.errors import CommandHookError, HooklineError
 from hookline.hooks import HookOutcome, Kind, Matcher
 from hookline.lifecycle import HookPoint
-from hookline.state import Decision, Log, StopReason, ToolCall, UserMessage
+from hookline.state import Decision, Log, StopReason, UserMessage
 
 NOTES = "hookline.command_hooks"
 """The metadata key of what other hooks said when one blocked."""
@@ -79,13 +77,13 @@ class HandlerBatch:
         self._dialect = dialect_of(self.handlers[0])
         self._in_order = self._dialect.runs_in_order or any(h.is_sequential for h in self.handlers)
 
-    def hook(self, index: int) -> BatchHook:
+    def hook(self, index: int) -> Callable[[Any], Awaitable[HookOutcome | None]]:
         """The hook that one of them is in the agent's plan."""
-        return BatchHook(self, index)
 
-    def digest(self, index: int) -> str:
-        """The definition digest of one of them."""
-        return definition_digest(self.handlers[index], self._runner.project)
+        async def ask(ctx: Any) -> HookOutcome | None:
+            return await self.answer(index, ctx)
+
+        return ask
 
     def forget(self, run_id: str) -> None:
         """A run is over, or paused."""
@@ -199,23 +197,6 @@ class HandlerBatch:
         return None
 
 
-class BatchHook:
-    """One hook of a batch, as a hook in the agent's plan."""
-
-    def __init__(self, batch: HandlerBatch, index: int) -> None:
-        self._batch = batch
-        self._index = index
-
-    async def __call__(self, ctx: Any) -> HookOutcome | None:
-        """Its outcome at a point."""
-        return await self._batch.answer(self._index, ctx)
-
-    @cached_property
-    def definition_digest(self) -> str:
-        """A hash of its definition and its scripts: while it is the same, a recorded answer is valid."""
-        return self._batch.digest(self._index)
-
-
 def _occasion(ctx: Any) -> tuple[object, ...]:
     """What differs between two firings in the same run."""
     call = getattr(ctx, "tool_call", None)
@@ -307,7 +288,7 @@ class _Effect:
             return HookOutcome(Kind.BLOCK, reason, self._with_words(), None, Decision.deny(reason))
         if answer.decision != "allow":
             return self._said(self._with_words())
-        decision = Decision.allow(answer.reason, rule=_granted_rule(self.ctx.tool_call, answer))
+        decision = Decision.allow(answer.reason)
         if answer.updated_input is not None:
             changed = self._changed_call()
             if isinstance(changed, str):
@@ -321,7 +302,6 @@ class _Effect:
             return HookOutcome.block(self._reason(), self._with_words())
         if answer.updated_output is not UNCHANGED:
             ctx = ctx.with_result(self._dialect.take_result(ctx.tool_call, answer))
-        ctx = self._dialect.after_tool(ctx, answer, self.facts)
         feedback = (self._reason(),) if answer.decision == "deny" else ()
         return self._said(self._with_words(ctx, feedback))
 
@@ -483,11 +463,3 @@ class _Effect:
         except HooklineError as error:
             return str(error)
         return changed
-
-
-def _granted_rule(call: ToolCall, answer: HookAnswer) -> str:
-    if not answer.rules:
-        return ""
-    from hookline.command_hooks.permission_rules import granted_rule  # takes a while to load
-
-    return granted_rule(call, answer.rules)

@@ -237,12 +237,6 @@ class CommandHooks:
             options = Options(name=f"{self.name}-summaries", tier="observer", priority=-1000)
             yield register(HookPoint.BEFORE_COMPACT, self.runner.begin_summary, options)
             yield register(HookPoint.BEFORE_INFERENCE, self.runner.end_summary, options)
-        for dialect in dict.fromkeys(map(dialect_of, self.handlers)):
-            of_dialect = {
-                point: [each for each in handlers if dialect_of(each) is dialect]
-                for point, handlers in self._by_point().items()
-            }
-            yield from dialect.more_hooks(self.name, of_dialect)
         if self.handlers:
             options = Options(name=f"{self.name}-end", scope="tree", priority=-1000)
             yield register(HookPoint.EXECUTION_END, self._end, options)

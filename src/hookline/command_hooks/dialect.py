@@ -22,11 +22,11 @@ from hookline.command_hooks.handler import (
     Level,
     ProgramResult,
     RunFacts,
+    denied,
 )
 from hookline.command_hooks.tools import NameTest, ShownCall, ToolNames
 from hookline.command_hooks.transcripts import Transcripts
 from hookline.errors import RegistrationError, UsageError
-from hookline.hooks import Registration
 from hookline.state import InferenceRequest, ToolCall
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -183,6 +183,8 @@ class Dialect:
 
     fails_closed: ClassVar[bool] = False
     """A hook in a program that fails blocks, unless it says otherwise."""
+    denying: ClassVar[frozenset[str]] = _NONE
+    """Events at which a hook that does not start, or that fails, denies."""
     is_strict: ClassVar[bool] = False
     """A decision that a point cannot carry out is an error. Elsewhere it is shown as a message."""
     withholds_results: ClassVar[bool] = False
@@ -198,9 +200,10 @@ class Dialect:
         """What the exit code and the output of a program mean, that came to its end."""
         raise NotImplementedError
 
-    def read_failure(self, handler: Handler, answer: HookAnswer) -> HookAnswer:  # noqa: ARG002 - for dialects that differ
-        """What it means that a program did not start, or took too long: a failure."""
-        return answer
+    def read_failure(self, handler: Handler, answer: HookAnswer) -> HookAnswer:
+        """What it means that a program did not start, or took too long: a failure, or a denial."""
+        is_denial = answer.status != "timeout" and handler.event in self.denying
+        return denied(answer.problem) if is_denial else answer
 
     def combine(self, answers: Sequence[HookAnswer]) -> Sequence[HookAnswer]:
         """The answers of hooks that were asked together, where one changes what another means."""
@@ -221,14 +224,6 @@ class Dialect:
     def new_response(self, answer: HookAnswer) -> str | None:  # noqa: ARG002 - as above
         """The text that a hook gives in place of the model's; None if it gives none."""
         return None
-
-    def after_tool(self, ctx: Any, answer: HookAnswer, facts: RunFacts) -> Any:  # noqa: ARG002 - as above
-        """The context after a tool, with what only this dialect does."""
-        return ctx
-
-    def more_hooks(self, name: str, at: Mapping[str, Sequence[Handler]]) -> Iterator[Registration]:  # noqa: ARG002 - as above
-        """Hooks of ours that its hooks need beside them. `at` has the dialect's hooks by point."""
-        return iter(())
 
     def can_detach(self, handler: Handler) -> bool:  # noqa: ARG002 - as above
         """Whether the first line of a program's output may make it an async hook."""

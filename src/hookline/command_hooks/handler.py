@@ -322,8 +322,6 @@ class HookAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A control sequence for the terminal: a title, a notification, the bell."""
     display: str = ""
     """Text to show in place of the model's."""
-    rules: tuple[str, ...] = ()
-    """Permission rules that an `allow` grants for the session."""
     clears_context: bool = False
     """The conversation so far is dropped."""
     extra: dict[str, Any] | None = None

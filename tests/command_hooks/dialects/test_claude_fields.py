@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from plain_store import PlainStore
 
 from hookline import AgentBuilder, RunStatus
-from hookline.capabilities import Approval
 from hookline.command_hooks.runner import is_harmless
 from hookline.journal import HookRan
 from hookline.sessions import Sessions
-from hookline.testing import ScriptedDriver, call, say
+from hookline.testing import ScriptedDriver, say
 
 BELL = "\x07"
 TITLE = "\x1b]0;at work\x07"
@@ -57,40 +56,6 @@ def test_the_next_prompt_is_another(stage: Any) -> None:
     stage.run(hooks)
     first, second = sent(stage, "UserPromptSubmit")
     assert first["prompt_id"] != second["prompt_id"]
-
-
-# --- permissions ----------------------------------------------------------------------------------------
-
-
-def test_a_suggestion_that_is_answered_with_holds(stage: Any) -> None:
-    """A hook that gives back what is suggested says yes to all calls like this one."""
-    script = stage.script(
-        "yes.py",
-        "#!/usr/bin/env python3\nimport json, os, sys\n"
-        "asked = json.load(sys.stdin)\n"
-        "said = {'behavior': 'allow', 'updatedPermissions': asked['permission_suggestions']}\n"
-        "answer = {'hookEventName': 'PermissionRequest', 'decision': said}\n"
-        "if not os.path.exists('asked'):\n"
-        "    open('asked', 'w').write(json.dumps(asked['permission_suggestions']))\n"
-        "    print(json.dumps({'hookSpecificOutput': answer}))\n",
-    )
-    hooks = stage.claude("PermissionRequest", str(script))
-    turns = [call("bash", command="git push"), call("bash", command="git push -f"), say("done")]
-    result = stage.run(hooks, *turns, with_capability=Approval(ask=["bash"]))
-    assert result.status is RunStatus.COMPLETED
-    (suggested,) = json.loads((stage.root / "asked").read_text())
-    assert suggested["rules"] == [{"toolName": "Bash", "ruleContent": "git push *"}]
-    assert (suggested["type"], suggested["destination"]) == ("addRules", "session")
-
-
-@pytest.mark.parametrize(
-    ("tool", "args"), [("bash", {"command": "sudo true"}), ("read", {"path": "a"})]
-)
-def test_nothing_is_suggested_that_would_say_too_much(stage: Any, tool: str, args: Any) -> None:
-    """What runs anything, and files."""
-    hooks = stage.claude("PermissionRequest", "cat >> sent")
-    stage.run(hooks, call(tool, **args), with_capability=Approval(ask=[tool]))
-    assert sent(stage, "PermissionRequest")[0]["permission_suggestions"] == []
 
 
 # --- the terminal ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Answers of hooks that hold for more than one call: `updatedPermissions`."""
+"""Answers of hooks with `updatedPermissions`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 from hookline import RunStatus
 from hookline.capabilities import Approval
-from hookline.command_hooks.dialects.claude.protocol import granted_rules
 from hookline.testing import call, say
 
 
@@ -29,19 +28,9 @@ def ended(stage: Any, hooks: Any) -> RunStatus:
 
 
 @pytest.mark.parametrize(
-    "rule",
-    [{"toolName": "Bash", "ruleContent": "git push:*"}, "Bash(git push *)", {"toolName": "Bash"}],
-)
-def test_a_rule_about_the_call_holds_for_the_session(stage: Any, rule: Any) -> None:
-    """So no person is asked about the next call like it."""
-    update = {"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "session"}
-    assert ended(stage, answering(stage, update)) is RunStatus.COMPLETED
-
-
-@pytest.mark.parametrize(
     "update",
     [
-        {"type": "addRules", "rules": [{"toolName": "Write"}]},
+        {"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "git push:*"}]},
         {"type": "addRules", "rules": [{"toolName": "Bash"}], "behavior": "deny"},
         {"type": "setMode", "mode": "bypassPermissions"},
         {"type": "addRules", "rules": "Bash"},
@@ -49,32 +38,6 @@ def test_a_rule_about_the_call_holds_for_the_session(stage: Any, rule: Any) -> N
         "addRules",
     ],
 )
-def test_anything_else_grants_this_call_only(stage: Any, update: Any) -> None:
-    """A rule about something else, a mode, and what makes no sense."""
+def test_a_yes_is_for_this_call_only(stage: Any, update: Any) -> None:
+    """Whatever rules, modes or nonsense the hook adds."""
     assert ended(stage, answering(stage, update)) is RunStatus.PAUSED
-
-
-def test_what_is_no_decision_grants_nothing() -> None:
-    """Whatever it is."""
-    for specific in ({}, {"decision": 1}, {"decision": {"updatedPermissions": {}}}):
-        assert granted_rules(specific) == ()
-
-
-def test_a_hook_may_hand_back_what_is_suggested(stage: Any) -> None:
-    """The suggestion is about calls like the one in question, and holds for the session."""
-    lines = [
-        "import json, os, sys",
-        "offered = json.load(sys.stdin)['permission_suggestions']",
-        "if os.path.exists('offered.json'): sys.exit()",
-        "json.dump(offered, open('offered.json', 'w'))",
-        "decision = {'behavior': 'allow', 'updatedPermissions': offered}",
-        "specific = {'hookEventName': 'PermissionRequest', 'decision': decision}",
-        "print(json.dumps({'hookSpecificOutput': specific}))",
-    ]
-    stage.script("always.py", "\n".join(lines))
-    assert (
-        ended(stage, stage.claude("PermissionRequest", "python3 always.py")) is RunStatus.COMPLETED
-    )
-    (offered,) = json.loads((stage.root / "offered.json").read_text())
-    assert (offered["type"], offered["destination"]) == ("addRules", "session")
-    assert offered["rules"] == [{"toolName": "Bash", "ruleContent": "git push *"}]

@@ -7,6 +7,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hookline import tool
 from hookline.hooks import HookOutcome
 from hookline.state import Decision
@@ -261,3 +263,22 @@ def test_hooks_that_the_user_has_switched_off_stay_off(stage: Any) -> None:
     extension(stage, "guard")
     stage.file(".gemini/settings.json", {"tools": {"enableHooks": False}}, home=True)
     assert stage.discover().handlers == ()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "more", "shown"),
+    [
+        ({"name": "read_file", "args": {}}, {}, "A hook keeps this result back, and asks for"),
+        ({"name": "read_file"}, {"decision": "deny", "reason": "no"}, "Result withheld: no"),
+        (7, {}, "ran ls"),
+        ({}, {}, "ran ls"),
+    ],
+)
+def test_a_hook_that_wants_another_call_keeps_the_result_back(
+    stage: Any, wanted: Any, more: Any, shown: str
+) -> None:
+    """The model reads which call is wanted, and not the result."""
+    said = {"hookSpecificOutput": {"tailToolCallRequest": wanted}, **more}
+    result = stage.run(settings(stage, AfterTool=f"echo '{json.dumps(said)}'"))
+    (told,) = [message.text for message in result.state.messages if message.role == "tool"]
+    assert told.startswith(shown)

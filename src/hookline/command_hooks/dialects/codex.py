@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -49,7 +49,6 @@ from hookline.command_hooks.tools import (
 )
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.state import (
-    AgentState,
     AssistantMessage,
     Message,
     ToolCall,
@@ -136,14 +135,8 @@ class CodexTranscripts(Transcripts):
         named = {"originator": "hookline", "cli_version": "hookline"}
         yield _line("session_meta", {**about_session, **named})
 
-    def lines(
-        self,
-        messages: Sequence[Message],
-        facts: RunFacts,
-        state: AgentState | None,  # noqa: ARG002 - as in the others
-    ) -> Iterator[Line]:
-        for message in messages:
-            yield from _lines(message, facts)
+    def lines_of(self, message: Message, facts: RunFacts) -> Iterator[Line]:
+        return _lines(message, facts)
 
 
 def _line(kind: str, payload: Line) -> Line:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -105,24 +105,16 @@ class CursorTranscripts(Transcripts):
 
     suffix = ".cursor.jsonl"
 
-    def lines(
-        self,
-        messages: Sequence[Message],
-        facts: RunFacts,
-        state: AgentState | None,  # noqa: ARG002 - as in the others
-    ) -> Iterator[Line]:
-        for message in messages:
-            if isinstance(message, AssistantMessage):
-                calls = [Cursor().show(call, facts) for call in message.calls]
-                said = [{"type": "text", "text": message.text}] if message.text else []
-                used = [
-                    {"type": "tool_use", "name": each.name, "input": each.input} for each in calls
-                ]
-                yield {"role": "assistant", "message": {"content": [*said, *used]}}
-            elif isinstance(message, UserMessage) and not is_labelled(message):
-                asked = f"<user_query>\n{message.text}\n</user_query>"
-                content = [{"type": "text", "text": message.text if message.by else asked}]
-                yield {"role": "user", "message": {"content": content}}
+    def lines_of(self, message: Message, facts: RunFacts) -> Iterator[Line]:
+        if isinstance(message, AssistantMessage):
+            calls = [Cursor().show(call, facts) for call in message.calls]
+            said = [{"type": "text", "text": message.text}] if message.text else []
+            used = [{"type": "tool_use", "name": each.name, "input": each.input} for each in calls]
+            yield {"role": "assistant", "message": {"content": [*said, *used]}}
+        elif isinstance(message, UserMessage) and not is_labelled(message):
+            asked = f"<user_query>\n{message.text}\n</user_query>"
+            content = [{"type": "text", "text": message.text if message.by else asked}]
+            yield {"role": "user", "message": {"content": content}}
 
 
 # --- events ---------------------------------------------------------------------------------------------

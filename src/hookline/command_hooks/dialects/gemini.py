@@ -33,10 +33,8 @@ from hookline.command_hooks.handler import (
     ProgramResult,
     RunFacts,
     Warn,
-    as_uuid,
     denied,
     is_labelled,
-    json_line,
     json_object,
     text_of,
 )
@@ -52,13 +50,10 @@ from hookline.command_hooks.tools import (
 )
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.errors import UsageError
-from hookline.hooks import Options, Registration, register
-from hookline.lifecycle import HookPoint, InferenceHookContext, ToolHookContext
 from hookline.state import (
     AgentState,
     AssistantMessage,
     InferenceRequest,
-    InferenceResponse,
     Message,
     ToolCall,
     ToolMessage,
@@ -85,9 +80,6 @@ TOOLS: dict[str, ToolForm] = {
     "load_skill": ToolForm("activate_skill", {}),
 }
 
-_TAIL_CALL = "tailToolCallRequest"
-_WAITING = "hookline.command_hooks.tail_calls"
-"""The metadata key of calls that wait to be made."""
 _EXTENSION_RULES = "extension-enablement.json"
 _EXTENSION_SOURCE = ".gemini-extension-install.json"
 _STARS = re.compile(r"(/?)\\\*")
@@ -109,74 +101,37 @@ _ADVISORY = frozenset(
 class GeminiTranscripts(Transcripts):
     """The session in the first line, then a line for each message, with its calls and their results."""
 
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory)
-        self._known: dict[Path, tuple[object, ...]] = {}
-        """What each file was written from."""
-        self._times: dict[Path, list[str]] = {}
-        """When each message was first seen."""
+    is_written_anew = True  # results are on the lines of their calls
 
     def path(self, state: AgentState) -> Path:
-        name = state.session_id if state.parent_run_id is None else state.run_id
-        return self.directory / "chats" / f"session-{as_uuid(name or state.run_id)}.jsonl"
+        return self.directory / "chats" / f"session-{super().path(state).name}"
 
-    def _update(
-        self, path: Path, state: AgentState, facts: RunFacts, turn: Sequence[Message]
-    ) -> None:
-        """Write the whole file again, if there is anything new: results are on the lines of their calls."""
-        known = (state.messages, *turn)
-        if self._known.get(path) != known or not path.exists():
-            self._write_all(path, facts, (*state.messages, *turn))
-            self._known[path] = known
+    def head(self, facts: RunFacts) -> Iterator[Line]:
+        project = hashlib.sha256(facts.project.encode()).hexdigest()
+        times = dict.fromkeys(("startTime", "lastUpdated"), timestamp())
+        yield {"sessionId": facts.session_uuid, "projectHash": project, **times, "kind": "main"}
 
-    def forget(self, state: AgentState) -> None:
-        self._known.pop(self.path(state), None)
-        self._times.pop(self.path(state), None)
-
-    def _write_all(self, path: Path, facts: RunFacts, messages: Sequence[Message]) -> None:
-        now, times = timestamp(), self._times.setdefault(path, [])
-        times.extend([now] * (len(messages) - len(times)))
-        session = {
-            "sessionId": facts.session_uuid,
-            "projectHash": hashlib.sha256(facts.project.encode()).hexdigest(),
-            "startTime": times[0] if times else now,
-            "lastUpdated": now,
-            "kind": "main",
-        }
-        lines = [session, *_records(messages, facts, times)]
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside = path.with_suffix(f".{os.getpid()}")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(b"".join(map(json_line, lines)))
-        beside.replace(path)
+    def lines(
+        self,
+        messages: Sequence[Message],
+        facts: RunFacts,
+        state: AgentState | None,  # noqa: ARG002 - as in the others
+    ) -> Iterator[Line]:
+        results = {each.call_id: each for each in messages if isinstance(each, ToolMessage)}
+        for message in messages:
+            record: Line = {"id": str(uuid.uuid4()), "timestamp": timestamp()}
+            if isinstance(message, AssistantMessage):
+                record |= {"type": "gemini", "content": message.text, "thoughts": []}
+                record |= {"tokens": None, "model": facts.model}
+                calls = [_called(each, results.get(each.id), facts) for each in message.calls]
+                yield {**record, "toolCalls": calls} if calls else record
+            elif isinstance(message, UserMessage):
+                yield {**record, "type": "user", "content": [{"text": message.text}]}
 
 
-def _records(messages: Sequence[Message], facts: RunFacts, times: list[str]) -> list[Line]:
-    results = {each.call_id: each for each in messages if isinstance(each, ToolMessage)}
-    made = []
-    for at, message in enumerate(messages):
-        if isinstance(message, ToolMessage):
-            continue
-        name = uuid.uuid5(uuid.UUID(facts.session_uuid), str(at))
-        record: Line = {"id": str(name), "timestamp": times[at]}
-        if isinstance(message, AssistantMessage):
-            record |= {"type": "gemini", "content": message.text, "thoughts": []}
-            record |= {"tokens": None, "model": facts.model}
-            calls = [
-                _called(each, results.get(each.id), facts, times[at]) for each in message.calls
-            ]
-            if calls:
-                record["toolCalls"] = calls
-        else:
-            record |= {"type": "user", "content": [{"text": message.text}]}
-        made.append(record)
-    return made
-
-
-def _called(call: ToolCall, result: ToolMessage | None, facts: RunFacts, when: str) -> Line:
+def _called(call: ToolCall, result: ToolMessage | None, facts: RunFacts) -> Line:
     shown = Gemini().show(call, facts)
-    made = {"id": call.id, "name": shown.name, "args": shown.input, "timestamp": when}
+    made = {"id": call.id, "name": shown.name, "args": shown.input, "timestamp": timestamp()}
     if result is None:
         return {**made, "status": "executing"}
     response = {"id": call.id, "name": shown.name, "response": {"output": result.text}}
@@ -441,44 +396,6 @@ class Gemini(EventDialect):
     def new_response(self, answer: HookAnswer) -> str | None:
         return response_text((answer.extra or {}).get("llm_response"))
 
-    def after_tool(self, ctx: Any, answer: HookAnswer, facts: RunFacts) -> Any:
-        """A call that a hook wants made next."""
-        wanted = (answer.extra or {}).get(_TAIL_CALL)
-        return ctx if wanted is None else self._with_tail_call(ctx, wanted, facts)
-
-    def more_hooks(self, name: str, at: Mapping[str, Sequence[Handler]]) -> Iterator[Registration]:
-        """The hook that makes these calls."""
-        if at.get("after_tool_use"):
-            options = Options(name=f"{name}-tail-calls", scope="tree", priority=-100)
-            yield register(HookPoint.BEFORE_INFERENCE, _make_tail_calls, options)
-
-    def _with_tail_call(
-        self, ctx: ToolHookContext, wanted: Any, facts: RunFacts
-    ) -> ToolHookContext:
-        """The context in which a call waits to be made. Its result is what the model reads."""
-        given = wanted if isinstance(wanted, dict) else {}
-        name, args = given.get("name"), given.get("args")
-        if not isinstance(name, str) or not name or not isinstance(args, dict | None):
-            return ctx
-        call = self._our_call(ctx, name, args or {}, facts)
-        waiting = [*_waiting(ctx), {"id": call.id, "name": call.name, "args": call.args}]
-        waits = ctx.with_result(f"A hook goes on with {call.name}: what that gives is the result.")
-        return waits.with_metadata(_WAITING, waiting)
-
-    def _our_call(
-        self, ctx: ToolHookContext, name: str, args: dict[str, Any], facts: RunFacts
-    ) -> ToolCall:
-        """A call under our names: of the tool that hooks know by that name."""
-        call_id = f"{ctx.tool_call.id}-tail"
-        for spec in () if ctx.run is None else ctx.run.tools:
-            blank = ToolCall(
-                call_id, spec.name, dict.fromkeys(spec.parameters.get("properties", {}))
-            )
-            shown = self.show(blank, facts)
-            if name in (spec.name, *shown.names):
-                return self.tools.take_back(blank, shown, args)
-        return ToolCall(call_id, name, args)
-
 
 def _object(text: str) -> dict[str, Any] | None:
     """The object that a text is, also if it was encoded twice."""
@@ -502,7 +419,7 @@ def _fields(event: str, found: dict[str, Any]) -> HookAnswer:
     message = text_of(found.get("systemMessage"))
     extra = {
         key: specific[key]
-        for key in ("llm_request", "llm_response", "toolConfig", _TAIL_CALL)
+        for key in ("llm_request", "llm_response", "toolConfig")
         if key in specific
     }
     tools = extra.get("toolConfig")
@@ -526,6 +443,9 @@ def _fields(event: str, found: dict[str, Any]) -> HookAnswer:
 def _new_output(specific: dict[str, Any]) -> Any:
     """The new result, under its name or Claude's."""
     names = ("tool_output", "updatedToolOutput")
+    wanted = specific.get("tailToolCallRequest")
+    if isinstance(wanted, dict) and wanted.get("name"):  # not made here, but the model can
+        return f"A hook keeps this result back, and asks for another call: {json.dumps(wanted)}"
     return next((specific[name] for name in names if name in specific), UNCHANGED)
 
 
@@ -544,27 +464,6 @@ def _with_all_tools(answers: Sequence[HookAnswer]) -> Sequence[HookAnswer]:
             answer = msgspec.structs.replace(answer, extra=extra)
         merged.append(answer)
     return merged
-
-
-# --- calls after a tool ---------------------------------------------------------------------------------
-
-
-def _make_tail_calls(ctx: InferenceHookContext) -> InferenceHookContext | None:
-    """The turn in which the waiting calls are made, in place of the model's.
-
-    So they are calls like any other: they are validated, judged, and on record.
-    """
-    waiting = _waiting(ctx)
-    if not waiting:
-        return None
-    calls = (ToolCall(each["id"], each["name"], each["args"]) for each in waiting)
-    made = ctx.with_response(InferenceResponse(calls=tuple(calls)))
-    return made.with_state(made.state.without_metadata(_WAITING))
-
-
-def _waiting(ctx: Any) -> list[Any]:
-    found = ctx.state.get(_WAITING)
-    return list(found) if isinstance(found, list) else []
 
 
 # --- requests to the model ------------------------------------------------------------------------------

@@ -142,6 +142,7 @@ class VsCode(Claude):
     identity_variables = frozenset()
     is_claude_code = False
     runs_in_order = True
+    denying = _DENYING
     tools = ToolNames(_TOOLS, milliseconds=True)
     _copilot = Copilot()
 
@@ -214,11 +215,6 @@ class VsCode(Claude):
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
         return self._copilot.variables(handler, facts)
-
-    def read_failure(self, handler: Handler, answer: HookAnswer) -> HookAnswer:
-        """As in Copilot."""
-        is_refusal = answer.status != "timeout" and handler.event in _DENYING
-        return denied(answer.problem) if is_refusal else answer
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
         """A hook before a tool denies if it fails, not if it takes too long; the rest is as in Claude."""

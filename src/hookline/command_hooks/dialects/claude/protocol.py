@@ -223,11 +223,6 @@ def _tool(e: EventFacts) -> dict[str, Any]:
     }
 
 
-def _asked(e: EventFacts) -> dict[str, Any]:
-    suggestions = _suggestions(e.ctx.tool_call, e.shown.name, e.run.cwd)
-    return {**_tool(e), "permission_suggestions": suggestions}
-
-
 def _notified(e: EventFacts) -> dict[str, Any]:
     return {
         "message": f"Claude needs your permission to use {e.shown.name}",
@@ -327,7 +322,9 @@ _EVENTS = {
     "PreToolUse": Event(
         "before_tool_use", lambda e: {**_tool(e), "tool_use_id": e.ctx.tool_call.id}, TOOL
     ),
-    "PermissionRequest": Event("permission_request", _asked, TOOL),
+    "PermissionRequest": Event(
+        "permission_request", lambda e: {**_tool(e), "permission_suggestions": []}, TOOL
+    ),
     "Notification": Event(
         "permission_request", _notified, "notification_type", lambda e: e.is_undecided
     ),
@@ -525,7 +522,6 @@ class Claude(EventDialect):
             stops=found.get("continue") is False or _interrupts(event, specific),
             stop_reason=text_of(found.get("stopReason")),
             prompt=text_of(specific.get("initialUserMessage")) if event == "SessionStart" else "",
-            rules=granted_rules(specific) if event == "PermissionRequest" else (),
             terminal=text_of(found.get("terminalSequence")),
             display=text_of(specific.get("displayContent")) if event in self.displaying else "",
             title=text_of(specific.get("sessionTitle")) if event in _TITLING else "",
@@ -637,43 +633,3 @@ def _interrupts(event: str, specific: dict[str, Any]) -> bool:
     given = specific.get("decision")
     is_answer = event == "PermissionRequest" and isinstance(given, dict)
     return is_answer and given.get("interrupt") is True  # type: ignore[union-attr]
-
-
-def granted_rules(specific: dict[str, Any]) -> tuple[str, ...]:
-    """The rules that an answer adds. Hooks cannot change modes, directories and rules for files here."""
-    decision = specific.get("decision")
-    updates = decision.get("updatedPermissions") if isinstance(decision, dict) else None
-    rules: list[str] = []
-    for update in updates if isinstance(updates, list) else ():
-        if isinstance(update, dict) and update.get("type") == "addRules":
-            said = update.get("rules")
-            is_allow = update.get("behavior", "allow") == "allow"
-            rules += filter(None, map(_rule, said if is_allow and isinstance(said, list) else ()))
-    return tuple(rules)
-
-
-def _rule(said: Any) -> str:
-    if isinstance(said, str):
-        return said
-    name, content = (
-        (said.get("toolName"), said.get("ruleContent")) if isinstance(said, dict) else (0, 0)
-    )
-    if not isinstance(name, str):
-        return ""
-    return f"{name}({content})" if isinstance(content, str) and content else name
-
-
-def _suggestions(call: ToolCall, name: str, cwd: str) -> list[dict[str, Any]]:
-    """A rule for calls like this one, which a hook may answer with. There is none for files."""
-    from hookline.errors import HooklineError
-    from hookline.permissions import suggest_rule  # takes a while to load
-
-    try:
-        rule = None if "path" in call.args else suggest_rule(call, cwd)
-    except HooklineError:  # what reads commands is not installed
-        return []
-    if rule is None:
-        return []
-    content = {} if rule.argument is None else {"ruleContent": rule.argument}
-    rules = [{"toolName": name, **content}]
-    return [{"type": "addRules", "rules": rules, "behavior": "allow", "destination": "session"}]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -70,8 +69,9 @@ def find_hooks(search: HookSearch) -> list[Handler]:
         found.append(_plugin(root, level, search, said))
     found += _pages(search)
     # The same hook in several settings files runs once; a plugin's or a page's copy runs, too.
-    in_force = _with_end_timeout(_in_force(_with_env(found), search.warn))
-    return unique(in_force, lambda each: (*each.identity, each.source.root))
+    return unique(
+        _in_force(_with_env(found), search.warn), lambda each: (*each.identity, each.source.root)
+    )
 
 
 def find_named_hooks(search: HookSearch) -> list[Handler]:
@@ -160,17 +160,6 @@ def _given(handler: Handler, variables: dict[str, str]) -> Handler:
         return handler
     definition = {**handler.definition, "env": variables}  # trust is bound to them
     return msgspec.structs.replace(handler, env={**variables, **handler.env}, definition=definition)
-
-
-def _with_end_timeout(handlers: list[Handler]) -> list[Handler]:
-    """Hooks at the end of a session have the longest time of any of them, or the one that a variable says."""
-    times = [each.timeout for each in handlers if each.event == "SessionEnd"]
-    said = os.environ.get("CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS", "")
-    most = int(said) / 1000 if said.isdecimal() and int(said) else max(times, default=0.0)
-    return [
-        msgspec.structs.replace(each, timeout=most) if each.event == "SessionEnd" else each
-        for each in handlers
-    ]
 
 
 def _with_listed(handler: Handler, trusted: Iterable[Mapping[str, Any]]) -> Handler:

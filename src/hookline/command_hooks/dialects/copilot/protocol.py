@@ -6,7 +6,7 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -32,7 +32,7 @@ from hookline.command_hooks.tools import NameTest, ToolForm, ToolNames, everythi
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.flow import ErrorClass
 from hookline.lifecycle import HookPoint
-from hookline.state import AgentState, AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from hookline.state import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 
 TOOLS: dict[str, ToolForm] = {
     "bash": ToolForm("bash", {}),
@@ -77,14 +77,8 @@ class CopilotTranscripts(Transcripts):
         started = {"startTime": timestamp(), "context": {"cwd": facts.cwd}}
         yield _event("session.start", {**about, **started})
 
-    def lines(
-        self,
-        messages: Sequence[Message],
-        facts: RunFacts,
-        state: AgentState | None,  # noqa: ARG002 - as in the others
-    ) -> Iterator[Line]:
-        for message in messages:
-            yield from _events(message, facts)
+    def lines_of(self, message: Message, facts: RunFacts) -> Iterator[Line]:
+        return _events(message, facts)
 
 
 def _event(kind: str, data: Line) -> Line:
@@ -204,6 +198,7 @@ class Copilot(EventDialect):
     answered_once = frozenset({"permissionRequest"})
     observing = frozenset({"notification"})
     runs_in_order = True
+    denying = _DENYING
     has_files = True
     configuration_folders = (".github",)
     protected_folders = (".github/hooks", ".github/copilot")
@@ -249,11 +244,6 @@ class Copilot(EventDialect):
     def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:
         """Hooks that are for Claude, too, use its form."""
         return result_of(call, answer.updated_output)
-
-    def read_failure(self, handler: Handler, answer: HookAnswer) -> HookAnswer:
-        """A hook before a tool that does not start denies; one that takes too long does not."""
-        is_refusal = answer.status != "timeout" and handler.event in _DENYING
-        return denied(answer.problem) if is_refusal else answer
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
         """A hook before a tool that fails denies; one that takes too long does not."""
