@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hookline.command_hooks import RunFacts
 from hookline.command_hooks.dialect import all_dialects
-from hookline.command_hooks.handler import HookAnswer
+from hookline.command_hooks.handler import ProgramAnswer
 from hookline.command_hooks.tools import ToolNames
 from hookline.errors import UsageError
 from hookline.state import ToolCall
@@ -166,10 +166,10 @@ def test_several_edits_hide_nothing_from_guards_that_know_one(
     shown = all_dialects()[dialect].show(call, place)
     assert (shown.input[old], shown.input[new]) == ("a\nc", "b\nkey=1")
     same = all_dialects()[dialect].take_back(
-        call, shown, HookAnswer(updated_input=dict(shown.input))
+        call, shown, ProgramAnswer(updated_input=dict(shown.input))
     )
     assert (same.args["edits"], same.args.keys()) == (call.args["edits"], {"path", "edits"})
     with pytest.raises(UsageError, match="several edits"):
         all_dialects()[dialect].take_back(
-            call, shown, HookAnswer(updated_input={**shown.input, new: "b"})
+            call, shown, ProgramAnswer(updated_input={**shown.input, new: "b"})
         )

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
-from hookline.command_hooks.handler import Handler, HookAnswer, RunFacts, labelled
+from hookline.command_hooks.handler import Handler, ProgramAnswer, RunFacts, labelled
 from hookline.command_hooks.objections import is_used_up, objections_in_a_row, used_up
 from hookline.command_hooks.runner import HookReply, Runner
 from hookline.hooks import HookOutcome, Kind
@@ -32,7 +32,7 @@ class AsyncHooks:
         self._tasks: dict[str, set[asyncio.Task[None]]] = {}
         self._waking: dict[str, set[asyncio.Task[None]]] = {}
         """Those that may have the run continue: it waits for them at its end."""
-        self._said: dict[str, list[tuple[Handler, HookAnswer]]] = {}
+        self._said: dict[str, list[tuple[Handler, ProgramAnswer]]] = {}
         self._slots: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
 
     def start(self, handler: Handler, ctx: Any, facts: RunFacts) -> None:
@@ -124,13 +124,13 @@ class AsyncHooks:
             await asyncio.wait(waiting)
 
 
-def _news(handler: Handler, reply: HookReply) -> HookAnswer | None:
+def _news(handler: Handler, reply: HookReply) -> ProgramAnswer | None:
     """The part of an answer that counts: words, and an objection, if the hook may have the run continue."""
     answer, result = reply.answer, reply.result
     if handler.wakes and result.code == 2:
         reason = result.stderr.strip() or result.stdout.strip() or "no reason was given"
-        return HookAnswer(decision="deny", reason=reason)
+        return ProgramAnswer(decision="deny", reason=reason)
     if answer.has_failed:
         return answer
     contexts = (*answer.contexts, *answer.messages)
-    return HookAnswer(contexts=contexts) if contexts else None
+    return ProgramAnswer(contexts=contexts) if contexts else None

@@ -14,7 +14,14 @@ import msgspec
 
 from hookline.command_hooks.async_hooks import AsyncHooks
 from hookline.command_hooks.dialect import dialect_of
-from hookline.command_hooks.handler import TITLE, UNCHANGED, Handler, HookAnswer, RunFacts, labelled
+from hookline.command_hooks.handler import (
+    TITLE,
+    UNCHANGED,
+    Handler,
+    ProgramAnswer,
+    RunFacts,
+    labelled,
+)
 from hookline.command_hooks.objections import ENDS, is_used_up, used_up
 from hookline.command_hooks.runner import HookReply, Runner, once_mark, with_once_mark
 from hookline.errors import CommandHookError, HooklineError
@@ -228,13 +235,13 @@ _NO_REASON = "no reason was given"
 
 
 def outcome_of(
-    handler: Handler, ctx: Any, answer: HookAnswer, facts: RunFacts
+    handler: Handler, ctx: Any, answer: ProgramAnswer, facts: RunFacts
 ) -> HookOutcome | None:
     """An answer as an outcome of ours; None if nothing was said."""
     return _Effect(handler, ctx, answer, facts).outcome()
 
 
-def with_words(handler: Handler, ctx: Any, answer: HookAnswer, facts: RunFacts) -> Any:
+def with_words(handler: Handler, ctx: Any, answer: ProgramAnswer, facts: RunFacts) -> Any:
     """The context with a hook's words to the model in the conversation."""
     return _Effect(handler, ctx, answer, facts)._with_words()
 
@@ -242,7 +249,7 @@ def with_words(handler: Handler, ctx: Any, answer: HookAnswer, facts: RunFacts) 
 class _Effect:
     """One answer of one hook, at one point."""
 
-    def __init__(self, handler: Handler, ctx: Any, answer: HookAnswer, facts: RunFacts) -> None:
+    def __init__(self, handler: Handler, ctx: Any, answer: ProgramAnswer, facts: RunFacts) -> None:
         self.handler = handler
         self.ctx = ctx
         self.answer = answer

@@ -16,10 +16,10 @@ import msgspec
 
 from hookline.command_hooks.handler import (
     Handler,
-    HookAnswer,
     HookSearch,
     HookSource,
     Level,
+    ProgramAnswer,
     ProgramResult,
     RunFacts,
     denied,
@@ -196,32 +196,32 @@ class Dialect:
     caps_objections: ClassVar[bool] = True
     """It limits objections to the end of a run itself, so that the agent's own cap does not count them."""
 
-    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
+    def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """What the exit code and the output of a program mean, that came to its end."""
         raise NotImplementedError
 
-    def read_failure(self, handler: Handler, answer: HookAnswer) -> HookAnswer:
+    def read_failure(self, handler: Handler, answer: ProgramAnswer) -> ProgramAnswer:
         """What it means that a program did not start, or took too long: a failure, or a denial."""
         is_denial = answer.status != "timeout" and handler.event in self.denying
         return denied(answer.problem) if is_denial else answer
 
-    def combine(self, answers: Sequence[HookAnswer]) -> Sequence[HookAnswer]:
+    def combine(self, answers: Sequence[ProgramAnswer]) -> Sequence[ProgramAnswer]:
         """The answers of hooks that were asked together, where one changes what another means."""
         return answers
 
-    def take_back(self, call: ToolCall, shown: ShownCall, answer: HookAnswer) -> ToolCall:
+    def take_back(self, call: ToolCall, shown: ShownCall, answer: ProgramAnswer) -> ToolCall:
         """The call with a hook's changes, under our names."""
         return self.tools.take_back(call, shown, answer.updated_input or {})
 
-    def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:  # noqa: ARG002 - for dialects that wrap results
+    def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:  # noqa: ARG002 - for dialects that wrap results
         """A tool's result as a hook changed it, in the form of the tool."""
         return answer.updated_output
 
-    def change_request(self, request: InferenceRequest, answer: HookAnswer) -> InferenceRequest:  # noqa: ARG002 - for dialects with such hooks
+    def change_request(self, request: InferenceRequest, answer: ProgramAnswer) -> InferenceRequest:  # noqa: ARG002 - for dialects with such hooks
         """A request to the model as a hook changed it."""
         return request
 
-    def new_response(self, answer: HookAnswer) -> str | None:  # noqa: ARG002 - as above
+    def new_response(self, answer: ProgramAnswer) -> str | None:  # noqa: ARG002 - as above
         """The text that a hook gives in place of the model's; None if it gives none."""
         return None
 

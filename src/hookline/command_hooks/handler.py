@@ -300,7 +300,7 @@ class ProgramResult(msgspec.Struct, frozen=True):
     """There was more output than is kept."""
 
 
-class HookAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class ProgramAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A hook's answer. What it does depends on the point where the hook was asked."""
 
     decision: AnswerWord = ""
@@ -341,17 +341,17 @@ class HookAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return self == _SILENT
 
 
-_SILENT = HookAnswer()
+_SILENT = ProgramAnswer()
 
 
-def failed(problem: str, status: AnswerStatus = "failed") -> HookAnswer:
+def failed(problem: str, status: AnswerStatus = "failed") -> ProgramAnswer:
     """The answer of a hook that gave none."""
-    return HookAnswer(status=status, problem=problem)
+    return ProgramAnswer(status=status, problem=problem)
 
 
-def denied(reason: str, **more: Any) -> HookAnswer:
+def denied(reason: str, **more: Any) -> ProgramAnswer:
     """The answer of a hook that refuses."""
-    return HookAnswer(decision="deny", reason=reason, status="blocked", **more)
+    return ProgramAnswer(decision="deny", reason=reason, status="blocked", **more)
 
 
 def json_object(text: str) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ from hookline.command_hooks.environment import SessionVariables, environment, ex
 from hookline.command_hooks.handler import (
     HOOK_AGENT,
     Handler,
-    HookAnswer,
+    ProgramAnswer,
     ProgramResult,
     RunFacts,
     denied,
@@ -201,7 +201,7 @@ _LONGEST_DETACHED = 3600.0
 class HookReply(msgspec.Struct, frozen=True):
     """What one hook answered, and how the program behind it ended."""
 
-    answer: HookAnswer
+    answer: ProgramAnswer
     result: ProgramResult
 
 
@@ -330,12 +330,12 @@ class Runner:
             raise
         if task.done():
             return task.result(), None
-        return HookReply(HookAnswer(), ProgramResult(0)), task
+        return HookReply(ProgramAnswer(), ProgramResult(0)), task
 
     async def _ask(
         self, handler: Handler, ctx: Any, facts: RunFacts, watch: Watch | None
     ) -> HookReply:
-        changed = changed_script(handler)
+        changed = changed_script(handler) if handler.pins else ""
         if changed:
             return HookReply(_changed(changed, ctx), ProgramResult(None, problem="spawn_error"))
         dialect = dialect_of(handler)
@@ -400,7 +400,7 @@ class Runner:
         except TimeoutError:
             return ProgramResult(None, problem="timeout", detail=f"{handler.timeout:g} s")
 
-    def _show(self, answer: HookAnswer) -> HookAnswer:
+    def _show(self, answer: ProgramAnswer) -> ProgramAnswer:
         """The answer without what is for the terminal, which is sent there if it is harmless."""
         if answer.display and self.display is not None:
             self.display(answer.display)
@@ -416,7 +416,7 @@ class Runner:
             self.terminal(answer.terminal)
         return msgspec.structs.replace(answer, terminal="", display="", messages=messages)
 
-    def _cut(self, answer: HookAnswer) -> HookAnswer:
+    def _cut(self, answer: ProgramAnswer) -> ProgramAnswer:
         return msgspec.structs.replace(
             answer,
             reason=self.spill.cut(answer.reason),
@@ -502,7 +502,7 @@ class Runner:
         self.variables.forget(session_of(state))
 
 
-def read_reply(dialect: Dialect, handler: Handler, result: ProgramResult) -> HookAnswer:
+def read_reply(dialect: Dialect, handler: Handler, result: ProgramResult) -> ProgramAnswer:
     """What the end of a program means. A detached hook has words, and no decision."""
     if result.problem == "timeout":
         problem = f"it took longer than {result.detail} and was ended"
@@ -515,7 +515,9 @@ def read_reply(dialect: Dialect, handler: Handler, result: ProgramResult) -> Hoo
     lines = (text for text in (rest, *rest.splitlines()) if json_object(text) is not None)
     last = msgspec.structs.replace(result, stdout=next(lines, ""))
     said = dialect.read_answer(handler, last)
-    return said if said.has_failed else HookAnswer(contexts=said.contexts, messages=said.messages)
+    return (
+        said if said.has_failed else ProgramAnswer(contexts=said.contexts, messages=said.messages)
+    )
 
 
 def detach_seconds(printed: bytes) -> float | None:
@@ -532,7 +534,7 @@ def detach_seconds(printed: bytes) -> float | None:
     return _DETACHED
 
 
-def _changed(script: str, ctx: Any) -> HookAnswer:
+def _changed(script: str, ctx: Any) -> ProgramAnswer:
     problem = (
         f"its script {script} has changed since it was trusted; look at it, and trust it again"
     )

@@ -9,13 +9,13 @@ import pytest
 
 from hookline.command_hooks import Handler, HookSource
 from hookline.command_hooks.dialect import all_dialects
-from hookline.command_hooks.handler import UNCHANGED, HookAnswer, ProgramResult
+from hookline.command_hooks.handler import UNCHANGED, ProgramAnswer, ProgramResult
 from hookline.command_hooks.runner import read_reply
 
 CLAUDE = all_dialects()["claude"]
 
 
-def said(event: str, ran: ProgramResult) -> HookAnswer:
+def said(event: str, ran: ProgramResult) -> ProgramAnswer:
     """What the end of a program means at an event."""
     return read_reply(CLAUDE, Handler(HookSource("claude"), event), ran)
 

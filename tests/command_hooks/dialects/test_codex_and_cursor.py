@@ -13,12 +13,12 @@ from hookline import AgentBuilder, RunStatus
 from hookline.capabilities import Bash
 from hookline.command_hooks import Handler, HookSource, Level
 from hookline.command_hooks.dialect import all_dialects
-from hookline.command_hooks.handler import HookAnswer, HookSearch, ProgramResult
+from hookline.command_hooks.handler import HookSearch, ProgramAnswer, ProgramResult
 from hookline.command_hooks.runner import read_reply
 from hookline.testing import ScriptedDriver, call, say
 
 
-def said(dialect: str, event: str, ran: ProgramResult) -> HookAnswer:
+def said(dialect: str, event: str, ran: ProgramResult) -> ProgramAnswer:
     """What the end of a program means at an event of a dialect."""
     return read_reply(all_dialects()[dialect], Handler(HookSource(dialect), event), ran)
 

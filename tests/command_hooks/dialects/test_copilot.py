@@ -11,7 +11,7 @@ import pytest
 from hookline import HookOutcome, RunStatus
 from hookline.command_hooks import Handler, HookSource, Level
 from hookline.command_hooks.dialect import all_dialects
-from hookline.command_hooks.handler import HookAnswer, HookSearch, ProgramResult
+from hookline.command_hooks.handler import HookSearch, ProgramAnswer, ProgramResult
 from hookline.command_hooks.runner import read_reply
 from hookline.testing import call, say
 
@@ -19,7 +19,7 @@ PROGRESS = json.dumps({"type": "progress", "message": "checking", "temporary": T
 DENY = json.dumps({"permissionDecision": "deny", "permissionDecisionReason": "not here"})
 
 
-def said(event: str, ran: ProgramResult, dialect: str = "copilot") -> HookAnswer:
+def said(event: str, ran: ProgramResult, dialect: str = "copilot") -> ProgramAnswer:
     """What the end of a program means at an event."""
     return read_reply(all_dialects()[dialect], Handler(HookSource(dialect), event), ran)
 

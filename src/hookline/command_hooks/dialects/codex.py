@@ -28,10 +28,10 @@ from hookline.command_hooks.dialects.config_files import (
 from hookline.command_hooks.dialects.event_facts import Event, EventFacts
 from hookline.command_hooks.handler import (
     Handler,
-    HookAnswer,
     HookSearch,
     HookSource,
     Level,
+    ProgramAnswer,
     ProgramResult,
     RunFacts,
     Warn,
@@ -264,7 +264,7 @@ class Codex(Claude):
             return ShownCall("Bash", {"command": shlex.join(words)}, (shown.name,))
         return shown
 
-    def take_back(self, call: ToolCall, shown: ShownCall, answer: HookAnswer) -> ToolCall:
+    def take_back(self, call: ToolCall, shown: ShownCall, answer: ProgramAnswer) -> ToolCall:
         """The call with a hook's changes. A changed command for reading is ignored."""
         if call.name in _READING:
             return call
@@ -288,21 +288,27 @@ class Codex(Claude):
 
     # --- answers ------------------------------------------------------------------------------------
 
-    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
+    def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """Stricter than Claude: what is not exactly right is a failure."""
         text, event = result.stdout.strip(), handler.event
         if event == "notify":
-            return HookAnswer() if result.code == 0 else failed(event_facts.failure_words(result))
+            return (
+                ProgramAnswer() if result.code == 0 else failed(event_facts.failure_words(result))
+            )
         if result.code == 2:
             if event not in _BLOCKING:
                 return failed(event_facts.failure_words(result))
             if result.stderr.strip():
-                return HookAnswer(decision="deny", reason=result.stderr.strip(), status="blocked")
+                return ProgramAnswer(
+                    decision="deny", reason=result.stderr.strip(), status="blocked"
+                )
             return failed("it ended with exit code 2 and said nothing on stderr")
         if result.code != 0:
             return failed(event_facts.failure_words(result))
         if text[:1] not in ("{", "["):
-            return HookAnswer(contexts=(text,)) if text and event in _CONTEXT else HookAnswer()
+            return (
+                ProgramAnswer(contexts=(text,)) if text and event in _CONTEXT else ProgramAnswer()
+            )
         found = json_object(text)
         if found is None:
             return failed("its output begins like JSON, and is not valid")

@@ -27,10 +27,10 @@ from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialec
 from hookline.command_hooks.handler import (
     UNCHANGED,
     Handler,
-    HookAnswer,
     HookSearch,
     HookSource,
     Level,
+    ProgramAnswer,
     ProgramResult,
     RunFacts,
     as_uuid,
@@ -470,7 +470,7 @@ class Cursor(EventDialect):
 
     # --- answers ------------------------------------------------------------------------------------
 
-    def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:
+    def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
         """A result out of the JSON in which hooks see it."""
         return result_of(call, _result_in(call, answer.updated_output))
 
@@ -484,7 +484,7 @@ class Cursor(EventDialect):
             return {"continue": False, "user_message": reason}
         return {"permission": "deny", "user_message": reason, "agent_message": reason}
 
-    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
+    def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """Exit code 2 denies; with any other but 0 a no in JSON counts, and a yes does not."""
         event, found = handler.event, json_object(result.stdout)
         if result.code == 2:
@@ -498,7 +498,7 @@ class Cursor(EventDialect):
         if found is None:
             if result.stdout.strip() and event in _DECIDING:
                 return failed("its output is not JSON")
-            return HookAnswer()
+            return ProgramAnswer()
         return _fields(event, found)
 
 
@@ -511,7 +511,7 @@ def _permission(found: dict[str, Any]) -> str:
     return ""
 
 
-def _fields(event: str, found: dict[str, Any]) -> HookAnswer:
+def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
     specific = found.get("hookSpecificOutput")
     found = {**specific, **found} if isinstance(specific, dict) else found
 
@@ -537,7 +537,7 @@ def _fields(event: str, found: dict[str, Any]) -> HookAnswer:
     words = [either("additional_context", "additionalContext")]
     words += [] if decision in ("deny", "ask") else [to_agent]
     env = found.get("env")
-    return HookAnswer(
+    return ProgramAnswer(
         decision=decision,
         reason=reason if decision else "",
         updated_input=updated if isinstance(updated, dict) and event == "preToolUse" else None,

@@ -27,9 +27,9 @@ from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialec
 from hookline.command_hooks.handler import (
     UNCHANGED,
     Handler,
-    HookAnswer,
     HookSearch,
     Level,
+    ProgramAnswer,
     ProgramResult,
     RunFacts,
     Warn,
@@ -357,43 +357,43 @@ class Gemini(EventDialect):
 
     # --- answers ------------------------------------------------------------------------------------
 
-    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
+    def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """JSON decides, whatever the exit code; text is a refusal from exit code 2 on."""
         text = result.stdout.strip() or result.stderr.strip()
         found = _object(text)
         if found is not None:
             return _fields(handler.event, found)
         if result.code == 0:
-            return HookAnswer(messages=(text,) if text else ())
+            return ProgramAnswer(messages=(text,) if text else ())
         if result.code == 1:
-            return HookAnswer(
+            return ProgramAnswer(
                 messages=(f"Warning: {text}" if text else event_facts.failure_words(result),)
             )
         reason = result.stderr.strip() or text or event_facts.failure_words(result)
         if handler.event in _ADVISORY:
-            return HookAnswer(messages=(reason,))
+            return ProgramAnswer(messages=(reason,))
         # A turn whose request or response is refused is over.
         stops = handler.event in _MODEL_EVENTS
         return denied(reason, stops=stops, stop_reason=reason)
 
-    def combine(self, answers: Sequence[HookAnswer]) -> Sequence[HookAnswer]:
+    def combine(self, answers: Sequence[ProgramAnswer]) -> Sequence[ProgramAnswer]:
         """Each answer allows the tools that any of them allows."""
         return _with_all_tools(answers)
 
-    def take_back(self, call: ToolCall, shown: ShownCall, answer: HookAnswer) -> ToolCall:
+    def take_back(self, call: ToolCall, shown: ShownCall, answer: ProgramAnswer) -> ToolCall:
         """The call with a hook's changes; arguments that it does not name stay."""
         updated = {**shown.input, **(answer.updated_input or {})}
         return self.tools.take_back(call, shown, updated)
 
-    def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:
+    def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
         """Hooks that are for Claude, too, use its form."""
         return result_of(call, answer.updated_output)
 
-    def change_request(self, request: InferenceRequest, answer: HookAnswer) -> InferenceRequest:
+    def change_request(self, request: InferenceRequest, answer: ProgramAnswer) -> InferenceRequest:
         """Another model, other settings, words or tools."""
         return changed_request(request, answer.extra or {})
 
-    def new_response(self, answer: HookAnswer) -> str | None:
+    def new_response(self, answer: ProgramAnswer) -> str | None:
         return response_text((answer.extra or {}).get("llm_response"))
 
 
@@ -409,7 +409,7 @@ def _object(text: str) -> dict[str, Any] | None:
     return found
 
 
-def _fields(event: str, found: dict[str, Any]) -> HookAnswer:
+def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
     specific = found.get("hookSpecificOutput")
     # Versions differ in where a field belongs: both places count.
     specific = {**found, **specific} if isinstance(specific, dict) else found
@@ -425,7 +425,7 @@ def _fields(event: str, found: dict[str, Any]) -> HookAnswer:
     tools = extra.get("toolConfig")
     if isinstance(tools, dict) and isinstance(tools.get("functionCallingConfig"), dict):
         extra["toolConfig"] = {**tools["functionCallingConfig"], **tools}
-    return HookAnswer(
+    return ProgramAnswer(
         decision="deny" if word in _BLOCKS else "ask" if word == "ask" else "",
         reason=text_of(found.get("reason")),
         updated_input=changed if event == "BeforeTool" and isinstance(changed, dict) else None,
@@ -449,7 +449,7 @@ def _new_output(specific: dict[str, Any]) -> Any:
     return next((specific[name] for name in names if name in specific), UNCHANGED)
 
 
-def _with_all_tools(answers: Sequence[HookAnswer]) -> Sequence[HookAnswer]:
+def _with_all_tools(answers: Sequence[ProgramAnswer]) -> Sequence[ProgramAnswer]:
     """Answers in which each names all tools that some of them allow."""
     configs = [(answer.extra or {}).get("toolConfig") for answer in answers]
     lists = [config.get("allowedFunctionNames") for config in configs if isinstance(config, dict)]

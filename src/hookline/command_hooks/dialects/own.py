@@ -17,9 +17,9 @@ from hookline.command_hooks.dialects.claude.tools import result_of
 from hookline.command_hooks.handler import (
     UNCHANGED,
     Handler,
-    HookAnswer,
     HookSource,
     Level,
+    ProgramAnswer,
     ProgramResult,
     RunFacts,
     denied,
@@ -155,7 +155,7 @@ class Own(Dialect):
             "HOOKLINE_SESSION_ID": facts.session_id,
         }
 
-    def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:
+    def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
         """Hooks that are for Claude, too, use its form."""
         return result_of(call, answer.updated_output)
 
@@ -170,7 +170,7 @@ class Own(Dialect):
             names = (part.strip() for part in re.split(r"[|,]", handler.matcher))
             yield from (name for name in names if name and name not in theirs)
 
-    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:  # noqa: ARG002 - the same at every point
+    def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:  # noqa: ARG002 - the same at every point
         """0 proceeds, and JSON may decide; 2 blocks, with stderr as the reason; anything else is a failure."""
         if result.code == 2:
             found = json_object(result.stdout) or {}
@@ -186,11 +186,11 @@ class Own(Dialect):
                 _SAYING & (json_object(line) or {}).keys() for line in result.stdout.splitlines()
             ):
                 return failed("its JSON stands among other text: only an object alone is read")
-            return HookAnswer()
+            return ProgramAnswer()
         return _fields(found_or_none)
 
 
-def _fields(found: dict[str, Any]) -> HookAnswer:
+def _fields(found: dict[str, Any]) -> ProgramAnswer:
     wrong = _wrong(found)
     if wrong:
         return failed(wrong)
@@ -199,7 +199,7 @@ def _fields(found: dict[str, Any]) -> HookAnswer:
     context = text_of(found.get("context")) or text_of(specific.get("additionalContext"))
     message = text_of(found.get("message")) or text_of(found.get("systemMessage"))
     reason = text_of(found.get("reason")) or text_of(specific.get("permissionDecisionReason"))
-    return HookAnswer(
+    return ProgramAnswer(
         decision=max((_DECISIONS.get(word, "") for word in words), key=_STRICTNESS.index),
         reason=reason,
         updated_input=found.get("updated_input", specific.get("updatedInput")),

@@ -37,9 +37,9 @@ from hookline.command_hooks.dialects.copilot.protocol import (
 from hookline.command_hooks.dialects.event_facts import Event
 from hookline.command_hooks.handler import (
     Handler,
-    HookAnswer,
     HookSearch,
     Level,
+    ProgramAnswer,
     ProgramResult,
     RunFacts,
     denied,
@@ -216,7 +216,7 @@ class VsCode(Claude):
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
         return self._copilot.variables(handler, facts)
 
-    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
+    def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """A hook before a tool denies if it fails, not if it takes too long; the rest is as in Claude."""
         denies = handler.event in _DENYING
         text = without_progress(result.stdout)

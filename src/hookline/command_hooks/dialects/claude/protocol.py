@@ -18,9 +18,9 @@ from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialec
 from hookline.command_hooks.handler import (
     UNCHANGED,
     Handler,
-    HookAnswer,
     HookSearch,
     Level,
+    ProgramAnswer,
     ProgramResult,
     RunFacts,
     as_uuid,
@@ -465,7 +465,7 @@ class Claude(EventDialect):
 
     # --- answers ------------------------------------------------------------------------------------
 
-    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
+    def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """Exit code 2 blocks, JSON decides, and any other exit code but 0 is a failure."""
         event, found = handler.event, json_object(result.stdout)
         problem = "" if found is None else wrong_field(found)
@@ -480,10 +480,10 @@ class Claude(EventDialect):
         if result.code != 0:
             return failed(event_facts.failure_words(result))
         if event in _TEXT_IS_CONTEXT and result.stdout.strip():
-            return HookAnswer(contexts=(result.stdout.strip(),))
-        return HookAnswer()
+            return ProgramAnswer(contexts=(result.stdout.strip(),))
+        return ProgramAnswer()
 
-    def _blocked(self, event: str, result: ProgramResult, found: dict[str, Any]) -> HookAnswer:
+    def _blocked(self, event: str, result: ProgramResult, found: dict[str, Any]) -> ProgramAnswer:
         """Exit code 2 blocks whatever the JSON says; the other fields of the JSON count."""
         said = self.fields(event, found)
         reason = said.reason if said.decision == "deny" and said.reason else result.stderr.strip()
@@ -497,9 +497,9 @@ class Claude(EventDialect):
         if event in _BLOCKING or event in _FEEDBACK:
             return denied(reason, **kept)
         kept["messages"] = (*kept["messages"], reason)
-        return HookAnswer(**kept)
+        return ProgramAnswer(**kept)
 
-    def fields(self, event: str, found: dict[str, Any]) -> HookAnswer:
+    def fields(self, event: str, found: dict[str, Any]) -> ProgramAnswer:
         """The fields of an answer at an event."""
         specific = found.get("hookSpecificOutput") or {}
         decision, reason = self._decision(event, found, specific)
@@ -512,7 +512,7 @@ class Claude(EventDialect):
         if event == "PermissionRequest":
             given = specific.get("decision")
             updated = given.get("updatedInput", updated) if isinstance(given, dict) else updated
-        return HookAnswer(
+        return ProgramAnswer(
             decision=decision,
             reason=reason,
             updated_input=updated if event in _REWRITING and isinstance(updated, dict) else None,
@@ -540,7 +540,7 @@ class Claude(EventDialect):
             word = ""
         return word, text_of(found.get("reason"))
 
-    def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:
+    def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
         """The text of a command or a file, out of Claude's form of it."""
         return result_of(call, answer.updated_output)
 

@@ -18,9 +18,9 @@ from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialec
 from hookline.command_hooks.handler import (
     UNCHANGED,
     Handler,
-    HookAnswer,
     HookSearch,
     Level,
+    ProgramAnswer,
     ProgramResult,
     RunFacts,
     denied,
@@ -241,16 +241,16 @@ class Copilot(EventDialect):
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
         return {**super().variables(handler, facts), "COPILOT_CLI": "1"}
 
-    def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:
+    def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
         """Hooks that are for Claude, too, use its form."""
         return result_of(call, answer.updated_output)
 
-    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
+    def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """A hook before a tool that fails denies; one that takes too long does not."""
         event = handler.event
         text = without_progress(result.stdout)
         found = answer_in(text)
-        said = HookAnswer() if found is None else _fields(event, found)
+        said = ProgramAnswer() if found is None else _fields(event, found)
         if result.code == 0 and (found is not None or not BEGINS.search(text)):
             return said
         if result.code == 0:
@@ -266,9 +266,9 @@ class Copilot(EventDialect):
             return denied(reason, contexts=said.contexts)
         if result.code == 2 and event == "postToolUseFailure":  # how to continue
             words = "\n".join((*said.contexts, text if found is None else ""))
-            return HookAnswer(contexts=(words.strip() or result.stderr.strip(),))
+            return ProgramAnswer(contexts=(words.strip() or result.stderr.strip(),))
         if result.code == 2:
-            return HookAnswer(
+            return ProgramAnswer(
                 messages=(result.stderr.strip() or event_facts.failure_words(result),)
             )
         return failed(event_facts.failure_words(result))
@@ -311,7 +311,7 @@ def _is_progress(line: str) -> bool:
     return "progress" in line and (json_object(line) or {}).get("type") == "progress"
 
 
-def _fields(event: str, found: dict[str, Any]) -> HookAnswer:
+def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
     for key in ("hookSpecificOutput", "decision"):  # guards for Claude, too, answer as there
         inner = found.get(key)
         found = {**inner, **found} if isinstance(inner, dict) else found
@@ -323,7 +323,7 @@ def _fields(event: str, found: dict[str, Any]) -> HookAnswer:
     if event not in _DENYING and decision != "deny":
         decision = ""
     context = text_of(found.get("additionalContext"))[:_LONGEST_CONTEXT]
-    return HookAnswer(
+    return ProgramAnswer(
         decision=decision,  # type: ignore[arg-type]
         reason=text_of(found.get("permissionDecisionReason"))
         or text_of(found.get("reason"))
