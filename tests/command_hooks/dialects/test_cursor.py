@@ -112,7 +112,7 @@ def test_what_the_model_said_is_told_with_its_call(stage: Any) -> None:
     assert told(stage)[0]["agent_message"] == "I look first."
 
 
-def test_a_child_is_told_by_a_uuid_with_what_it_changed(stage: Any) -> None:
+def test_a_child_has_a_uuid_and_the_call_that_began_it(stage: Any) -> None:
     """And by the call that began it."""
     hooks = recording(stage, "subagentStart", "subagentStop")
     turns = [call("write", path="b.txt", content="x"), say("child done")]
@@ -129,8 +129,7 @@ def test_a_child_is_told_by_a_uuid_with_what_it_changed(stage: Any) -> None:
     began, ended = told(stage)
     assert uuid.UUID(began["subagent_id"]) == uuid.UUID(ended["subagent_id"])
     assert began["tool_call_id"] == "call_1_1"
-    assert (ended["status"], ended["description"]) == ("completed", "few words")
-    assert ended["modified_files"] == [str(stage.root / "b.txt")]
+    assert ended["status"] == "completed"
     assert ended["duration_ms"] >= 0
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -52,7 +51,6 @@ from hookline.command_hooks.tools import (
 from hookline.command_hooks.transcripts import Line, Transcripts
 from hookline.lifecycle import HookPoint
 from hookline.state import (
-    AgentState,
     AssistantMessage,
     Message,
     ResultStatus,
@@ -240,13 +238,11 @@ def _child_ended(e: EventFacts) -> dict[str, Any]:
         "subagent_type": ctx.name,
         "status": "completed" if status is None else _ENDINGS.get(status, "completed"),
         "task": ctx.prompt,
-        "description": _description(ctx),
         "summary": e.child_text,
         "duration_ms": round(seconds * 1000),
         "message_count": len(messages),
         "tool_call_count": sum(len(getattr(each, "calls", ())) for each in messages),
         "loop_count": facts.objections,
-        "modified_files": [] if result is None else list(_changed_files(result.state, facts)),
         "agent_transcript_path": facts.child_transcript or None,
     }
 
@@ -255,27 +251,6 @@ def _call_id(child_run_id: str) -> str:
     """The call that started a child. A run is named after its parent, the step, the call, and a number."""
     parts = child_run_id.rsplit("/", 2)
     return parts[1] if len(parts) > 2 else ""
-
-
-def _description(ctx: Any) -> str:
-    """The description that the model gave the child."""
-    response, call_id = getattr(ctx.live, "response", None), _call_id(ctx.child_run_id)
-    calls = () if response is None else response.calls
-    given: Mapping[str, Any] = next((call.args for call in calls if call.id == call_id), {})
-    return str(given.get("description", ""))
-
-
-def _changed_files(state: AgentState, facts: RunFacts) -> Iterator[str]:
-    """The files that a run wrote, each once."""
-    seen: set[str] = set()
-    for step in state.steps:
-        for call, result in zip(step.calls, step.results, strict=False):
-            path = call.args.get("path")
-            if call.name in ("write", "edit") and result.is_success and isinstance(path, str):
-                full = os.path.normpath(Path(facts.cwd) / path)
-                if full not in seen:
-                    seen.add(full)
-                    yield full
 
 
 def _compacting(e: EventFacts) -> dict[str, Any]:
