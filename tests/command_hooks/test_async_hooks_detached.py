@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from hookline import RunStatus, ToolCall, tool
-from hookline.command_hooks import try_hooks
+from hookline import RunStatus, tool
 from hookline.command_hooks.runner import detach_seconds
 from hookline.testing import call, say
 
@@ -84,14 +83,6 @@ def test_its_time_is_what_it_said(stage: Any) -> None:
     pause = [call("wait"), call("wait"), call("wait"), call("wait"), call("wait"), call("wait")]
     result = stage.run(hooks, call("bash", command="ls"), *pause, say("done"))
     assert "and was ended" in str(result.records)
-
-
-async def test_trying_waits_for_it(stage: Any) -> None:
-    """Nothing goes on beside a try, so what it says at last is shown."""
-    said = '{"systemMessage": "all is well"}'
-    hooks = stage.claude("PreToolUse", f"""echo '{{"async": true}}'; sleep 0.2; echo '{said}'""")
-    (tried,) = await try_hooks(ToolCall("1", "bash", {"command": "ls"}), hooks)
-    assert (tried.verdict, tried.messages) == ("proceed", ("all is well",))
 
 
 @pytest.mark.parametrize(

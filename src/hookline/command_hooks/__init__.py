@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     )
     from hookline.command_hooks.scripts import definition_digest, not_covered
     from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames
-    from hookline.command_hooks.trial import HookTrial, try_hooks
     from hookline.command_hooks.trust_store import TrustStore, is_trusted, marks_of_pages, trust
 
 _HOME: dict[str, str] = {
@@ -32,7 +31,6 @@ _HOME: dict[str, str] = {
     "Dialect": "dialect",
     "Handler": "handler",
     "HookSource": "handler",
-    "HookTrial": "trial",
     "Level": "handler",
     "ProgramAnswer": "handler",
     "ProgramResult": "handler",
@@ -49,7 +47,6 @@ _HOME: dict[str, str] = {
     "read_hook": "dialects.own",
     "register_dialect": "dialect",
     "trust": "trust_store",
-    "try_hooks": "trial",
 }
 """The module of each name."""
 
@@ -59,7 +56,6 @@ __all__ = [
     "Handler",
     "HookSearch",
     "HookSource",
-    "HookTrial",
     "Level",
     "ProgramAnswer",
     "ProgramResult",
@@ -75,7 +71,6 @@ __all__ = [
     "read_hook",
     "register_dialect",
     "trust",
-    "try_hooks",
 ]
 
 __getattr__ = lazy.names_from(__name__, _HOME)
