@@ -102,7 +102,7 @@ class Dialect:
     """Events that happen after the others of their point."""
     starts_again: ClassVar[bool] = True
     """Hooks at the start of a session are asked again when another process resumes a run."""
-    hears_interrupts: ClassVar[bool] = False
+    is_asked_when_cancelled: ClassVar[bool] = False
     """Hooks at the end are asked also when a person has ended the run."""
     repeats_questions: ClassVar[bool] = False
     """Hooks are asked about a permission again when a run is resumed that paused over it."""

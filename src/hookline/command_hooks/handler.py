@@ -142,23 +142,13 @@ class Handler(msgspec.Struct, frozen=True):
     @property
     def identity(self) -> tuple[object, ...]:
         """Two hooks with the same identity are the same hook."""
-        return (
-            self.source.dialect,
-            self.event,
-            self.matcher,
-            self.rule,
-            self.kind,
-            self.command,
-            self.argv,
-            self.url,
-            self.prompt,
-            self.model,
-            self.tool,
-            repr(self.input),
-            self.shell,
-            self.agent,
-            self.skill,
-        )
+        named = tuple(getattr(self, name) for name in _IDENTITY)
+        return (self.source.dialect, repr(self.input), *named)
+
+
+_IDENTITY = (
+    "event", "matcher", "rule", "kind", "command", "argv", "url", "prompt", "model", "tool", "shell", "agent", "skill",
+)  # fmt: skip
 
 
 class HookPage(msgspec.Struct, frozen=True):

@@ -277,7 +277,7 @@ class Runner:
         if is_told and call is not None and self.run(ctx.state).answered_call == call.id:
             return True
         if point == HookPoint.STOP:
-            return is_abandoned(ctx) and not dialect.hears_interrupts
+            return is_abandoned(ctx) and not dialect.is_asked_when_cancelled
         if point == HookPoint.PERMISSION_REQUEST:
             return not dialect.repeats_questions and self.run(ctx.state).is_question_repeated(ctx)
         if point == HookPoint.EXECUTION_START and dialect.is_restart(handler.event):

@@ -385,7 +385,7 @@ class Cursor(EventDialect):
     more_points: ClassVar[dict[str, str]] = {"stop": "agent_failed"}
     unsupported = frozenset({"beforeTabFileRead", "afterTabFileEdit", "workspaceOpen"})
     observing = frozenset({"afterAgentResponse", "afterAgentThought", "postToolUseFailure"})
-    hears_interrupts = True
+    is_asked_when_cancelled = True
     tools = ToolNames(_TOOLS, milliseconds=True, mcp="MCP:{tool}")
     has_files = True
     configuration_folders = (".cursor",)

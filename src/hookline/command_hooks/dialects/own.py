@@ -65,7 +65,7 @@ class Own(Dialect):
     configuration_folders = (".hookline",)
     project_variables = frozenset({"HOOKLINE_PROJECT_DIR", "CLAUDE_PROJECT_DIR"})
     starts_again = False  # there is `execution_start`
-    hears_interrupts = True
+    is_asked_when_cancelled = True
     repeats_questions = True
     withholds_results = True
     is_strict = True

@@ -24,17 +24,17 @@ from hookline.command_hooks.dialects.copilot.known_fields import (
     takes_object,
 )
 from hookline.command_hooks.dialects.copilot.protocol import (
-    BEGINS,
     Copilot,
     answer_in,
     failure,
     needs_permission,
     new_response,
+    read_denying,
     result_text,
     session_end_reason,
     without_progress,
 )
-from hookline.command_hooks.dialects.event_facts import Event
+from hookline.command_hooks.dialects.event_facts import Event, EventFacts
 from hookline.command_hooks.handler import (
     Handler,
     HookSearch,
@@ -42,7 +42,6 @@ from hookline.command_hooks.handler import (
     ProgramAnswer,
     ProgramResult,
     RunFacts,
-    denied,
     json_object,
 )
 from hookline.command_hooks.tools import (
@@ -122,6 +121,20 @@ _ENDS_INSIDE = ("decision", "reason")
 """Fields of an objection; VS Code has them inside of `hookSpecificOutput`."""
 
 
+def _source(e: EventFacts) -> dict[str, Any]:
+    source = event_facts.session_source(e.ctx)
+    return {"source": "new" if source == "startup" else source}
+
+
+def _result(e: EventFacts) -> dict[str, Any]:
+    return {"tool_result": {"result_type": "success", "text_result_for_llm": e.output}}
+
+
+def _error(e: EventFacts) -> dict[str, Any]:
+    error = failure(e.ctx)
+    return {"error_context": error.pop("errorContext"), **error}
+
+
 class VsCode(Claude):
     """VS Code's protocol."""
 
@@ -129,7 +142,16 @@ class VsCode(Claude):
     events: ClassVar[dict[str, Event]] = {
         **Claude.events,
         "PermissionRequest": Claude.events["PermissionRequest"]._replace(when=needs_permission),
-        "ErrorOccurred": Event("agent_failed"),
+        "SessionStart": Claude.events["SessionStart"].adding(_source),
+        "PostToolUse": Claude.events["PostToolUse"].adding(_result),
+        "Stop": Claude.events["Stop"].adding(lambda _e: {"stop_reason": "end_turn"}),
+        "SubagentStop": Claude.events["SubagentStop"].adding(
+            lambda e: {"stop_reason": "end_turn", "agent_name": e.ctx.name}
+        ),
+        "SessionEnd": Claude.events["SessionEnd"].adding(
+            lambda e: {"reason": session_end_reason(e.ctx)}
+        ),
+        "ErrorOccurred": Event("agent_failed", _error),
     }
     more_points: ClassVar[dict[str, str]] = {
         **Claude.more_points,
@@ -163,7 +185,7 @@ class VsCode(Claude):
     def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:
         """As Claude's; for a tool also its names in Copilot and VS Code."""
         found = super().subject(event, ctx, facts)
-        if event == "SessionStart" and found == ("startup",):
+        if event == "SessionStart" and found == ("new",):
             return ("startup", "new")
         if found is None or event not in TOOL_EVENTS:
             return found
@@ -171,26 +193,10 @@ class VsCode(Claude):
 
     def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
         """As Claude's, with the fields of Copilot and VS Code."""
-        event = handler.event
-        sent = {**super().payload(handler, ctx, facts), "timestamp": timestamp()}
-        sent |= {"sessionId": sent["session_id"], "hookEventName": event}
-        if event == "SessionStart" and event_facts.session_source(ctx) == "startup":
-            sent["source"] = "new"
-        if event == "PostToolUse":
-            text = event_facts.output_text(ctx.execution)
-            sent["tool_result"] = {"result_type": "success", "text_result_for_llm": text}
-        if event in TOOL_EVENTS:
-            sent |= self._tool_there(handler, ctx, facts, sent)
-        if event in ("Stop", "SubagentStop"):
-            sent["stop_reason"] = "end_turn"
-        if event == "SubagentStop":
-            sent["agent_name"] = ctx.name
-        if event == "SessionEnd":
-            sent["reason"] = session_end_reason(ctx)
-        if event == "ErrorOccurred":
-            error = failure(ctx)
-            sent |= {"error_context": error.pop("errorContext"), **error}
-        return sent
+        sent = super().payload(handler, ctx, facts)
+        named = {"sessionId": sent["session_id"], "hookEventName": handler.event}
+        sent |= {**named, "timestamp": timestamp()}
+        return sent | self._tool_there(handler, ctx, facts, sent) if "tool_name" in sent else sent
 
     def _tool_there(
         self, handler: Handler, ctx: Any, facts: RunFacts, sent: dict[str, Any]
@@ -218,7 +224,6 @@ class VsCode(Claude):
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """A hook before a tool denies if it fails, not if it takes too long; the rest is as in Claude."""
-        denies = handler.event in _DENYING
         text = without_progress(result.stdout)
         found = answer_in(text)
         if found is not None:
@@ -226,24 +231,9 @@ class VsCode(Claude):
         answer = super().read_answer(handler, ProgramResult(result.code, text, result.stderr))
         if handler.event == "SubagentStop" and found is not None:
             return msgspec.structs.replace(answer, updated_output=new_response(found))
-        if not denies or result.code == 2:
+        if handler.event not in _DENYING or result.code == 2:
             return answer
-        if result.code != 0:
-            printed = text if found is None else ""
-            reason = (
-                answer.reason
-                or result.stderr.strip()
-                or printed
-                or event_facts.failure_words(result)
-            )
-            return denied(reason)
-        broken = (
-            found is None
-            and BEGINS.search(text)
-            and "its output begins like JSON, and is not valid"
-        )
-        problem = answer.problem or broken
-        return denied(f"the hook failed: {problem}") if problem else answer
+        return read_denying(answer, text if found is None else "", result)
 
 
 def _as_claude(event: str, found: dict[str, Any]) -> dict[str, Any]:

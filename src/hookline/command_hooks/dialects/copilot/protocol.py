@@ -55,6 +55,7 @@ TOOLS: dict[str, ToolForm] = {
 
 _READING_TOOLS = ("read", "list", "glob", "search")
 _DENYING = frozenset({"preToolUse", "permissionRequest"})
+_BROKEN = "its output begins like JSON, and is not valid"
 BEGINS = re.compile(r"^\s*\{", re.MULTILINE)
 """A line that is meant to be JSON."""
 _LONGEST_CONTEXT = 10_240
@@ -251,27 +252,28 @@ class Copilot(EventDialect):
         text = without_progress(result.stdout)
         found = answer_in(text)
         said = ProgramAnswer() if found is None else _fields(event, found)
-        if result.code == 0 and (found is not None or not BEGINS.search(text)):
-            return said
-        if result.code == 0:
-            wrong = "its output begins like JSON, and is not valid"
-            if event not in _DENYING:
-                return failed(wrong)
-            return denied(f"the hook failed: {wrong}")
+        printed = text if found is None else ""
         if event in _DENYING:
-            printed = text if found is None else ""
-            reason = (
-                said.reason or result.stderr.strip() or printed or event_facts.failure_words(result)
-            )
-            return denied(reason, contexts=said.contexts)
+            return read_denying(said, printed, result)
+        if result.code == 0:
+            return failed(_BROKEN) if BEGINS.search(printed) else said
         if result.code == 2 and event == "postToolUseFailure":  # how to continue
-            words = "\n".join((*said.contexts, text if found is None else ""))
+            words = "\n".join((*said.contexts, printed))
             return ProgramAnswer(contexts=(words.strip() or result.stderr.strip(),))
         if result.code == 2:
             return ProgramAnswer(
                 messages=(result.stderr.strip() or event_facts.failure_words(result),)
             )
         return failed(event_facts.failure_words(result))
+
+
+def read_denying(said: ProgramAnswer, printed: str, result: ProgramResult) -> ProgramAnswer:
+    """The answer of a hook before a tool. One that fails denies; `printed` is its output if that is no answer."""
+    if result.code != 0:
+        reason = said.reason or result.stderr.strip() or printed
+        return denied(reason or event_facts.failure_words(result), contexts=said.contexts)
+    problem = said.problem or (_BROKEN if BEGINS.search(printed) else "")
+    return denied(f"the hook failed: {problem}") if problem else said
 
 
 def failure(ctx: Any) -> dict[str, Any]:
