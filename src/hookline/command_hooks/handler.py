@@ -361,6 +361,11 @@ def text_of(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def first_text(found: Mapping[str, Any], *keys: str) -> str:
+    """The first of some fields that is a text, and not empty."""
+    return next((text for key in keys if (text := text_of(found.get(key)))), "")
+
+
 def texts_of(value: object) -> tuple[str, ...]:
     """A text as the only one of a tuple; an empty tuple if it says nothing."""
     return (value,) if isinstance(value, str) and value.strip() else ()

@@ -35,6 +35,7 @@ from hookline.command_hooks.handler import (
     as_uuid,
     denied,
     failed,
+    first_text,
     is_labelled,
     json_object,
     text_of,
@@ -490,26 +491,22 @@ def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
     specific = found.get("hookSpecificOutput")
     found = {**specific, **found} if isinstance(specific, dict) else found
 
-    def either(*keys: str) -> str:
-        return next((text for key in keys if (text := text_of(found.get(key)))), "")
-
-    to_user, to_agent = (
-        either("user_message", "userMessage"),
-        either("agent_message", "agentMessage"),
-    )
+    to_user = first_text(found, "user_message", "userMessage")
+    to_agent = first_text(found, "agent_message", "agentMessage")
     decision: Any = _permission(found)
-    to_agent = to_agent or (either("reason", "permissionDecisionReason") if not to_user else "")
+    if not to_agent and not to_user:
+        to_agent = first_text(found, "reason", "permissionDecisionReason")
     # A question is read by the user, a refusal by the model.
     reason = to_user or to_agent if decision == "ask" else to_agent or to_user
     is_no = found.get("continue") is False
-    followup = either("followup_message", "followupMessage")
+    followup = first_text(found, "followup_message", "followupMessage")
     if is_no and event in _DECIDING:
         decision, reason = "deny", (to_user or reason if event == "beforeSubmitPrompt" else reason)
     if event in ("stop", "subagentStop") and followup:
         decision, reason = "deny", followup
     updated = found.get("updated_input", found.get("updatedInput"))
     output = found.get("updated_mcp_tool_output", found.get("modifiedToolOutput", UNCHANGED))
-    words = [either("additional_context", "additionalContext")]
+    words = [first_text(found, "additional_context", "additionalContext")]
     words += [] if decision in ("deny", "ask") else [to_agent]
     env = found.get("env")
     return ProgramAnswer(
@@ -590,8 +587,7 @@ def _matcher(entry: HookEntry) -> str:
     given = entry.fields.get("matcher")
     if not isinstance(given, dict):
         return text_of(given)
-    names = ("tool_name", "command", "subagent_type")
-    found = next((text for name in names if (text := text_of(given.get(name)))), "")
+    found = first_text(given, "tool_name", "command", "subagent_type")
     if not found:
         entry.warn("its matcher says nothing that is known here, so it is for everything")
     return found

@@ -34,6 +34,7 @@ from hookline.command_hooks.handler import (
     RunFacts,
     Warn,
     denied,
+    first_text,
     is_labelled,
     json_object,
     text_of,
@@ -414,7 +415,7 @@ def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
     # Versions differ in where a field belongs: both places count.
     specific = {**found, **specific} if isinstance(specific, dict) else found
     word = "" if event in _ADVISORY else text_of(found.get("decision"))
-    context = text_of(specific.get("additionalContext") or specific.get("additional_context"))
+    context = first_text(specific, "additionalContext", "additional_context")
     changed = specific.get("tool_input", specific.get("updatedInput"))
     message = text_of(found.get("systemMessage"))
     extra = {
@@ -434,7 +435,7 @@ def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
         messages=(message,) if message else (),
         stops=(found.get("continue") is False and event not in _ADVISORY)
         or (word in _BLOCKS and event in _MODEL_EVENTS),
-        stop_reason=text_of(found.get("stopReason")) or text_of(found.get("reason")),
+        stop_reason=first_text(found, "stopReason", "reason"),
         clears_context=event == "AfterAgent" and specific.get("clearContext") is True,
         extra=extra or None,
     )

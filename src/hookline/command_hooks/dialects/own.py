@@ -24,6 +24,7 @@ from hookline.command_hooks.handler import (
     RunFacts,
     denied,
     failed,
+    first_text,
     json_object,
     text_of,
     wrong_type,
@@ -49,6 +50,7 @@ _SAYING = {*_FIELDS, "result"} - {"reason", "stopReason"}
 """The fields that mean something by themselves."""
 _WITH_NAMES = ("session_start", "subagent_start", "subagent_stop")
 """Points without a tool call at which there is a name to match: how the session began, or the child."""
+_PLAIN_FIELDS = ("prompt", "output", "instructions", "source", "step_index", "name", "child_run_id")
 _Word = Annotated[str, msgspec.Meta(min_length=1)]
 _OTHER_NAMES = {"point": "on", "event": "on", "match": "matcher", "type": ""}
 
@@ -120,15 +122,7 @@ class Own(Dialect):
                 "result": thaw(execution.result),
                 "text": execution.text(),
             }
-        for key in (
-            "prompt",
-            "output",
-            "instructions",
-            "source",
-            "step_index",
-            "name",
-            "child_run_id",
-        ):
+        for key in _PLAIN_FIELDS:
             value = getattr(ctx, key, None)
             if isinstance(value, str | int):
                 sent[key] = value
@@ -197,7 +191,7 @@ def _fields(found: dict[str, Any]) -> ProgramAnswer:
     specific = found.get("hookSpecificOutput") or {}
     words = [text_of(found.get("decision")), text_of(specific.get("permissionDecision"))]
     context = text_of(found.get("context")) or text_of(specific.get("additionalContext"))
-    message = text_of(found.get("message")) or text_of(found.get("systemMessage"))
+    message = first_text(found, "message", "systemMessage")
     reason = text_of(found.get("reason")) or text_of(specific.get("permissionDecisionReason"))
     return ProgramAnswer(
         decision=max((_DECISIONS.get(word, "") for word in words), key=_STRICTNESS.index),

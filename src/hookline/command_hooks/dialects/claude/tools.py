@@ -168,8 +168,6 @@ def result_of(call: ToolCall, value: Any) -> Any:
     file = value.get("file")
     if call.name == "read" and isinstance(file, dict) and isinstance(file.get("content"), str):
         return file["content"]
-    if call.name == "search" and isinstance(value.get("content"), str):
-        return value["content"]
     if call.name == "spawn_subagent" and isinstance(value.get("content"), list):
         return result_of(call, value["content"])
     return value

@@ -32,6 +32,7 @@ from hookline.command_hooks.handler import (
     HookSearch,
     Level,
     Warn,
+    first_text,
     own_directory,
     text_of,
 )
@@ -219,4 +220,4 @@ def _words(hook: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _line(entry: HookEntry) -> str:
     ours = "osx" if sys.platform == "darwin" else "linux"
-    return next((line for key in ("bash", ours, "command") if (line := entry.text(key))), "")
+    return first_text(entry.fields, "bash", ours, "command")

@@ -25,6 +25,7 @@ from hookline.command_hooks.handler import (
     RunFacts,
     denied,
     failed,
+    first_text,
     json_object,
     text_of,
 )
@@ -327,9 +328,7 @@ def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
     context = text_of(found.get("additionalContext"))[:_LONGEST_CONTEXT]
     return ProgramAnswer(
         decision=decision,  # type: ignore[arg-type]
-        reason=text_of(found.get("permissionDecisionReason"))
-        or text_of(found.get("reason"))
-        or text_of(found.get("message")),
+        reason=first_text(found, "permissionDecisionReason", "reason", "message"),
         updated_input=changed if event in _DENYING and isinstance(changed, dict) else None,
         updated_output=_new_output(event, found),
         contexts=(context,) if context else (),
