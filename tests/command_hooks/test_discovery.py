@@ -376,3 +376,22 @@ def test_nothing_begins_without_a_hook_that_an_administrator_requires(
     (tmp_path / "claude-code" / "managed-settings.json").write_text(text)
     with pytest.raises(BuildError, match="administrator"):
         dialect_named("claude").find(HookSearch(tmp_path, tmp_path, print, system=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("dialect", "name"),
+    [
+        ("gemini", "gemini-cli/settings.json"),
+        ("codex", "codex/hooks.json"),
+        ("cursor", "cursor/hooks.json"),
+        ("copilot", "github-copilot/policy.d/a.json"),
+    ],
+)
+def test_that_is_so_in_every_dialect(tmp_path: Path, dialect: str, name: str) -> None:
+    """A broken file of the administrator is an error."""
+    path = tmp_path / "etc" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+    search = HookSearch(tmp_path, tmp_path, print, system=tmp_path / "etc")
+    with pytest.raises(BuildError, match="administrator"):
+        list(dialect_named(dialect).find(search))

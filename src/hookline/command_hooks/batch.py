@@ -228,6 +228,8 @@ async def _all(asks: Sequence[Any]) -> list[HookReply]:
         raise
 
 
+# --- what an answer does at each of our points ----------------------------------------------------------
+
 _UNDECIDED = ("execution_end", "session_end", "agent_failed", "error")
 """Points where nothing can be decided."""
 _LONGEST_TITLE = 200

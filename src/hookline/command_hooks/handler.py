@@ -239,6 +239,8 @@ def shown_path(path: str | os.PathLike[str], project: Path, home: Path) -> str:
     return str(full)
 
 
+# --- what a hook is sent, and what it answers -----------------------------------------------------------
+
 HOOK_AGENT = "hook-agent"
 """The agent that answers for a hook. Hooks that ask a model are not asked about it: that would never end."""
 _LABEL = "<hook name="

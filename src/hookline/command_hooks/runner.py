@@ -40,6 +40,8 @@ from hookline.command_hooks.transcripts import Transcripts
 from hookline.lifecycle import HookPoint
 from hookline.state import AgentState, AssistantMessage, Log, Message, ToolCall
 
+# --- texts of hooks -------------------------------------------------------------------------------------
+
 LONGEST = 10_000
 """Characters that reach the model; the whole text goes into a file."""
 _LONGEST_SEQUENCE = 4096
@@ -79,6 +81,8 @@ def is_harmless(sequence: str) -> bool:
     """Whether a control sequence is titles, notifications and the bell only."""
     return len(sequence) <= _LONGEST_SEQUENCE and _SEQUENCES.fullmatch(sequence) is not None
 
+
+# --- what is remembered between events ------------------------------------------------------------------
 
 LOADED_SKILLS = "skills.loaded"
 """The metadata key of the skills with hooks that were loaded."""
@@ -186,6 +190,8 @@ def _states(ctx: Any) -> Iterator[AgentState]:
         yield above.state
         above = above.parent
 
+
+# --- asking a hook --------------------------------------------------------------------------------------
 
 DECIDING = frozenset(
     {"before_tool_use", "permission_request", "prompt_submit", "stop", "subagent_stop", "subagent_start",

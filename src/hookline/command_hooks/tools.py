@@ -226,6 +226,8 @@ def _with_argv(args: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     return {**args, "argv": words if plain else ["bash", "-c", command]}
 
 
+# --- matchers: each dialect composes its own of these ---------------------------------------------------
+
 _LONGEST = 2000
 NAMES = re.compile(r"[A-Za-z0-9_\- ,|]+")
 _NARROW = re.compile(r"[A-Za-z0-9_|]+")

@@ -161,6 +161,8 @@ def _resolved(directory: str | os.PathLike[str]) -> Path:
     return where
 
 
+# --- hooks that are off until they are trusted ----------------------------------------------------------
+
 _LOAD_SKILL = "load_skill"
 
 

@@ -73,7 +73,7 @@ def test_a_guard_for_claudes_files_guards_codexs_patches(stage: Any) -> None:
 
 
 def test_a_patch_that_comes_back_as_it_was_is_none_that_changed(stage: Any) -> None:
-    """Also if only the patch comes back, and not what is beside it."""
+    """Also if only the patch comes back. A changed argument beside it counts."""
     made = '{hookSpecificOutput: {hookEventName: "PreToolUse", permissionDecision: "allow", updatedInput: %s}}'
     shown = "{command: .tool_input.command}"
     stage.file(".codex/hooks.json", codex_file("PreToolUse", f"jq -c '{made % shown}'"))
@@ -82,6 +82,10 @@ def test_a_patch_that_comes_back_as_it_was_is_none_that_changed(stage: Any) -> N
     stage.file(".codex/hooks.json", codex_file("PreToolUse", f"jq -c '{made % '{command: 1}'}'"))
     result = stage.run(stage.discover(), call("write", path="a", content="x"), say("done"))
     assert "cannot be taken back" in tool_texts(result)[0]
+    shown = '{file_path: "/tmp/b", command: .tool_input.command}'
+    stage.file(".codex/hooks.json", codex_file("PreToolUse", f"jq -c '{made % shown}'"))
+    result = stage.run(stage.discover(), call("write", path="a", content="x"), say("done"))
+    assert tool_texts(result) == ["wrote /tmp/b"]
 
 
 def test_codex_is_told_that_a_turn_failed(stage: Any) -> None:

@@ -94,6 +94,15 @@ def test_plugins_bring_hooks(stage: Any) -> None:
     assert tool_texts(result) == ["Blocked: the plugin says no"]
 
 
+def test_of_several_manifests_the_one_with_hooks_counts(stage: Any) -> None:
+    """A plugin for several agents may have its hooks in any of them."""
+    root = ".copilot/installed-plugins/market/guard"
+    stage.file(f"{root}/plugin.json", {"name": "guard"}, home=True)
+    hooks = {"preToolUse": [{"command": "echo no >&2; exit 2"}]}
+    stage.file(f"{root}/.claude-plugin/plugin.json", {"name": "guard", "hooks": hooks}, home=True)
+    assert tool_texts(stage.run(stage.discover())) == ["Blocked: no"]
+
+
 def test_a_program_with_arguments_needs_no_shell(stage: Any) -> None:
     """What would mean something to a shell does not."""
     stage.file(
