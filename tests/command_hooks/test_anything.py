@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from hookline import HookPoint, ToolHookContext
 from hookline.command_hooks import CommandHooks, Handler, HookSource, RunFacts
+from hookline.command_hooks.batch import outcome_of
 from hookline.command_hooks.dialect import all_dialects
-from hookline.command_hooks.exchange import HookAnswer, ProgramResult
-from hookline.command_hooks.outcomes import outcome_of
+from hookline.command_hooks.handler import ProgramAnswer, ProgramResult
 from hookline.hooks import HookOutcome
 from hookline.lifecycle import (
     InferenceHookContext,
@@ -88,7 +88,7 @@ def test_any_answer_is_understood(name: str, found: dict[str, Any], code: int, d
     event = data.draw(st.sampled_from(sorted(dialect.points)))
     handler = Handler(HookSource(name), event)
     answer = dialect.read_answer(handler, ProgramResult(code, json.dumps(found), "words"))
-    assert isinstance(answer, HookAnswer)
+    assert isinstance(answer, ProgramAnswer)
     assert answer.decision in ("", "allow", "ask", "defer", "deny")
     ctx = context(dialect.points[event])
     if ctx is not None and not answer.has_failed:

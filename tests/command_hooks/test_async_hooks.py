@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from hookline import AgentBuilder, RunStatus, tool
 from hookline.command_hooks import async_hooks
+from hookline.command_hooks.async_hooks import AsyncHooks
+from hookline.command_hooks.runner import detach_seconds
 from hookline.journal import HookRan
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -172,3 +176,137 @@ def test_a_hook_that_waits_for_ever_does_not_keep_the_run(
     assert stage.run(hooks, say("done")).text == "done"
     with pytest.raises(ProcessLookupError):
         os.kill(int(note.read_text()), 0)
+
+
+# --- hooks that detach themselves -----------------------------------------------------------------------
+
+LATE = """#!/bin/sh
+echo '{"async": true, "asyncTimeout": 20000}'
+while [ ! -e go ]; do sleep 0.02; done
+echo '{"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": "the build is red"}}'
+touch done
+"""
+
+
+def waiting(stage: Any) -> Any:
+    """A tool that lets the hook go on, and waits until it has."""
+
+    @tool
+    def wait() -> str:
+        """Wait for the hook."""
+        (stage.root / "go").touch()
+        until = time.monotonic() + 20
+        while not (stage.root / "done").exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        time.sleep(0.2)
+        return "waited"
+
+    return wait
+
+
+def test_nothing_waits_for_it_and_its_words_are_told_at_the_next_step(stage: Any) -> None:
+    """It was started like any other, and said on its first line what it is."""
+    stage.script("late.sh", LATE)
+    hooks = stage.claude("PostToolUse", "./late.sh", matcher="Bash")
+    stage.tools = (*stage.tools, waiting(stage))
+    result = stage.run(
+        hooks, call("bash", command="ls"), call("wait"), call("read", path="a"), say("done")
+    )
+    assert result.status is RunStatus.COMPLETED
+    texts = [message.text for message in result.state.messages]
+    assert any("the build is red" in text for text in texts)
+
+
+def test_what_it_decides_does_not_count(stage: Any) -> None:
+    """It is too late for that: the call has run."""
+    deny = '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}}'
+    hooks = stage.claude("PreToolUse", f"""echo '{{"async": true}}'; echo '{deny}'; exit 2""")
+    result = stage.run(hooks)
+    assert [message.text for message in result.state.messages if message.role == "tool"] == [
+        "ran ls"
+    ]
+
+
+def test_it_is_ended_with_the_run(stage: Any) -> None:
+    """Whatever time it asked for."""
+    alive = stage.root / "alive"
+    stage.script(
+        "for_ever.sh",
+        '#!/bin/sh\nprintf \'{"async":true,"asyncTimeout":3600000}\'\n'
+        f"trap '' TERM\nwhile :; do date +%N > {alive}; sleep 0.05; done\n",
+    )
+    hooks = stage.claude("PreToolUse", "./for_ever.sh")
+    result = stage.run(hooks)
+    assert result.status is RunStatus.COMPLETED
+    before = alive.read_text()
+    time.sleep(0.3)
+    assert alive.read_text() == before
+
+
+def test_its_time_is_what_it_said(stage: Any) -> None:
+    """Then it is ended, and the journal has it at the next step."""
+    stage.script("slow.sh", '#!/bin/sh\necho \'{"async": true, "asyncTimeout": 100}\'\nsleep 60\n')
+    hooks = stage.claude("PreToolUse", "./slow.sh", matcher="Bash")
+    stage.tools = (*stage.tools, waiting(stage))
+    (stage.root / "done").touch()
+    pause = [call("wait"), call("wait"), call("wait"), call("wait"), call("wait"), call("wait")]
+    result = stage.run(hooks, call("bash", command="ls"), *pause, say("done"))
+    assert "and was ended" in str(result.records)
+
+
+@pytest.mark.parametrize(
+    ("printed", "seconds"),
+    [
+        (b'{"async": true}', 15.0),
+        (b'\n {"async":true,"asyncTimeout":2500}\nmore', 2.5),
+        (b'{"async": true, "asyncTimeout": "soon"}', 15.0),
+        (b'{"async": true, "asyncTimeout": true}', 15.0),
+        (b'{"async": true, "asyncTimeout": -1}', 15.0),
+        (b'{"async": true, "asyncTimeout": 1e300}', 3600.0),
+        (b'{"async": "true"}', None),
+        (b'{"async": false}', None),
+        (b'{"async": tr', None),
+        (b'working\n{"async": true}', None),
+        (b"", None),
+    ],
+)
+def test_the_first_line_says_it(printed: bytes, seconds: float | None) -> None:
+    """In milliseconds; what is no number is as if it were not said."""
+    assert detach_seconds(printed) == seconds
+
+
+# --- the end of a run -----------------------------------------------------------------------------------
+
+
+class Lingering:
+    """Asks hooks that take a moment to end when they are told to."""
+
+    def __init__(self) -> None:
+        self.told, self.may_end = asyncio.Event(), asyncio.Event()
+
+    async def ask(self, *_: Any) -> Any:
+        """Wait for ever; and then a while."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.told.set()
+            await self.may_end.wait()
+
+
+async def test_a_cancellation_is_not_lost_while_the_last_hooks_are_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever cancels the task just then finds it cancelled."""
+    monkeypatch.setattr(async_hooks, "_AFTER_RUN", 0.01)
+    runner: Any = Lingering()
+    beside = AsyncHooks(runner)
+    ctx, handler = SimpleNamespace(state=SimpleNamespace(run_id="r"), point=""), SimpleNamespace()
+    handler.wakes = False
+    unused: Any = None
+    beside.start(handler, ctx, unused)  # type: ignore[arg-type]
+    ending = asyncio.create_task(beside.end(ctx))
+    await runner.told.wait()
+    ending.cancel()
+    runner.may_end.set()
+    await asyncio.wait([ending])
+    assert ending.cancelled()

@@ -17,7 +17,7 @@ from hookline import AgentBuilder, HookOutcome, HookPoint, RunStatus, ToolHookCo
 from hookline.command_hooks import Handler, HookSource, RunFacts
 from hookline.command_hooks.async_hooks import AsyncHooks
 from hookline.command_hooks.batch import HandlerBatch
-from hookline.command_hooks.exchange import HookAnswer, ProgramResult
+from hookline.command_hooks.handler import ProgramAnswer, ProgramResult
 from hookline.command_hooks.runner import HookReply, Runner
 from hookline.hooks import Options, register
 from hookline.journal import hooks_in
@@ -29,7 +29,7 @@ from hookline.testing import ScriptedDriver, call, say
 class Pretending(Runner):
     """Gives the answers it was given, each after a time of its own, and notes who was asked."""
 
-    def __init__(self, answers: list[HookAnswer], waits: list[float]) -> None:
+    def __init__(self, answers: list[ProgramAnswer], waits: list[float]) -> None:
         self.answers, self.waits = answers, waits
         self.asked: list[str] = []
 
@@ -48,7 +48,7 @@ class Pretending(Runner):
         return HookReply(self.answers[number], ProgramResult(0))
 
 
-def decide(answers: list[HookAnswer], waits: list[float]) -> Any:
+def decide(answers: list[ProgramAnswer], waits: list[float]) -> Any:
     """What a stack of such hooks decides about a call."""
     runner = Pretending(answers, waits)
     handlers = [
@@ -76,7 +76,7 @@ def decide(answers: list[HookAnswer], waits: list[float]) -> Any:
 
 
 ANSWERS = st.builds(
-    HookAnswer,
+    ProgramAnswer,
     decision=st.sampled_from(["", "allow", "ask", "defer", "deny"]),
     reason=st.sampled_from(["a", "b", "c"]),
     contexts=st.lists(st.sampled_from(["x", "y"]), max_size=2).map(tuple),
@@ -87,7 +87,7 @@ WAITS = st.permutations([0.0, 0.001, 0.002, 0.003])
 
 @given(st.lists(ANSWERS, min_size=1, max_size=4), WAITS, WAITS)
 def test_who_is_quickest_does_not_matter(
-    answers: list[HookAnswer], first: list[float], second: list[float]
+    answers: list[ProgramAnswer], first: list[float], second: list[float]
 ) -> None:
     """The same answers give the same decision, reason and words, in whatever order they arrive."""
     one, other = decide(answers, first), decide(answers, second)
@@ -96,7 +96,7 @@ def test_who_is_quickest_does_not_matter(
 
 
 @given(st.lists(ANSWERS, min_size=1, max_size=4))
-def test_the_strictest_wins(answers: list[HookAnswer]) -> None:
+def test_the_strictest_wins(answers: list[ProgramAnswer]) -> None:
     """Stop before deny, deny before ask, ask before allow: no guard's question is answered by another hook."""
     result = decide(answers, [0.0] * 4)
     words = {answer.decision for answer in answers}
@@ -107,7 +107,7 @@ def test_the_strictest_wins(answers: list[HookAnswer]) -> None:
 
 
 @given(st.lists(ANSWERS, min_size=1, max_size=4))
-def test_what_is_told_to_the_model_is_never_lost(answers: list[HookAnswer]) -> None:
+def test_what_is_told_to_the_model_is_never_lost(answers: list[ProgramAnswer]) -> None:
     """Whoever blocked first."""
     result = decide(answers, [0.0] * 4)
     told = [message.text for message in result.context.state.messages]

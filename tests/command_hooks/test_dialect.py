@@ -11,7 +11,7 @@ import pytest
 
 import hookline.command_hooks
 from hookline import errors
-from hookline.command_hooks import Dialect, Handler, HookAnswer, ProgramResult, register_dialect
+from hookline.command_hooks import Dialect, Handler, ProgramAnswer, ProgramResult, register_dialect
 from hookline.command_hooks.dialect import all_dialects, dialect_named
 
 ROOT = Path(hookline.command_hooks.__file__).parent
@@ -30,9 +30,11 @@ class Toy(Dialect):
         """The tool alone."""
         return {"tool": ctx.tool_call.name}
 
-    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
+    def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """Exit code 7 refuses."""
-        return HookAnswer(decision="deny" if result.code == 7 else "", reason=result.stdout.strip())
+        return ProgramAnswer(
+            decision="deny" if result.code == 7 else "", reason=result.stdout.strip()
+        )
 
 
 @pytest.fixture

@@ -49,20 +49,11 @@ def test_a_variable_may_say_where_the_user_keeps_their_files(
     assert commands(stage.discover(home=stage.root.parent / "else")) == []
 
 
-def test_hooks_at_the_end_have_the_time_of_the_one_that_has_most(
-    stage: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A minute at most, or what a variable says; without either it is a moment."""
-
-    def times(*entries: Any) -> list[float]:
-        stage.file(".claude/settings.json", {"hooks": {"SessionEnd": [{"hooks": entries}]}})
-        return [handler.timeout for handler in stage.discover().handlers]
-
-    assert times(entry("a"), entry("b")) == [1.5, 1.5]
-    assert times(entry("a"), entry("b", timeout=20)) == [20, 20]
-    assert times(entry("a", timeout=500)) == [60]
-    monkeypatch.setenv("CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS", "5000")
-    assert times(entry("a"), entry("b", timeout=20)) == [5, 5]
+def test_hooks_at_the_end_of_a_session_have_a_minute_at_most(stage: Any) -> None:
+    """Without a time of their own it is a moment."""
+    entries = [entry("a"), entry("b", timeout=20), entry("c", timeout=500)]
+    stage.file(".claude/settings.json", {"hooks": {"SessionEnd": [{"hooks": entries}]}})
+    assert [handler.timeout for handler in stage.discover().handlers] == [1.5, 20, 60]
 
 
 def test_hooks_of_all_levels_are_in_force_together(stage: Any) -> None:
@@ -385,3 +376,22 @@ def test_nothing_begins_without_a_hook_that_an_administrator_requires(
     (tmp_path / "claude-code" / "managed-settings.json").write_text(text)
     with pytest.raises(BuildError, match="administrator"):
         dialect_named("claude").find(HookSearch(tmp_path, tmp_path, print, system=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("dialect", "name"),
+    [
+        ("gemini", "gemini-cli/settings.json"),
+        ("codex", "codex/hooks.json"),
+        ("cursor", "cursor/hooks.json"),
+        ("copilot", "github-copilot/policy.d/a.json"),
+    ],
+)
+def test_that_is_so_in_every_dialect(tmp_path: Path, dialect: str, name: str) -> None:
+    """A broken file of the administrator is an error."""
+    path = tmp_path / "etc" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+    search = HookSearch(tmp_path, tmp_path, print, system=tmp_path / "etc")
+    with pytest.raises(BuildError, match="administrator"):
+        list(dialect_named(dialect).find(search))

@@ -11,7 +11,8 @@ from plain_store import PlainStore
 
 from hookline import AgentBuilder, HookOutcome, RunStatus
 from hookline.capabilities import Bash
-from hookline.playback import replay
+from hookline.journal import HookRan, RunTakenUp, StatusChanged, StepFinished, fold
+from hookline.playback import backtest, replay
 from hookline.testing import ScriptedDriver, call, say
 
 START = "cat >> starts; echo 'export GREETING=hello' >> \"$CLAUDE_ENV_FILE\"; echo 'be kind'"
@@ -99,3 +100,153 @@ def test_what_a_person_has_answered_no_hook_is_asked_about(stage: Any, is_same: 
     result = other.resume_sync("r", {paused.pending[0].id: True})
     assert any(message.text.startswith("ran") for message in result.state.messages)
     assert (stage.root / "asked").read_text() == (stage.root / "told").read_text() == "x\n"
+
+
+# --- a run whose process died ---------------------------------------------------------------------------
+
+START_UP = "cat >> starts; echo 'export GREETING=hello' >> \"$CLAUDE_ENV_FILE\"; echo 'be kind'"
+TURNS = (call("bash", command='echo "[$GREETING]"'), call("bash", command="pwd"), say("done"))
+
+
+class ByStep:
+    """A model that answers by how far the conversation is."""
+
+    async def infer(self, request: Any, turn: Any) -> Any:
+        """The turn of this step."""
+        return await ScriptedDriver([TURNS[turn.state.step_count]]).infer(request, turn)
+
+
+def agent_up(stage: Any, journal: Any, command: str = START_UP, matcher: str = "") -> Any:
+    """The agent_up as another process builds it."""
+    hooks = stage.claude("SessionStart", command, matcher=matcher)
+    builder = AgentBuilder().with_driver(ByStep()).with_approver(lambda _: True)
+    builder.with_capability(hooks).with_capability(Bash(stage.root, sandbox="host"))
+    return (builder if journal is None else builder.with_journal(journal)).build()
+
+
+def sources_up(stage: Any) -> list[str]:
+    """How the session began, each time that hooks were told so."""
+    lines = (stage.root / "starts").read_text().splitlines()
+    return [json.loads(line)["source"] for line in lines]
+
+
+def deaths(journal: PlainStore) -> list[PlainStore]:
+    """The journals that processes would have left which died after a record, before the run had its end."""
+    return [each for each in _cuts(journal) if not _is_on_its_way_out(each)]
+
+
+def _cuts(journal: PlainStore) -> list[PlainStore]:
+    return [journal.cut(at) for at in range(journal.ends[0], len(journal.written))]
+
+
+def _is_on_its_way_out(journal: PlainStore, since: int = 0) -> bool:
+    records = journal.read("r")[since:]
+    steps = [record.step for record in records if isinstance(record, StepFinished)]
+    outcome = steps[-1].outcome if steps else None
+    is_done = outcome is not None and not outcome.should_continue
+    return is_done or any(isinstance(record, StatusChanged) for record in records)
+
+
+def texts(messages: Any) -> list[str]:
+    """What was said."""
+    return [message.text for message in messages]
+
+
+@pytest.mark.timeout(300)
+async def test_wherever_it_died_they_are_told_and_it_plays_the_same(stage: Any) -> None:
+    """The source is `resume`, what they set and say is there again, and replay and journal tell the same story."""
+    first = PlainStore()
+    await agent_up(stage, first).run("go", run_id="r")
+    found = deaths(first)
+    assert len(found) > 3
+    for journal in found:
+        (stage.root / "starts").unlink(missing_ok=True)
+        result = await agent_up(stage, journal).resume("r")
+        assert (result.status, sources_up(stage)) == (RunStatus.COMPLETED, ["resume"])
+        said = texts(result.state.messages)
+        assert sum("be kind" in each for each in said) == 2
+        assert any(each.startswith("[hello]") for each in said) or "not known" in " ".join(said)
+        assert texts(fold(journal.read("r")).state.messages) == said
+        replayed = await replay(journal, "r", agent_up(stage, None))
+        assert replayed.identical, replayed
+        assert replayed.is_whole
+        assert texts(replayed.result.state.messages) == said
+        report = await backtest(journal, agent_up(stage, None), runs=["r"])
+        assert report.ok, report
+
+
+async def test_it_dies_twice(stage: Any) -> None:
+    """Each process is another, also in the same step."""
+    first = PlainStore()
+    await agent_up(stage, first).run("go", run_id="r")
+    journal = deaths(first)[1]
+    count = len(journal.written)
+    await agent_up(stage, journal).resume("r")
+    told = [
+        at
+        for at, record in enumerate(journal.read("r"))
+        if at >= count and isinstance(record, HookRan)
+    ]
+    again = journal.cut(told[0] + 1)
+    result = await agent_up(stage, again).resume("r")
+    assert sources_up(stage) == ["startup", "resume", "resume"]
+    said = texts(result.state.messages)
+    assert sum("be kind" in each for each in said) == 3
+    replayed = await replay(again, "r", agent_up(stage, None))
+    assert replayed.identical, replayed
+    assert texts(replayed.result.state.messages) == said
+
+
+async def test_one_that_wants_no_more_of_it_ends_the_run(stage: Any) -> None:
+    """As where a session begins, and so it does when it is played."""
+    first = PlainStore()
+    await agent_up(stage, first).run("go", run_id="r")
+    stops = """grep -q resume && echo '{"continue": false, "stopReason": "not today"}'"""
+    for journal in deaths(first):
+        result = await agent_up(stage, journal, stops).resume("r")
+        assert (result.status, result.state.ending.reason) == (RunStatus.STOPPED, "not today")
+        replayed = await replay(journal, "r", agent_up(stage, None, stops))
+        assert replayed.identical, replayed
+
+
+async def test_matchers_tell_a_new_process_from_the_first(stage: Any) -> None:
+    """Who wants to hear of new sessions alone hears nothing."""
+    first = PlainStore()
+    await agent_up(stage, first, matcher="startup").run("go", run_id="r")
+    await agent_up(stage, deaths(first)[1], matcher="startup").resume("r")
+    assert sources_up(stage) == ["startup"]
+
+
+async def test_what_has_its_end_does_not_go_on(stage: Any) -> None:
+    """Of such a run only the way out is left."""
+    first = PlainStore()
+    await agent_up(stage, first).run("go", run_id="r")
+    ended = next(filter(_is_on_its_way_out, _cuts(first)))
+    await agent_up(stage, ended).resume("r")
+    assert any(isinstance(record, RunTakenUp) for record in ended.read("r"))
+    assert sources_up(stage) == ["startup"]
+
+
+async def test_it_had_waited_and_died_after_that(stage: Any) -> None:
+    """The first process was left at a question, the second died with the answer, and the third goes on."""
+    first = PlainStore()
+    hooks = stage.claude("SessionStart", START_UP)
+    asking = AgentBuilder().with_driver(ByStep()).with_capability(hooks).with_journal(first)
+    asking.with_capability(Bash(stage.root, sandbox="host"))
+    paused = await asking.build().run("go", run_id="r")
+    assert paused.status is RunStatus.PAUSED
+    count = len(first.written)
+    await agent_up(stage, first).resume("r", {paused.pending[0].id: True})
+    for at in range(count + 1, len(first.written)):
+        journal = first.cut(at)
+        if _is_on_its_way_out(journal, count):
+            break
+        (stage.root / "starts").unlink(missing_ok=True)
+        waits = {each.id: True for each in fold(journal.read("r")).state.pending}
+        result = await agent_up(stage, journal).resume("r", waits)
+        assert result.status is RunStatus.COMPLETED
+        assert sources_up(stage) == ["resume"]
+        replayed = await replay(journal, "r", agent_up(stage, None))
+        assert replayed.identical, replayed
+        assert texts(replayed.result.state.messages) == texts(result.state.messages)
+        assert texts(fold(journal.read("r")).state.messages) == texts(result.state.messages)

@@ -218,6 +218,6 @@ def test_a_registration_carries_the_digest(stage: Any) -> None:
     """Whoever records a verdict finds it on the hook."""
     stage.script("guard.sh", "exit 0\n")
     hooks = stage.hooks({"on": "before_tool_use", "command": "sh guard.sh"})
-    found = [getattr(each.hook, "definition_digest", "") for each in hooks.hooks()]
+    found = [each.external for each in hooks.hooks()]
     assert found[0] == definition_digest(hooks.handlers[0], stage.root)
     assert set(found[1:]) == {""}

@@ -13,23 +13,28 @@ if TYPE_CHECKING:
     from hookline.command_hooks.capability import CommandHooks
     from hookline.command_hooks.dialect import Dialect, register_dialect
     from hookline.command_hooks.dialects.own import read_hook
-    from hookline.command_hooks.exchange import HookAnswer, ProgramResult, RunFacts
-    from hookline.command_hooks.handler import Handler, HookSearch, HookSource, Level
+    from hookline.command_hooks.handler import (
+        Handler,
+        HookSearch,
+        HookSource,
+        Level,
+        ProgramAnswer,
+        ProgramResult,
+        RunFacts,
+    )
     from hookline.command_hooks.scripts import definition_digest, not_covered
     from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames
-    from hookline.command_hooks.trial import HookTrial, try_hooks
     from hookline.command_hooks.trust_store import TrustStore, is_trusted, marks_of_pages, trust
 
 _HOME: dict[str, str] = {
     "CommandHooks": "capability",
     "Dialect": "dialect",
     "Handler": "handler",
-    "HookAnswer": "exchange",
     "HookSource": "handler",
-    "HookTrial": "trial",
     "Level": "handler",
-    "ProgramResult": "exchange",
-    "RunFacts": "exchange",
+    "ProgramAnswer": "handler",
+    "ProgramResult": "handler",
+    "RunFacts": "handler",
     "HookSearch": "handler",
     "ShownCall": "tools",
     "ToolForm": "tools",
@@ -42,7 +47,6 @@ _HOME: dict[str, str] = {
     "read_hook": "dialects.own",
     "register_dialect": "dialect",
     "trust": "trust_store",
-    "try_hooks": "trial",
 }
 """The module of each name."""
 
@@ -50,11 +54,10 @@ __all__ = [
     "CommandHooks",
     "Dialect",
     "Handler",
-    "HookAnswer",
     "HookSearch",
     "HookSource",
-    "HookTrial",
     "Level",
+    "ProgramAnswer",
     "ProgramResult",
     "RunFacts",
     "ShownCall",
@@ -68,7 +71,6 @@ __all__ = [
     "read_hook",
     "register_dialect",
     "trust",
-    "try_hooks",
 ]
 
 __getattr__ = lazy.names_from(__name__, _HOME)

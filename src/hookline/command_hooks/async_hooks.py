@@ -9,12 +9,9 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
-from hookline.command_hooks.dialect import dialect_of
-from hookline.command_hooks.exchange import HookAnswer, ProgramResult, RunFacts
-from hookline.command_hooks.handler import Handler
+from hookline.command_hooks.handler import Handler, ProgramAnswer, RunFacts, labelled
 from hookline.command_hooks.objections import is_used_up, objections_in_a_row, used_up
-from hookline.command_hooks.runner import HookReply, Runner, detach_seconds
-from hookline.command_hooks.texts import labelled
+from hookline.command_hooks.runner import HookReply, Runner
 from hookline.hooks import HookOutcome, Kind
 from hookline.lifecycle import HookPoint
 from hookline.state import StopReason
@@ -35,7 +32,7 @@ class AsyncHooks:
         self._tasks: dict[str, set[asyncio.Task[None]]] = {}
         self._waking: dict[str, set[asyncio.Task[None]]] = {}
         """Those that may have the run continue: it waits for them at its end."""
-        self._said: dict[str, list[tuple[Handler, HookAnswer]]] = {}
+        self._said: dict[str, list[tuple[Handler, ProgramAnswer]]] = {}
         self._slots: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
 
     def start(self, handler: Handler, ctx: Any, facts: RunFacts) -> None:
@@ -127,42 +124,13 @@ class AsyncHooks:
             await asyncio.wait(waiting)
 
 
-def _news(handler: Handler, reply: HookReply) -> HookAnswer | None:
+def _news(handler: Handler, reply: HookReply) -> ProgramAnswer | None:
     """The part of an answer that counts: words, and an objection, if the hook may have the run continue."""
     answer, result = reply.answer, reply.result
     if handler.wakes and result.code == 2:
         reason = result.stderr.strip() or result.stdout.strip() or "no reason was given"
-        return HookAnswer(decision="deny", reason=reason)
+        return ProgramAnswer(decision="deny", reason=reason)
     if answer.has_failed:
         return answer
     contexts = (*answer.contexts, *answer.messages)
-    return HookAnswer(contexts=contexts) if contexts else None
-
-
-async def ask_or_detach(
-    runner: Runner, handler: Handler, ctx: Any, facts: RunFacts
-) -> tuple[HookReply, asyncio.Task[HookReply] | None]:
-    """A hook's reply; once it has become async, an empty one, and the task that will have the real one."""
-    if not dialect_of(handler).can_detach(handler):
-        return await runner.ask(handler, ctx, facts), None
-    detached = asyncio.Event()
-
-    def watch(printed: bytes) -> float | None:
-        seconds = detach_seconds(printed)
-        if seconds is not None:
-            detached.set()
-        return seconds
-
-    task = asyncio.ensure_future(runner.ask(handler, ctx, facts, watch))
-    waiting = asyncio.ensure_future(detached.wait())
-    try:
-        await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
-    except BaseException:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        raise
-    finally:
-        waiting.cancel()
-    return (
-        (task.result(), None) if task.done() else (HookReply(HookAnswer(), ProgramResult(0)), task)
-    )
+    return ProgramAnswer(contexts=contexts) if contexts else None

@@ -25,12 +25,16 @@ from hookline.command_hooks.handler import (
 )
 from hookline.command_hooks.model_hooks import HookModels
 from hookline.command_hooks.objections import ENDS, ObjectionCap
-from hookline.command_hooks.runner import Runner
+from hookline.command_hooks.runner import Runner, Spill
 from hookline.command_hooks.scripts import definition_digest, scripts_of
-from hookline.command_hooks.texts import Spill
 from hookline.command_hooks.transcripts import default_directory
-from hookline.command_hooks.trust_store import TrustStore, pinned
-from hookline.command_hooks.untrusted import kept_from_starting, untrusted, why_held_back
+from hookline.command_hooks.trust_store import (
+    TrustStore,
+    kept_from_starting,
+    pinned,
+    untrusted,
+    why_held_back,
+)
 from hookline.definition import Definition, Note
 from hookline.errors import BuildError
 from hookline.hooks import HookOutcome, Options, Registration, register
@@ -233,12 +237,6 @@ class CommandHooks:
             options = Options(name=f"{self.name}-summaries", tier="observer", priority=-1000)
             yield register(HookPoint.BEFORE_COMPACT, self.runner.begin_summary, options)
             yield register(HookPoint.BEFORE_INFERENCE, self.runner.end_summary, options)
-        for dialect in dict.fromkeys(map(dialect_of, self.handlers)):
-            of_dialect = {
-                point: [each for each in handlers if dialect_of(each) is dialect]
-                for point, handlers in self._by_point().items()
-            }
-            yield from dialect.more_hooks(self.name, of_dialect)
         if self.handlers:
             options = Options(name=f"{self.name}-end", scope="tree", priority=-1000)
             yield register(HookPoint.EXECUTION_END, self._end, options)

@@ -34,7 +34,7 @@ def check_hooks(handlers: Iterable[Handler], toolbox: Toolbox, project: Path) ->
         dialect = dialect_of(handler)
         for name, meant in unknown_tools(dialect.tools_named(handler), toolbox):
             yield Note(
-                f"{_who(handler)} is for a tool '{name}' that there is none of here.",
+                f"{_who(handler)} is for a tool '{name}', which the agent does not have.",
                 is_problem=True,
                 remedy=f"Did you mean '{meant}'?"
                 if meant

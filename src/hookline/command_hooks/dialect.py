@@ -7,23 +7,28 @@ Whoever runs hooks knows this class and no dialect. The dialects are in `dialect
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.exchange import HookAnswer, ProgramResult, RunFacts
-from hookline.command_hooks.handler import Handler, HookSearch, HookSource, Level
-from hookline.command_hooks.tools import ShownCall, ToolNames
+from hookline.command_hooks.handler import (
+    Handler,
+    HookSearch,
+    HookSource,
+    Level,
+    ProgramAnswer,
+    ProgramResult,
+    RunFacts,
+    denied,
+)
+from hookline.command_hooks.tools import NameTest, ShownCall, ToolNames
 from hookline.command_hooks.transcripts import Transcripts
 from hookline.errors import RegistrationError, UsageError
-from hookline.hooks import Registration
 from hookline.state import InferenceRequest, ToolCall
 
-NameTest: TypeAlias = Callable[[Sequence[str]], bool]
-"""Whether a hook is for what has these names: a tool has one, and others that mean the same."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _NONE: frozenset[str] = frozenset()
 
@@ -97,7 +102,7 @@ class Dialect:
     """Events that happen after the others of their point."""
     starts_again: ClassVar[bool] = True
     """Hooks at the start of a session are asked again when another process resumes a run."""
-    hears_interrupts: ClassVar[bool] = False
+    is_asked_when_cancelled: ClassVar[bool] = False
     """Hooks at the end are asked also when a person has ended the run."""
     repeats_questions: ClassVar[bool] = False
     """Hooks are asked about a permission again when a run is resumed that paused over it."""
@@ -178,6 +183,8 @@ class Dialect:
 
     fails_closed: ClassVar[bool] = False
     """A hook in a program that fails blocks, unless it says otherwise."""
+    denying: ClassVar[frozenset[str]] = _NONE
+    """Events at which a hook that does not start, or that fails, denies."""
     is_strict: ClassVar[bool] = False
     """A decision that a point cannot carry out is an error. Elsewhere it is shown as a message."""
     withholds_results: ClassVar[bool] = False
@@ -189,41 +196,34 @@ class Dialect:
     caps_objections: ClassVar[bool] = True
     """It limits objections to the end of a run itself, so that the agent's own cap does not count them."""
 
-    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
+    def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """What the exit code and the output of a program mean, that came to its end."""
         raise NotImplementedError
 
-    def read_failure(self, handler: Handler, answer: HookAnswer) -> HookAnswer:  # noqa: ARG002 - for dialects that differ
-        """What it means that a program did not start, or took too long: a failure."""
-        return answer
+    def read_failure(self, handler: Handler, answer: ProgramAnswer) -> ProgramAnswer:
+        """What it means that a program did not start, or took too long: a failure, or a denial."""
+        is_denial = answer.status != "timeout" and handler.event in self.denying
+        return denied(answer.problem) if is_denial else answer
 
-    def combine(self, answers: Sequence[HookAnswer]) -> Sequence[HookAnswer]:
+    def combine(self, answers: Sequence[ProgramAnswer]) -> Sequence[ProgramAnswer]:
         """The answers of hooks that were asked together, where one changes what another means."""
         return answers
 
-    def take_back(self, call: ToolCall, shown: ShownCall, answer: HookAnswer) -> ToolCall:
+    def take_back(self, call: ToolCall, shown: ShownCall, answer: ProgramAnswer) -> ToolCall:
         """The call with a hook's changes, under our names."""
         return self.tools.take_back(call, shown, answer.updated_input or {})
 
-    def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:  # noqa: ARG002 - for dialects that wrap results
+    def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:  # noqa: ARG002 - for dialects that wrap results
         """A tool's result as a hook changed it, in the form of the tool."""
         return answer.updated_output
 
-    def change_request(self, request: InferenceRequest, answer: HookAnswer) -> InferenceRequest:  # noqa: ARG002 - for dialects with such hooks
+    def change_request(self, request: InferenceRequest, answer: ProgramAnswer) -> InferenceRequest:  # noqa: ARG002 - for dialects with such hooks
         """A request to the model as a hook changed it."""
         return request
 
-    def new_response(self, answer: HookAnswer) -> str | None:  # noqa: ARG002 - as above
+    def new_response(self, answer: ProgramAnswer) -> str | None:  # noqa: ARG002 - as above
         """The text that a hook gives in place of the model's; None if it gives none."""
         return None
-
-    def after_tool(self, ctx: Any, answer: HookAnswer, facts: RunFacts) -> Any:  # noqa: ARG002 - as above
-        """The context after a tool, with what only this dialect does."""
-        return ctx
-
-    def more_hooks(self, name: str, at: Mapping[str, Sequence[Handler]]) -> Iterator[Registration]:  # noqa: ARG002 - as above
-        """Hooks of ours that its hooks need beside them. `at` has the dialect's hooks by point."""
-        return iter(())
 
     def can_detach(self, handler: Handler) -> bool:  # noqa: ARG002 - as above
         """Whether the first line of a program's output may make it an async hook."""

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 
 from hookline.command_hooks.dialect import all_dialects, dialect_of
-from hookline.command_hooks.exchange import HookAnswer, RunFacts, session_of
-from hookline.command_hooks.handler import Handler
+from hookline.command_hooks.handler import Handler, ProgramAnswer, RunFacts, session_of
 from hookline.secret_tables import CLOUD_VARIABLE
 
 _KEPT_IN_REPOSITORIES = frozenset(
@@ -180,7 +179,7 @@ class SessionVariables:
     def __init__(self) -> None:
         self._kept: dict[str, dict[bool, dict[str, str]]] = {}
 
-    def keep(self, handler: Handler, ctx: Any, path: Path, answer: HookAnswer) -> HookAnswer:
+    def keep(self, handler: Handler, ctx: Any, path: Path, answer: ProgramAnswer) -> ProgramAnswer:
         """Keep what a hook sets, and tell the user what is left out."""
         found, left_out = variables_in(path)
         for name, value in (answer.env or {}).items():

@@ -1,9 +1,13 @@
-"""A hook as a configuration file describes it, whatever the dialect, and where such files are looked for."""
+"""A hook as a configuration file describes it, what it is sent, and what it answers, whatever the dialect."""
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import json
 import os
+import re
+import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -11,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from hookline.state import EMPTY
+from hookline.state import EMPTY, AgentState, UserMessage
 
 
 class Level(enum.StrEnum):
@@ -138,23 +142,13 @@ class Handler(msgspec.Struct, frozen=True):
     @property
     def identity(self) -> tuple[object, ...]:
         """Two hooks with the same identity are the same hook."""
-        return (
-            self.source.dialect,
-            self.event,
-            self.matcher,
-            self.rule,
-            self.kind,
-            self.command,
-            self.argv,
-            self.url,
-            self.prompt,
-            self.model,
-            self.tool,
-            repr(self.input),
-            self.shell,
-            self.agent,
-            self.skill,
-        )
+        named = tuple(getattr(self, name) for name in _IDENTITY)
+        return (self.source.dialect, repr(self.input), *named)
+
+
+_IDENTITY = (
+    "event", "matcher", "rule", "kind", "command", "argv", "url", "prompt", "model", "tool", "shell", "agent", "skill",
+)  # fmt: skip
 
 
 class HookPage(msgspec.Struct, frozen=True):
@@ -243,3 +237,176 @@ def shown_path(path: str | os.PathLike[str], project: Path, home: Path) -> str:
         if full.is_relative_to(base):
             return prefix + full.relative_to(base).as_posix()
     return str(full)
+
+
+# --- what a hook is sent, and what it answers -----------------------------------------------------------
+
+HOOK_AGENT = "hook-agent"
+"""The agent that answers for a hook. Hooks that ask a model are not asked about it: that would never end."""
+_LABEL = "<hook name="
+_CLOSING = re.compile(r"</(?=hook\b)", re.IGNORECASE)
+TITLE = "hookline.title"
+"""The metadata key of the title that a hook gave the session."""
+_NAMESPACE = uuid.UUID("8f6d3c1e-2b7a-4f55-9d0e-6c1a5b0e7a42")
+AnswerWord: TypeAlias = Literal["", "allow", "ask", "defer", "deny"]
+AnswerStatus: TypeAlias = Literal["completed", "blocked", "failed", "timeout", "spawn_error"]
+
+UNCHANGED: Any = msgspec.UNSET
+"""No replacement; None is one."""
+
+
+class RunFacts(msgspec.Struct, frozen=True):
+    """Where a run happens, and how far it is."""
+
+    project: str
+    cwd: str
+    session_id: str
+    transcript: str = ""
+    permission_mode: str = "default"
+    model: str = ""
+    env_file: str = ""
+    child_transcript: str = ""
+    objections: int = 0
+    """How often hooks have kept the run, or the child in question, from stopping."""
+    objections_in_a_row: int = 0
+    """How many of these since a tool was last called."""
+
+    @property
+    def session_uuid(self) -> str:
+        """The session as a UUID. Scripts tell sessions apart by its first letters, which in ours are the time."""
+        return as_uuid(self.session_id)
+
+
+class ProgramResult(msgspec.Struct, frozen=True):
+    """How a program ended. `code` is None if it did not end by itself."""
+
+    code: int | None
+    stdout: str = ""
+    stderr: str = ""
+    seconds: float = 0.0
+    problem: str = ""
+    """`timeout`, `spawn_error`, or empty."""
+    detail: str = ""
+    """More about the problem, or how a request failed, which has no exit code."""
+    is_cut: bool = False
+    """There was more output than is kept."""
+
+
+class ProgramAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A hook's answer. What it does depends on the point where the hook was asked."""
+
+    decision: AnswerWord = ""
+    reason: str = ""
+    updated_input: dict[str, Any] | None = None
+    updated_output: Any = UNCHANGED
+    contexts: tuple[str, ...] = ()
+    """For the model."""
+    messages: tuple[str, ...] = ()
+    """For the user."""
+    stops: bool = False
+    stop_reason: str = ""
+    env: dict[str, str] | None = None
+    prompt: str = ""
+    """A first message in place of the user's."""
+    title: str = ""
+    """A new title of the session."""
+    terminal: str = ""
+    """A control sequence for the terminal: a title, a notification, the bell."""
+    display: str = ""
+    """Text to show in place of the model's."""
+    clears_context: bool = False
+    """The conversation so far is dropped."""
+    extra: dict[str, Any] | None = None
+    """Fields that only the dialect itself understands."""
+    status: AnswerStatus = "completed"
+    problem: str = ""
+    """What went wrong, if the hook failed."""
+
+    @property
+    def has_failed(self) -> bool:
+        """It gave no answer at all."""
+        return self.status in ("failed", "timeout", "spawn_error")
+
+    @property
+    def is_silent(self) -> bool:
+        """Nothing was decided, changed or said."""
+        return self == _SILENT
+
+
+_SILENT = ProgramAnswer()
+
+
+def failed(problem: str, status: AnswerStatus = "failed") -> ProgramAnswer:
+    """The answer of a hook that gave none."""
+    return ProgramAnswer(status=status, problem=problem)
+
+
+def denied(reason: str, **more: Any) -> ProgramAnswer:
+    """The answer of a hook that refuses."""
+    return ProgramAnswer(decision="deny", reason=reason, status="blocked", **more)
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """The JSON object that a text is; None if it is anything else."""
+    stripped = text.strip().removeprefix("\ufeff")
+    if not stripped.startswith("{"):
+        return None
+    try:
+        value = json.loads(stripped, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def text_of(value: object) -> str:
+    """A field that should be text; empty if it is not."""
+    return value if isinstance(value, str) else ""
+
+
+def first_text(found: Mapping[str, Any], *keys: str) -> str:
+    """The first of some fields that is a text, and not empty."""
+    return next((text for key in keys if (text := text_of(found.get(key)))), "")
+
+
+def texts_of(value: object) -> tuple[str, ...]:
+    """A text as the only one of a tuple; an empty tuple if it says nothing."""
+    return (value,) if isinstance(value, str) and value.strip() else ()
+
+
+def wrong_type(found: dict[str, Any], fields: dict[str, tuple[type, ...]]) -> str:
+    """The first field of an object that has another type than it should; empty if none has."""
+    for name, kinds in fields.items():
+        if name in found and found[name] is not None and not isinstance(found[name], kinds):
+            wanted = " or ".join(kind.__name__ for kind in kinds)
+            return f"'{name}' is {type(found[name]).__name__}, and should be {wanted}"
+    return ""
+
+
+def as_uuid(name: str) -> str:
+    """A name as a UUID: always the same, and the name itself if it is one."""
+    with contextlib.suppress(ValueError):
+        return str(uuid.UUID(name))
+    return str(uuid.uuid5(_NAMESPACE, name))
+
+
+def session_of(state: AgentState) -> str:
+    """The session of a run; a run without one is a session of its own."""
+    return state.session_id or state.run_id
+
+
+def json_line(value: Any) -> bytes:
+    """Compact JSON on one line. Scripts look for `"role":"assistant"` without a blank."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return text.encode(errors="replace") + b"\n"
+
+
+def labelled(hook: str, text: str) -> str:
+    """A hook's words to the model, under its name. It cannot close its own label."""
+    name = hook.replace('"', "'").replace("<", "(").replace(">", ")")
+    inside = _CLOSING.sub(r"<\\/", text)
+    return f'{_LABEL}"{name}">\n{inside}\n</hook>'
+
+
+def is_labelled(message: UserMessage) -> bool:
+    """Whether a message has the words of a hook."""
+    return bool(message.by) and message.text.startswith(_LABEL)

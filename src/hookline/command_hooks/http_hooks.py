@@ -10,8 +10,7 @@ import threading
 import time
 from urllib.parse import urlsplit
 
-from hookline.command_hooks.exchange import ProgramResult
-from hookline.command_hooks.handler import Handler
+from hookline.command_hooks.handler import Handler, ProgramResult
 from hookline.command_hooks.process import MOST_OUTPUT
 
 _NO_OBJECT = "the answer is not a JSON object"

@@ -7,8 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from hookline.command_hooks.exchange import ProgramResult
-from hookline.command_hooks.handler import Handler
+from hookline.command_hooks.handler import Handler, ProgramResult
 from hookline.errors import HooklineError
 from hookline.hooks import run_hooks
 from hookline.lifecycle import HookPoint, ToolHookContext

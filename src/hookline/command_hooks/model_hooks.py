@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from hookline.command_hooks.dialect import ModelVerdict, dialect_of
-from hookline.command_hooks.exchange import HOOK_AGENT, ProgramResult
-from hookline.command_hooks.handler import Handler
+from hookline.command_hooks.handler import HOOK_AGENT, Handler, ProgramResult
 from hookline.errors import HooklineError
 from hookline.state import EMPTY, InferenceRequest, UserMessage
 

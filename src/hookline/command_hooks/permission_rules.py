@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from hookline.command_hooks.scripts import shell_tokens
-from hookline.errors import HooklineError, UsageError
+from hookline.errors import HooklineError
 from hookline.permissions import Rule
 from hookline.state import ToolCall
 
@@ -38,17 +37,6 @@ def check_rule(text: str) -> None:
 def applies(text: str, call: ToolCall, cwd: str) -> bool:
     """Whether an `if` is about a call. It should be one rule; of several any will do."""
     return any(_applies(Rule.parse(each), call, cwd) for each in _BETWEEN.split(text))
-
-
-def granted_rule(call: ToolCall, rules: Iterable[str]) -> str:
-    """The first of the rules that is about a call; empty if none is."""
-    for text in rules:
-        try:
-            if Rule.parse(text).covers(call):
-                return text
-        except UsageError:
-            continue
-    return ""
 
 
 def _applies(parsed: Rule, call: ToolCall, cwd: str) -> bool:

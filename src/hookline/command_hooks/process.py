@@ -17,7 +17,7 @@ from typing import TypeAlias
 import msgspec
 
 from hookline._aio import call_in_thread
-from hookline.command_hooks.exchange import ProgramResult
+from hookline.command_hooks.handler import ProgramResult
 from hookline.containment import Program, start_program
 
 MOST_OUTPUT = 1 << 20

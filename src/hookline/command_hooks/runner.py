@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,33 +19,179 @@ import msgspec
 
 from hookline.command_hooks.dialect import Dialect, dialect_named, dialect_of
 from hookline.command_hooks.environment import SessionVariables, environment, expanded
-from hookline.command_hooks.exchange import (
+from hookline.command_hooks.handler import (
     HOOK_AGENT,
-    HookAnswer,
+    Handler,
+    ProgramAnswer,
     ProgramResult,
     RunFacts,
     denied,
     failed,
+    home_directory,
     json_line,
     json_object,
     session_of,
-)
-from hookline.command_hooks.handler import Handler, home_directory
-from hookline.command_hooks.hook_memory import (
-    RunMemory,
-    SessionMemory,
-    is_in_scope,
-    once_mark,
-    was_asked_once,
 )
 from hookline.command_hooks.model_hooks import HookModels
 from hookline.command_hooks.objections import ENDS, is_abandoned, objections_in_a_row
 from hookline.command_hooks.process import ProgramSpec, Watch, run_program
 from hookline.command_hooks.scripts import changed_script
-from hookline.command_hooks.texts import Spill, is_harmless
 from hookline.command_hooks.transcripts import Transcripts
 from hookline.lifecycle import HookPoint
-from hookline.state import AgentState, AssistantMessage, Message, ToolCall
+from hookline.state import AgentState, AssistantMessage, Log, Message, ToolCall
+
+# --- texts of hooks -------------------------------------------------------------------------------------
+
+LONGEST = 10_000
+"""Characters that reach the model; the whole text goes into a file."""
+_LONGEST_SEQUENCE = 4096
+_PRINTABLE = r"[^\x00-\x1f\x7f-\x9f]*"
+_SEQUENCES = re.compile(rf"(?:\x07|\x1b\](?:0|1|2|9|99|777);{_PRINTABLE}(?:\x07|\x1b\\))+")
+"""Titles (OSC 0, 1, 2), notifications (OSC 9, 99, 777) and the bell."""
+
+
+class Spill:
+    """A private directory for texts that are too long."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._directory = directory
+
+    def cut(self, text: str) -> str:
+        """A text that is short enough, with a note about the rest."""
+        text = text.encode(errors="replace").decode()
+        if len(text) <= LONGEST:
+            return text
+        try:
+            where = f"the whole of it is in {self._keep(text)}"
+        except OSError:
+            where = "the rest of it could not be kept"
+        return f"{text[:LONGEST]}\n[cut here: {LONGEST:,} of {len(text):,} characters are shown; {where}]"
+
+    def _keep(self, text: str) -> Path:
+        if self._directory is None:
+            self._directory = Path(tempfile.mkdtemp(prefix="hookline-hooks-"))
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(".txt", "output-", self._directory)  # mode 0600
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        return Path(name)
+
+
+def is_harmless(sequence: str) -> bool:
+    """Whether a control sequence is titles, notifications and the bell only."""
+    return len(sequence) <= _LONGEST_SEQUENCE and _SEQUENCES.fullmatch(sequence) is not None
+
+
+# --- what is remembered between events ------------------------------------------------------------------
+
+LOADED_SKILLS = "skills.loaded"
+"""The metadata key of the skills with hooks that were loaded."""
+ACTIVE_SKILL = "skills.active"
+_ONCE = "hookline.command_hooks.once"
+"""The metadata key of the hooks that were asked for their one time."""
+_QUESTIONS = "hookline.command_hooks.put"
+"""The metadata key of the calls of a step that hooks were asked about."""
+_AROUND_CHILDREN = (HookPoint.SUBAGENT_START, HookPoint.SUBAGENT_STOP)
+
+
+class RunMemory:
+    """What is remembered about one run."""
+
+    def __init__(self) -> None:
+        self.model = ""
+        """The model that answered last: most points do not have it."""
+        self.answered_call = ""
+        """The call whose question a hook answered last: no notification is needed."""
+        self.before_summary: Log[Message] | None = None
+        """The conversation that is about to be summarised."""
+        self.replies: dict[int, tuple[Any, Any]] = {}
+        """By hook, its last call and reply, if it would be asked about the call again."""
+        self.sent_back: dict[str, int] = {}
+        """How often hooks had a child continue, by its run."""
+        self.questions: set[str] = set()
+        """The calls that hooks were asked about since the run began, or was resumed."""
+
+    def is_question_repeated(self, ctx: Any) -> bool:
+        """Whether hooks were asked about this very call before the run paused."""
+        mark = _question(ctx)
+        return mark in _listed(ctx.state, _QUESTIONS) and mark not in self.questions
+
+    def remember_question(self, ctx: Any) -> Any:
+        """The context in which hooks were asked about a call; None if it is known already."""
+        mark, before = _question(ctx), _listed(ctx.state, _QUESTIONS)
+        if mark in before:
+            return None
+        self.questions.add(mark)
+        step = f"{ctx.step_index} "
+        kept = [each for each in before if each.startswith(step)]
+        return ctx.with_metadata(_QUESTIONS, [*kept, mark])
+
+
+class SessionMemory:
+    """What is remembered about one session in this process."""
+
+    def __init__(self) -> None:
+        self.has_begun = False
+        """Its hooks were asked about its start in this process."""
+        self.model = ""
+        """The model that answered last."""
+        self.asked_once: set[str] = set()
+        """Hooks that were asked for their one time: not all points can keep it in the state."""
+
+
+def is_in_scope(handler: Handler, ctx: Any) -> bool:
+    """Whether a hook is asked in this run at all."""
+    if handler.agent:
+        if ctx.point in _AROUND_CHILDREN and ctx.name == handler.agent:
+            return True
+        return any(
+            state.parent_run_id is not None and state.agent_id == handler.agent
+            for state in _states(ctx)
+        )
+    if handler.skill:
+        return any(handler.skill in _listed(state, LOADED_SKILLS) for state in _states(ctx))
+    return True
+
+
+def was_asked_once(handler: Handler, ctx: Any) -> bool:
+    """Whether a hook was asked for its one time."""
+    return handler.once and any(once_mark(handler) in _listed(each, _ONCE) for each in _states(ctx))
+
+
+def with_once_mark(handler: Handler, ctx: Any) -> Any:
+    """The context in which a hook was asked for its one time; unchanged where the state cannot be changed."""
+    if "state" not in ctx.point.changes:
+        return ctx
+    marks = dict.fromkeys([*_listed(ctx.state, _ONCE), once_mark(handler)])
+    return ctx.with_metadata(_ONCE, list(marks))
+
+
+def once_mark(handler: Handler) -> str:
+    """The name of a hook in the list of those that were asked for their one time."""
+    return f"{handler.event} {handler.matcher}: {handler.name}"
+
+
+def _question(ctx: Any) -> str:
+    # It is kept in the state: a fingerprint of the exact call would let somebody guess a secret in it.
+    call = ctx.tool_call if ctx.live is None else ctx.live.shown(ctx.tool_call)
+    return f"{ctx.step_index} {call.id} {call.fingerprint()}"
+
+
+def _listed(state: AgentState, key: str) -> list[Any]:
+    found = state.get(key)
+    return found if isinstance(found, list) else []
+
+
+def _states(ctx: Any) -> Iterator[AgentState]:
+    """The state of this run, and of those above it."""
+    yield ctx.state
+    above = None if ctx.run is None else ctx.run.parent
+    while above is not None:
+        yield above.state
+        above = above.parent
+
+
+# --- asking a hook --------------------------------------------------------------------------------------
 
 DECIDING = frozenset(
     {"before_tool_use", "permission_request", "prompt_submit", "stop", "subagent_stop", "subagent_start",
@@ -60,7 +207,7 @@ _LONGEST_DETACHED = 3600.0
 class HookReply(msgspec.Struct, frozen=True):
     """What one hook answered, and how the program behind it ended."""
 
-    answer: HookAnswer
+    answer: ProgramAnswer
     result: ProgramResult
 
 
@@ -136,7 +283,7 @@ class Runner:
         if is_told and call is not None and self.run(ctx.state).answered_call == call.id:
             return True
         if point == HookPoint.STOP:
-            return is_abandoned(ctx) and not dialect.hears_interrupts
+            return is_abandoned(ctx) and not dialect.is_asked_when_cancelled
         if point == HookPoint.PERMISSION_REQUEST:
             return not dialect.repeats_questions and self.run(ctx.state).is_question_repeated(ctx)
         if point == HookPoint.EXECUTION_START and dialect.is_restart(handler.event):
@@ -166,10 +313,35 @@ class Runner:
         replies[id(handler)] = (ctx.tool_call, reply)
         return reply
 
+    async def ask_or_detach(
+        self, handler: Handler, ctx: Any, facts: RunFacts
+    ) -> tuple[HookReply, asyncio.Task[HookReply] | None]:
+        """A hook's reply; once it has become async, an empty one, and the task that will have the real one."""
+        if not dialect_of(handler).can_detach(handler):
+            return await self.ask(handler, ctx, facts), None
+        detached = asyncio.get_running_loop().create_future()
+
+        def watch(printed: bytes) -> float | None:
+            seconds = detach_seconds(printed)
+            if seconds is not None and not detached.done():
+                detached.set_result(None)
+            return seconds
+
+        task = asyncio.ensure_future(self.ask(handler, ctx, facts, watch))
+        try:
+            await asyncio.wait({task, detached}, return_when=asyncio.FIRST_COMPLETED)
+        except BaseException:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            raise
+        if task.done():
+            return task.result(), None
+        return HookReply(ProgramAnswer(), ProgramResult(0)), task
+
     async def _ask(
         self, handler: Handler, ctx: Any, facts: RunFacts, watch: Watch | None
     ) -> HookReply:
-        changed = changed_script(handler)
+        changed = changed_script(handler) if handler.pins else ""
         if changed:
             return HookReply(_changed(changed, ctx), ProgramResult(None, problem="spawn_error"))
         dialect = dialect_of(handler)
@@ -234,7 +406,7 @@ class Runner:
         except TimeoutError:
             return ProgramResult(None, problem="timeout", detail=f"{handler.timeout:g} s")
 
-    def _show(self, answer: HookAnswer) -> HookAnswer:
+    def _show(self, answer: ProgramAnswer) -> ProgramAnswer:
         """The answer without what is for the terminal, which is sent there if it is harmless."""
         if answer.display and self.display is not None:
             self.display(answer.display)
@@ -250,7 +422,7 @@ class Runner:
             self.terminal(answer.terminal)
         return msgspec.structs.replace(answer, terminal="", display="", messages=messages)
 
-    def _cut(self, answer: HookAnswer) -> HookAnswer:
+    def _cut(self, answer: ProgramAnswer) -> ProgramAnswer:
         return msgspec.structs.replace(
             answer,
             reason=self.spill.cut(answer.reason),
@@ -336,7 +508,7 @@ class Runner:
         self.variables.forget(session_of(state))
 
 
-def read_reply(dialect: Dialect, handler: Handler, result: ProgramResult) -> HookAnswer:
+def read_reply(dialect: Dialect, handler: Handler, result: ProgramResult) -> ProgramAnswer:
     """What the end of a program means. A detached hook has words, and no decision."""
     if result.problem == "timeout":
         problem = f"it took longer than {result.detail} and was ended"
@@ -349,7 +521,9 @@ def read_reply(dialect: Dialect, handler: Handler, result: ProgramResult) -> Hoo
     lines = (text for text in (rest, *rest.splitlines()) if json_object(text) is not None)
     last = msgspec.structs.replace(result, stdout=next(lines, ""))
     said = dialect.read_answer(handler, last)
-    return said if said.has_failed else HookAnswer(contexts=said.contexts, messages=said.messages)
+    return (
+        said if said.has_failed else ProgramAnswer(contexts=said.contexts, messages=said.messages)
+    )
 
 
 def detach_seconds(printed: bytes) -> float | None:
@@ -366,7 +540,7 @@ def detach_seconds(printed: bytes) -> float | None:
     return _DETACHED
 
 
-def _changed(script: str, ctx: Any) -> HookAnswer:
+def _changed(script: str, ctx: Any) -> ProgramAnswer:
     problem = (
         f"its script {script} has changed since it was trusted; look at it, and trust it again"
     )

@@ -1,16 +1,19 @@
-"""Our tools under the names and argument keys of another agent, and changed arguments back under ours."""
+"""Our tools under the names and keys of another agent, changed arguments under ours again, and matchers of names."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 from hookline.errors import UsageError
 from hookline.state import ToolCall, thaw
 
+NameTest: TypeAlias = Callable[[Sequence[str]], bool]
+"""Whether a hook is for what has these names: a tool has one, and others that mean the same."""
 _MCP = re.compile(r"mcp__(?P<server>.+?)__(?P<tool>.+)")
 
 
@@ -32,9 +35,22 @@ class ToolForm(NamedTuple):
     """One of our tools in another agent."""
 
     name: str
-    keys: Mapping[str, str]
-    """Our argument -> theirs."""
+    keys: Mapping[str, str | tuple[str, ...]]
+    """Our argument -> theirs. Of several keys all are shown, and a change under any of them counts."""
     aliases: tuple[str, ...] = ()
+    as_written: tuple[str, ...] = ()
+    """Their keys for paths as the model wrote them. Under other keys paths are made absolute."""
+    made: Callable[[ToolCall, Mapping[str, Any]], dict[str, Any]] | None = None
+    """Makes more keys, of the call and its input. Their changes cannot be taken back."""
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """Their keys for one of our arguments."""
+        found = self.keys.get(key, key)
+        return (found,) if isinstance(found, str) else found
+
+    def rename(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments under their keys."""
+        return {theirs: value for key, value in args.items() for theirs in self.names(key)}
 
 
 _MODES = {"lines": "content", "files": "files_with_matches", "count": "count"}
@@ -67,13 +83,10 @@ class ToolNames:
         forms: Mapping[str, ToolForm],
         *,
         milliseconds: bool = False,
-        as_written: bool = False,
         mcp: str = "",
     ) -> None:
         self._forms = forms
         self._milliseconds = milliseconds
-        self._as_written = as_written
-        """Paths are shown as the model wrote them. Elsewhere they are made absolute."""
         self._mcp = mcp
         """The name of an MCP tool, with `{server}` and `{tool}`; empty for ours."""
 
@@ -97,18 +110,21 @@ class ToolNames:
         shown: dict[str, Any] = {}
         usual = _USUAL.get(call.name, {})
         for key, value in args.items():
-            if key in usual and value == usual[key]:
+            if (key in usual and value == usual[key]) or _is_left_out(value, key):
                 continue
             if key == "argv" and call.name == "exec":
                 shown["command"] = shlex.join(map(str, value))
-            else:
-                shown[form.keys.get(key, key)] = self._outward(call.name, key, value, cwd)
+                continue
+            for theirs in form.names(key):
+                is_raw = key == "path" and theirs in form.as_written
+                shown[theirs] = value if is_raw else self._outward(call.name, key, value, cwd)
         if call.name == "edit" and args.get("edits"):
-            shown |= {theirs: _joined(args["edits"], ours) for ours, theirs in _texts(form)}
-            shown["edits"] = [_renamed(edit, form.keys) for edit in args["edits"]]
+            shown |= form.rename({key: _joined(args["edits"], key) for key in _TEXTS})
+            shown["edits"] = [form.rename(edit) for edit in args["edits"]]
             if name == "Edit":
                 name, aliases = "MultiEdit", ("Edit",)
-        shown = {key: value for key, value in shown.items() if not _is_left_out(value, key)}
+        if form.made is not None:
+            shown = {**form.made(call, shown), **shown}
         return ShownCall(name, shown, aliases)
 
     def take_back(self, call: ToolCall, shown: ShownCall, updated: Mapping[str, Any]) -> ToolCall:
@@ -116,17 +132,15 @@ class ToolNames:
         form = self._forms.get(call.name)
         if form is None:
             return ToolCall(call.id, call.name, dict(updated))
-        ours = {theirs: key for key, theirs in form.keys.items() if key in call.args}
-        if call.name == "edit" and call.args.get("edits"):
-            updated = _without_joined(updated, shown, form)
+        updated = _without_made(call, shown, form, updated)
+        ours = {theirs: key for key in (*call.args, *_TEXTS) for theirs in form.names(key)}
         args: dict[str, Any] = {}
         for theirs, value in updated.items():
             key = ours.get(theirs, theirs)
-            if value == shown.input.get(theirs, _NOTHING):  # unchanged: take what we had
-                value = thaw(call.args[key]) if key in call.args else value
-            else:
-                value = self._inward(call.name, key, value, form.keys)
-            args[key] = value
+            if value != shown.input.get(theirs, _NOTHING):
+                args[key] = self._inward(call.name, key, value, form)
+            elif key not in args:  # unchanged: take what we had
+                args[key] = thaw(call.args[key]) if key in call.args else value
         if call.name == "exec":
             args = _with_argv(args, thaw(call.args))
         if "description" in args and "description" not in call.args:
@@ -135,30 +149,32 @@ class ToolNames:
 
     def _outward(self, tool: str, key: str, value: Any, cwd: str) -> Any:
         if key == "path" and isinstance(value, str):
-            return value if self._as_written else file_path(value, cwd)
+            return file_path(value, cwd)
         if key == "timeout" and tool in _SHELLS and self._milliseconds and _is_number(value):
             return round(value * 1000)
         if key == "mode" and tool == "search":
             return _MODES.get(value, value)
         return value
 
-    def _inward(self, tool: str, key: str, value: Any, keys: Mapping[str, str]) -> Any:
+    def _inward(self, tool: str, key: str, value: Any, form: ToolForm) -> Any:
         if key == "timeout" and tool in _SHELLS and self._milliseconds and _is_number(value):
             return value / 1000
         if key == "mode" and tool == "search":
             return {theirs: ours for ours, theirs in _MODES.items()}.get(value, value)
         if key == "edits" and isinstance(value, list):
-            inner = {theirs: ours for ours, theirs in keys.items() if ours in ("old", "new")}
-            return [_renamed(edit, inner) if isinstance(edit, dict) else edit for edit in value]
+            inner = {theirs: ours for ours in _TEXTS for theirs in form.names(ours)}
+            return [
+                {inner.get(name, name): item for name, item in edit.items()}
+                if isinstance(edit, dict)
+                else edit
+                for edit in value
+            ]
         return value
 
 
 _NOTHING = object()
-
-
-def _texts(form: ToolForm) -> list[tuple[str, str]]:
-    """Our keys of the old and the new text, with theirs."""
-    return [(ours, form.keys.get(ours, ours)) for ours in ("old", "new")]
+_TEXTS = ("old", "new")
+_KEPT = ("content", *_TEXTS, "replace_all", "command")
 
 
 def _joined(edits: list[Mapping[str, Any]], key: str) -> str:
@@ -166,33 +182,28 @@ def _joined(edits: list[Mapping[str, Any]], key: str) -> str:
     return "\n".join(str(edit.get(key, "")) for edit in edits)
 
 
-def _without_joined(updated: Mapping[str, Any], shown: ShownCall, form: ToolForm) -> dict[str, Any]:
-    """The input without the joined texts. A changed one cannot be split again."""
-    kept = dict(updated)
-    for _, theirs in _texts(form):
-        if theirs in kept and kept.pop(theirs) != shown.input.get(theirs):
+def _without_made(
+    call: ToolCall, shown: ShownCall, form: ToolForm, updated: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The input without what was made of several arguments. A changed one cannot be split again."""
+    made: dict[str, str] = {}
+    if form.made is not None:
+        made |= dict.fromkeys(form.made(call, shown.input), "Change the other arguments.")
+    if call.name == "edit" and call.args.get("edits"):
+        made |= {theirs: "Change `edits` instead." for key in _TEXTS for theirs in form.names(key)}
+    for theirs, remedy in made.items():
+        if theirs in updated and updated[theirs] != shown.input.get(theirs):
             raise UsageError(
-                f"the call has several edits, and '{theirs}' is all of them.",
-                remedy="Change `edits` instead.",
+                f"'{theirs}' of a call of '{call.name}' is made of several arguments or several edits, so a change "
+                "of it cannot be taken back.",
+                remedy=remedy,
             )
-    return kept
+    return {theirs: value for theirs, value in updated.items() if theirs not in made}
 
 
 def _is_left_out(value: Any, key: str) -> bool:
     """Whether an argument says nothing: scripts would take a key that is there for one that was given."""
-    return (value is None or value is False or value == "") and key not in (
-        "content",
-        "new_string",
-        "old_string",
-        "new_str",
-        "file_text",
-        "replace_all",
-        "command",
-    )
-
-
-def _renamed(value: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
-    return {keys.get(key, key): item for key, item in value.items()}
+    return (value is None or value is False or value == "") and key not in _KEPT
 
 
 def _is_number(value: object) -> bool:
@@ -213,3 +224,69 @@ def _with_argv(args: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     # A line that only a shell can read goes to one, and policies judge it as that.
     plain = bool(words) and shlex.join(words) == command
     return {**args, "argv": words if plain else ["bash", "-c", command]}
+
+
+# --- matchers: each dialect composes its own of these ---------------------------------------------------
+
+_LONGEST = 2000
+NAMES = re.compile(r"[A-Za-z0-9_\- ,|]+")
+_NARROW = re.compile(r"[A-Za-z0-9_|]+")
+_JS_NAMED = re.compile(r"\(\?<(?![=!])")
+_NESTED = re.compile(r"\([^()]*[+*][^()]*\)\s*[+*{]")
+
+
+def everything(_names: Sequence[str]) -> bool:
+    """Matches everything."""
+    return True
+
+
+def one_of(names: Iterable[str]) -> NameTest:
+    """Matches exact names."""
+    wanted = frozenset(name.strip() for name in names)
+    return lambda given: any(name in wanted for name in given)
+
+
+@lru_cache(maxsize=4096)
+def expression(text: str, *, shown: str | None = None) -> NameTest:
+    """Matches what a regular expression finds, anywhere. A wrong expression is a UsageError."""
+    compiled = _compiled(text, text if shown is None else shown)
+    # Names are short, but the text of a command may be long: only its beginning is searched.
+    return lambda given: any(compiled.search(name[:_LONGEST]) for name in given)
+
+
+def whole_expression(text: str) -> NameTest:
+    """Matches what a regular expression finds, if it is the whole name."""
+    return expression(f"^(?:{text})$", shown=text)
+
+
+@lru_cache(maxsize=4096)
+def names_or_expression(text: str, *, narrow: bool = False) -> NameTest:
+    """Exact names between `|` or `,`, if there is nothing else in the text; else an expression, found anywhere.
+
+    `narrow` allows fewer characters in names.
+    """
+    if text in ("", "*"):
+        return everything
+    if (_NARROW if narrow else NAMES).fullmatch(text):
+        return one_of(re.split(r"[|,]", text))
+    return expression(text)
+
+
+def _compiled(text: str, shown: str) -> re.Pattern[str]:
+    if len(text) > _LONGEST:
+        raise UsageError(
+            f"the matcher '{shown[:60]}...' is longer than {_LONGEST} characters.",
+            remedy="Write a shorter one, or several hooks.",
+        )
+    if _NESTED.search(text):
+        raise UsageError(
+            f"the matcher {shown!r} repeats what is repeated already, which can take forever.",
+            remedy="Write it with one repetition: `(a+)+` is `a+`.",
+        )
+    try:
+        return re.compile(_JS_NAMED.sub("(?P<", text).replace("[^]", r"[\s\S]"))
+    except (re.error, OverflowError, RecursionError) as error:
+        raise UsageError(
+            f"the matcher {shown!r} is not a regular expression: {error}.",
+            remedy="Correct it; names alone are written `Edit|Write`.",
+        ) from None

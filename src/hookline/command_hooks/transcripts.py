@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
-from hookline.command_hooks.exchange import RunFacts, as_uuid, json_line
+from hookline.command_hooks.handler import RunFacts, as_uuid, json_line
 from hookline.state import AgentState, Log, Message
 
 _MONTH = 30 * 24 * 3600.0
@@ -30,6 +30,8 @@ class Transcripts:
     """The key of a line's own id, where lines have one."""
     parent_key: ClassVar[str] = ""
     """The key in which a line names the one before it."""
+    is_written_anew: ClassVar[bool] = False
+    """The whole file is written each time: what is settled may change."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -54,10 +56,12 @@ class Transcripts:
     ) -> None:
         before, end, last = self._written.get(path, (Log[Message](), 0, None))
         added = state.messages.since(before) if end else None
-        if added is None:
+        if added is None or self.is_written_anew:
             added, end, last = tuple(state.messages), 0, None
+        if path not in self._written:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self._written:
-            self._prepare_directory()
+            self._remove_old()
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "r+b") as file:
             file.truncate(end)
@@ -73,9 +77,17 @@ class Transcripts:
         return ()
 
     def lines(
-        self, messages: Sequence[Message], facts: RunFacts, state: AgentState | None
+        self,
+        messages: Sequence[Message],
+        facts: RunFacts,
+        state: AgentState | None,  # noqa: ARG002 - as above
     ) -> Iterable[Line]:
         """The lines of messages. There is no state for what is not settled."""
+        for message in messages:
+            yield from self.lines_of(message, facts)
+
+    def lines_of(self, message: Message, facts: RunFacts) -> Iterable[Line]:
+        """The lines of one message, where they do not depend on others."""
         raise NotImplementedError
 
     def _encode(self, lines: Iterable[Line], last: str | None) -> tuple[bytes, str | None]:
@@ -87,9 +99,8 @@ class Transcripts:
             text += json_line(line)
         return text, last
 
-    def _prepare_directory(self) -> None:
-        """Make the directory, and remove what nobody has written to for a month."""
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    def _remove_old(self) -> None:
+        """Remove what nobody has written to for a month."""
         for path in self.directory.rglob("*.jsonl"):
             with contextlib.suppress(OSError):
                 if time.time() - path.stat().st_mtime > _MONTH:

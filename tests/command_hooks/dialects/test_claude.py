@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
+import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hook_commands import as_json, printing
+from hypothesis import given
+from hypothesis import strategies as st
+from plain_store import PlainStore
 
-from hookline.command_hooks import Handler, HookSource
-from hookline.command_hooks.dialect import all_dialects
-from hookline.command_hooks.exchange import UNCHANGED, HookAnswer, ProgramResult
-from hookline.command_hooks.runner import read_reply
+from hookline import AgentBuilder, AgentState, RunStatus
+from hookline.capabilities import Approval
+from hookline.command_hooks import CommandHooks, Handler, HookSource, RunFacts
+from hookline.command_hooks.dialect import all_dialects, dialect_named
+from hookline.command_hooks.dialects.claude.protocol import ClaudeTranscripts
+from hookline.command_hooks.handler import UNCHANGED, ProgramAnswer, ProgramResult
+from hookline.command_hooks.runner import is_harmless, read_reply
+from hookline.journal import HookRan
+from hookline.sessions import Sessions
+from hookline.state import AssistantMessage, Log, ToolCall, ToolMessage, UserMessage
+from hookline.testing import ScriptedDriver, call, say
 
 CLAUDE = all_dialects()["claude"]
 
 
-def said(event: str, ran: ProgramResult) -> HookAnswer:
+def said(event: str, ran: ProgramResult) -> ProgramAnswer:
     """What the end of a program means at an event."""
     return read_reply(CLAUDE, Handler(HookSource("claude"), event), ran)
 
@@ -226,3 +241,419 @@ def test_a_program_without_an_end_decides_nothing(dialect: str, problem: str, st
         assert answer.decision == "deny"
     else:
         assert (answer.status, answer.decision) == (status, "")
+
+
+# --- fields ---------------------------------------------------------------------------------------------
+
+BELL = "\x07"
+TITLE = "\x1b]0;at work\x07"
+EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SessionEnd")
+
+
+def telling(stage: Any, **answers: Any) -> Any:
+    """Hooks at these events that keep what they are sent, and answer this."""
+    hooks = {}
+    for event in {*EVENTS, *answers}:
+        said = shlex.quote(json.dumps(answers[event])) if event in answers else "''"
+        line = f"cat >> sent; printf %s {said}"
+        hooks[event] = [{"hooks": [{"type": "command", "command": line}]}]
+    stage.file(".claude/settings.json", {"hooks": hooks})
+    return stage.discover()
+
+
+def sent(stage: Any, event: str) -> list[dict[str, Any]]:
+    """What the hooks of an event were sent."""
+    lines = map(json.loads, (stage.root / "sent").read_text().splitlines())
+    return [each for each in lines if each["hook_event_name"] == event]
+
+
+def test_all_events_of_a_prompt_name_it(stage: Any) -> None:
+    """By one UUID; a session begins before there is a prompt."""
+    stage.run(telling(stage))
+    named = {sent(stage, event)[0].get("prompt_id") for event in EVENTS[1:]}
+    assert len(named) == 1
+    assert str(uuid.UUID(named.pop())) == sent(stage, "Stop")[0]["prompt_id"]
+    assert "prompt_id" not in sent(stage, "SessionStart")[0]
+
+
+def test_the_next_prompt_is_another(stage: Any) -> None:
+    """Though it is the same session."""
+    hooks = telling(stage)
+    stage.run(hooks)
+    stage.run(hooks)
+    first, second = sent(stage, "UserPromptSubmit")
+    assert first["prompt_id"] != second["prompt_id"]
+
+
+# --- the terminal ---------------------------------------------------------------------------------------
+
+
+def test_what_is_for_the_terminal_gets_there(stage: Any) -> None:
+    """From any event, also of one that refuses something, and nothing else of the run changes."""
+    hooks = telling(stage, PreToolUse={"terminalSequence": TITLE}, Stop={"terminalSequence": BELL})
+    shown: list[str] = []
+    hooks.runner.terminal = shown.append
+    assert stage.run(hooks).text == "done"
+    assert shown == [TITLE, BELL]
+    refusing = stage.claude(
+        "PreToolUse", f"printf '%s' '{json.dumps({'terminalSequence': BELL})}'; exit 2"
+    )
+    refusing.runner.terminal = shown.append
+    stage.run(refusing)
+    assert shown == [TITLE, BELL, BELL]
+
+
+def test_what_would_do_more_is_left_out_and_told(stage: Any) -> None:
+    """A sequence that clears the screen, say."""
+    hooks = telling(stage, PreToolUse={"terminalSequence": "\x1b[2J"})
+    shown: list[str] = []
+    hooks.runner.terminal = shown.append
+    result = stage.run(hooks)
+    said = [each.reason for each in result.records if isinstance(each, HookRan)]
+    assert "what it sends to the terminal is no title, notification or bell" in said
+    assert (shown, result.text) == ([], "done")
+
+
+@given(st.text(st.characters(exclude_categories=["C"])), st.sampled_from([0, 1, 2, 9, 99, 777]))
+def test_titles_and_notifications_may_say_anything(text: str, number: int) -> None:
+    """With either end."""
+    assert is_harmless(f"\x1b]{number};{text[:1000]}{BELL}\x1b]{number};x\x1b\\{BELL}")
+
+
+@given(
+    st.text(max_size=20),
+    st.sampled_from(["\x1b[2J", "\x1b]52;c;eA==\x07", "\x1b]8;;x\x07", "\x9b", "\n", "a", "\x1bc"]),
+)
+def test_nothing_else_gets_through(text: str, piece: str) -> None:
+    """Neither alone nor within something that would."""
+    for sequence in (piece, f"{TITLE}{piece}", f"{piece}{BELL}", ""):
+        assert not is_harmless(sequence)
+    if not piece.isprintable():
+        assert not is_harmless(f"\x1b]0;{text}{piece}{text}\x1b\\")
+
+
+# --- sessions -------------------------------------------------------------------------------------------
+
+
+def talking(stage: Any, hooks: Any, turns: int = 1) -> tuple[Any, Any]:
+    """A session that is kept, and the agent that runs in it."""
+    store = PlainStore()
+    driver = ScriptedDriver([say("done")] * turns)
+    agent = AgentBuilder().with_driver(driver).with_capability(hooks).with_journal(store).build()
+    return Sessions(store).create(), agent
+
+
+@pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit"])
+async def test_a_hook_names_the_session(stage: Any, event: str) -> None:
+    """It is its title from then on, and hooks are told it when the session goes on."""
+    named = {"hookSpecificOutput": {"hookEventName": event, "sessionTitle": " the\nrent "}}
+    session, agent = talking(stage, telling(stage, **{event: named}), 2)
+    await session.run(agent, "Pay it.")
+    assert session.title == "the rent"
+    session.rename("mine")
+    await session.close(agent)
+    await session.run(agent, "Again.")
+    first, second = sent(stage, "SessionStart")
+    assert (first.get("session_title"), second["session_title"]) == (None, "the rent")
+    assert session.title == "the rent"
+
+
+async def test_without_a_hook_it_is_called_after_its_first_prompt(stage: Any) -> None:
+    """And stays so."""
+    session, agent = talking(stage, telling(stage), 2)
+    await session.run(agent, "Pay it.")
+    await session.run(agent, "Again.")
+    assert session.title == "Pay it."
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [({}, "other"), ({"reason": "clear"}, "clear"), ({"reason": "gone home"}, "other")],
+)
+async def test_hooks_hear_why_a_session_ends(stage: Any, given: Any, told: str) -> None:
+    """In the words that they know."""
+    session, agent = talking(stage, telling(stage))
+    await session.run(agent, "Pay it.")
+    await session.close(agent, **given)
+    (ended,) = sent(stage, "SessionEnd")
+    assert ended["reason"] == told
+    assert "prompt_id" not in ended
+
+
+def test_a_single_run_ends_for_other_reasons(stage: Any) -> None:
+    """Nobody was at a prompt."""
+    stage.run(telling(stage))
+    assert [each["reason"] for each in sent(stage, "SessionEnd")] == ["other"]
+
+
+# --- what is shown --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_who_says_what_is_shown_decides_nothing_else(stage: Any, is_watched: bool) -> None:
+    """A block there blocks nothing, and where nobody watches such a hook only looks on."""
+    specific = {"hookEventName": "MessageDisplay", "displayContent": "***"}
+    said = {"decision": "block", "reason": "no", "hookSpecificOutput": specific}
+    shown: list[str] = []
+    hooks = telling(stage, MessageDisplay=said)
+    hooks.runner.display = shown.append if is_watched else None
+    result = stage.run(hooks, say("done"))
+    assert (result.text, result.status) == ("done", RunStatus.COMPLETED)
+    assert shown == (["***"] if is_watched else [])
+    assert [each["delta"] for each in sent(stage, "MessageDisplay")] == ["done"]
+
+
+# --- permissions ----------------------------------------------------------------------------------------
+
+
+def answering(stage: Any, *updates: Any) -> Any:
+    """A hook that says yes once, and grants this besides; after that it says nothing."""
+    decision = {"behavior": "allow", "updatedPermissions": list(updates)}
+    said = {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}}
+    once = f"[ -e asked ] || {{ touch asked; echo '{json.dumps(said)}'; }}"
+    return stage.claude("PermissionRequest", once)
+
+
+def ended(stage: Any, hooks: Any) -> RunStatus:
+    """How a run ends that asks about two commands."""
+    turns = [call("bash", command="git push"), call("bash", command="git push -f"), say("done")]
+    result = stage.run(hooks, *turns, with_capability=Approval(ask=["bash"]))
+    return result.status  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        {"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "git push:*"}]},
+        {"type": "addRules", "rules": [{"toolName": "Bash"}], "behavior": "deny"},
+        {"type": "setMode", "mode": "bypassPermissions"},
+        {"type": "addRules", "rules": "Bash"},
+        {"type": "addRules", "rules": [7, {}, {"toolName": 7}, "Bash(("]},
+        "addRules",
+    ],
+)
+def test_a_yes_is_for_this_call_only(stage: Any, update: Any) -> None:
+    """Whatever rules, modes or nonsense the hook adds."""
+    assert ended(stage, answering(stage, update)) is RunStatus.PAUSED
+
+
+# --- variables ------------------------------------------------------------------------------------------
+
+needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+
+GUARD = (
+    "KEPT=('*.lock' '*/vendor/*'); for each in \"${KEPT[@]}\"; do "
+    'if [[ "$CLAUDE_TOOL_FILE_PATH" == $each ]]; then echo "kept: $CLAUDE_TOOL_FILE_PATH" >&2; exit 2; fi; done'
+)
+
+
+def told_by_tools(result: Any) -> list[str]:
+    """What came of the calls."""
+    return [message.text for message in result.state.messages if message.role == "tool"]
+
+
+@needs_bash
+def test_a_line_for_bash_is_read_by_bash(stage: Any) -> None:
+    """Where `/bin/sh` knows no lists, its error would be taken for a refusal."""
+    hooks = stage.claude("PreToolUse", GUARD, matcher="Write")
+    written = stage.run(
+        hooks,
+        call("write", path="uv.lock", content=""),
+        call("write", path="a.py", content=""),
+        say("done"),
+    )
+    assert told_by_tools(written) == [f"Blocked: kept: {stage.root}/uv.lock", "wrote a.py"]
+
+
+@needs_bash
+def test_so_are_geminis(stage: Any) -> None:
+    """It starts bash, too."""
+    line = '[[ "$(cat)" == *secret* ]] && { echo "no secrets" >&2; exit 2; } || exit 0'
+    entry = {"type": "command", "command": line}
+    stage.file(".gemini/settings.json", {"hooks": {"BeforeTool": [{"hooks": [entry]}]}})
+    run = stage.run(
+        stage.discover(), call("bash", command="echo secret"), call("bash", command="ls"), say("ok")
+    )
+    assert told_by_tools(run) == ["Blocked: no secrets", "ran ls"]
+
+
+def test_a_log_in_the_directory_of_the_agent(stage: Any) -> None:
+    """Whoever wrote the line has that directory; here it is made."""
+    line = 'echo "$CLAUDE_HOOK_EVENT $CLAUDE_TOOL_NAME $CLAUDE_TOOL_COMMAND" >> ~/.claude/log.txt'
+    stage.run(stage.claude("PreToolUse", line), call("bash", command="ls -l"), say("done"))
+    assert (Path.home() / ".claude/log.txt").read_text() == "PreToolUse Bash ls -l\n"
+
+
+def test_a_command_with_quotes_stays_one_word(stage: Any) -> None:
+    """A variable is no place from which anything could be run."""
+    line = 'printf "%s\\n" "$CLAUDE_TOOL_INPUT_COMMAND" >> seen'
+    command = "echo '$(touch evil)' \"; touch evil"
+    stage.run(stage.claude("PreToolUse", line), call("bash", command=command), say("done"))
+    assert (stage.root / "seen").read_text() == command + "\n"
+    assert not (stage.root / "evil").exists()
+
+
+def test_what_is_told() -> None:
+    """The event, the tool, its input as JSON and key by key, and what came of it."""
+    given = {"file_path": "/p/a", "replace_all": True, "-i": 1}
+    variables = dialect_named("claude").event_variables(
+        {"tool_name": "Edit", "tool_input": given, "tool_response": {"ok": 1}}
+    )
+    assert variables["CLAUDE_TOOL_INPUT"] == '{"file_path":"/p/a","replace_all":true,"-i":1}'
+    assert variables["CLAUDE_TOOL_INPUT_REPLACE_ALL"] == "true"
+    assert variables["CLAUDE_FILE_PATHS"] == variables["CLAUDE_TOOL_INPUT_FILE_PATH"] == "/p/a"
+    assert (variables["TOOL_NAME"], variables["TOOL_INPUT_file_path"]) == ("Edit", "/p/a")
+    assert variables["CLAUDE_TOOL_OUTPUT"] == '{"ok":1}'
+    assert not any("-I" in name for name in variables)
+
+
+def test_what_is_too_long_for_a_variable_is_left_out(stage: Any) -> None:
+    """Or the hook could not be started. Its input has all of it."""
+    content = "x" * 3_000_000
+    hooks = stage.claude("PreToolUse", 'echo "${CLAUDE_TOOL_INPUT_CONTENT-none}" > a; wc -c > b')
+    stage.run(hooks, call("write", path="big", content=content), say("done"))
+    assert (stage.root / "a").read_text() == "none\n"
+    assert int((stage.root / "b").read_text()) > len(content)
+
+
+def test_what_no_variable_can_hold_does_not_keep_a_guard_from_running(stage: Any) -> None:
+    """With a zero in a variable no program could be started: the guard is asked all the same."""
+    hooks = stage.claude("PreToolUse", "echo no >&2; exit 2")
+    run = stage.run(hooks, call("bash", command="a\0b"), say("done"))
+    assert told_by_tools(run) == ["Blocked: no"]
+    assert (
+        dialect_named("claude").event_variables({"tool_name": "a\ud800b", "prompt": "a\0b"})[
+            "TOOL_NAME"
+        ]
+        == "a?b"
+    )
+
+
+# --- the transcript -------------------------------------------------------------------------------------
+
+PLACE = RunFacts("/p", "/p", "s")
+PATH = printing('event["transcript_path"]')
+
+
+def lines(path: Any) -> list[dict[str, Any]]:
+    """The entries of a transcript."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_scripts_find_the_last_words_of_the_model(stage: Any) -> None:
+    """With the very search that a published script makes: no blank after the colon."""
+    log = stage.root / "log"
+    last = printing(
+        '"".join(part["text"] for part in event["message"]["content"] if part["type"] == "text")'
+    )
+    find = f"""grep '"role":"assistant"' "$({PATH})" | tail -1 | {last} > {log}"""
+    stage.run(stage.claude("Stop", find), say("the last words"))
+    assert log.read_text() == "the last words\n"
+
+
+def test_the_call_in_question_is_in_it(stage: Any) -> None:
+    """Under the names that the script knows, before it is settled."""
+    first = as_json('event["message"]["content"][0]')
+    log = stage.root / "log"
+    stage.run(stage.claude("PreToolUse", f'tail -1 "$({PATH})" | {first} > {log}'))
+    assert json.loads(log.read_text()) | {"id": ""} == {
+        "type": "tool_use", "id": "", "name": "Bash", "input": {"command": "ls"},
+    }  # fmt: skip
+
+
+def test_the_file_grows_and_is_written_once(tmp_path: Any) -> None:
+    """What is settled stays as it is; what is not comes after it, and goes again."""
+    made = ClaudeTranscripts(tmp_path / "t")
+    state = AgentState(session_id="s", run_id="r").with_user_message("one")
+    path = made.write(state, PLACE, (AssistantMessage("thinking"),))
+    first = path.read_text().splitlines()
+    assert [line["type"] for line in lines(path)] == ["user", "assistant"]
+    state = state.with_user_message("two")
+    assert made.write(state, PLACE) == path
+    assert path.read_text().splitlines()[0] == first[0]
+    assert [line["message"]["content"] for line in lines(path)] == ["one", "two"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_conversation_that_was_rewritten_is_written_anew(tmp_path: Any) -> None:
+    """After a summary, say."""
+    made = ClaudeTranscripts(tmp_path)
+    state = AgentState(session_id="s").with_user_message("one").with_user_message("two")
+    made.write(state, PLACE)
+    path = made.write(state.with_messages(Log([UserMessage("summary")])), PLACE)
+    assert [line["message"]["content"] for line in lines(path)] == ["summary"]
+
+
+def test_results_and_words_of_hooks(tmp_path: Any) -> None:
+    """Each in the form that scripts know."""
+    messages = [
+        AssistantMessage("", (ToolCall("1", "write", {"path": "a", "content": "x"}),)),
+        ToolMessage("1", "write", "wrote", False),
+        UserMessage("note", by="hook"),
+    ]
+    path = ClaudeTranscripts(tmp_path).write(
+        AgentState(session_id="s", messages=Log(messages)), PLACE
+    )
+    asked, result, note = lines(path)
+    assert asked["message"]["content"][0]["input"] == {"file_path": "/p/a", "content": "x"}
+    assert result["message"]["content"][0]["type"] == "tool_result"
+    assert note["isMeta"] is True
+
+
+def test_a_session_id_is_never_a_path(tmp_path: Any) -> None:
+    """Whatever it is called."""
+    made = ClaudeTranscripts(tmp_path / "t")
+    for name in ("../../etc/passwd", "a/b", "x" * 300, "\N{SNOWMAN}"):
+        path = made.write(AgentState(session_id=name), PLACE)
+        assert path.parent == tmp_path / "t"
+    assert made.path(AgentState(session_id="a/b")) != made.path(AgentState(session_id="a_b"))
+
+
+def test_the_path_stays_the_same_for_a_session(stage: Any) -> None:
+    """From one event to the next."""
+    log = stage.root / "log"
+    content = {"hooks": {event: [{"hooks": [{"type": "command", "command": f"{PATH} >> {log}"}]}]
+               for event in ("SessionStart", "PreToolUse", "Stop")}}  # fmt: skip
+    stage.file(".claude/settings.json", content)
+    stage.run(stage.discover(), call("bash", command="ls"), say("done"))
+    assert len(log.read_text().split()) == 3
+    assert len(set(log.read_text().split())) == 1
+
+
+def test_scripts_can_count_tokens(stage: Any) -> None:
+    """Each message of the model has what its step used."""
+    log = stage.root / "log"
+    stage.run(
+        stage.claude("Stop", f'cat "$({PATH})" > {log}'),
+        call("bash", command="ls", tokens=7),
+        say("done", tokens=5),
+    )
+    used = [line["message"]["usage"] for line in lines(log) if line["type"] == "assistant"]
+    assert [sum(each.values()) for each in used] == [7, 5]
+
+
+def test_it_is_named_after_the_session_in_a_directory_of_the_project(stage: Any) -> None:
+    """Scripts take both off the path, and sort messages by their ids."""
+    hooks = CommandHooks([], project=stage.root)
+    path = ClaudeTranscripts(hooks.runner.directory).path(AgentState(session_id="s"))
+    assert path.parent.name == str(stage.root).replace("/", "-").replace("_", "-")
+    assert path.stem == PLACE.session_uuid
+    messages = (AssistantMessage("one"), AssistantMessage("two"))
+    state = AgentState(session_id="s", messages=Log(messages))
+    ids = {
+        line["message"]["id"] for line in lines(ClaudeTranscripts(stage.root).write(state, PLACE))
+    }
+    assert len(ids) == 2
+
+
+def test_a_tools_words_are_told_from_the_users(stage: Any) -> None:
+    """By a key that has the result in the form that hooks after a tool know."""
+    log = stage.root / "log"
+    stage.run(
+        stage.claude("Stop", f'cat "$({PATH})" > {log}'),
+        call("write", path="a.py", content="x"),
+        say("done"),
+    )
+    asked, _, answered, _ = lines(log)
+    assert "toolUseResult" not in asked
+    assert answered["toolUseResult"]["filePath"] == str(stage.root / "a.py")

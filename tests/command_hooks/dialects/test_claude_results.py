@@ -47,18 +47,6 @@ def test_a_file_that_was_written_is_new_or_not(said: str, kind: str) -> None:
     assert (told["type"], told["content"], told["filePath"]) == (kind, "x", "/p/a.py")
 
 
-def test_what_was_found_is_a_list() -> None:
-    """Of files, without our notes."""
-    assert response("glob", {"pattern": "*"}, "a.md\nb.md\n[2 of 9]")["filenames"] == [
-        "a.md",
-        "b.md",
-    ]
-    lines = response("search", {"pattern": "x"}, "a.md:1: x\na.md:2: x\nb.md:1: x")
-    assert (lines["filenames"], lines["numLines"]) == (["a.md", "b.md"], 3)
-    files = response("search", {"pattern": "x", "mode": "files"}, "a.md\nb.md")
-    assert (files["mode"], files["filenames"]) == ("files_with_matches", ["a.md", "b.md"])
-
-
 @pytest.mark.parametrize(
     ("tool", "args"), [("mcp__db__query", {"sql": "x"}), ("spawn_subagent", {"prompt": "x"})]
 )

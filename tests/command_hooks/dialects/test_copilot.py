@@ -11,8 +11,7 @@ import pytest
 from hookline import HookOutcome, RunStatus
 from hookline.command_hooks import Handler, HookSource, Level
 from hookline.command_hooks.dialect import all_dialects
-from hookline.command_hooks.exchange import HookAnswer, ProgramResult
-from hookline.command_hooks.handler import HookSearch
+from hookline.command_hooks.handler import HookSearch, ProgramAnswer, ProgramResult
 from hookline.command_hooks.runner import read_reply
 from hookline.testing import call, say
 
@@ -20,7 +19,7 @@ PROGRESS = json.dumps({"type": "progress", "message": "checking", "temporary": T
 DENY = json.dumps({"permissionDecision": "deny", "permissionDecisionReason": "not here"})
 
 
-def said(event: str, ran: ProgramResult, dialect: str = "copilot") -> HookAnswer:
+def said(event: str, ran: ProgramResult, dialect: str = "copilot") -> ProgramAnswer:
     """What the end of a program means at an event."""
     return read_reply(all_dialects()[dialect], Handler(HookSource(dialect), event), ran)
 
@@ -93,6 +92,15 @@ def test_plugins_bring_hooks(stage: Any) -> None:
     stage.file(f"{root}/no", "the plugin says no", home=True)
     result = stage.run(stage.discover())
     assert tool_texts(result) == ["Blocked: the plugin says no"]
+
+
+def test_of_several_manifests_the_one_with_hooks_counts(stage: Any) -> None:
+    """A plugin for several agents may have its hooks in any of them."""
+    root = ".copilot/installed-plugins/market/guard"
+    stage.file(f"{root}/plugin.json", {"name": "guard"}, home=True)
+    hooks = {"preToolUse": [{"command": "echo no >&2; exit 2"}]}
+    stage.file(f"{root}/.claude-plugin/plugin.json", {"name": "guard", "hooks": hooks}, home=True)
+    assert tool_texts(stage.run(stage.discover())) == ["Blocked: no"]
 
 
 def test_a_program_with_arguments_needs_no_shell(stage: Any) -> None:

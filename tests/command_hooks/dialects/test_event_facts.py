@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder
+from hookline import AgentBuilder, HookOutcome, HookPoint, ToolHookContext
 from hookline.capabilities import Bash, Files
+from hookline.command_hooks import Handler, HookSource, RunFacts
+from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.dialects.claude.tools import error_of
 from hookline.command_hooks.dialects.event_facts import failure_text, output_text, plain_lines
-from hookline.state import ToolResult
+from hookline.state import AgentState, ResultStatus, StopReason, ToolCall, ToolResult
 from hookline.testing import ScriptedDriver, call, say
 
 
@@ -138,3 +140,215 @@ def test_what_a_lost_run_said_last_is_its_error(stage: Any) -> None:
     told = json.loads((stage.root / "failure.json").read_text())
     assert told["last_assistant_message"] == f"API Error: {told['error_details']}"
     assert "lost" in told["error_details"]
+
+
+# --- interrupted tools ----------------------------------------------------------------------------------
+
+PLACE = RunFacts("/p", "/p", "s")
+
+
+def told(dialect: str, event: str) -> Any:
+    """What a hook is told of a command that was ended with its run; None if it does not hear of it."""
+    ended = ToolResult("Cancelled: ...", call_id="1", name="bash", status=ResultStatus.CANCELLED)
+    ctx = ToolHookContext(
+        point=HookPoint.AFTER_TOOL_USE,
+        state=AgentState(run_id="r"),
+        tool_call=ToolCall("1", "bash", {"command": "sleep 9"}),
+        execution=ended,
+    )
+    if not all_dialects()[dialect].fires(event, ctx):
+        return None
+    return all_dialects()[dialect].payload(Handler(HookSource(dialect), event), ctx, PLACE)
+
+
+def test_a_call_that_was_ended_with_the_run_is_no_success() -> None:
+    """In any dialect; those with a word for it say that it was interrupted."""
+    assert told("claude", "PostToolUse") is None
+    assert told("claude", "PostToolUseFailure")["is_interrupt"] is True
+    assert told("cursor", "postToolUse") is None
+    assert told("cursor", "postToolUseFailure")["is_interrupt"] is True
+    assert told("copilot", "postToolUse") is None
+    assert told("copilot", "postToolUseFailure")["toolResult"]["resultType"] == "failure"
+    assert "error" in told("gemini", "AfterTool")["tool_response"]
+
+
+def interrupted(stage: Any) -> Any:
+    """A run that a person ends after its first step."""
+    builder = AgentBuilder().with_driver(ScriptedDriver([say("done")]))
+    builder.with_capability(stage.discover())
+    builder.on_should_continue(lambda ctx: ctx.forbid("interrupted", StopReason.CANCELLED))
+    return builder.build().run_sync("go")
+
+
+@pytest.mark.parametrize(
+    ("path", "event"),
+    [(".claude/settings.json", "Stop"), (".gemini/settings.json", "AfterAgent")],
+)
+def test_hooks_at_the_end_are_not_asked_after_an_interrupt(
+    stage: Any, path: str, event: str
+) -> None:
+    """Nobody wants it to go on."""
+    entry = {"hooks": [{"type": "command", "command": "touch asked"}]}
+    stage.file(path, {"hooks": {event: [entry]}})
+    interrupted(stage)
+    assert not (stage.root / "asked").exists()
+
+
+def test_cursors_are_told_that_it_was_ended(stage: Any) -> None:
+    """Their `stop` has a status for it, and so has the end of the session."""
+    hooks = {
+        "stop": [{"command": "cat > stop.json"}],
+        "sessionEnd": [{"command": "cat > end.json"}],
+    }
+    stage.file(".cursor/hooks.json", {"version": 1, "hooks": hooks})
+    interrupted(stage)
+    assert json.loads((stage.root / "stop.json").read_text())["status"] == "aborted"
+    assert json.loads((stage.root / "end.json").read_text())["final_status"] == "aborted"
+
+
+# --- what each event sends ------------------------------------------------------------------------------
+
+COMMON = {
+    "gemini": {"session_id", "transcript_path", "cwd", "hook_event_name", "timestamp"},
+    "codex": {"session_id", "transcript_path", "cwd", "hook_event_name", "turn_id", "model"},
+    "cursor": {
+        "conversation_id",
+        "generation_id",
+        "model",
+        "hook_event_name",
+        "workspace_roots",
+        "cursor_version",
+    },
+    "copilot": {"sessionId", "timestamp", "cwd"},
+    "claude": {"session_id", "transcript_path", "cwd", "hook_event_name", "permission_mode"},
+    "vscode": {"session_id", "transcript_path", "cwd", "hook_event_name", "timestamp"},
+}
+OWN = {
+    ("gemini", "BeforeTool"): {"tool_name", "tool_input"},
+    ("gemini", "AfterTool"): {"tool_name", "tool_input", "tool_response"},
+    ("gemini", "BeforeAgent"): {"prompt"},
+    ("gemini", "AfterAgent"): {"prompt", "prompt_response", "stop_hook_active"},
+    ("gemini", "BeforeModel"): {"llm_request"},
+    ("gemini", "AfterModel"): {"llm_request", "llm_response"},
+    ("gemini", "Notification"): {"notification_type", "message", "details"},
+    ("codex", "PreToolUse"): {"tool_name", "tool_input", "tool_use_id"},
+    ("codex", "Stop"): {"stop_hook_active", "last_assistant_message"},
+    ("cursor", "beforeShellExecution"): {"command", "cwd"},
+    ("cursor", "afterShellExecution"): {"command", "output", "duration"},
+    ("cursor", "beforeSubmitPrompt"): {"prompt", "attachments"},
+    ("cursor", "stop"): {"status", "loop_count"},
+    ("cursor", "afterAgentResponse"): {"text"},
+    ("copilot", "preToolUse"): {"toolName", "toolArgs"},
+    ("copilot", "postToolUse"): {"toolName", "toolArgs", "toolResult"},
+    ("copilot", "userPromptSubmitted"): {"prompt"},
+    ("copilot", "userPromptTransformed"): {"prompt", "transformedPrompt"},
+    ("copilot", "notification"): {"notification_type", "title", "message"},
+    ("copilot", "agentStop"): {"transcriptPath", "stopReason", "stop_hook_active"},
+    ("vscode", "PreToolUse"): {"tool_name", "tool_input"},
+    ("vscode", "PostToolUse"): {"tool_name", "tool_input", "tool_result"},
+    ("vscode", "Stop"): {"transcript_path", "stop_reason", "stop_hook_active"},
+    ("claude", "PreToolUse"): {"tool_name", "tool_input", "tool_use_id", "prompt_id"},
+    ("claude", "PostToolUse"): {"tool_name", "tool_input", "tool_response", "duration_ms"},
+    ("claude", "PermissionRequest"): {"tool_name", "tool_input"},
+    ("claude", "Stop"): {"stop_hook_active", "last_assistant_message"},
+}
+NEEDS_MORE = ("agent_failed", "subagent_start", "subagent_stop", "before_compact")
+
+
+def events() -> list[tuple[str, str]]:
+    """Every event that happens in a plain run, in every dialect but our own."""
+    return [
+        (name, event)
+        for name, dialect in all_dialects().items()
+        for event, point in dialect.points.items()
+        if name != "hookline" and point not in NEEDS_MORE and event not in ("notify", "PostCompact")
+    ]
+
+
+@pytest.mark.parametrize(("dialect", "event"), events())
+def test_what_is_sent(stage: Any, dialect: str, event: str) -> None:
+    """Its common fields, and its own."""
+    log = stage.root / "log"
+    hooks = stage.hooks({"on": event, "dialect": dialect, "command": f"cat >> {log}"})
+    stage.run(
+        hooks,
+        call("bash", command="ls"),
+        say("done"),
+        on_before_tool_use=lambda ctx: HookOutcome.ask("sure?"),
+        with_approver=lambda asked: True,
+    )
+    if not log.exists():  # it is about another kind of tool, or about one that failed
+        assert event.endswith(("Failure", "MCPExecution", "ReadFile", "FileEdit", "Thought"))
+        return
+    sent = json.loads(log.read_text().splitlines()[0])
+    assert COMMON[dialect] | OWN.get((dialect, event), set()) <= sent.keys()
+    named = sent.get("hook_event_name", event)
+    assert named == event or (named, event) == ("Notification", "notification")
+
+
+def test_a_secret_in_a_file_is_seen_before_it_is_read(stage: Any) -> None:
+    """Cursor shows hooks what is in the file; one that has failed keeps it from being read."""
+    (stage.root / "notes.txt").write_text("password: hunter2")
+    deny = (
+        'grep -q hunter2 && echo \'{"permission": "deny", "user_message": "secret"}\' || echo "{}"'
+    )
+    hook = {"on": "beforeReadFile", "dialect": "cursor", "command": deny}
+    result = stage.run(stage.hooks(hook), call("read", path="notes.txt"), say("done"))
+    assert result.state.messages[2].text == "Blocked: secret"
+    stage.file(
+        ".cursor/hooks.json", {"version": 1, "hooks": {"beforeReadFile": [{"command": "exit 9"}]}}
+    )
+    result = stage.run(stage.discover(), call("read", path="notes.txt"), say("done"))
+    assert "not let through" in result.state.messages[2].text
+
+
+def test_tools_of_servers_have_the_names_of_each_dialect(stage: Any) -> None:
+    """One form in each, and the matcher may use either."""
+
+    def query(sql: str) -> str:
+        """Ask."""
+        return "rows"
+
+    query.__name__ = "mcp__db__query"
+    log = stage.root / "log"
+    hooks = stage.hooks(
+        {
+            "on": "BeforeTool",
+            "dialect": "gemini",
+            "matcher": "mcp_db_.*",
+            "command": f"cat >> {log}",
+        },
+        {"on": "beforeMCPExecution", "dialect": "cursor", "command": f"cat >> {log}"},
+        {
+            "on": "PreToolUse",
+            "dialect": "claude",
+            "matcher": "mcp__db__.*",
+            "command": f"cat >> {log}",
+        },
+    )
+    stage.run(hooks, call("mcp__db__query", sql="select 1"), say("done"), with_tools=query)
+    sent = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [each["tool_name"] for each in sent] == ["mcp_db_query", "query", "mcp__db__query"]
+    assert sent[2]["mcp_server"] == {"name": "db"}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "event", "key"),
+    [("cursor", "afterMCPExecution", "result_json"), ("codex", "PostToolUse", "tool_response")],
+)
+def test_what_a_server_gave_is_in_the_form_of_servers(
+    stage: Any, dialect: str, event: str, key: str
+) -> None:
+    """A list of contents; in Cursor as a text."""
+
+    def query(sql: str) -> str:
+        """Ask."""
+        return "rows"
+
+    query.__name__ = "mcp__db__query"
+    log = stage.root / "log"
+    hooks = stage.hooks({"on": event, "dialect": dialect, "command": f"cat > {log}"})
+    stage.run(hooks, call("mcp__db__query", sql="select 1"), say("done"), with_tools=query)
+    given = json.loads(log.read_text())[key]
+    given = json.loads(given) if dialect == "cursor" else given
+    assert given["content"] == [{"type": "text", "text": "rows"}]

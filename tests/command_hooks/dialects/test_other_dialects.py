@@ -8,12 +8,12 @@ import pytest
 
 from hookline.command_hooks import Handler, HookSource, RunFacts
 from hookline.command_hooks.dialect import all_dialects
-from hookline.command_hooks.exchange import HookAnswer, ProgramResult
+from hookline.command_hooks.handler import ProgramAnswer, ProgramResult
 from hookline.command_hooks.runner import read_reply
 from hookline.state import ToolCall
 
 
-def said(dialect: str, event: str, ran: ProgramResult) -> HookAnswer:
+def said(dialect: str, event: str, ran: ProgramResult) -> ProgramAnswer:
     """What the end of a program means at an event of a dialect."""
     return read_reply(all_dialects()[dialect], Handler(HookSource(dialect), event), ran)
 

@@ -10,8 +10,10 @@ from hook_commands import holds
 
 from hookline import Agent, AgentBuilder, ToolCall, tool
 from hookline.capabilities import Skills, Subagents
-from hookline.command_hooks import CommandHooks, Level, TrustStore, try_hooks
+from hookline.command_hooks import CommandHooks, Level, TrustStore
 from hookline.errors import BuildError
+from hookline.lifecycle import HookPoint, ToolHookContext
+from hookline.state import AgentState
 from hookline.testing import ScriptedDriver, call, say
 
 GUARD = """\
@@ -310,12 +312,20 @@ def test_lint_tells_of_skills_whose_hooks_nobody_runs(stage: Any) -> None:
     assert [each for each in alone.build().lint() if "not run" in str(each)]
 
 
-async def test_trying_hooks_asks_those_of_pages_too(stage: Any) -> None:
-    """As they would answer where they hold."""
+def test_a_test_of_hooks_asks_those_of_pages_too(stage: Any) -> None:
+    """As they would be asked where they hold."""
     page(stage, "careful", GUARD.format(name="careful"))
     _, hooks = agent(stage, say("done"))
-    (tried,) = await try_hooks(ToolCall("1", "bash", {"command": "ls"}), hooks)
-    assert (tried.verdict, tried.reason) == ("block", "not in careful")
+    (matcher,) = [
+        each.matcher for each in hooks.hooks() if hasattr(each.matcher, "matches_anywhere")
+    ]
+    asked = ToolHookContext(
+        point=HookPoint.BEFORE_TOOL_USE,
+        state=AgentState(run_id="r"),
+        tool_call=ToolCall("1", "bash", {"command": "ls"}),
+    )
+    assert not matcher.matches(asked)
+    assert matcher.matches_anywhere(asked)
 
 
 def test_the_agent_cannot_write_a_page_with_hooks(stage: Any) -> None:

@@ -14,7 +14,7 @@ from hookline import tool
 from hookline.command_hooks import CommandHooks, Handler, HookSource, RunFacts
 from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.dialects.copilot.known_fields import words_in
-from hookline.command_hooks.exchange import HookAnswer, ProgramResult
+from hookline.command_hooks.handler import ProgramAnswer, ProgramResult
 from hookline.command_hooks.runner import read_reply
 from hookline.errors import UsageError
 from hookline.state import ToolCall
@@ -222,15 +222,16 @@ def test_a_change_under_any_key_is_taken(path: str, old: str, new: str, changed:
     edit = ToolCall("1", "edit", {"path": path, "old": old, "new": new})
     shown = VSCODE.show(edit, PLACE)
     assert (
-        VSCODE.take_back(edit, shown, HookAnswer(updated_input=dict(shown.input))).args == edit.args
+        VSCODE.take_back(edit, shown, ProgramAnswer(updated_input=dict(shown.input))).args
+        == edit.args
     )
     for key in ("newString", "new_string", "new_str"):
-        answer = HookAnswer(updated_input={**shown.input, key: changed})
+        answer = ProgramAnswer(updated_input={**shown.input, key: changed})
         taken = VSCODE.take_back(edit, shown, answer).args
         if changed != new:
             assert taken == {"path": path, "old": old, "new": changed}
     only = {"filePath": "/p/q", "oldString": old, "newString": new}
-    taken = VSCODE.take_back(edit, shown, HookAnswer(updated_input=only)).args
+    taken = VSCODE.take_back(edit, shown, ProgramAnswer(updated_input=only)).args
     assert taken == {"path": "/p/q", "old": old, "new": new}
 
 
@@ -250,7 +251,9 @@ def test_a_call_comes_back_as_it_was(name: str, args: dict[str, Any]) -> None:
     """Whatever the tool, if nobody changed it."""
     seen = ToolCall("1", name, args)
     shown = VSCODE.show(seen, PLACE)
-    assert VSCODE.take_back(seen, shown, HookAnswer(updated_input=dict(shown.input))).args == args
+    assert (
+        VSCODE.take_back(seen, shown, ProgramAnswer(updated_input=dict(shown.input))).args == args
+    )
 
 
 def test_a_change_that_is_made_of_several_arguments_is_refused() -> None:
@@ -258,7 +261,9 @@ def test_a_change_that_is_made_of_several_arguments_is_refused() -> None:
     write = ToolCall("1", "write", {"path": "a", "content": "x"})
     shown = VSCODE.show(write, PLACE)
     with pytest.raises(UsageError, match="'files'"):
-        VSCODE.take_back(write, shown, HookAnswer(updated_input={**shown.input, "files": ["/b"]}))
+        VSCODE.take_back(
+            write, shown, ProgramAnswer(updated_input={**shown.input, "files": ["/b"]})
+        )
 
 
 def test_the_lines_that_are_read() -> None:

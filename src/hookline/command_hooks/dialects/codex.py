@@ -5,51 +5,50 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.dialect import Dialect, NameTest
+from hookline.command_hooks.dialect import Dialect
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.protocol import Claude, wrong_field
 from hookline.command_hooks.dialects.claude.settings import make_hook as make_claude_hook
+from hookline.command_hooks.dialects.claude.tools import EDIT_KEYS, FILE_KEYS
+from hookline.command_hooks.dialects.claude.tools import TOOLS as CLAUDE_TOOLS
 from hookline.command_hooks.dialects.config_files import (
-    about,
-    about_plugin,
-    inside,
-    load_json,
+    HookEntry,
+    Plugin,
+    hook_file,
     load_toml,
-    manifest_of,
-    nested,
-    seconds_field,
-    text_field,
+    quiet,
     usual_shell,
 )
-from hookline.command_hooks.dialects.matchers import names_or_expression
-from hookline.command_hooks.exchange import (
-    HookAnswer,
-    ProgramResult,
-    RunFacts,
-    failed,
-    json_object,
-    text_of,
-)
+from hookline.command_hooks.dialects.event_facts import Event, EventFacts
 from hookline.command_hooks.handler import (
     Handler,
     HookSearch,
     HookSource,
     Level,
+    ProgramAnswer,
+    ProgramResult,
+    RunFacts,
     Warn,
+    failed,
+    json_object,
     own_directory,
+    text_of,
 )
-from hookline.command_hooks.tools import ShownCall
+from hookline.command_hooks.tools import (
+    NameTest,
+    ShownCall,
+    ToolForm,
+    ToolNames,
+    names_or_expression,
+)
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
-from hookline.errors import UsageError
-from hookline.hooks import Kind
 from hookline.state import (
-    AgentState,
     AssistantMessage,
     Message,
     ToolCall,
@@ -93,6 +92,36 @@ _TEXT = (*event_facts.SHELL_TOOLS, *_READING, *_PATCHING)
 """Tools whose response is plain text."""
 
 
+def _patch(call: ToolCall, _given: Mapping[str, Any]) -> dict[str, Any]:
+    """A change to a file in the form of Codex's patches."""
+    path = str(call.args.get("path", ""))
+    if call.name == "write":
+        body = [f"*** Add File: {path}", *_marked("+", str(call.args.get("content", "")))]
+    else:
+        edits = call.args.get("edits") or [call.args]
+        body = [f"*** Update File: {path}"]
+        for edit in edits:
+            body += [
+                "@@",
+                *_marked("-", str(edit.get("old", ""))),
+                *_marked("+", str(edit.get("new", ""))),
+            ]
+    return {"command": "\n".join(["*** Begin Patch", *body, "*** End Patch", ""])}
+
+
+def _marked(mark: str, text: str) -> list[str]:
+    return [mark + line for line in text.splitlines()]
+
+
+_TOOLS = {
+    **CLAUDE_TOOLS,
+    # Beside the patch are the arguments of Claude's tools: people have one guard for both.
+    "write": ToolForm("apply_patch", FILE_KEYS, ("Write", "Edit"), made=_patch),
+    "edit": ToolForm("apply_patch", EDIT_KEYS, ("Write", "Edit"), made=_patch),
+    "spawn_subagent": ToolForm("spawn_agent", {"agent": "subagent_type"}, ("Agent",)),
+}
+
+
 # --- transcript -----------------------------------------------------------------------------------------
 
 
@@ -106,14 +135,8 @@ class CodexTranscripts(Transcripts):
         named = {"originator": "hookline", "cli_version": "hookline"}
         yield _line("session_meta", {**about_session, **named})
 
-    def lines(
-        self,
-        messages: Sequence[Message],
-        facts: RunFacts,
-        state: AgentState | None,  # noqa: ARG002 - as in the others
-    ) -> Iterator[Line]:
-        for message in messages:
-            yield from _lines(message, facts)
+    def lines_of(self, message: Message, facts: RunFacts) -> Iterator[Line]:
+        return _lines(message, facts)
 
 
 def _line(kind: str, payload: Line) -> Line:
@@ -152,6 +175,34 @@ def _call(call: ToolCall, facts: RunFacts) -> Line:
 # --- the protocol --------------------------------------------------------------------------------------
 
 
+_OF_CLAUDE = (
+    "SessionStart", "UserPromptSubmit", "PreToolUse", "PermissionRequest", "Stop", "SubagentStart", "SubagentStop",
+    "PreCompact", "PostCompact", "StopFailure", "SessionEnd",
+)  # fmt: skip
+
+
+def _tool_ended(e: EventFacts) -> dict[str, Any]:
+    """After a tool there is one event, however it went."""
+    sent, name = Claude.events["PostToolUse"].sent(e), e.ctx.tool_call.name
+    if name in _TEXT:
+        sent["tool_response"] = e.output
+    elif name.startswith("mcp__"):
+        sent["tool_response"] = event_facts.server_result(e.ctx.execution)
+    return sent
+
+
+def _notified(e: EventFacts) -> dict[str, Any]:
+    messages = e.ctx.state.messages
+    return {
+        "type": "agent-turn-complete",
+        "thread-id": e.run.session_uuid,
+        "turn-id": e.ctx.state.run_id,
+        "cwd": e.run.cwd,
+        "input-messages": [m.text for m in messages if isinstance(m, UserMessage) and not m.by],
+        "last-assistant-message": e.last_words,
+    }
+
+
 class Codex(Claude):
     """Codex's protocol."""
 
@@ -165,20 +216,13 @@ class Codex(Claude):
     data_variables = frozenset({"PLUGIN_DATA", "CLAUDE_PLUGIN_DATA"})
     withholds_results = True
     is_claude_code = False
-    points: ClassVar[dict[str, str]] = {
-        "SessionStart": "session_start",
-        "UserPromptSubmit": "prompt_submit",
-        "PreToolUse": "before_tool_use",
-        "PermissionRequest": "permission_request",
-        "PostToolUse": "after_tool_use",
-        "Stop": "stop",
-        "SubagentStart": "subagent_start",
-        "SubagentStop": "subagent_stop",
-        "PreCompact": "before_compact",
-        "PostCompact": "before_inference",
-        "StopFailure": "agent_failed",
-        "SessionEnd": "session_end",
-        "notify": "stop",
+    tools = ToolNames(_TOOLS, milliseconds=True)
+    events: ClassVar[dict[str, Event]] = {
+        **{name: Claude.events[name] for name in _OF_CLAUDE},
+        "PostToolUse": Claude.events["PostToolUse"]._replace(
+            sent=_tool_ended, when=lambda _e: True
+        ),
+        "notify": Event("stop", _notified, when=lambda e: e.is_undecided),
     }
     unsupported = frozenset({"Interrupt"})
     observing = frozenset({"notify", "PostCompact"})
@@ -208,65 +252,33 @@ class Codex(Claude):
 
     # --- events -------------------------------------------------------------------------------------
 
-    def fires(self, event: str, ctx: Any) -> bool:
-        """After a tool there is one event, however it went."""
-        if event == "notify":  # the turn is over without an objection
-            return ctx.verdict is None or ctx.verdict.kind is Kind.PROCEED
-        return True if event == "PostToolUse" else super().fires(event, ctx)
-
     def matcher(self, handler: Handler) -> NameTest:
         """Exact names of a narrower set, or a regular expression."""
         return names_or_expression(handler.matcher, narrow=True)
 
     def show(self, call: ToolCall, facts: RunFacts) -> ShownCall:
-        """A call under Codex's names: files are changed by patches, and read by commands.
-
-        Beside the patch are the arguments of Claude's tools: people have one guard for both.
-        """
+        """A call under Codex's names: files are read by commands."""
         shown = super().show(call, facts)
-        if call.name in _PATCHING:
-            given = {"command": _patch_text(call), **shown.input}
-            return ShownCall("apply_patch", given, ("Write", "Edit"))
         if call.name in _READING:
             words = [*_READING[call.name], *_operands(shown.input)]
             return ShownCall("Bash", {"command": shlex.join(words)}, (shown.name,))
-        return (
-            shown._replace(name="spawn_agent", aliases=("Agent",))
-            if shown.name == "Agent"
-            else shown
-        )
+        return shown
 
-    def take_back(self, call: ToolCall, shown: ShownCall, answer: HookAnswer) -> ToolCall:
-        """The call with a hook's changes. A changed patch is an error, and a changed command for reading is ignored."""
+    def take_back(self, call: ToolCall, shown: ShownCall, answer: ProgramAnswer) -> ToolCall:
+        """The call with a hook's changes. A changed command for reading is ignored."""
         if call.name in _READING:
             return call
-        if shown.name != "apply_patch":
-            return super().take_back(call, shown, answer)
-        if {**shown.input, **(answer.updated_input or {})} == shown.input:
-            return call
-        raise UsageError(
-            f"a changed call of '{call.name}' cannot be taken back.",
-            remedy="Deny the call, and say why.",
-        )
+        if call.name in _PATCHING:
+            updated = {**shown.input, **(answer.updated_input or {})}
+            answer = msgspec.structs.replace(answer, updated_input=updated)
+        return super().take_back(call, shown, answer)
 
-    def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
+    def sent_always(self, event: str, found: EventFacts) -> dict[str, Any]:
         """As Claude's, with the turn and the model; `notify` has a form of its own."""
-        if handler.event == "notify":
-            asked = [m.text for m in ctx.state.messages if isinstance(m, UserMessage) and not m.by]
-            return {
-                "type": "agent-turn-complete",
-                "thread-id": facts.session_uuid,
-                "turn-id": ctx.state.run_id,
-                "cwd": facts.cwd,
-                "input-messages": asked,
-                "last-assistant-message": event_facts.last_words(ctx.state),
-            }
-        sent = super().payload(handler, ctx, facts)
-        if "tool_response" in sent and ctx.tool_call.name in _TEXT:
-            sent["tool_response"] = event_facts.output_text(ctx.execution)
-        elif "tool_response" in sent and ctx.tool_call.name.startswith("mcp__"):
-            sent["tool_response"] = event_facts.server_result(ctx.execution)
-        return {**sent, "turn_id": f"{ctx.state.run_id}", "model": facts.model}
+        if event == "notify":
+            return {}
+        turn = {"turn_id": f"{found.ctx.state.run_id}", "model": found.run.model}
+        return {**super().sent_always(event, found), **turn}
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
         names = ("CODEX_ENV_FILE", "CLAUDE_ENV_FILE") if handler.event == "SessionStart" else ()
@@ -276,21 +288,27 @@ class Codex(Claude):
 
     # --- answers ------------------------------------------------------------------------------------
 
-    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
+    def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """Stricter than Claude: what is not exactly right is a failure."""
         text, event = result.stdout.strip(), handler.event
         if event == "notify":
-            return HookAnswer() if result.code == 0 else failed(event_facts.failure_words(result))
+            return (
+                ProgramAnswer() if result.code == 0 else failed(event_facts.failure_words(result))
+            )
         if result.code == 2:
             if event not in _BLOCKING:
                 return failed(event_facts.failure_words(result))
             if result.stderr.strip():
-                return HookAnswer(decision="deny", reason=result.stderr.strip(), status="blocked")
+                return ProgramAnswer(
+                    decision="deny", reason=result.stderr.strip(), status="blocked"
+                )
             return failed("it ended with exit code 2 and said nothing on stderr")
         if result.code != 0:
             return failed(event_facts.failure_words(result))
         if text[:1] not in ("{", "["):
-            return HookAnswer(contexts=(text,)) if text and event in _CONTEXT else HookAnswer()
+            return (
+                ProgramAnswer(contexts=(text,)) if text and event in _CONTEXT else ProgramAnswer()
+            )
         found = json_object(text)
         if found is None:
             return failed("its output begins like JSON, and is not valid")
@@ -345,27 +363,6 @@ def _beyond_permission(decision: Any) -> str:
     return f"'{named}' is not supported here" if named else ""
 
 
-def _patch_text(call: ToolCall) -> str:
-    """A change to a file in the form of Codex's patches."""
-    path = str(call.args.get("path", ""))
-    if call.name == "write":
-        body = [f"*** Add File: {path}", *_marked("+", str(call.args.get("content", "")))]
-    else:
-        edits = call.args.get("edits") or [call.args]
-        body = [f"*** Update File: {path}"]
-        for edit in edits:
-            body += [
-                "@@",
-                *_marked("-", str(edit.get("old", ""))),
-                *_marked("+", str(edit.get("new", ""))),
-            ]
-    return "\n".join(["*** Begin Patch", *body, "*** End Patch", ""])
-
-
-def _marked(mark: str, text: str) -> list[str]:
-    return [mark + line for line in text.splitlines()]
-
-
 # --- files ----------------------------------------------------------------------------------------------
 
 
@@ -382,14 +379,14 @@ def _ends_search(directory: Path, level: Level) -> bool:
     """Whether the hooks of less trusted levels are off."""
     if _is_switched_off(directory, level) and not level.is_repository:
         return True
-    required = _quiet_toml(directory / "requirements.toml") if level is Level.MANAGED else {}
-    return required.get("allow_managed_hooks_only") is True
+    required = load_toml(directory / "requirements.toml", quiet) if level is Level.MANAGED else None
+    return (required or {}).get("allow_managed_hooks_only") is True
 
 
 def _is_switched_off(directory: Path, level: Level) -> bool:
     """Whether a configuration switches hooks off, by the name of the feature or its former name."""
     for name in ("config.toml", *(_MANAGED_FILES if level is Level.MANAGED else ())):
-        features = _quiet_toml(directory / name).get("features")
+        features = (load_toml(directory / name, quiet) or {}).get("features")
         if not isinstance(features, dict):
             continue
         if features.get("hooks", features.get("codex_hooks")) is False:
@@ -397,27 +394,20 @@ def _is_switched_off(directory: Path, level: Level) -> bool:
     return False
 
 
-def _quiet_toml(path: Path) -> dict[str, Any]:
-    """A file whose mistakes are reported elsewhere."""
-    return load_toml(path, lambda _said: None) or {}
-
-
 def _file(path: Path, level: Level, search: HookSearch) -> list[Handler]:
     """One file. An unknown key at the top of a `hooks.json` refuses all of it, as in Codex."""
-    source = search.source("codex", level, path)
-    warn = about(source.label, search.warn)
+    file = hook_file(search.source("codex", level, path), search.warn)
+    hooks = file.content.get("hooks", {})
     if path.suffix == ".toml":
-        content = load_toml(path, warn) or {}
-        hooks = _by_event(content.get("hooks", {}))
+        hooks = _by_event(hooks)
         if isinstance(hooks, dict):
             hooks = {key: value for key, value in hooks.items() if key not in _NO_EVENTS}
-        return [*nested(hooks, source, _make_hook, warn), *_notify(content.get("notify"), source)]
-    content = load_json(path, warn) or {}
-    unknown = sorted(content.keys() - _TOP_KEYS)
+        return [*file.nested(hooks, _make_hook), *_notify(file.content.get("notify"), file.source)]
+    unknown = sorted(file.content.keys() - _TOP_KEYS)
     if unknown:
-        warn(f"'{unknown[0]}' is not known, so none of it is read")
+        file.warn(f"'{unknown[0]}' is not known, so none of it is read")
         return []
-    return list(nested(content.get("hooks", {}), source, _make_hook, warn))
+    return list(file.nested(hooks, _make_hook))
 
 
 def _notify(argv: Any, source: HookSource) -> Iterator[Handler]:
@@ -445,26 +435,22 @@ def _by_event(hooks: Any) -> Any:
     return found
 
 
-def _make_hook(
-    source: HookSource, event: str, group: Mapping[str, Any], hook: Mapping[str, Any], warn: Warn
-) -> Handler | None:
-    handler = make_claude_hook(source, event, group, hook, warn)
+def _make_hook(entry: HookEntry) -> Handler | None:
+    handler = make_claude_hook(entry)
     if handler is None:
         return None
     if handler.kind not in ("command", "mcp_tool"):
-        warn(f"{event}: hooks of type {handler.kind!r} are not run by Codex, so it is left out")
+        entry.warn(f"hooks of type {handler.kind!r} are not run by Codex, so it is left out")
         return None
-    handler = msgspec.structs.replace(handler, shell=handler.shell or usual_shell())
-    if event == "SessionEnd":
-        given = seconds_field(hook, 1.0, warn)
-        return msgspec.structs.replace(handler, timeout=min(given, 3.0))
-    timeout = seconds_field(hook, seconds_field(hook, 600.0, warn, key="timeoutSec"), warn)
-    return msgspec.structs.replace(handler, timeout=timeout)
+    timeout = entry.seconds(600.0, "timeout", "timeoutSec")
+    if entry.event == "SessionEnd":
+        timeout = min(entry.seconds(1.0), 3.0)
+    return msgspec.structs.replace(handler, shell=handler.shell or usual_shell(), timeout=timeout)
 
 
 def _installed(own: Path, warn: Warn) -> Iterator[Path]:
     """The newest version of each plugin that the user's configuration switches on."""
-    content = _quiet_toml(own / "config.toml")
+    content = load_toml(own / "config.toml", quiet) or {}
     plugins, features = content.get("plugins"), content.get("features")
     if isinstance(features, dict) and False in (
         features.get("hooks"),
@@ -489,21 +475,16 @@ def _version(root: Path) -> list[tuple[int, int, str]]:
 
 
 def _plugin(root: Path, level: Level, own: Path, search: HookSearch) -> Iterator[Handler]:
-    """A plugin's hooks: in its usual file, where its manifest says, or in the manifest itself."""
-    warn = about_plugin(root, search)
-    manifest = manifest_of(root, _MANIFESTS, warn)
+    """A plugin's hooks."""
+    plugin = Plugin(root, search, _MANIFESTS)
     is_cached = root.parent.parent.parent == own / "plugins" / "cache"
-    name = text_field(manifest, "name") or (root.parent.name if is_cached else root.name)
+    usual = root.parent.name if is_cached else root.name
+    name = text_of(plugin.manifest.get("name")) or usual
     data = own / "plugins" / "data" / name
-    given = manifest.get("hooks", "hooks/hooks.json")
-    for each in given if isinstance(given, list) else [given]:
-        path = inside(root, each if isinstance(each, str) else _MANIFESTS[0], warn)
-        content = (load_json(path, warn) if isinstance(each, str) else each) if path else None
-        if path is None or not isinstance(content, dict):
-            continue
+    for path, content in plugin.files():
         source = HookSource("codex", level, str(path), f"{name}/{path.name}", str(root), str(data))
-        hooks = content["hooks"] if "hooks" in content else {} if isinstance(each, str) else content
-        yield from nested(hooks, source, _make_hook, warn)
+        file = hook_file(source, search.warn, content)
+        yield from file.nested(content.get("hooks", {}), _make_hook)
 
 
 def _named(search: HookSearch) -> dict[Path, Level]:

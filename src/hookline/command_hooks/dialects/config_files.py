@@ -9,16 +9,19 @@ import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from hookline.command_hooks.dialect import dialect_of
-from hookline.command_hooks.handler import Handler, HookSearch, HookSource, Warn, shown_path
-from hookline.errors import UsageError
-
-Make: TypeAlias = Callable[
-    [HookSource, str, Mapping[str, Any], Mapping[str, Any], Warn], Handler | None
-]
-"""(source, event, group, entry, warn) -> the hook; None for an entry that is none."""
+from hookline.command_hooks.handler import (
+    Handler,
+    HookSearch,
+    HookSource,
+    Level,
+    Warn,
+    shown_path,
+    text_of,
+)
+from hookline.errors import BuildError, UsageError
 
 
 class Dropped(str):
@@ -28,6 +31,8 @@ class Dropped(str):
 
 
 _LARGEST = 4 << 20
+_USUAL = ("hooks/hooks.json",)
+"""The usual file with the hooks of a plugin."""
 _COMMENTS = re.compile(
     r'"(?:\\.|[^"\\])*(?:"|\\?\Z)|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL
 )
@@ -97,58 +102,132 @@ def _kept(found: re.Match[str]) -> str:
     return found[0] if found[0].startswith('"') else " "
 
 
-def nested(hooks: Any, source: HookSource, make: Make, warn: Warn) -> Iterator[Handler]:
-    """The hooks of `{event: [{matcher, hooks: [...]}]}`. What does not fit is reported and skipped."""
-    if not isinstance(hooks, dict):
-        warn("'hooks' is not an object, so it has none")
-        return
-    for event, groups in hooks.items():
-        if not is_event(source, event, warn):
-            continue
-        for group in listed(groups, event, warn):
+def quiet(_said: str) -> None:
+    """Takes warnings that are reported elsewhere."""
+
+
+# --- files and their entries ----------------------------------------------------------------------------
+
+
+class HookFile(NamedTuple):
+    """A file that is read: its content, what its hooks come from, and where warnings about it go."""
+
+    source: HookSource
+    content: dict[str, Any]
+    warn: Warn
+
+    def nested(self, hooks: Any, make: MakeHook) -> Iterator[Handler]:
+        """The hooks of `{event: [{matcher, hooks: [...]}]}`. What does not fit is reported and skipped."""
+        for event, group in self._entries(hooks):
             if not isinstance(group.get("matcher", ""), str | None):
-                warn(f"{event}: a matcher is not text, so its hooks are left out")
+                self.warn(f"{event}: a matcher is not text, so its hooks are left out")
                 continue
-            for hook in listed(group.get("hooks"), f"{event}: 'hooks'", warn):
-                yield from checked(make(source, event, group, hook, warn), warn)
+            for hook in self._listed(group.get("hooks"), f"{event}: 'hooks'"):
+                yield from _checked(make(HookEntry(self, event, group, hook)), self.warn)
+
+    def flat(self, hooks: Any, make: MakeHook) -> Iterator[Handler]:
+        """The hooks of `{event: [{command, matcher, ...}]}`."""
+        for event, hook in self._entries(hooks):
+            yield from _checked(make(HookEntry(self, event, hook, hook)), self.warn)
+
+    def _entries(self, hooks: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The objects under each event that happens here."""
+        if not isinstance(hooks, dict):
+            self.warn("'hooks' is not an object, so it has none")
+            return
+        dialect = dialect_of(self.source)
+        for event, entries in hooks.items():
+            if event in dialect.unsupported:
+                self.warn(f"{event} does not happen here, so its hooks never run")
+            elif event not in dialect.points:
+                self.warn(f"'{event}' is no event, so its hooks are left out")
+            else:
+                yield from ((event, each) for each in self._listed(entries, event))
+
+    def _listed(self, value: Any, what: str) -> Iterator[dict[str, Any]]:
+        """The objects of a list; anything else is reported."""
+        if not isinstance(value, list):
+            self.warn(Dropped(f"{what} is not a list, so it is left out"))
+            return
+        for each in value:
+            if isinstance(each, dict):
+                yield each
+            else:
+                self.warn(Dropped(f"{what} has an entry that is not an object, which is left out"))
 
 
-def flat(hooks: Any, source: HookSource, make: Make, warn: Warn) -> Iterator[Handler]:
-    """The hooks of `{event: [{command, matcher, ...}]}`."""
-    if not isinstance(hooks, dict):
-        warn("'hooks' is not an object, so it has none")
-        return
-    for event, entries in hooks.items():
-        if is_event(source, event, warn):
-            for hook in listed(entries, event, warn):
-                yield from checked(make(source, event, hook, hook, warn), warn)
+class HookEntry(NamedTuple):
+    """One hook in a file. `group` is what it is in; without groups, the entry itself."""
+
+    file: HookFile
+    event: str
+    group: Mapping[str, Any]
+    fields: Mapping[str, Any]
+
+    def warn(self, said: str) -> None:
+        """Report what is wrong with it."""
+        self.file.warn(type(said)(f"{self.event}: {said}"))
+
+    def text(self, key: str) -> str:
+        """A field that is text; empty if it is anything else."""
+        return text_of(self.fields.get(key))
+
+    def seconds(self, default: float, *keys: str, unit: float = 1.0) -> float:
+        """A time in seconds, by the first of the keys that is there."""
+        for key in keys or ("timeout",):
+            value = self.fields.get(key)
+            if value is None:
+                continue
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if is_number and math.isfinite(value) and value > 0:
+                return float(value) * unit
+            self.file.warn(f"{key}={value!r} is not a time, so {default:g} s is taken")
+        return default
+
+    def handler(self, **given: Any) -> Handler:
+        """The hook that it describes."""
+        matcher = self.group.get("matcher")
+        said = {"event": self.event, "matcher": matcher, "hook": dict(self.fields)}
+        fields = {"matcher": text_of(matcher), "definition": said, **given}
+        return Handler(source=self.file.source, event=self.event, **fields)
+
+    def address(self) -> dict[str, Any]:
+        """The fields of a hook that is an address."""
+        allowed = self.fields.get("allowedEnvVars")
+        return {
+            "kind": "http",
+            "url": self.text("url"),
+            "headers": texts_field(self.fields, "headers"),
+            "allowed_env": tuple(map(text_of, allowed)) if isinstance(allowed, list) else (),
+        }
 
 
-def is_event(source: HookSource, event: str, warn: Warn) -> bool:
-    """Whether an event happens here; one that does not is reported."""
-    dialect = dialect_of(source)
-    if event in dialect.unsupported:
-        warn(f"{event} does not happen here, so its hooks never run")
-    elif event not in dialect.points:
-        warn(f"'{event}' is no event, so its hooks are left out")
-    else:
-        return True
-    return False
+MakeHook: TypeAlias = Callable[[HookEntry], Handler | None]
+"""Makes the hook of an entry; None for an entry that is none."""
 
 
-def listed(value: Any, what: str, warn: Warn) -> Iterator[dict[str, Any]]:
-    """The objects of a list; anything else is reported."""
-    if not isinstance(value, list):
-        warn(Dropped(f"{what} is not a list, so it is left out"))
-        return
-    for each in value:
-        if isinstance(each, dict):
-            yield each
-        else:
-            warn(Dropped(f"{what} has an entry that is not an object, which is left out"))
+def hook_file(source: HookSource, warn: Warn, content: Any = None) -> HookFile:
+    """The file of a source, read; `content` if it was read already.
+
+    A hook that an administrator requires and that is dropped is an error.
+    """
+    label, path = source.label, Path(source.path)
+
+    def about_it(said: str) -> None:
+        if isinstance(said, Dropped) and source.level is Level.MANAGED:
+            raise BuildError(
+                f"a hook that the administrator of this machine requires cannot be loaded: {label}: {said}",
+                remedy="Have the file corrected.",
+            )
+        about(label, warn)(said)
+
+    if content is None:
+        load = load_toml if path.suffix == ".toml" else load_json
+        content = load(path, about_it)
+    return HookFile(source, content or {}, about_it)
 
 
-def checked(handler: Handler | None, warn: Warn) -> Iterator[Handler]:
+def _checked(handler: Handler | None, warn: Warn) -> Iterator[Handler]:
     """A hook whose matcher and rule can be read. One that is dropped is reported: it guards nothing."""
     if handler is None:
         return
@@ -164,53 +243,64 @@ def checked(handler: Handler | None, warn: Warn) -> Iterator[Handler]:
     yield handler
 
 
-def text_field(hook: Mapping[str, Any], key: str, default: str = "") -> str:
-    """A field that is text; anything else is ignored."""
-    value = hook.get(key)
-    return value if isinstance(value, str) else default
-
-
-def texts_field(hook: Mapping[str, Any], key: str) -> dict[str, str]:
+def texts_field(fields: Mapping[str, Any], key: str) -> dict[str, str]:
     """A field with texts by name."""
-    value = hook.get(key)
+    value = fields.get(key)
     if not isinstance(value, dict):
         return {}
     return {name: str(item) for name, item in value.items() if isinstance(item, str | int | float)}
 
 
-def inside(root: Path, name: str, warn: Warn) -> Path | None:
-    """A file that a plugin's manifest names; None, with a warning, if it is outside of the plugin."""
-    path = root / name
-    if path.resolve().is_relative_to(root.resolve()):
-        return path
-    warn(f"its hooks are to be outside of it, at '{name}', so they are not read")
-    return None
+def unique(handlers: Iterable[Handler], key: Callable[[Handler], object]) -> list[Handler]:
+    """The hooks, of several with one key the first."""
+    kept: dict[object, Handler] = {}
+    for handler in handlers:
+        kept.setdefault(key(handler), handler)
+    return list(kept.values())
 
 
-def manifest_of(root: Path, names: Iterable[str], warn: Warn) -> dict[str, Any]:
-    """The first manifest of a plugin that there is; empty if there is none."""
-    return next(filter(None, (load_json(root / each, warn) for each in names)), {})
+# --- plugins --------------------------------------------------------------------------------------------
 
 
-def about_plugin(root: Path, search: HookSearch) -> Warn:
-    """Warnings about a plugin, which begin with its directory."""
-    return about(shown_path(root, search.project, search.home), search.warn)
+class Plugin:
+    """A plugin's directory, its manifest, and the files with its hooks."""
+
+    def __init__(
+        self,
+        root: Path,
+        search: HookSearch,
+        manifests: Iterable[str],
+        usual: tuple[str, ...] = _USUAL,
+    ) -> None:
+        self.root = root
+        self.warn = about(shown_path(root, search.project, search.home), search.warn)
+        found = [(name, load_json(root / name, self.warn) or {}) for name in manifests]
+        # Of several manifests one that has hooks counts.
+        found = sorted(found, key=lambda each: ("hooks" not in each[1], not each[1]))
+        self._path, self.manifest = found[0]
+        self.usual = next((name for name in usual if (root / name).is_file()), usual[0])
+
+    def files(self, *, and_usual: bool = False) -> Iterator[tuple[Path, dict[str, Any]]]:
+        """The files with hooks and their content: where the manifest says, in the manifest itself, or the usual one."""
+        named = self.manifest.get("hooks", self.usual)
+        given = list(named) if isinstance(named, list) else [named]
+        if and_usual and "hooks" in self.manifest:
+            given.insert(0, self.usual)
+        for each in given:
+            if isinstance(each, dict):
+                yield self.root / self._path, each if "hooks" in each else {"hooks": each}
+            elif isinstance(each, str):
+                path = self.root / each
+                if not path.resolve().is_relative_to(self.root.resolve()):
+                    self.warn(
+                        f"its hooks are to be outside of it, at '{each}', so they are not read"
+                    )
+                    continue
+                content = load_json(path, self.warn)
+                if content is not None:
+                    yield path, content
 
 
 def usual_shell() -> str:
     """bash, if the machine has it; else empty, for the plain shell."""
     return "bash" if shutil.which("bash") else ""
-
-
-def seconds_field(
-    hook: Mapping[str, Any], default: float, warn: Warn, *, key: str = "timeout", unit: float = 1.0
-) -> float:
-    """A time in seconds."""
-    value = hook.get(key)
-    if value is None:
-        return default
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or value <= 0:
-        warn(f"{key}={value!r} is not a time, so {default:g} s is taken")
-        return default
-    return float(value) * unit

@@ -3,52 +3,55 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-import msgspec
-
-from hookline.command_hooks.dialect import Dialect, ModelVerdict, NameTest
+from hookline.command_hooks.dialect import ModelVerdict
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.tools import (
     EDIT_KEYS,
-    FILE_KEYS,
     SEARCH_KEYS,
     result_of,
 )
 from hookline.command_hooks.dialects.config_files import (
-    about,
-    about_plugin,
-    flat,
-    inside,
-    load_json,
-    seconds_field,
-    text_field,
+    HookEntry,
+    HookFile,
+    Plugin,
+    hook_file,
     usual_shell,
 )
-from hookline.command_hooks.dialects.matchers import everything, expression
-from hookline.command_hooks.exchange import (
+from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
+from hookline.command_hooks.handler import (
     UNCHANGED,
-    HookAnswer,
+    Handler,
+    HookSearch,
+    HookSource,
+    Level,
+    ProgramAnswer,
     ProgramResult,
     RunFacts,
     as_uuid,
     denied,
     failed,
+    first_text,
+    is_labelled,
     json_object,
     text_of,
 )
-from hookline.command_hooks.handler import Handler, HookSearch, HookSource, Level, Warn
 from hookline.command_hooks.objections import is_abandoned
-from hookline.command_hooks.texts import is_labelled
-from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames, mcp_names
+from hookline.command_hooks.tools import (
+    NameTest,
+    ToolForm,
+    ToolNames,
+    everything,
+    expression,
+    mcp_names,
+)
 from hookline.command_hooks.transcripts import Line, Transcripts
 from hookline.lifecycle import HookPoint
 from hookline.state import (
-    AgentState,
     AssistantMessage,
     Message,
     ResultStatus,
@@ -59,12 +62,14 @@ from hookline.state import (
     UserMessage,
 )
 
+_PATH = ("file_path", "path")
+"""Versions of Cursor differ in the name."""
 _TOOLS: dict[str, ToolForm] = {
     "bash": ToolForm("Shell", {"cwd": "working_directory"}),
     "exec": ToolForm("Shell", {"cwd": "working_directory"}),
-    "read": ToolForm("Read", FILE_KEYS),
-    "write": ToolForm("Write", FILE_KEYS),
-    "edit": ToolForm("Write", EDIT_KEYS, ("Edit", "StrReplace")),
+    "read": ToolForm("Read", {"path": _PATH}),
+    "write": ToolForm("Write", {"path": _PATH, "content": ("content", "contents")}),
+    "edit": ToolForm("Write", {**EDIT_KEYS, "path": _PATH}, ("Edit", "StrReplace")),
     "search": ToolForm("Grep", SEARCH_KEYS),
     "glob": ToolForm("Glob", {}),
     "list": ToolForm("LS", {}),
@@ -78,9 +83,7 @@ _ENDINGS = {RunStatus.FAILED: "error", RunStatus.CANCELLED: "aborted"}
 _MANIFEST = ".cursor-plugin/plugin.json"
 _TIMEOUT = 60.0
 _LOOP_LIMIT = 5
-_ANY_TOOL = frozenset({"preToolUse", "postToolUse", "postToolUseFailure"})
 _SHELL = frozenset({"beforeShellExecution", "afterShellExecution"})
-_MCPS = frozenset({"beforeMCPExecution", "afterMCPExecution"})
 _DECIDING = frozenset(
     {"preToolUse", "beforeShellExecution", "beforeMCPExecution", "beforeReadFile", "beforeSubmitPrompt",
      "subagentStart"}
@@ -90,9 +93,7 @@ _SEES_OUTPUT = frozenset({"postToolUse", "afterShellExecution", "afterMCPExecuti
 _CLOSED = frozenset({"beforeMCPExecution", "beforeReadFile"})
 """Events whose hooks fail closed."""
 _VERSION = "2.0.0"
-_OF_FILES = ("read", "write", "edit")
 _REFUSED = (ResultStatus.BLOCKED, ResultStatus.DENIED)
-_TWICE = {"file_path": "path", "content": "contents"}
 
 
 # --- transcript -----------------------------------------------------------------------------------------
@@ -103,264 +104,94 @@ class CursorTranscripts(Transcripts):
 
     suffix = ".cursor.jsonl"
 
-    def lines(
-        self,
-        messages: Sequence[Message],
-        facts: RunFacts,
-        state: AgentState | None,  # noqa: ARG002 - as in the others
-    ) -> Iterator[Line]:
-        for message in messages:
-            if isinstance(message, AssistantMessage):
-                calls = [Cursor().show(call, facts) for call in message.calls]
-                said = [{"type": "text", "text": message.text}] if message.text else []
-                used = [
-                    {"type": "tool_use", "name": each.name, "input": each.input} for each in calls
-                ]
-                yield {"role": "assistant", "message": {"content": [*said, *used]}}
-            elif isinstance(message, UserMessage) and not is_labelled(message):
-                asked = f"<user_query>\n{message.text}\n</user_query>"
-                content = [{"type": "text", "text": message.text if message.by else asked}]
-                yield {"role": "user", "message": {"content": content}}
+    def lines_of(self, message: Message, facts: RunFacts) -> Iterator[Line]:
+        if isinstance(message, AssistantMessage):
+            calls = [Cursor().show(call, facts) for call in message.calls]
+            said = [{"type": "text", "text": message.text}] if message.text else []
+            used = [{"type": "tool_use", "name": each.name, "input": each.input} for each in calls]
+            yield {"role": "assistant", "message": {"content": [*said, *used]}}
+        elif isinstance(message, UserMessage) and not is_labelled(message):
+            asked = f"<user_query>\n{message.text}\n</user_query>"
+            content = [{"type": "text", "text": message.text if message.by else asked}]
+            yield {"role": "user", "message": {"content": content}}
 
 
-# --- the protocol --------------------------------------------------------------------------------------
+# --- events ---------------------------------------------------------------------------------------------
 
 
-class Cursor(Dialect):
-    """Cursor's protocol."""
+def _duration(e: EventFacts) -> dict[str, int]:
+    return {} if e.ctx.execution is None else {"duration": e.milliseconds}
 
-    name = "cursor"
-    transcripts = CursorTranscripts
-    objections_in_a_row = None  # each hook has a `loop_limit`
-    points: ClassVar[dict[str, str]] = {
-        "sessionStart": "session_start",
-        "beforeSubmitPrompt": "prompt_submit",
-        "preToolUse": "before_tool_use",
-        "beforeShellExecution": "before_tool_use",
-        "beforeMCPExecution": "before_tool_use",
-        "beforeReadFile": "before_tool_use",
-        "postToolUse": "after_tool_use",
-        "postToolUseFailure": "after_tool_use",
-        "afterShellExecution": "after_tool_use",
-        "afterMCPExecution": "after_tool_use",
-        "afterFileEdit": "after_tool_use",
-        "afterAgentResponse": "after_inference",
-        "afterAgentThought": "after_inference",
-        "stop": "stop",
-        "subagentStart": "subagent_start",
-        "subagentStop": "subagent_stop",
-        "preCompact": "before_compact",
-        "sessionEnd": "session_end",
+
+def _shell(e: EventFacts) -> dict[str, Any]:
+    ended = {} if e.ctx.execution is None else {"output": e.output, **_duration(e)}
+    return {"command": e.command, "cwd": e.run.cwd, "sandbox": False, **ended}
+
+
+def _server_tool(e: EventFacts) -> dict[str, Any]:
+    execution = e.ctx.execution
+    server, tool = mcp_names(e.ctx.tool_call.name) or ("", e.shown.name)
+    sent = {"server": server, "tool_name": tool, "tool_input": json.dumps(e.shown.input)}
+    if execution is None:
+        return {**sent, **_server(e.ctx)}
+    result = json.dumps(event_facts.server_result(execution))
+    return {**sent, "result_json": result, **_duration(e)}
+
+
+def _tool(e: EventFacts) -> dict[str, Any]:
+    return {
+        "tool_name": e.shown.name,
+        "tool_input": e.shown.input,
+        "tool_use_id": e.ctx.tool_call.id,
+        "cwd": e.run.cwd,
+        "native_tool_name": e.ctx.tool_call.name,
     }
-    more_points: ClassVar[dict[str, str]] = {"stop": "agent_failed"}
-    unsupported = frozenset({"beforeTabFileRead", "afterTabFileEdit", "workspaceOpen"})
-    observing = frozenset({"afterAgentResponse", "afterAgentThought", "postToolUseFailure"})
-    hears_interrupts = True
-    tools = ToolNames(_TOOLS, milliseconds=True, mcp="MCP:{tool}")
-    has_files = True
-    configuration_folders = (".cursor",)
-    project_variables = frozenset({"CURSOR_PROJECT_DIR", "CLAUDE_PROJECT_DIR"})
-    root_variables = frozenset({"CURSOR_PLUGIN_ROOT"})
 
-    # --- files --------------------------------------------------------------------------------------
 
-    def find(self, search: HookSearch) -> Iterable[Handler]:
-        """`hooks.json` of the machine, the user and the project, and the user's plugins."""
-        user, project = (each / ".cursor/hooks.json" for each in (search.home, search.project))
-        for level, path in search.places("cursor/hooks.json", user, project):
-            yield from self.read(path, level, search)
-        for root in _plugin_roots(search.home):
-            yield from _plugin(root, search)
+def _called(e: EventFacts) -> dict[str, Any]:
+    response = e.ctx.response
+    return {**_tool(e), "agent_message": "" if response is None else response.text}
 
-    def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:
-        source = search.source("cursor", level, path)
-        warn = about(source.label, search.warn)
-        return _hooks(load_json(path, warn) or {}, source, warn)
 
-    def mistakes(self, handler: Handler) -> Iterator[tuple[str, str]]:
-        """The matcher of a shell event is looked for in the command."""
-        if handler.event in _SHELL and handler.matcher in ("Shell", "Bash"):
-            yield (
-                f"hardly ever runs: its matcher '{handler.matcher}' is looked for in the command's text",
-                "Leave the matcher out, to have it run for every command.",
-            )
+def _succeeded(e: EventFacts) -> dict[str, Any]:
+    output = _output_of(e.ctx.tool_call, e.ctx.execution)
+    return {**_tool(e), "tool_output": output, **_duration(e)}
 
-    # --- events -------------------------------------------------------------------------------------
 
-    def fires(self, event: str, ctx: Any) -> bool:
-        """By the kind of tool, and by how it went."""
-        call = getattr(ctx, "tool_call", None)
-        if call is None:
-            if event == "afterAgentResponse":
-                return ctx.response is not None and bool(ctx.response.text)
-            if event == "afterAgentThought":
-                return ctx.response is not None and any(
-                    part.text for part in ctx.response.reasoning
-                )
-            return True
-        if event in _SHELL:
-            return call.name in event_facts.SHELL_TOOLS
-        if event in _MCPS:
-            return bool(call.name.startswith("mcp__"))
-        if event == "beforeReadFile":
-            return bool(call.name == "read")
-        if event == "afterFileEdit":
-            return call.name in ("write", "edit") and not event_facts.has_failed(ctx.execution)
-        if event in ("postToolUse", "postToolUseFailure"):
-            is_failure = event_facts.has_failed(ctx.execution) or ctx.execution.status in _REFUSED
-            return is_failure is (event == "postToolUseFailure")
-        return True
+def _failed(e: EventFacts) -> dict[str, Any]:
+    return {
+        **_tool(e),
+        "error_message": e.failure,
+        "failure_type": _failure(e.ctx.execution),
+        "is_interrupt": event_facts.is_interrupted(e.ctx.execution),
+        **_duration(e),
+    }
 
-    def matcher(self, handler: Handler) -> NameTest:
-        text = handler.matcher
-        return everything if text in ("", "*") else expression(text)
 
-    def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:
-        """The tool; for commands, the text of the command."""
-        if event in _SHELL:
-            return (str(self.show(ctx.tool_call, facts).input.get("command", "")),)
-        if event in _ANY_TOOL or event in _MCPS or event in ("beforeReadFile", "afterFileEdit"):
-            return self.show(ctx.tool_call, facts).names
-        if event in ("subagentStart", "subagentStop"):
-            return (ctx.name,)
-        return None
+def _read(e: EventFacts) -> dict[str, Any]:
+    return {"file_path": e.path, "content": _content_of(e.path, e.run), "attachments": []}
 
-    def show(self, call: ToolCall, facts: RunFacts) -> ShownCall:
-        """A call under Cursor's names. Its versions have two names for the arguments of files: both are there."""
-        shown = super().show(call, facts)
-        if call.name not in _OF_FILES:
-            return shown
-        twice = {also: shown.input[key] for key, also in _TWICE.items() if key in shown.input}
-        return shown._replace(input={**shown.input, **twice})
 
-    def take_back(self, call: ToolCall, shown: ShownCall, answer: HookAnswer) -> ToolCall:
-        """The call with a hook's changes, under either name."""
-        if call.name not in _OF_FILES:
-            return super().take_back(call, shown, answer)
-        updated = dict(answer.updated_input or {})
-        for key, also in _TWICE.items():
-            second = updated.pop(also, None)
-            is_changed = second is not None and second != shown.input.get(also)
-            if is_changed or (second is not None and key not in updated):
-                updated[key] = second
-        return super().take_back(
-            call, shown, msgspec.structs.replace(answer, updated_input=updated)
-        )
+def _stopping(e: EventFacts) -> dict[str, Any]:
+    used = _tokens(e.ctx.state.counters.usage)
+    return {"status": _status(e.ctx), "loop_count": e.run.objections, **used}
 
-    def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        return {
-            **_session_fields(facts),
-            "generation_id": as_uuid(ctx.state.run_id),
-            "model": facts.model,
-            "model_id": facts.model,
-            "model_params": [],
-            "hook_event_name": handler.event,
-            "cursor_version": _VERSION,
-            "workspace_roots": [facts.project],
-            "user_email": None,
-            "transcript_path": facts.transcript or None,
-            **self._particulars(handler.event, ctx, facts),
-        }
 
-    def _particulars(self, event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        if getattr(ctx, "tool_call", None) is not None:
-            return self._tool(event, ctx, facts)
-        if event == "sessionStart":
-            return {"is_background_agent": False, "composer_mode": "agent", "cwd": facts.cwd}
-        if event == "beforeSubmitPrompt":
-            return {"prompt": ctx.prompt, "attachments": []}
-        if event == "afterAgentResponse":
-            return {"text": ctx.response.text, **_tokens(ctx.response.usage)}
-        if event == "afterAgentThought":
-            return {"text": "\n".join(part.text for part in ctx.response.reasoning if part.text)}
-        if event == "stop":
-            ended = {"status": _status(ctx), "loop_count": facts.objections}
-            return {**ended, **_tokens(ctx.state.counters.usage)}
-        if event == "subagentStart":
-            return _child_started(ctx, facts)
-        if event == "subagentStop":
-            return _child_ended(ctx, facts)
-        return _compacting(ctx) if event == "preCompact" else _session_ended(ctx)
+def _thoughts(e: EventFacts) -> str:
+    parts = () if e.ctx.response is None else e.ctx.response.reasoning
+    return "\n".join(part.text for part in parts if part.text)
 
-    def _tool(self, event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        call, execution = ctx.tool_call, ctx.execution
-        shown = self.show(call, facts)
-        given = shown.input
-        ended = {} if execution is None else {"duration": round(execution.duration * 1000)}
-        if event in _SHELL:
-            if execution is not None:
-                ended["output"] = event_facts.output_text(execution)
-            command = given.get("command", "")
-            return {"command": command, "cwd": facts.cwd, "sandbox": False, **ended}
-        if event in _MCPS:
-            server, tool = mcp_names(call.name) or ("", shown.name)
-            sent: dict[str, Any] = {"server": server, "tool_name": tool}
-            sent["tool_input"] = json.dumps(given)
-            if execution is None:
-                return {**sent, **_server(ctx)}
-            result = json.dumps(event_facts.server_result(execution))
-            return {**sent, "result_json": result, **ended}
-        if event == "beforeReadFile":
-            path = str(given.get("file_path", ""))
-            return {"file_path": path, "content": _content_of(path, facts), "attachments": []}
-        if event == "afterFileEdit":
-            return {"file_path": given.get("file_path", ""), "edits": _edits_of(given)}
-        sent = {
-            "tool_name": shown.name,
-            "tool_input": given,
-            "tool_use_id": call.id,
-            "cwd": facts.cwd,
-            "native_tool_name": call.name,
-        }
-        if event == "preToolUse":
-            sent["agent_message"] = "" if ctx.response is None else ctx.response.text
-        if event == "postToolUse":
-            sent |= {"tool_output": _output_of(call, execution), **ended}
-        if event == "postToolUseFailure":
-            sent |= {
-                "error_message": event_facts.failure_text(execution),
-                "failure_type": _failure(execution),
-                "is_interrupt": event_facts.is_interrupted(execution),
-                **ended,
-            }
-        return sent
 
-    def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
-        found = super().variables(handler, facts)
-        return {**found, "CURSOR_VERSION": _VERSION, "CURSOR_TRANSCRIPT_PATH": facts.transcript}
+def _is_command(e: EventFacts) -> bool:
+    return e.ctx.tool_call.name in event_facts.SHELL_TOOLS
 
-    # --- answers ------------------------------------------------------------------------------------
 
-    def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:
-        """A result out of the JSON in which hooks see it."""
-        return result_of(call, _result_in(call, answer.updated_output))
+def _is_servers(e: EventFacts) -> bool:
+    return bool(e.ctx.tool_call.name.startswith("mcp__"))
 
-    def verdict_answer(
-        self, handler: Handler, verdict: ModelVerdict, reason: str
-    ) -> dict[str, Any]:
-        """A model's no, in the fields of the event."""
-        if handler.event in ("stop", "subagentStop"):
-            return {} if verdict.impossible else {"followup_message": reason}
-        if handler.event == "beforeSubmitPrompt":
-            return {"continue": False, "user_message": reason}
-        return {"permission": "deny", "user_message": reason, "agent_message": reason}
 
-    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
-        """Exit code 2 denies; with any other but 0 a no in JSON counts, and a yes does not."""
-        event, found = handler.event, json_object(result.stdout)
-        if result.code == 2:
-            said = _fields(event, found or {})
-            reason = said.reason or result.stderr.strip() or "no reason was given"
-            return denied(reason, contexts=said.contexts)
-        if result.code != 0:
-            said = _fields(event, found or {})
-            refuses = said.decision in ("deny", "ask") or said.stops
-            return said if refuses else failed(event_facts.failure_words(result))
-        if found is None:
-            if result.stdout.strip() and event in _DECIDING:
-                return failed("its output is not JSON")
-            return HookAnswer()
-        return _fields(event, found)
+def _is_failure(e: EventFacts) -> bool:
+    return e.has_failed or e.ctx.execution.status in _REFUSED
 
 
 def _server(ctx: Any) -> dict[str, str]:
@@ -385,66 +216,8 @@ def _status(ctx: Any) -> str:
     return "aborted" if is_abandoned(ctx) else "completed"
 
 
-def _permission(found: dict[str, Any]) -> str:
-    """Allow, deny or ask, also under the names of older versions and of Claude."""
-    for key in ("permission", "decision", "permissionDecision"):
-        said = found.get(key)
-        if said in ("allow", "deny", "ask", "block"):
-            return "deny" if said == "block" else str(said)
-    return ""
-
-
-def _fields(event: str, found: dict[str, Any]) -> HookAnswer:
-    specific = found.get("hookSpecificOutput")
-    found = {**specific, **found} if isinstance(specific, dict) else found
-
-    def either(*keys: str) -> str:
-        return next((text for key in keys if (text := text_of(found.get(key)))), "")
-
-    to_user, to_agent = (
-        either("user_message", "userMessage"),
-        either("agent_message", "agentMessage"),
-    )
-    decision: Any = _permission(found)
-    to_agent = to_agent or (either("reason", "permissionDecisionReason") if not to_user else "")
-    # A question is read by the user, a refusal by the model.
-    reason = to_user or to_agent if decision == "ask" else to_agent or to_user
-    is_no = found.get("continue") is False
-    followup = either("followup_message", "followupMessage")
-    if is_no and event in _DECIDING:
-        decision, reason = "deny", (to_user or reason if event == "beforeSubmitPrompt" else reason)
-    if event in ("stop", "subagentStop") and followup:
-        decision, reason = "deny", followup
-    updated = found.get("updated_input", found.get("updatedInput"))
-    output = found.get("updated_mcp_tool_output", found.get("modifiedToolOutput", UNCHANGED))
-    words = [either("additional_context", "additionalContext")]
-    words += [] if decision in ("deny", "ask") else [to_agent]
-    env = found.get("env")
-    return HookAnswer(
-        decision=decision,
-        reason=reason if decision else "",
-        updated_input=updated if isinstance(updated, dict) and event == "preToolUse" else None,
-        updated_output=output if event in _SEES_OUTPUT else UNCHANGED,
-        contexts=tuple(filter(None, words)),
-        messages=(to_user,) if to_user and (to_user != reason or not decision) else (),
-        stops=is_no and event == "sessionStart",
-        stop_reason=to_user,
-        env=env if isinstance(env, dict) and event == "sessionStart" else None,
-    )
-
-
-def _session_fields(facts: RunFacts) -> dict[str, Any]:
-    """The session under both of its names there, and under ours."""
-    session = facts.session_uuid
-    return {
-        "conversation_id": session,
-        "session_id": session,
-        "native_session_id": facts.session_id,
-    }
-
-
-def _child_started(ctx: Any, facts: RunFacts) -> dict[str, Any]:
-    """A child run is about to begin."""
+def _child_started(e: EventFacts) -> dict[str, Any]:
+    ctx, facts = e.ctx, e.run
     return {
         "subagent_id": as_uuid(ctx.child_run_id),
         "subagent_type": ctx.name,
@@ -456,9 +229,8 @@ def _child_started(ctx: Any, facts: RunFacts) -> dict[str, Any]:
     }
 
 
-def _child_ended(ctx: Any, facts: RunFacts) -> dict[str, Any]:
-    """How a child run ended, and what it did."""
-    result = ctx.result
+def _child_ended(e: EventFacts) -> dict[str, Any]:
+    ctx, facts, result = e.ctx, e.run, e.ctx.result
     messages = () if result is None else result.state.messages
     status = getattr(result, "status", None)
     seconds = 0.0 if result is None else result.state.counters.active_seconds
@@ -467,13 +239,11 @@ def _child_ended(ctx: Any, facts: RunFacts) -> dict[str, Any]:
         "subagent_type": ctx.name,
         "status": "completed" if status is None else _ENDINGS.get(status, "completed"),
         "task": ctx.prompt,
-        "description": _description(ctx),
-        "summary": getattr(result, "text", "") or "",
+        "summary": e.child_text,
         "duration_ms": round(seconds * 1000),
         "message_count": len(messages),
         "tool_call_count": sum(len(getattr(each, "calls", ())) for each in messages),
         "loop_count": facts.objections,
-        "modified_files": [] if result is None else list(_changed_files(result.state, facts)),
         "agent_transcript_path": facts.child_transcript or None,
     }
 
@@ -484,29 +254,8 @@ def _call_id(child_run_id: str) -> str:
     return parts[1] if len(parts) > 2 else ""
 
 
-def _description(ctx: Any) -> str:
-    """The description that the model gave the child."""
-    response, call_id = getattr(ctx.live, "response", None), _call_id(ctx.child_run_id)
-    calls = () if response is None else response.calls
-    given: Mapping[str, Any] = next((call.args for call in calls if call.id == call_id), {})
-    return str(given.get("description", ""))
-
-
-def _changed_files(state: AgentState, facts: RunFacts) -> Iterator[str]:
-    """The files that a run wrote, each once."""
-    seen: set[str] = set()
-    for step in state.steps:
-        for call, result in zip(step.calls, step.results, strict=False):
-            path = call.args.get("path")
-            if call.name in ("write", "edit") and result.is_success and isinstance(path, str):
-                full = os.path.normpath(Path(facts.cwd) / path)
-                if full not in seen:
-                    seen.add(full)
-                    yield full
-
-
-def _compacting(ctx: Any) -> dict[str, Any]:
-    """History is about to be summarised."""
+def _compacting(e: EventFacts) -> dict[str, Any]:
+    ctx = e.ctx
     made = ctx.state.metadata.get("summaries")
     letters = sum(len(message.text) for message in ctx.state.messages)
     return {
@@ -518,9 +267,8 @@ def _compacting(ctx: Any) -> dict[str, Any]:
     }
 
 
-def _session_ended(ctx: Any) -> dict[str, Any]:
-    """How a session ended, and how long it worked."""
-    state: AgentState = ctx.state
+def _session_ended(e: EventFacts) -> dict[str, Any]:
+    ctx, state = e.ctx, e.ctx.state
     ended = event_facts.ending_of(state).replace("timeout", "aborted")
     sent = {
         "reason": "user_close" if event_facts.end_reason(ctx) == "prompt_input_exit" else ended,
@@ -585,6 +333,195 @@ def _edits_of(given: dict[str, Any]) -> list[dict[str, Any]]:
     return [{key: given.get(key, "") for key in ("old_string", "new_string")}]
 
 
+_EVENTS = {
+    "sessionStart": Event(
+        "session_start",
+        lambda e: {"is_background_agent": False, "composer_mode": "agent", "cwd": e.run.cwd},
+    ),
+    "beforeSubmitPrompt": Event(
+        "prompt_submit", lambda e: {"prompt": e.ctx.prompt, "attachments": []}
+    ),
+    "preToolUse": Event("before_tool_use", _called, TOOL),
+    "beforeShellExecution": Event("before_tool_use", _shell, "command", _is_command),
+    "beforeMCPExecution": Event("before_tool_use", _server_tool, TOOL, _is_servers),
+    "beforeReadFile": Event(
+        "before_tool_use", _read, TOOL, lambda e: bool(e.ctx.tool_call.name == "read")
+    ),
+    "postToolUse": Event("after_tool_use", _succeeded, TOOL, lambda e: not _is_failure(e)),
+    "postToolUseFailure": Event("after_tool_use", _failed, TOOL, _is_failure),
+    "afterShellExecution": Event("after_tool_use", _shell, "command", _is_command),
+    "afterMCPExecution": Event("after_tool_use", _server_tool, TOOL, _is_servers),
+    "afterFileEdit": Event(
+        "after_tool_use",
+        lambda e: {"file_path": e.path, "edits": _edits_of(e.shown.input)},
+        TOOL,
+        lambda e: e.ctx.tool_call.name in ("write", "edit") and not e.has_failed,
+    ),
+    "afterAgentResponse": Event(
+        "after_inference",
+        lambda e: {"text": e.ctx.response.text, **_tokens(e.ctx.response.usage)},
+        when=lambda e: e.ctx.response is not None and bool(e.ctx.response.text),
+    ),
+    "afterAgentThought": Event(
+        "after_inference", lambda e: {"text": _thoughts(e)}, when=lambda e: bool(_thoughts(e))
+    ),
+    "stop": Event("stop", _stopping),
+    "subagentStart": Event("subagent_start", _child_started, "subagent_type"),
+    "subagentStop": Event("subagent_stop", _child_ended, "subagent_type"),
+    "preCompact": Event("before_compact", _compacting),
+    "sessionEnd": Event("session_end", _session_ended),
+}
+
+
+# --- the protocol --------------------------------------------------------------------------------------
+
+
+class Cursor(EventDialect):
+    """Cursor's protocol."""
+
+    name = "cursor"
+    transcripts = CursorTranscripts
+    objections_in_a_row = None  # each hook has a `loop_limit`
+    events = _EVENTS
+    more_points: ClassVar[dict[str, str]] = {"stop": "agent_failed"}
+    unsupported = frozenset({"beforeTabFileRead", "afterTabFileEdit", "workspaceOpen"})
+    observing = frozenset({"afterAgentResponse", "afterAgentThought", "postToolUseFailure"})
+    is_asked_when_cancelled = True
+    tools = ToolNames(_TOOLS, milliseconds=True, mcp="MCP:{tool}")
+    has_files = True
+    configuration_folders = (".cursor",)
+    project_variables = frozenset({"CURSOR_PROJECT_DIR", "CLAUDE_PROJECT_DIR"})
+    root_variables = frozenset({"CURSOR_PLUGIN_ROOT"})
+
+    # --- files --------------------------------------------------------------------------------------
+
+    def find(self, search: HookSearch) -> Iterable[Handler]:
+        """`hooks.json` of the machine, the user and the project, and the user's plugins."""
+        user, project = (each / ".cursor/hooks.json" for each in (search.home, search.project))
+        for level, path in search.places("cursor/hooks.json", user, project):
+            yield from self.read(path, level, search)
+        for root in _plugin_roots(search.home):
+            plugin = Plugin(root, search, [_MANIFEST])
+            for path, content in plugin.files():
+                source = search.source("cursor", Level.PLUGIN, path, root=str(root))
+                yield from _hooks(hook_file(source, search.warn, content))
+
+    def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:
+        return _hooks(hook_file(search.source("cursor", level, path), search.warn))
+
+    def mistakes(self, handler: Handler) -> Iterator[tuple[str, str]]:
+        """The matcher of a shell event is looked for in the command."""
+        if handler.event in _SHELL and handler.matcher in ("Shell", "Bash"):
+            yield (
+                f"hardly ever runs: its matcher '{handler.matcher}' is looked for in the command's text",
+                "Leave the matcher out, to have it run for every command.",
+            )
+
+    # --- events -------------------------------------------------------------------------------------
+
+    def matcher(self, handler: Handler) -> NameTest:
+        text = handler.matcher
+        return everything if text in ("", "*") else expression(text)
+
+    def sent_always(self, event: str, found: EventFacts) -> dict[str, Any]:
+        session = found.run.session_uuid
+        return {
+            "conversation_id": session,
+            "session_id": session,
+            "native_session_id": found.run.session_id,
+            "generation_id": as_uuid(found.ctx.state.run_id),
+            "model": found.run.model,
+            "model_id": found.run.model,
+            "model_params": [],
+            "hook_event_name": event,
+            "cursor_version": _VERSION,
+            "workspace_roots": [found.run.project],
+            "user_email": None,
+            "transcript_path": found.run.transcript or None,
+        }
+
+    def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
+        found = super().variables(handler, facts)
+        return {**found, "CURSOR_VERSION": _VERSION, "CURSOR_TRANSCRIPT_PATH": facts.transcript}
+
+    # --- answers ------------------------------------------------------------------------------------
+
+    def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
+        """A result out of the JSON in which hooks see it."""
+        return result_of(call, _result_in(call, answer.updated_output))
+
+    def verdict_answer(
+        self, handler: Handler, verdict: ModelVerdict, reason: str
+    ) -> dict[str, Any]:
+        """A model's no, in the fields of the event."""
+        if handler.event in ("stop", "subagentStop"):
+            return {} if verdict.impossible else {"followup_message": reason}
+        if handler.event == "beforeSubmitPrompt":
+            return {"continue": False, "user_message": reason}
+        return {"permission": "deny", "user_message": reason, "agent_message": reason}
+
+    def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
+        """Exit code 2 denies; with any other but 0 a no in JSON counts, and a yes does not."""
+        event, found = handler.event, json_object(result.stdout)
+        if result.code == 2:
+            said = _fields(event, found or {})
+            reason = said.reason or result.stderr.strip() or "no reason was given"
+            return denied(reason, contexts=said.contexts)
+        if result.code != 0:
+            said = _fields(event, found or {})
+            refuses = said.decision in ("deny", "ask") or said.stops
+            return said if refuses else failed(event_facts.failure_words(result))
+        if found is None:
+            if result.stdout.strip() and event in _DECIDING:
+                return failed("its output is not JSON")
+            return ProgramAnswer()
+        return _fields(event, found)
+
+
+def _permission(found: dict[str, Any]) -> str:
+    """Allow, deny or ask, also under the names of older versions and of Claude."""
+    for key in ("permission", "decision", "permissionDecision"):
+        said = found.get(key)
+        if said in ("allow", "deny", "ask", "block"):
+            return "deny" if said == "block" else str(said)
+    return ""
+
+
+def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
+    specific = found.get("hookSpecificOutput")
+    found = {**specific, **found} if isinstance(specific, dict) else found
+
+    to_user = first_text(found, "user_message", "userMessage")
+    to_agent = first_text(found, "agent_message", "agentMessage")
+    decision: Any = _permission(found)
+    if not to_agent and not to_user:
+        to_agent = first_text(found, "reason", "permissionDecisionReason")
+    # A question is read by the user, a refusal by the model.
+    reason = to_user or to_agent if decision == "ask" else to_agent or to_user
+    is_no = found.get("continue") is False
+    followup = first_text(found, "followup_message", "followupMessage")
+    if is_no and event in _DECIDING:
+        decision, reason = "deny", (to_user or reason if event == "beforeSubmitPrompt" else reason)
+    if event in ("stop", "subagentStop") and followup:
+        decision, reason = "deny", followup
+    updated = found.get("updated_input", found.get("updatedInput"))
+    output = found.get("updated_mcp_tool_output", found.get("modifiedToolOutput", UNCHANGED))
+    words = [first_text(found, "additional_context", "additionalContext")]
+    words += [] if decision in ("deny", "ask") else [to_agent]
+    env = found.get("env")
+    return ProgramAnswer(
+        decision=decision,
+        reason=reason if decision else "",
+        updated_input=updated if isinstance(updated, dict) and event == "preToolUse" else None,
+        updated_output=output if event in _SEES_OUTPUT else UNCHANGED,
+        contexts=tuple(filter(None, words)),
+        messages=(to_user,) if to_user and (to_user != reason or not decision) else (),
+        stops=is_no and event == "sessionStart",
+        stop_reason=to_user,
+        env=env if isinstance(env, dict) and event == "sessionStart" else None,
+    )
+
+
 # --- configuration files --------------------------------------------------------------------------------
 
 
@@ -611,78 +548,58 @@ def _latest(directory: Path) -> Path | None:
         return None
 
 
-def _plugin(root: Path, search: HookSearch) -> list[Handler]:
-    """The hooks of a plugin; its manifest may name another file, or have them itself."""
-    warn = about_plugin(root, search)
-    named = (load_json(root / _MANIFEST, warn) or {}).get("hooks", "hooks/hooks.json")
-    path = inside(root, named if isinstance(named, str) else _MANIFEST, warn)
-    if path is None:
-        return []
-    source = search.source("cursor", Level.PLUGIN, path, root=str(root))
-    content = (load_json(path, warn) or {}) if isinstance(named, str) else named
-    is_bare = not isinstance(named, str) and "hooks" not in content
-    return _hooks({"hooks": content} if is_bare else content, source, warn)
-
-
-def _hooks(content: Mapping[str, Any], source: HookSource, warn: Warn) -> list[Handler]:
-    version = content.get("version", 1)
+def _hooks(file: HookFile) -> list[Handler]:
+    version = file.content.get("version", 1)
     if version not in (1, "1"):
-        warn(f"version {version!r} is not known, so none of it is read")
+        file.warn(f"version {version!r} is not known, so none of it is read")
         return []
-    return list(flat(content.get("hooks", {}), source, _make_hook, warn))
+    return list(file.flat(file.content.get("hooks", {}), _make_hook))
 
 
-def _make_hook(
-    source: HookSource, event: str, _group: Mapping[str, Any], hook: Mapping[str, Any], warn: Warn
-) -> Handler | None:
-    command, prompt = text_field(hook, "command"), text_field(hook, "prompt")
-    kind = hook.get("type", "command")
-    if kind not in ("command", "prompt") or not (prompt if kind == "prompt" else command).strip():
-        warn(f"{event}: only hooks with a command or a prompt are run here")
+def _make_hook(entry: HookEntry) -> Handler | None:
+    fields, event, source = entry.fields, entry.event, entry.file.source
+    kind = fields.get("type", "command")
+    text = entry.text("prompt" if kind == "prompt" else "command")
+    if kind not in ("command", "prompt") or not text.strip():
+        entry.warn("only hooks with a command or a prompt are run here")
         return None
-    closed = hook.get("failClosed", event in _CLOSED) is True
-    limit = hook.get("loop_limit", _LOOP_LIMIT)
-    # A project's commands run in the project, a user's where the file is, a plugin's where that is.
-    is_users = source.level in (Level.USER, Level.MANAGED)
-    return Handler(
-        source=source,
-        event=event,
+    what = (
+        {"prompt": text, "model": entry.text("model").strip()}
+        if kind == "prompt"
+        else {"command": text}
+    )
+    limit = fields.get("loop_limit", _LOOP_LIMIT)
+    return entry.handler(
         kind=kind,
-        command=command if kind == "command" else "",
-        prompt=prompt if kind == "prompt" else "",
-        model=text_field(hook, "model").strip() if kind == "prompt" else "",
-        matcher=_matcher(event, hook, warn),
-        timeout=seconds_field(hook, _TIMEOUT, warn),
-        on_failure="closed" if closed else "open",
+        **what,
+        matcher=_matcher(entry),
+        timeout=entry.seconds(_TIMEOUT),
+        on_failure="closed" if fields.get("failClosed", event in _CLOSED) is True else "open",
         shell=usual_shell(),
-        cwd=source.root or _directory(source, command, is_users=is_users),
+        cwd=source.root or _directory(source, text),
         loop_limit=limit if isinstance(limit, int) and not isinstance(limit, bool) else None,
-        definition={"event": event, "hook": dict(hook)},
+        definition={"event": event, "hook": dict(fields)},
     )
 
 
-def _matcher(event: str, hook: Mapping[str, Any], warn: Warn) -> str:
+def _matcher(entry: HookEntry) -> str:
     """The matcher; some files say for which field it is."""
-    given = hook.get("matcher")
+    given = entry.fields.get("matcher")
     if not isinstance(given, dict):
-        return text_field(hook, "matcher")
-    names = ("tool_name", "command", "subagent_type")
-    found = next((text_field(given, name) for name in names if text_field(given, name)), "")
+        return text_of(given)
+    found = first_text(given, "tool_name", "command", "subagent_type")
     if not found:
-        warn(f"{event}: its matcher says nothing that is known here, so it is for everything")
+        entry.warn("its matcher says nothing that is known here, so it is for everything")
     return found
 
 
-def _directory(source: HookSource, command: str, *, is_users: bool) -> str:
+def _directory(source: HookSource, command: str) -> str:
     """The directory of a command: beside a user's file; in the project, unless the program is only beside the file."""
     beside = Path(source.path).parent
-    if is_users:
+    if source.level in (Level.USER, Level.MANAGED):
         return str(beside)
     for word in command.replace('"', " ").replace("'", " ").split():
         if "/" in word and not Path(word).is_absolute() and "$" not in word:
-            is_here, is_beside = (
-                os.path.isfile(beside.parent / word),
-                os.path.isfile(beside / word),
-            )
-            return str(beside) if is_beside and not is_here else ""
+            is_only_beside = (beside / word).is_file() and not (beside.parent / word).is_file()
+            return str(beside) if is_only_beside else ""
     return ""

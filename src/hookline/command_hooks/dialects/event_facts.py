@@ -1,12 +1,19 @@
-"""What several dialects tell hooks about tools, runs and sessions."""
+"""Events as a table: the point of each, when it happens there, and what hooks are sent.
+
+`EventFacts` has what there is to say about an event. A dialect chooses of it, and has its own names.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from hookline.command_hooks.exchange import TITLE, ProgramResult, as_uuid
+from hookline.command_hooks.dialect import Dialect
+from hookline.command_hooks.handler import TITLE, Handler, ProgramResult, RunFacts, as_uuid
+from hookline.command_hooks.tools import ShownCall
+from hookline.hooks import Kind
 from hookline.lifecycle import HookPoint
 from hookline.state import (
     AgentState,
@@ -14,6 +21,7 @@ from hookline.state import (
     ResultStatus,
     RunStatus,
     StopReason,
+    ToolCall,
     ToolResult,
 )
 
@@ -176,3 +184,125 @@ def server_result(execution: ToolResult) -> dict[str, Any]:
     """The result of an MCP tool, in the form of the protocol."""
     content = [{"type": "text", "text": execution.text()}]
     return {"content": content, "isError": not execution.is_success}
+
+
+# --- the table of a dialect's events --------------------------------------------------------------------
+
+
+class EventFacts:
+    """What there is to say about one event. Everything is worked out when it is asked for."""
+
+    def __init__(self, dialect: Dialect, ctx: Any, run: RunFacts) -> None:
+        self.ctx = ctx
+        self.run = run
+        self._dialect = dialect
+
+    def show(self, call: ToolCall) -> ShownCall:
+        """A call under the dialect's names."""
+        return self._dialect.show(call, self.run)
+
+    @cached_property
+    def shown(self) -> ShownCall:
+        """The call that the event is about."""
+        return self.show(self.ctx.tool_call)
+
+    @property
+    def command(self) -> str:
+        """The command line of the call."""
+        return str(self.shown.input.get("command", ""))
+
+    @property
+    def path(self) -> str:
+        """The file of the call."""
+        return str(self.shown.input.get("file_path", ""))
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the tool failed."""
+        return has_failed(self.ctx.execution)
+
+    @property
+    def output(self) -> str:
+        """The result of the tool, as text."""
+        return output_text(self.ctx.execution)
+
+    @property
+    def failure(self) -> str:
+        """Why the tool failed."""
+        return failure_text(self.ctx.execution)
+
+    @property
+    def milliseconds(self) -> int:
+        """How long the tool took."""
+        return int(self.ctx.execution.duration * 1000 + 0.5)
+
+    @property
+    def is_undecided(self) -> bool:
+        """No hook has decided yet."""
+        verdict = self.ctx.verdict
+        return verdict is None or verdict.kind is Kind.PROCEED
+
+    @property
+    def was_kept_going(self) -> bool:
+        """Hooks have kept the run, or the child, from stopping."""
+        return self.run.objections > 0
+
+    @property
+    def last_words(self) -> str:
+        """The last text of the model."""
+        return last_words(self.ctx.state)
+
+    @property
+    def child_text(self) -> str:
+        """The answer of the child run."""
+        return getattr(self.ctx.result, "text", "") or ""
+
+
+Sent: TypeAlias = Callable[[EventFacts], dict[str, Any]]
+TOOL = "the tool"
+"""Matchers are tested with the names of the tool."""
+
+
+class Event(NamedTuple):
+    """One event of a dialect."""
+
+    point: str
+    sent: Sent = lambda _facts: {}
+    """The fields that only this event has."""
+    matched: str = ""
+    """The field that matchers are tested with, or `TOOL`; empty where there are no matchers."""
+    when: Callable[[EventFacts], bool] = lambda _facts: True
+    """Whether what happens at the point is this event."""
+
+    def adding(self, more: Sent) -> Event:
+        """The same event with more fields, or others."""
+        return self._replace(sent=lambda facts: {**self.sent(facts), **more(facts)})
+
+
+class EventDialect(Dialect):
+    """A dialect with a table of its events."""
+
+    events: ClassVar[Mapping[str, Event]]
+
+    def __init_subclass__(cls) -> None:
+        cls.points = {name: event.point for name, event in cls.events.items()}
+
+    def fires(self, event: str, ctx: Any) -> bool:
+        return self.events[event].when(EventFacts(self, ctx, _NOWHERE))
+
+    def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:
+        about, found = self.events[event], EventFacts(self, ctx, facts)
+        if about.matched == TOOL:
+            return found.shown.names
+        return (str(about.sent(found)[about.matched]),) if about.matched else None
+
+    def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
+        found = EventFacts(self, ctx, facts)
+        return {**self.sent_always(handler.event, found), **self.events[handler.event].sent(found)}
+
+    def sent_always(self, event: str, found: EventFacts) -> dict[str, Any]:
+        """The fields that all events have."""
+        raise NotImplementedError
+
+
+_NOWHERE = RunFacts("", "", "")

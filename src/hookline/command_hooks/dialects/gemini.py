@@ -14,41 +14,47 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.dialect import Dialect, NameTest
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.tools import EDIT_KEYS, FILE_KEYS, result_of
 from hookline.command_hooks.dialects.config_files import (
-    about,
+    HookEntry,
+    hook_file,
     load_json,
-    nested,
-    seconds_field,
-    text_field,
     texts_field,
+    unique,
 )
-from hookline.command_hooks.dialects.matchers import everything, expression, one_of
-from hookline.command_hooks.exchange import (
+from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
+from hookline.command_hooks.handler import (
     UNCHANGED,
-    HookAnswer,
+    Handler,
+    HookSearch,
+    Level,
+    ProgramAnswer,
     ProgramResult,
     RunFacts,
-    as_uuid,
+    Warn,
     denied,
-    json_line,
+    first_text,
+    is_labelled,
     json_object,
     text_of,
 )
-from hookline.command_hooks.handler import Handler, HookSearch, HookSource, Level, Warn
-from hookline.command_hooks.texts import is_labelled
-from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames, mcp_names
+from hookline.command_hooks.tools import (
+    NameTest,
+    ShownCall,
+    ToolForm,
+    ToolNames,
+    everything,
+    expression,
+    mcp_names,
+    one_of,
+)
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.errors import UsageError
-from hookline.hooks import Kind, Options, Registration, register
-from hookline.lifecycle import HookPoint, InferenceHookContext, ToolHookContext
 from hookline.state import (
     AgentState,
     AssistantMessage,
     InferenceRequest,
-    InferenceResponse,
     Message,
     ToolCall,
     ToolMessage,
@@ -75,9 +81,6 @@ TOOLS: dict[str, ToolForm] = {
     "load_skill": ToolForm("activate_skill", {}),
 }
 
-_TAIL_CALL = "tailToolCallRequest"
-_WAITING = "hookline.command_hooks.tail_calls"
-"""The metadata key of calls that wait to be made."""
 _EXTENSION_RULES = "extension-enablement.json"
 _EXTENSION_SOURCE = ".gemini-extension-install.json"
 _STARS = re.compile(r"(/?)\\\*")
@@ -99,74 +102,37 @@ _ADVISORY = frozenset(
 class GeminiTranscripts(Transcripts):
     """The session in the first line, then a line for each message, with its calls and their results."""
 
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory)
-        self._known: dict[Path, tuple[object, ...]] = {}
-        """What each file was written from."""
-        self._times: dict[Path, list[str]] = {}
-        """When each message was first seen."""
+    is_written_anew = True  # results are on the lines of their calls
 
     def path(self, state: AgentState) -> Path:
-        name = state.session_id if state.parent_run_id is None else state.run_id
-        return self.directory / "chats" / f"session-{as_uuid(name or state.run_id)}.jsonl"
+        return self.directory / "chats" / f"session-{super().path(state).name}"
 
-    def _update(
-        self, path: Path, state: AgentState, facts: RunFacts, turn: Sequence[Message]
-    ) -> None:
-        """Write the whole file again, if there is anything new: results are on the lines of their calls."""
-        known = (state.messages, *turn)
-        if self._known.get(path) != known or not path.exists():
-            self._write_all(path, facts, (*state.messages, *turn))
-            self._known[path] = known
+    def head(self, facts: RunFacts) -> Iterator[Line]:
+        project = hashlib.sha256(facts.project.encode()).hexdigest()
+        times = dict.fromkeys(("startTime", "lastUpdated"), timestamp())
+        yield {"sessionId": facts.session_uuid, "projectHash": project, **times, "kind": "main"}
 
-    def forget(self, state: AgentState) -> None:
-        self._known.pop(self.path(state), None)
-        self._times.pop(self.path(state), None)
-
-    def _write_all(self, path: Path, facts: RunFacts, messages: Sequence[Message]) -> None:
-        now, times = timestamp(), self._times.setdefault(path, [])
-        times.extend([now] * (len(messages) - len(times)))
-        session = {
-            "sessionId": facts.session_uuid,
-            "projectHash": hashlib.sha256(facts.project.encode()).hexdigest(),
-            "startTime": times[0] if times else now,
-            "lastUpdated": now,
-            "kind": "main",
-        }
-        lines = [session, *_records(messages, facts, times)]
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside = path.with_suffix(f".{os.getpid()}")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(b"".join(map(json_line, lines)))
-        beside.replace(path)
+    def lines(
+        self,
+        messages: Sequence[Message],
+        facts: RunFacts,
+        state: AgentState | None,  # noqa: ARG002 - as in the others
+    ) -> Iterator[Line]:
+        results = {each.call_id: each for each in messages if isinstance(each, ToolMessage)}
+        for message in messages:
+            record: Line = {"id": str(uuid.uuid4()), "timestamp": timestamp()}
+            if isinstance(message, AssistantMessage):
+                record |= {"type": "gemini", "content": message.text, "thoughts": []}
+                record |= {"tokens": None, "model": facts.model}
+                calls = [_called(each, results.get(each.id), facts) for each in message.calls]
+                yield {**record, "toolCalls": calls} if calls else record
+            elif isinstance(message, UserMessage):
+                yield {**record, "type": "user", "content": [{"text": message.text}]}
 
 
-def _records(messages: Sequence[Message], facts: RunFacts, times: list[str]) -> list[Line]:
-    results = {each.call_id: each for each in messages if isinstance(each, ToolMessage)}
-    made = []
-    for at, message in enumerate(messages):
-        if isinstance(message, ToolMessage):
-            continue
-        name = uuid.uuid5(uuid.UUID(facts.session_uuid), str(at))
-        record: Line = {"id": str(name), "timestamp": times[at]}
-        if isinstance(message, AssistantMessage):
-            record |= {"type": "gemini", "content": message.text, "thoughts": []}
-            record |= {"tokens": None, "model": facts.model}
-            calls = [
-                _called(each, results.get(each.id), facts, times[at]) for each in message.calls
-            ]
-            if calls:
-                record["toolCalls"] = calls
-        else:
-            record |= {"type": "user", "content": [{"text": message.text}]}
-        made.append(record)
-    return made
-
-
-def _called(call: ToolCall, result: ToolMessage | None, facts: RunFacts, when: str) -> Line:
+def _called(call: ToolCall, result: ToolMessage | None, facts: RunFacts) -> Line:
     shown = Gemini().show(call, facts)
-    made = {"id": call.id, "name": shown.name, "args": shown.input, "timestamp": when}
+    made = {"id": call.id, "name": shown.name, "args": shown.input, "timestamp": timestamp()}
     if result is None:
         return {**made, "status": "executing"}
     response = {"id": call.id, "name": shown.name, "response": {"output": result.text}}
@@ -178,27 +144,151 @@ def _called(call: ToolCall, result: ToolMessage | None, facts: RunFacts, when: s
     }
 
 
+# --- events ---------------------------------------------------------------------------------------------
+
+
+def _tool(e: EventFacts) -> dict[str, Any]:
+    call = e.ctx.tool_call
+    sent = {
+        "tool_name": e.shown.name,
+        "tool_input": e.shown.input,
+        "native_tool_name": call.name,
+    }
+    found = mcp_names(call.name)
+    if found is None:
+        return sent
+    named = {"server_name": found[0], "tool_name": found[1]}
+    return {**sent, "mcp_context": {**named, **_server(e.ctx)}}
+
+
+def _tool_ended(e: EventFacts) -> dict[str, Any]:
+    # Guards for several agents look for the third of these.
+    result: dict[str, Any] = dict.fromkeys(("llmContent", "returnDisplay", "output"), e.output)
+    if e.has_failed:
+        result["error"] = {"message": e.failure, "type": "execution_failed"}
+    return {**_tool(e), "tool_response": result}
+
+
+def _server(ctx: Any) -> dict[str, Any]:
+    """The address or the command of a tool's server."""
+    words = event_facts.served_by(ctx)
+    if not words:
+        return {}
+    return (
+        {"url": words[0]}
+        if event_facts.is_address(words)
+        else {"command": words[0], "args": [*words[1:]]}
+    )
+
+
+def _notified(e: EventFacts) -> dict[str, Any]:
+    """The question whether a call may run, by its kind."""
+    call, shown = e.ctx.tool_call, e.shown
+    found = mcp_names(call.name)
+    about: dict[str, Any] = {"tool_name": shown.name, "tool_input": shown.input}
+    if found is not None:
+        kind, what = "mcp", "MCP"
+        about |= {"serverName": found[0], "toolName": found[1]}
+    elif call.name in event_facts.SHELL_TOOLS:
+        kind, what = "exec", "execution"
+        about |= {"command": e.command, "rootCommand": (e.command.split() or [""])[0]}
+    elif call.name in ("write", "edit"):
+        kind, what = "edit", "editing"
+        about |= {"fileName": e.path.rpartition("/")[2], "filePath": e.path}
+    else:
+        kind, what = "info", "information"
+    return {
+        "notification_type": "ToolPermission",
+        "message": f"Tool {shown.name} requires {what}",
+        "details": {"type": kind, "title": shown.name, **about},
+    }
+
+
+def _is_shown(message: Message) -> bool:
+    """Whether hooks see a message of a request: calls, results and the words of hooks are not shown."""
+    is_a_hooks = isinstance(message, UserMessage) and is_labelled(message)
+    return bool(message.text) and not isinstance(message, ToolMessage) and not is_a_hooks
+
+
+def _requested(e: EventFacts) -> dict[str, Any]:
+    request: InferenceRequest = e.ctx.request
+    messages = [{"role": "system", "content": request.system}] if request.system else []
+    for message in filter(_is_shown, request.messages):
+        role = "model" if isinstance(message, AssistantMessage) else "user"
+        messages.append({"role": role, "content": message.text})
+    offered = {
+        "mode": {"none": "NONE", "required": "ANY"}.get(request.tool_choice, "AUTO"),
+        "allowedFunctionNames": list(
+            dict.fromkeys(Gemini.tools.name(each.name) for each in request.tools)
+        ),
+    }
+    asked = {
+        "model": request.model or e.run.model,
+        "messages": messages,
+        "config": dict(request.options),
+        "toolConfig": {**offered, "functionCallingConfig": offered},
+    }
+    return {"llm_request": asked}
+
+
+def _answered(e: EventFacts) -> dict[str, Any]:
+    response = e.ctx.response
+    content = {"role": "model", "parts": [response.text]}
+    said = {
+        "text": response.text,
+        "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
+        "usageMetadata": {"totalTokenCount": response.usage.total_tokens},
+    }
+    return {**_requested(e), "llm_response": said}
+
+
+def _turn_ended(e: EventFacts) -> dict[str, Any]:
+    said = (m for m in reversed(e.ctx.state.messages) if isinstance(m, UserMessage))
+    return {
+        "prompt": next((m.text for m in said if not m.by), ""),
+        "prompt_response": e.last_words,
+        "stop_hook_active": e.was_kept_going,
+    }
+
+
+def _session_ended(e: EventFacts) -> dict[str, Any]:
+    return {"reason": "clear" if event_facts.end_reason(e.ctx) == "clear" else "exit"}
+
+
+def _has_response(e: EventFacts) -> bool:
+    return e.ctx.response is not None
+
+
+_EVENTS = {
+    "SessionStart": Event(
+        "session_start", lambda e: {"source": event_facts.session_source(e.ctx)}, "source"
+    ),
+    "BeforeAgent": Event("prompt_submit", lambda e: {"prompt": e.ctx.prompt}),
+    "BeforeModel": Event("before_inference", _requested),
+    "BeforeToolSelection": Event(
+        "before_inference", _requested, when=lambda e: not _has_response(e)
+    ),
+    "AfterModel": Event("after_inference", _answered, when=_has_response),
+    "BeforeTool": Event("before_tool_use", _tool, TOOL),
+    "Notification": Event(
+        "permission_request", _notified, "notification_type", lambda e: e.is_undecided
+    ),
+    "AfterTool": Event("after_tool_use", _tool_ended, TOOL),
+    "AfterAgent": Event("stop", _turn_ended),
+    "PreCompress": Event("before_compact", lambda _e: {"trigger": "auto"}, "trigger"),
+    "SessionEnd": Event("session_end", _session_ended, "reason"),
+}
+
+
 # --- the protocol --------------------------------------------------------------------------------------
 
 
-class Gemini(Dialect):
+class Gemini(EventDialect):
     """Gemini CLI's protocol."""
 
     name = "gemini"
     transcripts = GeminiTranscripts
-    points: ClassVar[dict[str, str]] = {
-        "SessionStart": "session_start",
-        "BeforeAgent": "prompt_submit",
-        "BeforeModel": "before_inference",
-        "BeforeToolSelection": "before_inference",
-        "AfterModel": "after_inference",
-        "BeforeTool": "before_tool_use",
-        "Notification": "permission_request",
-        "AfterTool": "after_tool_use",
-        "AfterAgent": "stop",
-        "PreCompress": "before_compact",
-        "SessionEnd": "session_end",
-    }
+    events = _EVENTS
     later = frozenset({"BeforeToolSelection"})
     observing = frozenset({"Notification"})
     has_files = True
@@ -224,26 +314,17 @@ class Gemini(Dialect):
             off |= set() if level.is_repository else names
             found += [h for h in handlers if not (level.is_repository and _is_off(h, names))]
         for root in _extensions(search):
-            source = search.source(
-                "gemini", Level.PLUGIN, root / "hooks/hooks.json", root=str(root)
-            )
-            warn = about(source.label, search.warn)
-            hooks = (load_json(root / "hooks/hooks.json", warn) or {}).get("hooks", {})
-            found += nested(_grouped(hooks, warn), source, _make_hook, warn)
-        return _deduplicate(each for each in found if not _is_off(each, off))
+            path = root / "hooks/hooks.json"
+            source = search.source("gemini", Level.PLUGIN, path, root=str(root))
+            file = hook_file(source, search.warn)
+            found += file.nested(_grouped(file.content.get("hooks", {}), file.warn), _make_hook)
+        on = (each for each in found if not _is_off(each, off))
+        return unique(on, lambda each: (each.event, each.matcher, each.label, each.command))
 
     def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:
         return _settings_file(path, level, search)[0]
 
     # --- events -------------------------------------------------------------------------------------
-
-    def fires(self, event: str, ctx: Any) -> bool:
-        """By whether a person is still needed, and whether the model is really asked."""
-        if event == "BeforeToolSelection":
-            return ctx.response is None
-        if event == "Notification":
-            return ctx.verdict is None or ctx.verdict.kind is Kind.PROCEED
-        return event != "AfterModel" or ctx.response is not None
 
     def matcher(self, handler: Handler) -> NameTest:
         """For tools an expression, or else the text itself; for the rest exact texts."""
@@ -257,69 +338,15 @@ class Gemini(Dialect):
         except UsageError:
             return one_of((text,))
 
-    def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:
-        """The tool, or how the session began or ended."""
-        if event in _TOOL_EVENTS:
-            return self.show(ctx.tool_call, facts).names
-        sent = self._particulars(event, ctx, facts)
-        for key in ("source", "reason", "trigger", "notification_type"):
-            if key in sent:
-                return (str(sent[key]),)
-        return None
-
-    def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
+    def sent_always(self, event: str, found: EventFacts) -> dict[str, Any]:
         return {
-            "session_id": facts.session_uuid,
-            "native_session_id": facts.session_id,
-            "transcript_path": facts.transcript,
-            "cwd": facts.cwd,
-            "hook_event_name": handler.event,
+            "session_id": found.run.session_uuid,
+            "native_session_id": found.run.session_id,
+            "transcript_path": found.run.transcript,
+            "cwd": found.run.cwd,
+            "hook_event_name": event,
             "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
-            **self._particulars(handler.event, ctx, facts),
         }
-
-    def _particulars(self, event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        if event in _TOOL_EVENTS:
-            return self._tool(event, ctx, facts)
-        if event in _MODEL_EVENTS:
-            return _model(event, ctx, facts)
-        if event == "SessionStart":
-            return {"source": event_facts.session_source(ctx)}
-        if event == "BeforeAgent":
-            return {"prompt": ctx.prompt}
-        if event == "AfterAgent":
-            said = (m for m in reversed(ctx.state.messages) if isinstance(m, UserMessage))
-            asked = next((m.text for m in said if not m.by), "")
-            return {
-                "prompt": asked,
-                "prompt_response": event_facts.last_words(ctx.state),
-                "stop_hook_active": facts.objections > 0,
-            }
-        if event == "Notification":
-            return _notification(ctx.tool_call, self.show(ctx.tool_call, facts))
-        if event == "PreCompress":
-            return {"trigger": "auto"}
-        return {"reason": "clear" if event_facts.end_reason(ctx) == "clear" else "exit"}
-
-    def _tool(self, event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        shown = self.show(ctx.tool_call, facts)
-        sent: dict[str, Any] = {
-            "tool_name": shown.name,
-            "tool_input": shown.input,
-            "native_tool_name": ctx.tool_call.name,
-        }
-        found = mcp_names(ctx.tool_call.name)
-        if found is not None:
-            named = {"server_name": found[0], "tool_name": found[1]}
-            sent["mcp_context"] = {**named, **_server(ctx)}
-        if event == "AfterTool":
-            text = event_facts.output_text(ctx.execution)
-            # Guards for several agents look for the third of these.
-            sent["tool_response"] = dict.fromkeys(("llmContent", "returnDisplay", "output"), text)
-            if event_facts.has_failed(ctx.execution):
-                why = event_facts.failure_text(ctx.execution)
-                sent["tool_response"]["error"] = {"message": why, "type": "execution_failed"}
-        return sent
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
         return {
@@ -331,118 +358,44 @@ class Gemini(Dialect):
 
     # --- answers ------------------------------------------------------------------------------------
 
-    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
+    def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """JSON decides, whatever the exit code; text is a refusal from exit code 2 on."""
         text = result.stdout.strip() or result.stderr.strip()
         found = _object(text)
         if found is not None:
             return _fields(handler.event, found)
         if result.code == 0:
-            return HookAnswer(messages=(text,) if text else ())
+            return ProgramAnswer(messages=(text,) if text else ())
         if result.code == 1:
-            return HookAnswer(
+            return ProgramAnswer(
                 messages=(f"Warning: {text}" if text else event_facts.failure_words(result),)
             )
         reason = result.stderr.strip() or text or event_facts.failure_words(result)
         if handler.event in _ADVISORY:
-            return HookAnswer(messages=(reason,))
+            return ProgramAnswer(messages=(reason,))
         # A turn whose request or response is refused is over.
         stops = handler.event in _MODEL_EVENTS
         return denied(reason, stops=stops, stop_reason=reason)
 
-    def combine(self, answers: Sequence[HookAnswer]) -> Sequence[HookAnswer]:
+    def combine(self, answers: Sequence[ProgramAnswer]) -> Sequence[ProgramAnswer]:
         """Each answer allows the tools that any of them allows."""
         return _with_all_tools(answers)
 
-    def take_back(self, call: ToolCall, shown: ShownCall, answer: HookAnswer) -> ToolCall:
+    def take_back(self, call: ToolCall, shown: ShownCall, answer: ProgramAnswer) -> ToolCall:
         """The call with a hook's changes; arguments that it does not name stay."""
         updated = {**shown.input, **(answer.updated_input or {})}
         return self.tools.take_back(call, shown, updated)
 
-    def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:
+    def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
         """Hooks that are for Claude, too, use its form."""
         return result_of(call, answer.updated_output)
 
-    def change_request(self, request: InferenceRequest, answer: HookAnswer) -> InferenceRequest:
+    def change_request(self, request: InferenceRequest, answer: ProgramAnswer) -> InferenceRequest:
         """Another model, other settings, words or tools."""
         return changed_request(request, answer.extra or {})
 
-    def new_response(self, answer: HookAnswer) -> str | None:
+    def new_response(self, answer: ProgramAnswer) -> str | None:
         return response_text((answer.extra or {}).get("llm_response"))
-
-    def after_tool(self, ctx: Any, answer: HookAnswer, facts: RunFacts) -> Any:
-        """A call that a hook wants made next."""
-        wanted = (answer.extra or {}).get(_TAIL_CALL)
-        return ctx if wanted is None else self._with_tail_call(ctx, wanted, facts)
-
-    def more_hooks(self, name: str, at: Mapping[str, Sequence[Handler]]) -> Iterator[Registration]:
-        """The hook that makes these calls."""
-        if at.get("after_tool_use"):
-            options = Options(name=f"{name}-tail-calls", scope="tree", priority=-100)
-            yield register(HookPoint.BEFORE_INFERENCE, _make_tail_calls, options)
-
-    def _with_tail_call(
-        self, ctx: ToolHookContext, wanted: Any, facts: RunFacts
-    ) -> ToolHookContext:
-        """The context in which a call waits to be made. Its result is what the model reads."""
-        given = wanted if isinstance(wanted, dict) else {}
-        name, args = given.get("name"), given.get("args")
-        if not isinstance(name, str) or not name or not isinstance(args, dict | None):
-            return ctx
-        call = self._our_call(ctx, name, args or {}, facts)
-        waiting = [*_waiting(ctx), {"id": call.id, "name": call.name, "args": call.args}]
-        waits = ctx.with_result(f"A hook goes on with {call.name}: what that gives is the result.")
-        return waits.with_metadata(_WAITING, waiting)
-
-    def _our_call(
-        self, ctx: ToolHookContext, name: str, args: dict[str, Any], facts: RunFacts
-    ) -> ToolCall:
-        """A call under our names: of the tool that hooks know by that name."""
-        call_id = f"{ctx.tool_call.id}-tail"
-        for spec in () if ctx.run is None else ctx.run.tools:
-            blank = ToolCall(
-                call_id, spec.name, dict.fromkeys(spec.parameters.get("properties", {}))
-            )
-            shown = self.show(blank, facts)
-            if name in (spec.name, *shown.names):
-                return self.tools.take_back(blank, shown, args)
-        return ToolCall(call_id, name, args)
-
-
-def _server(ctx: Any) -> dict[str, Any]:
-    """The address or the command of a tool's server."""
-    words = event_facts.served_by(ctx)
-    if not words:
-        return {}
-    return (
-        {"url": words[0]}
-        if event_facts.is_address(words)
-        else {"command": words[0], "args": [*words[1:]]}
-    )
-
-
-def _notification(call: ToolCall, shown: ShownCall) -> dict[str, Any]:
-    """The question whether a call may run, by its kind."""
-    found = mcp_names(call.name)
-    command = str(shown.input.get("command", ""))
-    about: dict[str, Any] = {"tool_name": shown.name, "tool_input": shown.input}
-    if found is not None:
-        kind, what = "mcp", "MCP"
-        about |= {"serverName": found[0], "toolName": found[1]}
-    elif call.name in event_facts.SHELL_TOOLS:
-        kind, what = "exec", "execution"
-        about |= {"command": command, "rootCommand": (command.split() or [""])[0]}
-    elif call.name in ("write", "edit"):
-        kind, what = "edit", "editing"
-        path = str(shown.input.get("file_path", ""))
-        about |= {"fileName": path.rpartition("/")[2], "filePath": path}
-    else:
-        kind, what = "info", "information"
-    return {
-        "notification_type": "ToolPermission",
-        "message": f"Tool {shown.name} requires {what}",
-        "details": {"type": kind, "title": shown.name, **about},
-    }
 
 
 def _object(text: str) -> dict[str, Any] | None:
@@ -457,23 +410,23 @@ def _object(text: str) -> dict[str, Any] | None:
     return found
 
 
-def _fields(event: str, found: dict[str, Any]) -> HookAnswer:
+def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
     specific = found.get("hookSpecificOutput")
     # Versions differ in where a field belongs: both places count.
     specific = {**found, **specific} if isinstance(specific, dict) else found
     word = "" if event in _ADVISORY else text_of(found.get("decision"))
-    context = text_of(specific.get("additionalContext") or specific.get("additional_context"))
+    context = first_text(specific, "additionalContext", "additional_context")
     changed = specific.get("tool_input", specific.get("updatedInput"))
     message = text_of(found.get("systemMessage"))
     extra = {
         key: specific[key]
-        for key in ("llm_request", "llm_response", "toolConfig", _TAIL_CALL)
+        for key in ("llm_request", "llm_response", "toolConfig")
         if key in specific
     }
     tools = extra.get("toolConfig")
     if isinstance(tools, dict) and isinstance(tools.get("functionCallingConfig"), dict):
         extra["toolConfig"] = {**tools["functionCallingConfig"], **tools}
-    return HookAnswer(
+    return ProgramAnswer(
         decision="deny" if word in _BLOCKS else "ask" if word == "ask" else "",
         reason=text_of(found.get("reason")),
         updated_input=changed if event == "BeforeTool" and isinstance(changed, dict) else None,
@@ -482,7 +435,7 @@ def _fields(event: str, found: dict[str, Any]) -> HookAnswer:
         messages=(message,) if message else (),
         stops=(found.get("continue") is False and event not in _ADVISORY)
         or (word in _BLOCKS and event in _MODEL_EVENTS),
-        stop_reason=text_of(found.get("stopReason")) or text_of(found.get("reason")),
+        stop_reason=first_text(found, "stopReason", "reason"),
         clears_context=event == "AfterAgent" and specific.get("clearContext") is True,
         extra=extra or None,
     )
@@ -491,48 +444,13 @@ def _fields(event: str, found: dict[str, Any]) -> HookAnswer:
 def _new_output(specific: dict[str, Any]) -> Any:
     """The new result, under its name or Claude's."""
     names = ("tool_output", "updatedToolOutput")
+    wanted = specific.get("tailToolCallRequest")
+    if isinstance(wanted, dict) and wanted.get("name"):  # not made here, but the model can
+        return f"A hook keeps this result back, and asks for another call: {json.dumps(wanted)}"
     return next((specific[name] for name in names if name in specific), UNCHANGED)
 
 
-def _is_shown(message: Message) -> bool:
-    """Whether hooks see a message of a request: calls, results and the words of hooks are not shown."""
-    is_a_hooks = isinstance(message, UserMessage) and is_labelled(message)
-    return bool(message.text) and not isinstance(message, ToolMessage) and not is_a_hooks
-
-
-def _model(event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-    request: InferenceRequest = ctx.request
-    messages = [{"role": "system", "content": request.system}] if request.system else []
-    for message in filter(_is_shown, request.messages):
-        role = "model" if isinstance(message, AssistantMessage) else "user"
-        messages.append({"role": role, "content": message.text})
-    offered = {
-        "mode": {"none": "NONE", "required": "ANY"}.get(request.tool_choice, "AUTO"),
-        "allowedFunctionNames": list(
-            dict.fromkeys(Gemini.tools.name(each.name) for each in request.tools)
-        ),
-    }
-    sent: dict[str, Any] = {
-        "llm_request": {
-            "model": request.model or facts.model,
-            "messages": messages,
-            "config": dict(request.options),
-            "toolConfig": {**offered, "functionCallingConfig": offered},
-        }
-    }
-    if event == "AfterModel":
-        text = ctx.response.text
-        sent["llm_response"] = {
-            "text": text,
-            "candidates": [
-                {"content": {"role": "model", "parts": [text]}, "finishReason": "STOP", "index": 0}
-            ],
-            "usageMetadata": {"totalTokenCount": ctx.response.usage.total_tokens},
-        }
-    return sent
-
-
-def _with_all_tools(answers: Sequence[HookAnswer]) -> Sequence[HookAnswer]:
+def _with_all_tools(answers: Sequence[ProgramAnswer]) -> Sequence[ProgramAnswer]:
     """Answers in which each names all tools that some of them allow."""
     configs = [(answer.extra or {}).get("toolConfig") for answer in answers]
     lists = [config.get("allowedFunctionNames") for config in configs if isinstance(config, dict)]
@@ -547,27 +465,6 @@ def _with_all_tools(answers: Sequence[HookAnswer]) -> Sequence[HookAnswer]:
             answer = msgspec.structs.replace(answer, extra=extra)
         merged.append(answer)
     return merged
-
-
-# --- calls after a tool ---------------------------------------------------------------------------------
-
-
-def _make_tail_calls(ctx: InferenceHookContext) -> InferenceHookContext | None:
-    """The turn in which the waiting calls are made, in place of the model's.
-
-    So they are calls like any other: they are validated, judged, and on record.
-    """
-    waiting = _waiting(ctx)
-    if not waiting:
-        return None
-    calls = (ToolCall(each["id"], each["name"], each["args"]) for each in waiting)
-    made = ctx.with_response(InferenceResponse(calls=tuple(calls)))
-    return made.with_state(made.state.without_metadata(_WAITING))
-
-
-def _waiting(ctx: Any) -> list[Any]:
-    found = ctx.state.get(_WAITING)
-    return list(found) if isinstance(found, list) else []
 
 
 # --- requests to the model ------------------------------------------------------------------------------
@@ -657,9 +554,8 @@ def _text_in(content: Any) -> str:
 
 def _settings_file(path: Path, level: Level, search: HookSearch) -> tuple[list[Handler], set[str]]:
     """One settings file: its hooks, and the names and commands that it switches off (`*` for all)."""
-    source = search.source("gemini", level, path)
-    warn = about(source.label, search.warn)
-    content = load_json(path, warn) or {}
+    file = hook_file(search.source("gemini", level, path), search.warn)
+    content = file.content
     hooks, tools = content.get("hooks", {}), content.get("tools")
     off: set[str] = set()
     for config in (content.get("hooksConfig"), hooks):
@@ -672,7 +568,7 @@ def _settings_file(path: Path, level: Level, search: HookSearch) -> tuple[list[H
         off.add("*")
     if isinstance(hooks, dict):
         hooks = {key: value for key, value in hooks.items() if key not in _NO_EVENTS}
-    return list(nested(_grouped(hooks, warn), source, _make_hook, warn)), off
+    return list(file.nested(_grouped(hooks, file.warn), _make_hook)), off
 
 
 def _grouped(hooks: Any, warn: Warn) -> Any:
@@ -681,7 +577,7 @@ def _grouped(hooks: Any, warn: Warn) -> Any:
         warn("'hooks' is a list; its hooks are taken by the event that each names")
         by_event: dict[str, list[Any]] = {}
         for each in hooks:
-            event = text_field(each, "event") if isinstance(each, dict) else ""
+            event = text_of(each.get("event")) if isinstance(each, dict) else ""
             by_event.setdefault(event or "?", []).append(each)
         hooks = by_event
     if not isinstance(hooks, dict):
@@ -698,40 +594,27 @@ def _group(entry: Any) -> Any:
     return {**entry, "hooks": [entry]} if is_hook else entry
 
 
-def _make_hook(
-    source: HookSource, event: str, group: Mapping[str, Any], hook: Mapping[str, Any], warn: Warn
-) -> Handler | None:
-    command = text_field(hook, "command")
-    if hook.get("type", "command") != "command" or not command.strip():
-        warn(f"{event}: only hooks with a command are run here")
+def _make_hook(entry: HookEntry) -> Handler | None:
+    command = entry.text("command")
+    if entry.fields.get("type", "command") != "command" or not command.strip():
+        entry.warn("only hooks with a command are run here")
         return None
-    timeout = seconds_field(hook, 60.0, warn, unit=0.001)
-    if "timeout" in hook and timeout < _SHORTEST:
+    timeout = entry.seconds(60.0, unit=0.001)
+    if "timeout" in entry.fields and timeout < _SHORTEST:
         timeout *= 1000
-        warn(f"{event}: timeout={timeout:g} would be milliseconds; it is taken for seconds")
-    return Handler(
-        source=source,
-        event=event,
+        entry.warn(f"timeout={timeout:g} would be milliseconds; it is taken for seconds")
+    return entry.handler(
         command=command,
-        matcher=text_field(group, "matcher"),
         timeout=timeout,
-        is_sequential=group.get("sequential") is True,
+        is_sequential=entry.group.get("sequential") is True,
         shell="bash",
-        env=texts_field(hook, "env"),
-        label=text_field(hook, "name"),
-        definition={"event": event, "matcher": group.get("matcher"), "hook": dict(hook)},
+        env=texts_field(entry.fields, "env"),
+        label=entry.text("name"),
     )
 
 
 def _is_off(handler: Handler, off: set[str]) -> bool:
     return "*" in off or handler.label in off or handler.command in off
-
-
-def _deduplicate(handlers: Iterable[Handler]) -> list[Handler]:
-    kept: dict[object, Handler] = {}
-    for handler in handlers:
-        kept.setdefault((handler.event, handler.matcher, handler.label, handler.command), handler)
-    return list(kept.values())
 
 
 def _extensions(search: HookSearch) -> Iterator[Path]:
@@ -748,7 +631,7 @@ def _extensions(search: HookSearch) -> Iterator[Path]:
 def _extension_root(directory: Path, warn: Warn) -> Path:
     """The files of an extension; a linked one has them elsewhere."""
     installed = load_json(directory / _EXTENSION_SOURCE, warn) or {}
-    source = text_field(installed, "source")
+    source = text_of(installed.get("source"))
     return Path(source) if installed.get("type") == "link" and source else directory
 
 

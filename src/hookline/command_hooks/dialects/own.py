@@ -9,25 +9,27 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
-from hookline.command_hooks.dialect import Dialect, NameTest, all_dialects, dialect_of
+from hookline.command_hooks.dialect import Dialect, all_dialects, dialect_of
 from hookline.command_hooks.dialects import event_facts
+from hookline.command_hooks.dialects.claude.protocol import ClaudeTranscripts
 from hookline.command_hooks.dialects.claude.tools import TOOLS as CLAUDE_TOOLS
 from hookline.command_hooks.dialects.claude.tools import result_of
-from hookline.command_hooks.dialects.claude.transcript import ClaudeTranscripts
-from hookline.command_hooks.dialects.matchers import NAMES, names_or_expression
-from hookline.command_hooks.exchange import (
+from hookline.command_hooks.handler import (
     UNCHANGED,
-    HookAnswer,
+    Handler,
+    HookSource,
+    Level,
+    ProgramAnswer,
     ProgramResult,
     RunFacts,
     denied,
     failed,
+    first_text,
     json_object,
     text_of,
     wrong_type,
 )
-from hookline.command_hooks.handler import Handler, HookSource, Level
-from hookline.command_hooks.tools import ShownCall
+from hookline.command_hooks.tools import NAMES, NameTest, ShownCall, names_or_expression
 from hookline.errors import RegistrationError, UsageError
 from hookline.lifecycle import HookPoint, ToolHookContext, point_named
 from hookline.state import RunStatus, ToolCall, thaw
@@ -48,6 +50,7 @@ _SAYING = {*_FIELDS, "result"} - {"reason", "stopReason"}
 """The fields that mean something by themselves."""
 _WITH_NAMES = ("session_start", "subagent_start", "subagent_stop")
 """Points without a tool call at which there is a name to match: how the session began, or the child."""
+_PLAIN_FIELDS = ("prompt", "output", "instructions", "source", "step_index", "name", "child_run_id")
 _Word = Annotated[str, msgspec.Meta(min_length=1)]
 _OTHER_NAMES = {"point": "on", "event": "on", "match": "matcher", "type": ""}
 
@@ -64,7 +67,7 @@ class Own(Dialect):
     configuration_folders = (".hookline",)
     project_variables = frozenset({"HOOKLINE_PROJECT_DIR", "CLAUDE_PROJECT_DIR"})
     starts_again = False  # there is `execution_start`
-    hears_interrupts = True
+    is_asked_when_cancelled = True
     repeats_questions = True
     withholds_results = True
     is_strict = True
@@ -119,15 +122,7 @@ class Own(Dialect):
                 "result": thaw(execution.result),
                 "text": execution.text(),
             }
-        for key in (
-            "prompt",
-            "output",
-            "instructions",
-            "source",
-            "step_index",
-            "name",
-            "child_run_id",
-        ):
+        for key in _PLAIN_FIELDS:
             value = getattr(ctx, key, None)
             if isinstance(value, str | int):
                 sent[key] = value
@@ -154,7 +149,7 @@ class Own(Dialect):
             "HOOKLINE_SESSION_ID": facts.session_id,
         }
 
-    def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:
+    def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
         """Hooks that are for Claude, too, use its form."""
         return result_of(call, answer.updated_output)
 
@@ -169,7 +164,7 @@ class Own(Dialect):
             names = (part.strip() for part in re.split(r"[|,]", handler.matcher))
             yield from (name for name in names if name and name not in theirs)
 
-    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:  # noqa: ARG002 - the same at every point
+    def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:  # noqa: ARG002 - the same at every point
         """0 proceeds, and JSON may decide; 2 blocks, with stderr as the reason; anything else is a failure."""
         if result.code == 2:
             found = json_object(result.stdout) or {}
@@ -185,20 +180,20 @@ class Own(Dialect):
                 _SAYING & (json_object(line) or {}).keys() for line in result.stdout.splitlines()
             ):
                 return failed("its JSON stands among other text: only an object alone is read")
-            return HookAnswer()
+            return ProgramAnswer()
         return _fields(found_or_none)
 
 
-def _fields(found: dict[str, Any]) -> HookAnswer:
+def _fields(found: dict[str, Any]) -> ProgramAnswer:
     wrong = _wrong(found)
     if wrong:
         return failed(wrong)
     specific = found.get("hookSpecificOutput") or {}
     words = [text_of(found.get("decision")), text_of(specific.get("permissionDecision"))]
     context = text_of(found.get("context")) or text_of(specific.get("additionalContext"))
-    message = text_of(found.get("message")) or text_of(found.get("systemMessage"))
+    message = first_text(found, "message", "systemMessage")
     reason = text_of(found.get("reason")) or text_of(specific.get("permissionDecisionReason"))
-    return HookAnswer(
+    return ProgramAnswer(
         decision=max((_DECISIONS.get(word, "") for word in words), key=_STRICTNESS.index),
         reason=reason,
         updated_input=found.get("updated_input", specific.get("updatedInput")),

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from hookline.command_hooks.dialects.claude.settings import make_hook
-from hookline.command_hooks.dialects.config_files import Dropped, about, nested
+from hookline.command_hooks.dialects.config_files import Dropped, hook_file
 from hookline.command_hooks.dialects.copilot.files import read_vscode_entries
 from hookline.command_hooks.handler import HookPage, HookSearch, Level, Warn, level_of
 from hookline.errors import DocumentError
@@ -69,11 +69,11 @@ def _read(page: HookPage, fields: Mapping[str, Any], search: HookSearch) -> Hook
         return None
     root = "" if page.agent else os.path.dirname(page.path)
     source = search.source("claude", page.level, Path(page.path), root=root)
-    warn = about(source.label, search.warn)
-    grouped, plain = _split(_events(page, thaw(hooks), warn))
+    file = hook_file(source, search.warn, {"hooks": hooks})
+    grouped, plain = _split(_events(page, thaw(hooks), file.warn))
     found = (
-        *nested(grouped, source, make_hook, warn),
-        *read_vscode_entries(plain, source, search.project, warn),
+        *file.nested(grouped, make_hook),
+        *read_vscode_entries(plain, file, search.project),
     )
     handlers = tuple(
         msgspec.structs.replace(

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.dialect import NameTest
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.protocol import TOOL_EVENTS, Claude
 from hookline.command_hooks.dialects.claude.tools import TOOLS as CLAUDE_TOOLS
@@ -25,52 +24,89 @@ from hookline.command_hooks.dialects.copilot.known_fields import (
     takes_object,
 )
 from hookline.command_hooks.dialects.copilot.protocol import (
-    BEGINS,
     Copilot,
     answer_in,
     failure,
     needs_permission,
     new_response,
+    read_denying,
     result_text,
     session_end_reason,
     without_progress,
 )
-from hookline.command_hooks.dialects.copilot.protocol import TOOLS as COPILOT_TOOLS
-from hookline.command_hooks.dialects.matchers import (
+from hookline.command_hooks.dialects.event_facts import Event, EventFacts
+from hookline.command_hooks.handler import (
+    Handler,
+    HookSearch,
+    Level,
+    ProgramAnswer,
+    ProgramResult,
+    RunFacts,
+    json_object,
+)
+from hookline.command_hooks.tools import (
     NAMES,
+    NameTest,
+    ToolNames,
     everything,
     names_or_expression,
     whole_expression,
 )
-from hookline.command_hooks.exchange import HookAnswer, ProgramResult, RunFacts, denied, json_object
-from hookline.command_hooks.handler import Handler, HookSearch, Level
-from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames
 from hookline.command_hooks.transcripts import timestamp
-from hookline.errors import UsageError
 from hookline.state import ToolCall
 
-_FILE = {"path": "filePath"}
-_EDIT = {"path": "filePath", "old": "oldString", "new": "newString"}
-_SEARCH = {"pattern": "query", "include": "includePattern", "limit": "maxResults"}
-_FORMS: dict[str, ToolForm] = {
-    "bash": ToolForm("run_in_terminal", {"background": "isBackground"}),
-    "exec": ToolForm("run_in_terminal", {}),
-    "read": ToolForm("read_file", _FILE),
-    "write": ToolForm("create_file", _FILE),
-    "edit": ToolForm("replace_string_in_file", _EDIT),
-    "list": ToolForm("list_dir", {}),
-    "glob": ToolForm("file_search", {"pattern": "query"}),
-    "search": ToolForm("grep_search", _SEARCH),
-    "spawn_subagent": ToolForm("runSubagent", {"agent": "agentName"}),
-    "todo_write": ToolForm("manage_todo_list", {"items": "todoList", "tasks": "todoList"}),
-    "web_fetch": ToolForm("fetch_webpage", {}),
-    "fetch": ToolForm("fetch_webpage", {}),
+_FILE = ("file_path", "filePath", "path")
+_MORE_KEYS: dict[str, dict[str, str | tuple[str, ...]]] = {
+    "bash": {"background": ("run_in_background", "isBackground")},
+    "read": {"path": _FILE},
+    "write": {"path": _FILE, "content": ("content", "file_text")},
+    "edit": {
+        "path": _FILE,
+        "old": ("old_string", "oldString", "old_str"),
+        "new": ("new_string", "newString", "new_str"),
+    },
+    "glob": {"pattern": ("pattern", "query")},
+    "search": {
+        "pattern": ("pattern", "query"),
+        "include": ("glob", "includePattern"),
+        "limit": ("head_limit", "maxResults"),
+    },
+    "spawn_subagent": {"agent": ("subagent_type", "agentName")},
+    "todo_write": dict.fromkeys(("items", "tasks"), ("todos", "todoList")),
 }
-_VSCODE = ToolNames(_FORMS)
-_COPILOTS_FORMS = {name: COPILOT_TOOLS[name] for name in ("read", "write", "edit")}
-_COPILOT = ToolNames(_COPILOTS_FORMS, as_written=True)
-_MADE = ("files", "replacements", "startLine", "endLine")
-"""Keys that are made of several of our arguments."""
+"""Claude's keys, then those of VS Code and of Copilot's tools for files."""
+
+
+def _lines(call: ToolCall, _given: Mapping[str, Any]) -> dict[str, Any]:
+    """The first and the last line that is read, if not all are."""
+    offset, limit = call.args.get("offset") or 1, call.args.get("limit") or _ALL_LINES
+    if (
+        not isinstance(offset, int)
+        or not isinstance(limit, int)
+        or (offset, limit) == (1, _ALL_LINES)
+    ):
+        return {}
+    return {"startLine": offset} | ({} if limit == _ALL_LINES else {"endLine": offset + limit - 1})
+
+
+def _files(_call: ToolCall, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The changed files, and the edits, each with its file."""
+    if KEY not in given:
+        return {}
+    replaced = [{KEY: given[KEY], **edit} for edit in given.get("edits") or ()]
+    return {"files": [given[KEY]]} | ({"replacements": replaced} if replaced else {})
+
+
+_ALL_LINES = 2000
+_MADE = {"read": _lines, "write": _files, "edit": _files}
+_TOOLS = {
+    name: form._replace(
+        keys={**form.keys, **_MORE_KEYS.get(name, {})},
+        as_written=("path",) if name in _MADE else (),
+        made=_MADE.get(name),
+    )
+    for name, form in CLAUDE_TOOLS.items()
+}
 _DENYING = frozenset({"PreToolUse", "PermissionRequest"})
 _THEIRS = {
     "permissionDecision": "permissionDecision",
@@ -85,11 +121,38 @@ _ENDS_INSIDE = ("decision", "reason")
 """Fields of an objection; VS Code has them inside of `hookSpecificOutput`."""
 
 
+def _source(e: EventFacts) -> dict[str, Any]:
+    source = event_facts.session_source(e.ctx)
+    return {"source": "new" if source == "startup" else source}
+
+
+def _result(e: EventFacts) -> dict[str, Any]:
+    return {"tool_result": {"result_type": "success", "text_result_for_llm": e.output}}
+
+
+def _error(e: EventFacts) -> dict[str, Any]:
+    error = failure(e.ctx)
+    return {"error_context": error.pop("errorContext"), **error}
+
+
 class VsCode(Claude):
     """VS Code's protocol."""
 
     name = "vscode"
-    points: ClassVar[dict[str, str]] = {**Claude.points, "ErrorOccurred": "agent_failed"}
+    events: ClassVar[dict[str, Event]] = {
+        **Claude.events,
+        "PermissionRequest": Claude.events["PermissionRequest"]._replace(when=needs_permission),
+        "SessionStart": Claude.events["SessionStart"].adding(_source),
+        "PostToolUse": Claude.events["PostToolUse"].adding(_result),
+        "Stop": Claude.events["Stop"].adding(lambda _e: {"stop_reason": "end_turn"}),
+        "SubagentStop": Claude.events["SubagentStop"].adding(
+            lambda e: {"stop_reason": "end_turn", "agent_name": e.ctx.name}
+        ),
+        "SessionEnd": Claude.events["SessionEnd"].adding(
+            lambda e: {"reason": session_end_reason(e.ctx)}
+        ),
+        "ErrorOccurred": Event("agent_failed", _error),
+    }
     more_points: ClassVar[dict[str, str]] = {
         **Claude.more_points,
         "PermissionRequest": "before_tool_use",
@@ -101,6 +164,8 @@ class VsCode(Claude):
     identity_variables = frozenset()
     is_claude_code = False
     runs_in_order = True
+    denying = _DENYING
+    tools = ToolNames(_TOOLS, milliseconds=True)
     _copilot = Copilot()
 
     def find_named(self, search: HookSearch) -> Iterable[Handler]:  # noqa: ARG002 - Claude reads them
@@ -109,12 +174,6 @@ class VsCode(Claude):
 
     def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:
         return self._copilot.read(path, level, search)
-
-    def fires(self, event: str, ctx: Any) -> bool:
-        """As Claude's; permissions are asked for as in Copilot."""
-        if event == "PermissionRequest":
-            return needs_permission(ctx)
-        return super().fires(event, ctx)
 
     def matcher(self, handler: Handler) -> NameTest:
         """Exact names, or a regular expression over the whole of the name."""
@@ -126,43 +185,18 @@ class VsCode(Claude):
     def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:
         """As Claude's; for a tool also its names in Copilot and VS Code."""
         found = super().subject(event, ctx, facts)
-        if event == "SessionStart" and found == ("startup",):
+        if event == "SessionStart" and found == ("new",):
             return ("startup", "new")
         if found is None or event not in TOOL_EVENTS:
             return found
         return (*found, self._copilot.show(ctx.tool_call, facts).name, *_names_of(ctx.tool_call))
 
-    def show(self, call: ToolCall, facts: RunFacts) -> ShownCall:
-        """A call under Claude's names, with VS Code's keys beside Claude's."""
-        return _with_keys(call, super().show(call, facts), facts.cwd)
-
-    def take_back(self, call: ToolCall, shown: ShownCall, answer: HookAnswer) -> ToolCall:
-        updated = _without_keys(call, shown, answer.updated_input or {})
-        changed = msgspec.structs.replace(answer, updated_input=updated)
-        return super().take_back(call, _plain(call, shown), changed)
-
     def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
         """As Claude's, with the fields of Copilot and VS Code."""
-        event = handler.event
-        sent = {**super().payload(handler, ctx, facts), "timestamp": timestamp()}
-        sent |= {"sessionId": sent["session_id"], "hookEventName": event}
-        if event == "SessionStart" and event_facts.session_source(ctx) == "startup":
-            sent["source"] = "new"
-        if event == "PostToolUse":
-            text = event_facts.output_text(ctx.execution)
-            sent["tool_result"] = {"result_type": "success", "text_result_for_llm": text}
-        if event in TOOL_EVENTS:
-            sent |= self._tool_there(handler, ctx, facts, sent)
-        if event in ("Stop", "SubagentStop"):
-            sent["stop_reason"] = "end_turn"
-        if event == "SubagentStop":
-            sent["agent_name"] = ctx.name
-        if event == "SessionEnd":
-            sent["reason"] = session_end_reason(ctx)
-        if event == "ErrorOccurred":
-            error = failure(ctx)
-            sent |= {"error_context": error.pop("errorContext"), **error}
-        return sent
+        sent = super().payload(handler, ctx, facts)
+        named = {"sessionId": sent["session_id"], "hookEventName": handler.event}
+        sent |= {**named, "timestamp": timestamp()}
+        return sent | self._tool_there(handler, ctx, facts, sent) if "tool_name" in sent else sent
 
     def _tool_there(
         self, handler: Handler, ctx: Any, facts: RunFacts, sent: dict[str, Any]
@@ -188,14 +222,8 @@ class VsCode(Claude):
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
         return self._copilot.variables(handler, facts)
 
-    def read_failure(self, handler: Handler, answer: HookAnswer) -> HookAnswer:
-        """As in Copilot."""
-        is_refusal = answer.status != "timeout" and handler.event in _DENYING
-        return denied(answer.problem) if is_refusal else answer
-
-    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
+    def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """A hook before a tool denies if it fails, not if it takes too long; the rest is as in Claude."""
-        denies = handler.event in _DENYING
         text = without_progress(result.stdout)
         found = answer_in(text)
         if found is not None:
@@ -203,24 +231,9 @@ class VsCode(Claude):
         answer = super().read_answer(handler, ProgramResult(result.code, text, result.stderr))
         if handler.event == "SubagentStop" and found is not None:
             return msgspec.structs.replace(answer, updated_output=new_response(found))
-        if not denies or result.code == 2:
+        if handler.event not in _DENYING or result.code == 2:
             return answer
-        if result.code != 0:
-            printed = text if found is None else ""
-            reason = (
-                answer.reason
-                or result.stderr.strip()
-                or printed
-                or event_facts.failure_words(result)
-            )
-            return denied(reason)
-        broken = (
-            found is None
-            and BEGINS.search(text)
-            and "its output begins like JSON, and is not valid"
-        )
-        problem = answer.problem or broken
-        return denied(f"the hook failed: {problem}") if problem else answer
+        return read_denying(answer, text if found is None else "", result)
 
 
 def _as_claude(event: str, found: dict[str, Any]) -> dict[str, Any]:
@@ -251,7 +264,7 @@ def _names_of(call: ToolCall) -> tuple[str, ...]:
     """All names of a tool in VS Code."""
     if call.name.startswith("mcp__"):
         return (f"mcp_{call.name.removeprefix('mcp__').replace('__', '_', 1)}",)
-    return VSCODE_NAMES.get(call.name) or (_VSCODE.show(call, "/").name,)
+    return VSCODE_NAMES.get(call.name, (call.name,))
 
 
 def _name_for(handler: Handler, call: ToolCall) -> str:
@@ -260,64 +273,3 @@ def _name_for(handler: Handler, call: ToolCall) -> str:
     if call.args.get("edits") and call.name == "edit":
         names = ("multi_replace_string_in_file", *names)
     return next((name for name in names if name in handler.known_fields), names[0])
-
-
-def _with_keys(call: ToolCall, shown: ShownCall, cwd: str) -> ShownCall:
-    """A call under Claude's keys, and under those of VS Code and Copilot."""
-    theirs = dict(_VSCODE.show(call, cwd).input)
-    if edits := theirs.pop("edits", None):
-        place = {KEY: theirs.get(KEY, "")}
-        theirs["replacements"] = [{**place, **edit} for edit in edits]
-    if KEY in theirs and call.name in ("write", "edit"):
-        theirs["files"] = [theirs[KEY]]
-    if call.name == "read":
-        theirs |= _lines(shown.input.get("offset"), shown.input.get("limit"))
-    if call.name in _COPILOTS_FORMS:
-        theirs |= _COPILOT.show(call, cwd).input
-    return shown._replace(input={**theirs, **shown.input})
-
-
-def _lines(offset: Any, limit: Any) -> dict[str, int]:
-    """The lines of a file that are read; empty for all."""
-    if not isinstance(offset, int) and not isinstance(limit, int):
-        return {}
-    start = offset if isinstance(offset, int) else 1
-    return {"startLine": start} | ({"endLine": start + limit - 1} if isinstance(limit, int) else {})
-
-
-def _without_keys(call: ToolCall, both: ShownCall, updated: Mapping[str, Any]) -> dict[str, Any]:
-    """A changed input under Claude's keys alone. A change under another key counts."""
-    kept = dict(updated)
-    for theirs in _MADE:
-        if theirs in both.input and kept.get(theirs, both.input[theirs]) != both.input[theirs]:
-            raise UsageError(
-                f"changed '{theirs}' of a call of '{call.name}' cannot be taken back.",
-                remedy="Change the other arguments, or deny the call.",
-            )
-    for theirs, ours in _others(call):
-        key, was = CLAUDE_TOOLS[call.name].keys.get(ours, ours), both.input.get(theirs)
-        if theirs in kept and (kept[theirs] != was or key not in kept):
-            kept[key] = kept[theirs]
-    added = _added(call)
-    return {key: value for key, value in kept.items() if key not in added}
-
-
-def _plain(call: ToolCall, both: ShownCall) -> ShownCall:
-    """A call under Claude's keys alone."""
-    added = _added(call)
-    return both._replace(input={k: value for k, value in both.input.items() if k not in added})
-
-
-def _others(call: ToolCall) -> list[tuple[str, str]]:
-    """The keys of VS Code and Copilot for our arguments, where Claude has another."""
-    forms = (_FORMS.get(call.name), _COPILOTS_FORMS.get(call.name))
-    keys = CLAUDE_TOOLS[call.name].keys if call.name in CLAUDE_TOOLS else {}
-    # The joined texts of several edits are shown, too.
-    args = {*call.args, "old", "new"} if call.args.get("edits") else set(call.args)
-    pairs = [(form.keys.get(ours, ours), ours) for form in forms if form for ours in sorted(args)]
-    return [(theirs, ours) for theirs, ours in pairs if theirs != keys.get(ours, ours)]
-
-
-def _added(call: ToolCall) -> set[str]:
-    is_known = call.name in _FORMS
-    return {*(theirs for theirs, _ in _others(call)), *(_MADE if is_known else ())}

@@ -5,23 +5,22 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hookline.command_hooks.dialect import (
-    Dialect,
-    ModelVerdict,
-    NameTest,
-)
+from hookline.command_hooks.dialect import ModelVerdict
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude import settings
 from hookline.command_hooks.dialects.claude.tools import TOOLS, error_of, response_of, result_of
-from hookline.command_hooks.dialects.claude.transcript import ClaudeTranscripts
-from hookline.command_hooks.dialects.matchers import names_or_expression
-from hookline.command_hooks.exchange import (
+from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
+from hookline.command_hooks.handler import (
     UNCHANGED,
-    HookAnswer,
+    Handler,
+    HookSearch,
+    Level,
+    ProgramAnswer,
     ProgramResult,
     RunFacts,
     as_uuid,
@@ -32,13 +31,27 @@ from hookline.command_hooks.exchange import (
     texts_of,
     wrong_type,
 )
-from hookline.command_hooks.handler import Handler, HookSearch, Level
-from hookline.command_hooks.tools import ToolNames, file_path, mcp_names
-from hookline.command_hooks.transcripts import Transcripts
+from hookline.command_hooks.tools import (
+    NameTest,
+    ToolNames,
+    file_path,
+    mcp_names,
+    names_or_expression,
+)
+from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.flow import ErrorClass
-from hookline.hooks import Kind
 from hookline.journal import stream_of
-from hookline.state import AgentState, ToolCall, UserMessage
+from hookline.state import (
+    NO_USAGE,
+    AgentState,
+    AssistantMessage,
+    Message,
+    StepType,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
 
 _DECISIONS = {"approve": "allow", "allow": "allow", "block": "deny", "deny": "deny"}
 _TEXT: tuple[type, ...] = (str,)
@@ -80,45 +93,271 @@ _ERROR_NAMES = {
     ErrorClass.CONNECTION: "server_error",
     ErrorClass.MODEL: "server_error",
 }
-TOOL_EVENTS = frozenset(
-    {"PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure", "PermissionDenied"}
-)
+TOOL_EVENTS = frozenset({"PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure"})
 _BLOCKING = frozenset(
     {"UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolBatch", "Stop", "SubagentStop", "PreCompact"}
 )  # fmt: skip
 _REWRITING = ("PreToolUse", "PermissionRequest")
 _FEEDBACK = frozenset({"PostToolUse", "PostToolUseFailure"})
 _TEXT_IS_CONTEXT = frozenset({"SessionStart", "UserPromptSubmit", "UserPromptExpansion"})
-_UNMATCHED = frozenset(
-    {"UserPromptSubmit", "Stop", "PostToolBatch", "TeammateIdle", "TaskCreated", "TaskCompleted", "MessageDisplay"}
-)  # fmt: skip
 _TITLING = ("SessionStart", "UserPromptSubmit")
 _ENV_EVENTS = ("SessionStart", "Setup", "CwdChanged", "FileChanged")
 
 
-class Claude(Dialect):
+# --- transcript -----------------------------------------------------------------------------------------
+
+
+class ClaudeTranscripts(Transcripts):
+    """Each line names the one before it."""
+
+    id_key, parent_key = "uuid", "parentUuid"
+
+    def lines(
+        self, messages: Sequence[Message], facts: RunFacts, state: AgentState | None
+    ) -> Iterator[Line]:
+        """A line for each message; a result with what hooks after the tool are sent."""
+        usages: Mapping[int, Usage] = {} if state is None else _usages(messages, state)
+        responses = {} if state is None else _responses(messages, state, facts)
+        for index, message in enumerate(messages):
+            entry = _entry(message, facts, usages.get(index, NO_USAGE))
+            if isinstance(message, ToolMessage):
+                # Scripts tell a tool's words from the user's by this key.
+                entry["toolUseResult"] = responses.get(message.call_id, f"Error: {message.text}")
+            yield entry
+
+
+def _usages(messages: Sequence[Message], state: AgentState) -> dict[int, Usage]:
+    """The usage of each message of the model, by index: the last belongs to the last step, and so on."""
+    places = [at for at, message in enumerate(messages) if isinstance(message, AssistantMessage)]
+    found: dict[int, Usage] = {}
+    for step in reversed(state.steps):
+        if not places:
+            break
+        if step.type is not StepType.INCOMPLETE:
+            found[places.pop()] = step.usage
+    return found
+
+
+def _responses(messages: Sequence[Message], state: AgentState, facts: RunFacts) -> dict[str, Any]:
+    """Results in the form that hooks after a tool are sent, by the ids of the calls."""
+    wanted = {message.call_id for message in messages if isinstance(message, ToolMessage)}
+    found: dict[str, Any] = {}
+    for step in reversed(state.steps):
+        if wanted <= found.keys():
+            break
+        for call, result in zip(step.calls, step.results, strict=False):
+            if call.id in wanted and result.is_success:
+                path = file_path(call.args.get("path"), facts.cwd)
+                found.setdefault(call.id, response_of(call, result, path))
+    return found
+
+
+def _entry(message: Message, facts: RunFacts, usage: Usage) -> dict[str, Any]:
+    return {
+        "parentUuid": None,
+        "isSidechain": False,
+        "userType": "external",
+        "cwd": facts.cwd,
+        "sessionId": facts.session_uuid,
+        "version": "hookline",
+        "type": "assistant" if isinstance(message, AssistantMessage) else "user",
+        "message": _message(message, facts, usage),
+        **(
+            {"requestId": f"req_{uuid.uuid4().hex[:24]}"}
+            if isinstance(message, AssistantMessage)
+            else {}
+        ),
+        "uuid": str(uuid.uuid4()),
+        "timestamp": timestamp(),
+        **({"isMeta": True} if isinstance(message, UserMessage) and message.by else {}),
+    }
+
+
+def _message(message: Message, facts: RunFacts, usage: Usage) -> dict[str, Any]:
+    if isinstance(message, AssistantMessage):
+        text = [{"type": "text", "text": message.text}] if message.text else []
+        calls = [_call(call, facts) for call in message.calls]
+        return {
+            "id": f"msg_{uuid.uuid4().hex[:24]}",
+            "role": "assistant",
+            "type": "message",
+            "model": facts.model,
+            "content": [*text, *calls],
+            "stop_reason": "tool_use" if calls else "end_turn",
+            "usage": {
+                # There, cached tokens are counted beside the input; here, they are part of it.
+                "input_tokens": usage.input_tokens
+                - usage.cache_read_tokens
+                - usage.cache_write_tokens,
+                "output_tokens": usage.output_tokens,
+                "cache_read_input_tokens": usage.cache_read_tokens,
+                "cache_creation_input_tokens": usage.cache_write_tokens,
+            },
+        }
+    if isinstance(message, ToolMessage):
+        result = {
+            "type": "tool_result",
+            "tool_use_id": message.call_id,
+            "content": message.text,
+            "is_error": message.is_error,
+        }
+        return {"role": "user", "content": [result]}
+    return {"role": "user", "content": message.text}
+
+
+def _call(call: ToolCall, facts: RunFacts) -> dict[str, Any]:
+    shown = Claude.tools.show(call, facts.cwd)
+    return {"type": "tool_use", "id": call.id, "name": shown.name, "input": shown.input}
+
+
+# --- the protocol --------------------------------------------------------------------------------------
+
+
+def _tool(e: EventFacts) -> dict[str, Any]:
+    server = mcp_names(e.ctx.tool_call.name)
+    return {
+        "tool_name": e.shown.name,
+        "tool_input": e.shown.input,
+        "native_tool_name": e.ctx.tool_call.name,
+        **({} if server is None else {"mcp_server": {"name": server[0]}}),
+    }
+
+
+def _notified(e: EventFacts) -> dict[str, Any]:
+    return {
+        "message": f"Claude needs your permission to use {e.shown.name}",
+        "title": "Permission needed",
+        "notification_type": "permission_prompt",
+    }
+
+
+def _succeeded(e: EventFacts) -> dict[str, Any]:
+    call = e.ctx.tool_call
+    path = file_path(call.args.get("path"), e.run.cwd)
+    return {
+        **_tool(e),
+        "tool_use_id": call.id,
+        "tool_response": response_of(call, e.ctx.execution, path),
+        "duration_ms": e.milliseconds,
+    }
+
+
+def _failed(e: EventFacts) -> dict[str, Any]:
+    return {
+        **_tool(e),
+        "tool_use_id": e.ctx.tool_call.id,
+        "error": error_of(e.ctx.execution),
+        "is_interrupt": event_facts.is_interrupted(e.ctx.execution),
+        "duration_ms": e.milliseconds,
+    }
+
+
+def _batch(e: EventFacts) -> dict[str, Any]:
+    calls = [
+        {
+            "tool_name": shown.name,
+            "tool_input": shown.input,
+            "tool_use_id": call.id,
+            "tool_response": result.text(),
+        }
+        for call, result in zip(e.ctx.step.calls, e.ctx.step.results, strict=True)
+        for shown in [e.show(call)]
+    ]
+    return {"tool_calls": calls}
+
+
+def _displayed(e: EventFacts) -> dict[str, Any]:
+    run_id = e.ctx.state.run_id
+    return {
+        "turn_id": as_uuid(run_id),
+        "message_id": as_uuid(f"{run_id}-{e.ctx.step_index}"),
+        "index": 0,
+        "final": True,
+        "delta": e.ctx.response.text,
+    }
+
+
+def _session_started(e: EventFacts) -> dict[str, Any]:
+    known = {"model": e.run.model, "session_title": event_facts.session_title(e.ctx.state)}
+    source = event_facts.session_source(e.ctx)
+    return {"source": source, **{key: text for key, text in known.items() if text}}
+
+
+def _stopping(e: EventFacts, words: str) -> dict[str, Any]:
+    return {
+        "stop_hook_active": e.was_kept_going,
+        "last_assistant_message": words,
+        "background_tasks": [],
+        "session_crons": [],
+    }
+
+
+def _child(e: EventFacts) -> dict[str, Any]:
+    return {"agent_id": event_facts.agent_id(e.ctx.child_run_id), "agent_type": e.ctx.name}
+
+
+def _child_ended(e: EventFacts) -> dict[str, Any]:
+    transcript = {"agent_transcript_path": e.run.child_transcript}
+    return {**_child(e), **transcript, **_stopping(e, e.child_text)}
+
+
+def _compacted(e: EventFacts) -> dict[str, Any]:
+    made = (m.text for m in e.ctx.state.messages if isinstance(m, UserMessage) and m.by)
+    return {"trigger": "auto", "compact_summary": next(made, "")}
+
+
+def _run_failed(e: EventFacts) -> dict[str, Any]:
+    return {
+        "error": _ERROR_NAMES.get(e.ctx.error_class, "unknown"),
+        "error_details": e.ctx.error_message,
+        "last_assistant_message": f"API Error: {e.ctx.error_message}",
+    }
+
+
+_EVENTS = {
+    "SessionStart": Event("session_start", _session_started, "source"),
+    "UserPromptSubmit": Event(
+        "prompt_submit", lambda e: {"prompt": e.ctx.prompt, "user_prompt": e.ctx.prompt}
+    ),
+    "PreToolUse": Event(
+        "before_tool_use", lambda e: {**_tool(e), "tool_use_id": e.ctx.tool_call.id}, TOOL
+    ),
+    "PermissionRequest": Event(
+        "permission_request", lambda e: {**_tool(e), "permission_suggestions": []}, TOOL
+    ),
+    "Notification": Event(
+        "permission_request", _notified, "notification_type", lambda e: e.is_undecided
+    ),
+    "PostToolUse": Event("after_tool_use", _succeeded, TOOL, lambda e: not e.has_failed),
+    "PostToolUseFailure": Event("after_tool_use", _failed, TOOL, lambda e: e.has_failed),
+    "PostToolBatch": Event(
+        "after_step", _batch, when=lambda e: bool(e.ctx.step and e.ctx.step.calls)
+    ),
+    "MessageDisplay": Event(
+        "after_inference", _displayed, when=lambda e: bool(e.ctx.response and e.ctx.response.text)
+    ),
+    "Stop": Event("stop", lambda e: _stopping(e, e.last_words)),
+    "SubagentStart": Event("subagent_start", _child, "agent_type"),
+    "SubagentStop": Event("subagent_stop", _child_ended, "agent_type"),
+    "PreCompact": Event(
+        "before_compact",
+        lambda e: {"trigger": "auto", "custom_instructions": e.ctx.instructions},
+        "trigger",
+    ),
+    "PostCompact": Event("before_inference", _compacted, "trigger"),
+    "StopFailure": Event("agent_failed", _run_failed, "error"),
+    "SessionEnd": Event(
+        "session_end", lambda e: {"reason": event_facts.end_reason(e.ctx)}, "reason"
+    ),
+}
+
+
+class Claude(EventDialect):
     """Claude Code's protocol."""
 
     name = "claude"
     transcripts: ClassVar[type[Transcripts] | None] = ClaudeTranscripts
-    points: ClassVar[dict[str, str]] = {
-        "SessionStart": "session_start",
-        "UserPromptSubmit": "prompt_submit",
-        "PreToolUse": "before_tool_use",
-        "PermissionRequest": "permission_request",
-        "Notification": "permission_request",
-        "PostToolUse": "after_tool_use",
-        "PostToolUseFailure": "after_tool_use",
-        "PostToolBatch": "after_step",
-        "MessageDisplay": "after_inference",
-        "Stop": "stop",
-        "SubagentStart": "subagent_start",
-        "SubagentStop": "subagent_stop",
-        "PreCompact": "before_compact",
-        "PostCompact": "before_inference",
-        "StopFailure": "agent_failed",
-        "SessionEnd": "session_end",
-    }
+    events = _EVENTS
     unsupported = frozenset(
         "Setup InstructionsLoaded UserPromptExpansion PermissionDenied TaskCreated "  # noqa: SIM905 - a table of names
         "TaskCompleted TeammateIdle PreModelSwitch PostModelSwitch "
@@ -176,160 +415,23 @@ class Claude(Dialect):
             if not is_again or self.matcher(handler)(("compact",)):
                 yield point
 
-    def fires(self, event: str, ctx: Any) -> bool:
-        """By how the tool went, whether there were calls, and whether a person is still needed."""
-        if event in _FEEDBACK:
-            return event_facts.has_failed(ctx.execution) is (event == "PostToolUseFailure")
-        if event == "PostToolBatch":
-            return ctx.step is not None and bool(ctx.step.calls)
-        if event == "Notification":
-            return ctx.verdict is None or ctx.verdict.kind is Kind.PROCEED
-        if event in self.displaying:
-            return ctx.response is not None and bool(ctx.response.text)
-        return True
-
     def matcher(self, handler: Handler) -> NameTest:
         """Exact names, or a regular expression."""
         return names_or_expression(handler.matcher, narrow=handler.event in _NARROW)
 
-    def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:
-        """The tool, or what began, ended or failed."""
-        if event in TOOL_EVENTS:
-            return self.show(ctx.tool_call, facts).names
-        if event in _UNMATCHED:
-            return None
-        payload = self._particulars(event, ctx, facts)
-        for key in ("source", "trigger", "reason", "notification_type", "agent_type", "error"):
-            if key in payload:
-                return (str(payload[key]),)
-        return None
-
     # --- input -----------------------------------------------------------------------------------------
 
-    def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        event = handler.event
+    def sent_always(self, event: str, found: EventFacts) -> dict[str, Any]:
         return {
-            "session_id": facts.session_uuid,
-            "native_session_id": facts.session_id,
-            "transcript_path": facts.transcript,
-            "cwd": facts.cwd,
-            "permission_mode": facts.permission_mode,
+            "session_id": found.run.session_uuid,
+            "native_session_id": found.run.session_id,
+            "transcript_path": found.run.transcript,
+            "cwd": found.run.cwd,
+            "permission_mode": found.run.permission_mode,
             "hook_event_name": event,
-            **(_prompt_id(event, ctx) if self.is_claude_code else {}),
-            **event_facts.agent_fields(ctx, event_facts.agent_id),
-            **self._particulars(event, ctx, facts),
+            **(_prompt_id(event, found.ctx) if self.is_claude_code else {}),
+            **event_facts.agent_fields(found.ctx, event_facts.agent_id),
         }
-
-    def _particulars(self, event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        if event in TOOL_EVENTS:
-            return self._tool(event, ctx, facts)
-        made = getattr(self, f"_{event.lower()}", None)
-        return {} if made is None else made(ctx, facts)
-
-    def _tool(self, event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        call = ctx.tool_call
-        shown = self.show(call, facts)
-        sent: dict[str, Any] = {
-            "tool_name": shown.name,
-            "tool_input": shown.input,
-            "native_tool_name": call.name,
-        }
-        names = mcp_names(call.name)
-        if names is not None:
-            sent["mcp_server"] = {"name": names[0]}
-        if event == "PermissionRequest":
-            sent["permission_suggestions"] = _suggestions(call, shown.name, facts.cwd)
-        else:
-            sent["tool_use_id"] = call.id
-        if event == "PostToolUse":
-            path = file_path(call.args.get("path"), facts.cwd)
-            sent["tool_response"] = response_of(call, ctx.execution, path)
-        if event == "PostToolUseFailure":
-            sent["error"] = error_of(ctx.execution)
-            sent["is_interrupt"] = event_facts.is_interrupted(ctx.execution)
-        if event in _FEEDBACK:
-            sent["duration_ms"] = round(ctx.execution.duration * 1000)
-        return sent
-
-    def _sessionstart(self, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        sent = {"model": facts.model, "session_title": event_facts.session_title(ctx.state)}
-        return {
-            "source": event_facts.session_source(ctx),
-            **{key: said for key, said in sent.items() if said},
-        }
-
-    def _userpromptsubmit(self, ctx: Any, _facts: RunFacts) -> dict[str, Any]:
-        return {"prompt": ctx.prompt, "user_prompt": ctx.prompt}
-
-    def _notification(self, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        name = self.show(ctx.tool_call, facts).name
-        return {
-            "message": f"Claude needs your permission to use {name}",
-            "title": "Permission needed",
-            "notification_type": "permission_prompt",
-        }
-
-    def _messagedisplay(self, ctx: Any, _facts: RunFacts) -> dict[str, Any]:
-        return {
-            "turn_id": as_uuid(ctx.state.run_id),
-            "message_id": as_uuid(f"{ctx.state.run_id}-{ctx.step_index}"),
-            "index": 0,
-            "final": True,
-            "delta": ctx.response.text,
-        }
-
-    def _posttoolbatch(self, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        calls = []
-        for call, result in zip(ctx.step.calls, ctx.step.results, strict=True):
-            shown = self.show(call, facts)
-            calls.append(
-                {
-                    "tool_name": shown.name,
-                    "tool_input": shown.input,
-                    "tool_use_id": call.id,
-                    "tool_response": result.text(),
-                }
-            )
-        return {"tool_calls": calls}
-
-    def _stop(self, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        return {
-            "stop_hook_active": facts.objections > 0,
-            "last_assistant_message": event_facts.last_words(ctx.state),
-            "background_tasks": [],
-            "session_crons": [],
-        }
-
-    def _subagentstart(self, ctx: Any, _facts: RunFacts) -> dict[str, Any]:
-        return {"agent_id": event_facts.agent_id(ctx.child_run_id), "agent_type": ctx.name}
-
-    def _subagentstop(self, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        return {
-            "stop_hook_active": facts.objections > 0,
-            "agent_id": event_facts.agent_id(ctx.child_run_id),
-            "agent_type": ctx.name,
-            "agent_transcript_path": facts.child_transcript,
-            "last_assistant_message": getattr(ctx.result, "text", "") or "",
-            "background_tasks": [],
-            "session_crons": [],
-        }
-
-    def _precompact(self, ctx: Any, _facts: RunFacts) -> dict[str, Any]:
-        return {"trigger": "auto", "custom_instructions": ctx.instructions}
-
-    def _postcompact(self, ctx: Any, _facts: RunFacts) -> dict[str, Any]:
-        said = (m for m in ctx.state.messages if isinstance(m, UserMessage) and m.by)
-        return {"trigger": "auto", "compact_summary": next((m.text for m in said), "")}
-
-    def _stopfailure(self, ctx: Any, _facts: RunFacts) -> dict[str, Any]:
-        return {
-            "error": _ERROR_NAMES.get(ctx.error_class, "unknown"),
-            "error_details": ctx.error_message,
-            "last_assistant_message": f"API Error: {ctx.error_message}",
-        }
-
-    def _sessionend(self, ctx: Any, _facts: RunFacts) -> dict[str, Any]:
-        return {"reason": event_facts.end_reason(ctx)}
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
         found = {
@@ -363,7 +465,7 @@ class Claude(Dialect):
 
     # --- answers ------------------------------------------------------------------------------------
 
-    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
+    def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """Exit code 2 blocks, JSON decides, and any other exit code but 0 is a failure."""
         event, found = handler.event, json_object(result.stdout)
         problem = "" if found is None else wrong_field(found)
@@ -378,10 +480,10 @@ class Claude(Dialect):
         if result.code != 0:
             return failed(event_facts.failure_words(result))
         if event in _TEXT_IS_CONTEXT and result.stdout.strip():
-            return HookAnswer(contexts=(result.stdout.strip(),))
-        return HookAnswer()
+            return ProgramAnswer(contexts=(result.stdout.strip(),))
+        return ProgramAnswer()
 
-    def _blocked(self, event: str, result: ProgramResult, found: dict[str, Any]) -> HookAnswer:
+    def _blocked(self, event: str, result: ProgramResult, found: dict[str, Any]) -> ProgramAnswer:
         """Exit code 2 blocks whatever the JSON says; the other fields of the JSON count."""
         said = self.fields(event, found)
         reason = said.reason if said.decision == "deny" and said.reason else result.stderr.strip()
@@ -395,9 +497,9 @@ class Claude(Dialect):
         if event in _BLOCKING or event in _FEEDBACK:
             return denied(reason, **kept)
         kept["messages"] = (*kept["messages"], reason)
-        return HookAnswer(**kept)
+        return ProgramAnswer(**kept)
 
-    def fields(self, event: str, found: dict[str, Any]) -> HookAnswer:
+    def fields(self, event: str, found: dict[str, Any]) -> ProgramAnswer:
         """The fields of an answer at an event."""
         specific = found.get("hookSpecificOutput") or {}
         decision, reason = self._decision(event, found, specific)
@@ -410,7 +512,7 @@ class Claude(Dialect):
         if event == "PermissionRequest":
             given = specific.get("decision")
             updated = given.get("updatedInput", updated) if isinstance(given, dict) else updated
-        return HookAnswer(
+        return ProgramAnswer(
             decision=decision,
             reason=reason,
             updated_input=updated if event in _REWRITING and isinstance(updated, dict) else None,
@@ -420,7 +522,6 @@ class Claude(Dialect):
             stops=found.get("continue") is False or _interrupts(event, specific),
             stop_reason=text_of(found.get("stopReason")),
             prompt=text_of(specific.get("initialUserMessage")) if event == "SessionStart" else "",
-            rules=granted_rules(specific) if event == "PermissionRequest" else (),
             terminal=text_of(found.get("terminalSequence")),
             display=text_of(specific.get("displayContent")) if event in self.displaying else "",
             title=text_of(specific.get("sessionTitle")) if event in _TITLING else "",
@@ -439,7 +540,7 @@ class Claude(Dialect):
             word = ""
         return word, text_of(found.get("reason"))
 
-    def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:
+    def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
         """The text of a command or a file, out of Claude's form of it."""
         return result_of(call, answer.updated_output)
 
@@ -532,43 +633,3 @@ def _interrupts(event: str, specific: dict[str, Any]) -> bool:
     given = specific.get("decision")
     is_answer = event == "PermissionRequest" and isinstance(given, dict)
     return is_answer and given.get("interrupt") is True  # type: ignore[union-attr]
-
-
-def granted_rules(specific: dict[str, Any]) -> tuple[str, ...]:
-    """The rules that an answer adds. Hooks cannot change modes, directories and rules for files here."""
-    decision = specific.get("decision")
-    updates = decision.get("updatedPermissions") if isinstance(decision, dict) else None
-    rules: list[str] = []
-    for update in updates if isinstance(updates, list) else ():
-        if isinstance(update, dict) and update.get("type") == "addRules":
-            said = update.get("rules")
-            is_allow = update.get("behavior", "allow") == "allow"
-            rules += filter(None, map(_rule, said if is_allow and isinstance(said, list) else ()))
-    return tuple(rules)
-
-
-def _rule(said: Any) -> str:
-    if isinstance(said, str):
-        return said
-    name, content = (
-        (said.get("toolName"), said.get("ruleContent")) if isinstance(said, dict) else (0, 0)
-    )
-    if not isinstance(name, str):
-        return ""
-    return f"{name}({content})" if isinstance(content, str) and content else name
-
-
-def _suggestions(call: ToolCall, name: str, cwd: str) -> list[dict[str, Any]]:
-    """A rule for calls like this one, which a hook may answer with. There is none for files."""
-    from hookline.errors import HooklineError
-    from hookline.permissions import suggest_rule  # takes a while to load
-
-    try:
-        rule = None if "path" in call.args else suggest_rule(call, cwd)
-    except HooklineError:  # what reads commands is not installed
-        return []
-    if rule is None:
-        return []
-    content = {} if rule.argument is None else {"ruleContent": rule.argument}
-    rules = [{"toolName": name, **content}]
-    return [{"type": "addRules", "rules": rules, "behavior": "allow", "destination": "session"}]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,13 +13,13 @@ import msgspec
 
 from hookline.command_hooks.dialects.config_files import (
     Dropped,
+    HookEntry,
+    Plugin,
     about,
-    about_plugin,
+    hook_file,
     load_json,
-    nested,
-    seconds_field,
-    text_field,
     texts_field,
+    unique,
 )
 from hookline.command_hooks.handler import (
     Handler,
@@ -29,13 +28,14 @@ from hookline.command_hooks.handler import (
     Level,
     Warn,
     own_directory,
+    text_of,
 )
 from hookline.command_hooks.mcp_hooks import tool_of
-from hookline.errors import BuildError
 
 _ON_A_MAC = Path("/Library/Application Support/ClaudeCode")
 _RANK = {Level.MANAGED: 0, Level.USER: 1, Level.PLUGIN: 1, Level.LOCAL: 2, Level.PROJECT: 2}
 """A file can switch off the hooks of its own rank and below."""
+_MANIFEST = ".claude-plugin/plugin.json"
 _PLUGIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _OPTION = re.compile(r"\$\{user_config\.(\w+)\}")
 _OPTION_VARIABLE = "CLAUDE_PLUGIN_OPTION_"
@@ -68,7 +68,10 @@ def find_hooks(search: HookSearch) -> list[Handler]:
     for root, level in {**installed, **_plugins(search)}.items():
         found.append(_plugin(root, level, search, said))
     found += _pages(search)
-    return _deduplicate(_with_end_timeout(_in_force(_with_env(found), search.warn)))
+    # The same hook in several settings files runs once; a plugin's or a page's copy runs, too.
+    return unique(
+        _in_force(_with_env(found), search.warn), lambda each: (*each.identity, each.source.root)
+    )
 
 
 def find_named_hooks(search: HookSearch) -> list[Handler]:
@@ -108,28 +111,9 @@ def _pages(search: HookSearch) -> Iterator[ClaudeSettings]:
 
 
 def _settings_file(path: Path, level: Level, search: HookSearch) -> ClaudeSettings:
-    source = search.source("claude", level, path)
-    is_required = level is Level.MANAGED
-    warn = about(source.label, _refuse_dropped(search.warn) if is_required else search.warn)
-    content = load_json(path, warn) or {}
-    handlers = (
-        tuple(nested(content["hooks"], source, make_hook, warn)) if "hooks" in content else ()
-    )
-    return ClaudeSettings(level, handlers, content)
-
-
-def _refuse_dropped(warn: Warn) -> Warn:
-    """Warnings about an administrator's file. A hook that it requires and that is dropped is an error."""
-
-    def refuse(said: str) -> None:
-        if isinstance(said, Dropped):
-            raise BuildError(
-                f"a hook that the administrator of this machine requires cannot be loaded: {said}",
-                remedy="Have the file corrected.",
-            )
-        warn(said)
-
-    return refuse
+    file = hook_file(search.source("claude", level, path), search.warn)
+    handlers = file.nested(file.content.get("hooks", {}), make_hook)
+    return ClaudeSettings(level, tuple(handlers), file.content)
 
 
 # --- levels ---------------------------------------------------------------------------------------------
@@ -178,17 +162,6 @@ def _given(handler: Handler, variables: dict[str, str]) -> Handler:
     return msgspec.structs.replace(handler, env={**variables, **handler.env}, definition=definition)
 
 
-def _with_end_timeout(handlers: list[Handler]) -> list[Handler]:
-    """Hooks at the end of a session have the longest time of any of them, or the one that a variable says."""
-    times = [each.timeout for each in handlers if each.event == "SessionEnd"]
-    said = os.environ.get("CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS", "")
-    most = int(said) / 1000 if said.isdecimal() and int(said) else max(times, default=0.0)
-    return [
-        msgspec.structs.replace(each, timeout=most) if each.event == "SessionEnd" else each
-        for each in handlers
-    ]
-
-
 def _with_listed(handler: Handler, trusted: Iterable[Mapping[str, Any]]) -> Handler:
     """An HTTP hook with those of its variables that the user or the administrator lists, if they do."""
     for content in trusted:
@@ -213,14 +186,6 @@ def _may_call(handler: Handler, trusted: Iterable[Mapping[str, Any]], warn: Warn
     return True
 
 
-def _deduplicate(handlers: list[Handler]) -> list[Handler]:
-    """The same hook in several settings files runs once; a plugin's or a page's copy runs, too."""
-    kept: dict[object, Handler] = {}
-    for handler in handlers:
-        kept.setdefault((*handler.identity, handler.source.root), handler)
-    return list(kept.values())
-
-
 # --- plugins --------------------------------------------------------------------------------------------
 
 
@@ -229,8 +194,7 @@ def _plugins(search: HookSearch) -> dict[Path, Level]:
     return {
         root: level
         for root, level in search.plugins.items()
-        if (root / ".claude-plugin/plugin.json").is_file()
-        or not (root / ".codex-plugin/plugin.json").is_file()
+        if (root / _MANIFEST).is_file() or not (root / ".codex-plugin/plugin.json").is_file()
     }
 
 
@@ -238,25 +202,18 @@ def _plugin(
     root: Path, level: Level, search: HookSearch, settings: Iterable[Mapping[str, Any]] = ()
 ) -> ClaudeSettings:
     """A plugin's hooks; its manifest may name other files for them, or have them itself."""
-    warn = about_plugin(root, search)
-    manifest = load_json(root / ".claude-plugin" / "plugin.json", warn) or {}
-    name = text_field(manifest, "name") or root.name
-    path = root / "hooks" / "hooks.json"
+    plugin = Plugin(root, search, [_MANIFEST])
+    name = text_of(plugin.manifest.get("name")) or root.name
     data = _own_directory(search.home) / "plugins" / "data" / name
-    source = HookSource("claude", level, str(path), f"{name}/hooks.json", str(root), str(data))
-    contents = [load_json(path, warn)]
-    named = manifest.get("hooks")
-    for each in named if isinstance(named, list) else [named]:
-        if isinstance(each, str) and (root / each).resolve().is_relative_to(root.resolve()):
-            contents.append(load_json(root / each, warn))
-        elif isinstance(each, dict):
-            contents.append(each if "hooks" in each else {"hooks": each})
+    path, label = str(root / plugin.usual), f"{name}/hooks.json"
+    source = HookSource("claude", level, path, label, str(root), str(data))
     handlers: list[Handler] = []
-    for content in filter(None, contents):
-        handlers += nested(content.get("hooks", {}), source, make_hook, warn)
+    for _, content in plugin.files(and_usual=True):
+        file = hook_file(source, search.warn, content)
+        handlers += file.nested(content.get("hooks", {}), make_hook)
     # The user's choices may be secret: a repository's plugin has the defaults.
-    options = _options(manifest, name, () if level.is_repository else settings)
-    equipped = (_with_options(each, options, warn) for each in handlers)
+    options = _options(plugin.manifest, name, () if level.is_repository else settings)
+    equipped = (_with_options(each, options, plugin.warn) for each in handlers)
     return ClaudeSettings(level, tuple(each for each in equipped if each is not None), {})
 
 
@@ -295,12 +252,12 @@ def _in_marketplaces(wanted: Iterable[str], directory: Path, warn: Warn) -> Iter
         listed = content.get("plugins")
         for entry in listed if isinstance(listed, list) else ():
             if isinstance(entry, dict) and entry.get("name") == name:
-                yield from _in_marketplace(root, content, text_field(entry, "source"))
+                yield from _in_marketplace(root, content, text_of(entry.get("source")))
 
 
 def _in_marketplace(root: Path, content: Mapping[str, Any], source: str) -> Iterator[Path]:
     metadata = content.get("metadata")
-    base = text_field(metadata, "pluginRoot") if isinstance(metadata, dict) else ""
+    base = text_of(metadata.get("pluginRoot")) if isinstance(metadata, dict) else ""
     path = (root / ("" if source.startswith("./") else base) / source).resolve()
     if source and path.is_relative_to(root.resolve()) and path.is_dir():
         yield path
@@ -347,94 +304,75 @@ def _with_options(handler: Handler, options: Mapping[str, str], warn: Warn) -> H
 # --- entries --------------------------------------------------------------------------------------------
 
 
-def make_hook(
-    source: HookSource, event: str, group: Mapping[str, Any], hook: Mapping[str, Any], warn: Warn
-) -> Handler | None:
+def make_hook(entry: HookEntry) -> Handler | None:
     """The hook that an entry describes. Unknown keys are ignored."""
+    event, hook = entry.event, entry.fields
     kind: Any = hook.get("type", "command")
     if not isinstance(kind, str) or kind not in _KINDS:
-        warn(Dropped(f"{event}: hooks of type {kind!r} are not run here"))
+        entry.warn(Dropped(f"hooks of type {kind!r} are not run here"))
         return None
     if "if" in hook and event not in _TOOL_EVENTS:
-        warn(f"{event}: a hook with 'if' runs for tools only, so this one never runs")
+        entry.warn("a hook with 'if' runs for tools only, so this one never runs")
         return None
-    timeout = seconds_field(hook, _MODEL_TIMEOUTS.get(kind, _TIMEOUTS.get(event, 600.0)), warn)
+    timeout = entry.seconds(_MODEL_TIMEOUTS.get(kind, _TIMEOUTS.get(event, 600.0)))
     is_program, wakes = kind == "command", hook.get("asyncRewake") is True
     if is_program and hook.get("async") is True and not wakes:
         timeout = max(timeout, _ASYNC_TIMEOUT)
-    handler = Handler(
-        source=source,
-        event=event,
-        kind=kind,  # type: ignore[arg-type]  # checked above
-        matcher=text_field(group, "matcher"),
-        rule=text_field(hook, "if"),
-        timeout=min(timeout, _LONGEST_AT_END) if event == "SessionEnd" else timeout,
-        is_async=is_program and (hook.get("async") is True or wakes),
-        wakes=is_program and wakes,
-        shell=text_field(hook, "shell"),
-        definition={"event": event, "matcher": group.get("matcher"), "hook": dict(hook)},
-    )
-    return _KINDS[kind](handler, hook, warn)
+    what = _KINDS[kind](entry, kind)
+    if isinstance(what, str):
+        entry.warn(Dropped(f"{what}, so it is left out"))
+        return None
+    fields = {
+        "kind": kind,
+        "rule": entry.text("if"),
+        "timeout": min(timeout, _LONGEST_AT_END) if event == "SessionEnd" else timeout,
+        "is_async": is_program and (hook.get("async") is True or wakes),
+        "wakes": is_program and wakes,
+        "shell": entry.text("shell"),
+    }
+    return entry.handler(**fields, **what)
 
 
-def _command(handler: Handler, hook: Mapping[str, Any], warn: Warn) -> Handler | None:
-    """A line for a shell, or words without one; some write all of these as `args`."""
-    command, args = text_field(hook, "command"), hook.get("args")
+def _command(entry: HookEntry, _kind: str) -> dict[str, Any] | str:
+    """A line for a shell, or words without one; some write all of these as `args`. A text says what is wrong."""
+    command, args = entry.text("command"), entry.fields.get("args")
     if args is not None and not (isinstance(args, list) and all(map(_is_text, args))):
-        warn(f"{handler.event}: 'args' is not a list of texts, so the hook is left out")
-        return None
+        return "'args' of a hook is not a list of texts"
     if not command.strip() and not args:
-        warn(Dropped(f"{handler.event}: a hook names no command, so it is left out"))
-        return None
-    if args is None:
-        return msgspec.structs.replace(handler, command=command)
-    return msgspec.structs.replace(handler, argv=(*filter(str.strip, [command]), *args))
-
-
-def _http(handler: Handler, hook: Mapping[str, Any], warn: Warn) -> Handler | None:
-    url = text_field(hook, "url")
-    if not url:
-        warn(f"{handler.event}: a hook names no url, so it is left out")
-        return None
-    if handler.event == "SessionStart":
-        warn("SessionStart: hooks of type 'http' are not run there")
-        return None
-    allowed = hook.get("allowedEnvVars")
-    return msgspec.structs.replace(
-        handler,
-        url=url,
-        headers=texts_field(hook, "headers"),
-        allowed_env=tuple(filter(_is_text, allowed)) if isinstance(allowed, list) else (),
+        return "a hook names no command"
+    return (
+        {"command": command} if args is None else {"argv": (*filter(str.strip, [command]), *args)}
     )
 
 
-def _mcp_tool(handler: Handler, hook: Mapping[str, Any], warn: Warn) -> Handler | None:
-    server, tool, given = text_field(hook, "server"), text_field(hook, "tool"), hook.get("input")
+def _http(entry: HookEntry, _kind: str) -> dict[str, Any] | str:
+    if not entry.text("url"):
+        return "a hook names no url"
+    if entry.event == "SessionStart":
+        return "hooks of type 'http' are not run there"
+    return {name: value for name, value in entry.address().items() if name != "kind"}
+
+
+def _mcp_tool(entry: HookEntry, _kind: str) -> dict[str, Any] | str:
+    server, tool, given = entry.text("server"), entry.text("tool"), entry.fields.get("input")
     if not server or not tool or not isinstance(given, dict | None):
-        warn(Dropped(f"{handler.event}: an mcp_tool hook needs 'server', 'tool' and 'input'"))
-        return None
-    return msgspec.structs.replace(handler, tool=tool_of(server, tool), input=dict(given or {}))
+        return "an mcp_tool hook needs 'server', 'tool' and 'input'"
+    return {"tool": tool_of(server, tool), "input": dict(given or {})}
 
 
-def _model(handler: Handler, hook: Mapping[str, Any], warn: Warn) -> Handler | None:
-    prompt, kind = text_field(hook, "prompt"), handler.kind
-    is_run = handler.event in _MODEL_EVENTS - ({"PermissionRequest"} if kind == "agent" else set())
+def _model(entry: HookEntry, kind: str) -> dict[str, Any] | str:
+    prompt = entry.text("prompt")
+    is_run = entry.event in _MODEL_EVENTS - ({"PermissionRequest"} if kind == "agent" else set())
     if not is_run or not prompt.strip():
-        why = "has no prompt" if is_run else "is not run there"
-        warn(Dropped(f"{handler.event}: a hook of type {kind!r} {why}, so it is left out"))
-        return None
-    return msgspec.structs.replace(
-        handler,
-        prompt=prompt,
-        model=text_field(hook, "model").strip(),
-        continues=hook.get("continueOnBlock") is True,
-    )
+        return f"a hook of type {kind!r} {'has no prompt' if is_run else 'is not run there'}"
+    continues = entry.fields.get("continueOnBlock") is True
+    return {"prompt": prompt, "model": entry.text("model").strip(), "continues": continues}
 
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-_KINDS = {
+_KINDS: dict[str, Callable[[HookEntry, str], dict[str, Any] | str]] = {
     "command": _command, "http": _http, "mcp_tool": _mcp_tool, "prompt": _model, "agent": _model
 }  # fmt: skip

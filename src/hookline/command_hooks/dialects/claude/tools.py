@@ -50,7 +50,6 @@ TOOLS: dict[str, ToolForm] = {
 
 _AT_LINE = re.compile(r" at lines? (\d+)")
 _OF_LINES = re.compile(r"^\[lines? .* of (\d+)\b.*\]$", re.M)
-_PLACED = re.compile(r"^(?P<path>.+?):\d+[:-] ?", re.M)
 
 
 def response_of(call: ToolCall, execution: ToolResult, path: str) -> Any:
@@ -127,36 +126,6 @@ def _file(call: ToolCall, execution: ToolResult, path: str) -> dict[str, Any]:
     return {"type": "text", "file": {**file, "totalLines": int(total[1]) if total else lines}}
 
 
-def _found_files(_call: ToolCall, execution: ToolResult, _path: str) -> dict[str, Any]:
-    names = _plain_lines(execution.text())
-    return {
-        "filenames": names,
-        "numFiles": len(names),
-        "durationMs": round(execution.duration * 1000),
-        "truncated": False,
-    }
-
-
-def _found_lines(call: ToolCall, execution: ToolResult, _path: str) -> dict[str, Any]:
-    text = execution.text()
-    lines = _plain_lines(text)
-    if call.args.get("mode", "lines") == "lines":
-        files = list(dict.fromkeys(match["path"] for match in _PLACED.finditer(text)))
-        return {
-            "mode": "content",
-            "numFiles": len(files),
-            "filenames": files,
-            "content": text,
-            "numLines": len(lines),
-        }
-    return {
-        "mode": "files_with_matches",
-        "numFiles": len(lines),
-        "filenames": lines,
-        "content": text,
-    }
-
-
 def _child(_call: ToolCall, execution: ToolResult, _path: str) -> dict[str, Any]:
     return {
         "status": "completed",
@@ -165,19 +134,8 @@ def _child(_call: ToolCall, execution: ToolResult, _path: str) -> dict[str, Any]
     }
 
 
-def _todos(call: ToolCall, execution: ToolResult, _path: str) -> dict[str, Any]:
-    args = thaw(call.args)
-    items = args.get("items", args.get("tasks", args.get("todos", [])))
-    return {"oldTodos": [], "newTodos": items, "message": execution.text()}
-
-
 def _text_blocks(text: str) -> list[dict[str, str]]:
     return [{"type": "text", "text": text}]
-
-
-def _plain_lines(text: str) -> list[str]:
-    """The lines of a listing, without our notes."""
-    return [line for line in text.splitlines() if line and not (line[0] == "[" and line[-1] == "]")]
 
 
 _FORMS = {
@@ -185,10 +143,7 @@ _FORMS = {
     "write": _written,
     "edit": _edited,
     "read": _file,
-    "glob": _found_files,
-    "search": _found_lines,
     "spawn_subagent": _child,
-    "todo_write": _todos,
 }
 
 
@@ -213,8 +168,6 @@ def result_of(call: ToolCall, value: Any) -> Any:
     file = value.get("file")
     if call.name == "read" and isinstance(file, dict) and isinstance(file.get("content"), str):
         return file["content"]
-    if call.name == "search" and isinstance(value.get("content"), str):
-        return value["content"]
     if call.name == "spawn_subagent" and isinstance(value.get("content"), list):
         return result_of(call, value["content"])
     return value

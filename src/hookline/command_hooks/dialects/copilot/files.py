@@ -12,16 +12,14 @@ import msgspec
 from hookline.command_hooks.dialects.claude.settings import make_hook as make_claude_hook
 from hookline.command_hooks.dialects.config_files import (
     Dropped,
-    Make,
+    HookEntry,
+    HookFile,
+    Plugin,
     about,
-    about_plugin,
-    flat,
-    inside,
+    hook_file,
     load_json,
     load_text,
-    nested,
-    seconds_field,
-    text_field,
+    quiet,
     texts_field,
     usual_shell,
 )
@@ -32,10 +30,11 @@ from hookline.command_hooks.dialects.copilot.known_fields import (
 from hookline.command_hooks.handler import (
     Handler,
     HookSearch,
-    HookSource,
     Level,
     Warn,
+    first_text,
     own_directory,
+    text_of,
 )
 
 _POLICIES = Path("github-copilot") / "policy.d"
@@ -75,7 +74,7 @@ def _in_project(search: HookSearch) -> list[Path]:
     """The hook files of a repository: in the usual directory, and where its settings for VS Code say."""
     project, path = search.project, search.project / ".vscode" / "settings.json"
     warn = about(".vscode/settings.json", search.warn)
-    is_said = _LOCATIONS in (load_text(path, lambda _said: None) or "")
+    is_said = _LOCATIONS in (load_text(path, quiet) or "")
     given = (load_json(path, warn) or {}).get(_LOCATIONS) if is_said else None
     said = {_USUAL: True, **(given if isinstance(given, dict) else {})}
     found: dict[Path, None] = {}
@@ -108,7 +107,7 @@ def _is_the_administrators(path: Path, warn: Warn) -> bool:
 
 
 def _switches_off(*paths: Path) -> bool:
-    contents = (load_json(path, lambda _said: None) for path in paths)
+    contents = (load_json(path, quiet) for path in paths)
     return any(content.get("disableAllHooks") is True for content in contents if content)
 
 
@@ -119,50 +118,44 @@ def _read(paths: list[Path], level: Level, search: HookSearch) -> Iterator[Handl
 
 def read_file(path: Path, level: Level, search: HookSearch) -> list[Handler]:
     """One file. Events in Pascal case are in the dialect of VS Code."""
-    source = search.source("copilot", level, path)
-    warn = about(source.label, search.warn)
-    content = load_json(path, warn) or {}
-    if "hooks" not in content and not _COMMANDS.isdisjoint(content):
+    file = hook_file(search.source("copilot", level, path), search.warn)
+    if "hooks" not in file.content and not _COMMANDS.isdisjoint(file.content):
         said = "it has no 'hooks' object with the names of events in it, so nothing of it runs"
-        warn(Dropped(said))
-    return _handlers(content, source, search.project, warn)
+        file.warn(Dropped(said))
+    return _handlers(file, search.project)
 
 
-def _plugin(root: Path, data: Path, search: HookSearch) -> list[Handler]:
-    """The hooks of an installed plugin; its manifest may name another file, or have them itself."""
-    warn = about_plugin(root, search)
-    manifests = (load_json(root / each, warn) or {} for each in _MANIFESTS)
-    named = next((each["hooks"] for each in manifests if "hooks" in each), None)
-    names = [named] if isinstance(named, str) else ["hooks.json", "hooks/hooks.json"]
-    path = inside(root, next((n for n in names if (root / n).is_file()), names[0]), warn)
-    if path is None:
-        return []
-    source = search.source("copilot", Level.PLUGIN, path, root=str(root), data=str(data))
-    content = named if isinstance(named, dict) else load_json(path, warn) or {}
-    bare = content if "hooks" in content else {"hooks": content}
-    return _handlers(bare, source, search.project, warn)
+def _plugin(root: Path, data: Path, search: HookSearch) -> Iterator[Handler]:
+    """The hooks of an installed plugin."""
+    plugin = Plugin(root, search, _MANIFESTS, ("hooks.json", "hooks/hooks.json"))
+    for path, content in plugin.files():
+        source = search.source("copilot", Level.PLUGIN, path, root=str(root), data=str(data))
+        bare = content if "hooks" in content else {"hooks": content}
+        yield from _handlers(hook_file(source, search.warn, bare), search.project)
 
 
-def _handlers(
-    content: Mapping[str, Any], source: HookSource, project: Path, warn: Warn
-) -> list[Handler]:
-    hooks, version = content.get("hooks", {}), content.get("version", 1)
-    if content.get("disableAllHooks") is True:
+def _handlers(file: HookFile, project: Path) -> list[Handler]:
+    hooks, version = file.content.get("hooks", {}), file.content.get("version", 1)
+    if file.content.get("disableAllHooks") is True:
         return []
     if hooks and version != 1:
-        warn(Dropped(f"version {version!r} is not known, so none of it is read"))
+        file.warn(Dropped(f"version {version!r} is not known, so none of it is read"))
         return []
     if not isinstance(hooks, dict):
-        warn("'hooks' is not an object, so it has none")
+        file.warn("'hooks' is not an object, so it has none")
         return []
-    as_vscode = msgspec.structs.replace(source, dialect="vscode")
-    is_vscodes = "version" not in content  # Copilot asks for one
+    as_vscode = _as_vscode(file)
+    is_vscodes = "version" not in file.content  # Copilot asks for one
     found = [
         with_known_fields(handler, project, is_vscodes=is_vscodes and not _is_grouped(entries))
         for event, entries in hooks.items()
-        for handler in _event(event, entries, as_vscode if event[:1].isupper() else source, warn)
+        for handler in _event(event, entries, as_vscode if event[:1].isupper() else file)
     ]
     return found if _FAILED in hooks else [*found, *_for_failures(found)]
+
+
+def _as_vscode(file: HookFile) -> HookFile:
+    return file._replace(source=msgspec.structs.replace(file.source, dialect="vscode"))
 
 
 def _for_failures(handlers: list[Handler]) -> Iterator[Handler]:
@@ -172,20 +165,18 @@ def _for_failures(handlers: list[Handler]) -> Iterator[Handler]:
             yield msgspec.structs.replace(handler, event=_FAILED)
 
 
-def read_vscode_entries(
-    hooks: Mapping[str, Any], source: HookSource, project: Path, warn: Warn
-) -> Iterator[Handler]:
+def read_vscode_entries(hooks: dict[str, Any], file: HookFile, project: Path) -> Iterator[Handler]:
     """The hooks of a page in VS Code's form, without groups."""
-    there = msgspec.structs.replace(source, dialect="vscode")
-    for handler in flat(dict(hooks), there, _make_hook, warn):
+    for handler in _as_vscode(file).flat(hooks, _make_hook):
         yield with_known_fields(handler, project, is_vscodes=True)
 
 
-def _event(event: str, entries: Any, source: HookSource, warn: Warn) -> Iterator[Handler]:
+def _event(event: str, entries: Any, file: HookFile) -> Iterator[Handler]:
     """The hooks of an event, with or without groups."""
-    is_grouped = _is_grouped(entries)
-    make: Make = make_claude_hook if is_grouped and source.dialect == "vscode" else _make_hook
-    yield from (nested if is_grouped else flat)({event: entries}, source, make, warn)
+    if not _is_grouped(entries):
+        return file.flat({event: entries}, _make_hook)
+    make = make_claude_hook if file.source.dialect == "vscode" else _make_hook
+    return file.nested({event: entries}, make)
 
 
 def _is_grouped(entries: Any) -> bool:
@@ -195,44 +186,28 @@ def _is_grouped(entries: Any) -> bool:
     )
 
 
-def _make_hook(
-    source: HookSource, event: str, group: Mapping[str, Any], hook: Mapping[str, Any], warn: Warn
-) -> Handler | None:
-    timeout = seconds_field(hook, seconds_field(hook, _TIMEOUT, warn), warn, key="timeoutSec")
-    handler = Handler(
-        source=source,
-        event=event,
-        matcher=text_field(hook, "matcher") or text_field(group, "matcher"),
-        timeout=timeout,
-        env=texts_field(hook, "env"),
-        cwd=text_field(hook, "cwd"),
-        label=text_field(hook, "comment")[:60],
-        definition={"event": event, "matcher": group.get("matcher"), "hook": dict(hook)},
-    )
-    kind = hook.get("type", "command")
-    if kind == "http" and text_field(hook, "url"):
-        return _called(handler, hook)
+def _make_hook(entry: HookEntry) -> Handler | None:
+    hook, kind = entry.fields, entry.fields.get("type", "command")
     if kind == "prompt":
-        warn(f"{event}: a prompt is for sessions that somebody opens there, so it is left out")
+        entry.warn("a prompt is for sessions that somebody opens there, so it is left out")
         return None
-    argv = _words(hook)
-    if kind == "command" and argv:
-        return msgspec.structs.replace(handler, argv=argv)
-    command = _line(hook)
-    if kind != "command" or not command.strip():
-        warn(Dropped(f"{event}: a hook has no command for this machine, so it is left out"))
+    what: dict[str, Any]
+    if kind == "http" and entry.text("url"):
+        what = entry.address()
+    elif kind == "command" and _words(hook):
+        what = {"argv": _words(hook)}
+    elif kind == "command" and _line(entry).strip():
+        what = {"command": _line(entry), "shell": usual_shell()}
+    else:
+        entry.warn(Dropped("a hook has no command for this machine, so it is left out"))
         return None
-    return msgspec.structs.replace(handler, command=command, shell=usual_shell())
-
-
-def _called(handler: Handler, hook: Mapping[str, Any]) -> Handler:
-    allowed = hook.get("allowedEnvVars")
-    return msgspec.structs.replace(
-        handler,
-        kind="http",
-        url=text_field(hook, "url"),
-        headers=texts_field(hook, "headers"),
-        allowed_env=tuple(map(str, allowed)) if isinstance(allowed, list) else (),
+    return entry.handler(
+        **what,
+        matcher=entry.text("matcher") or text_of(entry.group.get("matcher")),
+        timeout=entry.seconds(_TIMEOUT, "timeoutSec", "timeout"),
+        env=texts_field(hook, "env"),
+        cwd=entry.text("cwd"),
+        label=entry.text("comment")[:60],
     )
 
 
@@ -243,6 +218,6 @@ def _words(hook: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(map(str, [*words, *(args if words and isinstance(args, list) else ())]))
 
 
-def _line(hook: Mapping[str, Any]) -> str:
+def _line(entry: HookEntry) -> str:
     ours = "osx" if sys.platform == "darwin" else "linux"
-    return next((line for key in ("bash", ours, "command") if (line := text_field(hook, key))), "")
+    return first_text(entry.fields, "bash", ours, "command")

@@ -42,6 +42,7 @@ VSCODE_NAMES: dict[str, tuple[str, ...]] = {
     "glob": ("file_search", "fileSearch"),
     "search": ("grep_search", "textSearch"),
     "spawn_subagent": ("runSubagent",),
+    "todo_write": ("manage_todo_list",),
     "web_fetch": ("fetch_webpage", "fetch"),
     "fetch": ("fetch_webpage", "fetch"),
 }

@@ -6,42 +6,44 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hookline.command_hooks.dialect import Dialect, NameTest
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.tools import SEARCH_KEYS, result_of
 from hookline.command_hooks.dialects.copilot import files
 from hookline.command_hooks.dialects.copilot.known_fields import takes_object
-from hookline.command_hooks.dialects.matchers import everything, whole_expression
-from hookline.command_hooks.exchange import (
+from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
+from hookline.command_hooks.handler import (
     UNCHANGED,
-    HookAnswer,
+    Handler,
+    HookSearch,
+    Level,
+    ProgramAnswer,
     ProgramResult,
     RunFacts,
     denied,
     failed,
+    first_text,
     json_object,
     text_of,
 )
-from hookline.command_hooks.handler import Handler, HookSearch, Level
-from hookline.command_hooks.tools import ToolForm, ToolNames
+from hookline.command_hooks.tools import NameTest, ToolForm, ToolNames, everything, whole_expression
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.flow import ErrorClass
 from hookline.lifecycle import HookPoint
-from hookline.state import AgentState, AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from hookline.state import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 
 TOOLS: dict[str, ToolForm] = {
     "bash": ToolForm("bash", {}),
     "exec": ToolForm("bash", {}),
-    "read": ToolForm("view", {}),
-    "write": ToolForm("create", {"content": "file_text"}),
-    "edit": ToolForm("edit", {"old": "old_str", "new": "new_str"}),
-    "list": ToolForm("view", {}),
-    "search": ToolForm("grep", SEARCH_KEYS),
-    "glob": ToolForm("glob", {}),
+    "read": ToolForm("view", {}, as_written=("path",)),
+    "write": ToolForm("create", {"content": "file_text"}, as_written=("path",)),
+    "edit": ToolForm("edit", {"old": "old_str", "new": "new_str"}, as_written=("path",)),
+    "list": ToolForm("view", {}, as_written=("path",)),
+    "search": ToolForm("grep", SEARCH_KEYS, as_written=("path",)),
+    "glob": ToolForm("glob", {}, as_written=("path",)),
     "bash_poll": ToolForm("read_bash", {"id": "shellId"}),
     "bash_stop": ToolForm("stop_bash", {"id": "shellId"}),
     "spawn_subagent": ToolForm("task", {"agent": "agent_type"}),
@@ -53,8 +55,8 @@ TOOLS: dict[str, ToolForm] = {
 }
 
 _READING_TOOLS = ("read", "list", "glob", "search")
-_TOOLS = frozenset({"preToolUse", "permissionRequest", "postToolUse", "postToolUseFailure"})
 _DENYING = frozenset({"preToolUse", "permissionRequest"})
+_BROKEN = "its output begins like JSON, and is not valid"
 BEGINS = re.compile(r"^\s*\{", re.MULTILINE)
 """A line that is meant to be JSON."""
 _LONGEST_CONTEXT = 10_240
@@ -77,14 +79,8 @@ class CopilotTranscripts(Transcripts):
         started = {"startTime": timestamp(), "context": {"cwd": facts.cwd}}
         yield _event("session.start", {**about, **started})
 
-    def lines(
-        self,
-        messages: Sequence[Message],
-        facts: RunFacts,
-        state: AgentState | None,  # noqa: ARG002 - as in the others
-    ) -> Iterator[Line]:
-        for message in messages:
-            yield from _events(message, facts)
+    def lines_of(self, message: Message, facts: RunFacts) -> Iterator[Line]:
+        return _events(message, facts)
 
 
 def _event(kind: str, data: Line) -> Line:
@@ -112,32 +108,99 @@ def _events(message: Message, facts: RunFacts) -> Iterator[Line]:
 # --- the protocol --------------------------------------------------------------------------------------
 
 
-class Copilot(Dialect):
+def _tool(e: EventFacts) -> dict[str, Any]:
+    return {
+        "toolName": e.shown.name,
+        "toolArgs": json.dumps(e.shown.input, ensure_ascii=False, separators=(",", ":")),
+        "toolInput": e.shown.input,  # not documented, and yet some look for it
+        "nativeToolName": e.ctx.tool_call.name,
+    }
+
+
+def _succeeded(e: EventFacts) -> dict[str, Any]:
+    return {**_tool(e), "toolResult": {"resultType": "success", "textResultForLlm": e.output}}
+
+
+def _failed(e: EventFacts) -> dict[str, Any]:
+    result = {"resultType": "failure", "textResultForLlm": e.failure}
+    return {**_tool(e), "error": e.failure, "toolResult": result}
+
+
+def _notified(e: EventFacts) -> dict[str, Any]:
+    return {
+        **_tool(e),
+        "hook_event_name": "Notification",
+        "notification_type": "permission_prompt",
+        "title": "Permission needed",
+        "message": f"{e.shown.name} needs permission",
+    }
+
+
+def _session_started(e: EventFacts) -> dict[str, Any]:
+    is_again = event_facts.session_source(e.ctx) == "resume"
+    return {"source": "resume" if is_again else "new", "initialPrompt": ""}
+
+
+def _stopping(e: EventFacts) -> dict[str, Any]:
+    return {
+        "stopReason": "end_turn",
+        "stop_hook_active": e.was_kept_going,
+        "lastMessage": e.last_words,
+    }
+
+
+def _child(e: EventFacts) -> dict[str, Any]:
+    names = dict.fromkeys(("agentType", "agentName", "agentDisplayName"), e.ctx.name)
+    return {"agentId": e.ctx.child_run_id, **names}
+
+
+def _child_ended(e: EventFacts) -> dict[str, Any]:
+    ending = {"response": e.child_text, "stopReason": "end_turn"}
+    return {**_child(e), **ending, "transcriptPath": e.run.child_transcript}
+
+
+def needs_permission(e: EventFacts) -> bool:
+    """Whether hooks for permissions are asked about a call: somebody asks, or it does more than read."""
+    is_asked = bool(e.ctx.point == HookPoint.PERMISSION_REQUEST)
+    return is_asked or e.ctx.tool_call.name not in _READING_TOOLS
+
+
+_EVENTS = {
+    "sessionStart": Event("session_start", _session_started),
+    "userPromptSubmitted": Event("prompt_submit", lambda e: {"prompt": e.ctx.prompt}),
+    "userPromptTransformed": Event(
+        "prompt_submit", lambda e: {"prompt": e.ctx.prompt, "transformedPrompt": e.ctx.prompt}
+    ),
+    "preToolUse": Event("before_tool_use", _tool, TOOL),
+    "permissionRequest": Event("permission_request", _tool, TOOL, needs_permission),
+    "notification": Event("permission_request", _notified, "notification_type"),
+    "postToolUse": Event("after_tool_use", _succeeded, TOOL, lambda e: not e.has_failed),
+    "postToolUseFailure": Event("after_tool_use", _failed, TOOL, lambda e: e.has_failed),
+    "agentStop": Event("stop", _stopping),
+    "subagentStart": Event("subagent_start", _child, "agentName"),
+    "subagentStop": Event("subagent_stop", _child_ended, "agentName"),
+    "preCompact": Event(
+        "before_compact",
+        lambda e: {"trigger": "auto", "customInstructions": e.ctx.instructions},
+        "trigger",
+    ),
+    "errorOccurred": Event("agent_failed", lambda e: failure(e.ctx)),
+    "sessionEnd": Event("session_end", lambda e: {"reason": session_end_reason(e.ctx)}),
+}
+
+
+class Copilot(EventDialect):
     """Copilot CLI's protocol."""
 
     name = "copilot"
     transcripts = CopilotTranscripts
-    points: ClassVar[dict[str, str]] = {
-        "sessionStart": "session_start",
-        "userPromptSubmitted": "prompt_submit",
-        "userPromptTransformed": "prompt_submit",
-        "preToolUse": "before_tool_use",
-        "permissionRequest": "permission_request",
-        "notification": "permission_request",
-        "postToolUse": "after_tool_use",
-        "postToolUseFailure": "after_tool_use",
-        "agentStop": "stop",
-        "subagentStart": "subagent_start",
-        "subagentStop": "subagent_stop",
-        "preCompact": "before_compact",
-        "errorOccurred": "agent_failed",
-        "sessionEnd": "session_end",
-    }
+    events = _EVENTS
     # There it is asked before any rule, so also about calls that need no permission here.
     more_points: ClassVar[dict[str, str]] = {"permissionRequest": "before_tool_use"}
     answered_once = frozenset({"permissionRequest"})
     observing = frozenset({"notification"})
     runs_in_order = True
+    denying = _DENYING
     has_files = True
     configuration_folders = (".github",)
     protected_folders = (".github/hooks", ".github/copilot")
@@ -146,7 +209,7 @@ class Copilot(Dialect):
     root_variables = frozenset({"COPILOT_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT", "PLUGIN_ROOT"})
     data_variables = frozenset({"COPILOT_PLUGIN_DATA"})
     expands_env = True
-    tools = ToolNames(TOOLS, as_written=True, mcp="{server}-{tool}")
+    tools = ToolNames(TOOLS, mcp="{server}-{tool}")
 
     def find(self, search: HookSearch) -> Iterable[Handler]:
         """Directories of hook files, settings, and plugins."""
@@ -155,133 +218,63 @@ class Copilot(Dialect):
     def read(self, path: Path, level: Level, search: HookSearch) -> Iterable[Handler]:
         return files.read_file(path, level, search)
 
-    def fires(self, event: str, ctx: Any) -> bool:
-        """Success and failure of a tool are two events; reading needs no permission."""
-        if event in ("postToolUse", "postToolUseFailure"):
-            return event_facts.has_failed(ctx.execution) is (event == "postToolUseFailure")
-        return event != "permissionRequest" or needs_permission(ctx)
-
     def matcher(self, handler: Handler) -> NameTest:
         """A regular expression over the whole name."""
         text = handler.matcher
         return everything if text in ("", "*", "**") else whole_expression(text)
 
-    def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:
-        """The tool, or the child."""
-        if event in _TOOLS:
-            return self.show(ctx.tool_call, facts).names
-        if event == "notification":
-            return ("permission_prompt",)
-        if event == "preCompact":
-            return ("auto",)
-        return (ctx.name,) if event in ("subagentStart", "subagentStop") else None
+    def sent_always(self, event: str, found: EventFacts) -> dict[str, Any]:  # noqa: ARG002 - the same for all
+        return {
+            "sessionId": found.run.session_uuid,
+            "nativeSessionId": found.run.session_id,
+            "timestamp": int(time.time() * 1000),
+            "cwd": found.run.cwd,
+            "transcriptPath": found.run.transcript,
+        }
 
     def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        sent = {
-            "sessionId": facts.session_uuid,
-            "nativeSessionId": facts.session_id,
-            "timestamp": int(time.time() * 1000),
-            "cwd": facts.cwd,
-            "transcriptPath": facts.transcript,
-            **self._particulars(handler.event, ctx, facts),
-        }
-        if "toolArgs" in sent and takes_object(handler):
-            sent["toolArgs"] = sent["toolInput"]
-        return sent
-
-    def _particulars(self, event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        if event in _TOOLS or event == "notification":
-            return self._tool(event, ctx, facts)
-        if event == "sessionStart":
-            is_again = event_facts.session_source(ctx) == "resume"
-            return {"source": "resume" if is_again else "new", "initialPrompt": ""}
-        if event == "userPromptSubmitted":
-            return {"prompt": ctx.prompt}
-        if event == "userPromptTransformed":
-            return {"prompt": ctx.prompt, "transformedPrompt": ctx.prompt}
-        if event == "errorOccurred":
-            return failure(ctx)
-        if event in ("subagentStart", "subagentStop"):
-            return _child(event, ctx, facts)
-        if event == "agentStop":
-            return {
-                "stopReason": "end_turn",
-                "stop_hook_active": facts.objections > 0,
-                "lastMessage": event_facts.last_words(ctx.state),
-            }
-        if event == "preCompact":
-            return {"trigger": "auto", "customInstructions": ctx.instructions}
-        return {"reason": session_end_reason(ctx)}
-
-    def _tool(self, event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-        shown = self.show(ctx.tool_call, facts)
-        sent: dict[str, Any] = {
-            "toolName": shown.name,
-            "toolArgs": json.dumps(shown.input, ensure_ascii=False, separators=(",", ":")),
-            "toolInput": shown.input,  # not documented, and yet some look for it
-            "nativeToolName": ctx.tool_call.name,
-        }
-        if event == "postToolUse":
-            text = event_facts.output_text(ctx.execution)
-            sent["toolResult"] = {"resultType": "success", "textResultForLlm": text}
-        if event == "postToolUseFailure":
-            sent["error"] = event_facts.failure_text(ctx.execution)
-            sent["toolResult"] = {"resultType": "failure", "textResultForLlm": sent["error"]}
-        if event == "notification":
-            sent |= {
-                "hook_event_name": "Notification",
-                "notification_type": "permission_prompt",
-                "title": "Permission needed",
-                "message": f"{shown.name} needs permission",
-            }
-        return sent
+        sent = super().payload(handler, ctx, facts)
+        return (
+            {**sent, "toolArgs": sent["toolInput"]}
+            if takes_object(handler) and "toolArgs" in sent
+            else sent
+        )
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
         return {**super().variables(handler, facts), "COPILOT_CLI": "1"}
 
-    def take_result(self, call: ToolCall, answer: HookAnswer) -> Any:
+    def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
         """Hooks that are for Claude, too, use its form."""
         return result_of(call, answer.updated_output)
 
-    def read_failure(self, handler: Handler, answer: HookAnswer) -> HookAnswer:
-        """A hook before a tool that does not start denies; one that takes too long does not."""
-        is_refusal = answer.status != "timeout" and handler.event in _DENYING
-        return denied(answer.problem) if is_refusal else answer
-
-    def read_answer(self, handler: Handler, result: ProgramResult) -> HookAnswer:
+    def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """A hook before a tool that fails denies; one that takes too long does not."""
         event = handler.event
         text = without_progress(result.stdout)
         found = answer_in(text)
-        said = HookAnswer() if found is None else _fields(event, found)
-        if result.code == 0 and (found is not None or not BEGINS.search(text)):
-            return said
-        if result.code == 0:
-            wrong = "its output begins like JSON, and is not valid"
-            if event not in _DENYING:
-                return failed(wrong)
-            return denied(f"the hook failed: {wrong}")
+        said = ProgramAnswer() if found is None else _fields(event, found)
+        printed = text if found is None else ""
         if event in _DENYING:
-            printed = text if found is None else ""
-            reason = (
-                said.reason or result.stderr.strip() or printed or event_facts.failure_words(result)
-            )
-            return denied(reason, contexts=said.contexts)
+            return read_denying(said, printed, result)
+        if result.code == 0:
+            return failed(_BROKEN) if BEGINS.search(printed) else said
         if result.code == 2 and event == "postToolUseFailure":  # how to continue
-            words = "\n".join((*said.contexts, text if found is None else ""))
-            return HookAnswer(contexts=(words.strip() or result.stderr.strip(),))
+            words = "\n".join((*said.contexts, printed))
+            return ProgramAnswer(contexts=(words.strip() or result.stderr.strip(),))
         if result.code == 2:
-            return HookAnswer(
+            return ProgramAnswer(
                 messages=(result.stderr.strip() or event_facts.failure_words(result),)
             )
         return failed(event_facts.failure_words(result))
 
 
-def needs_permission(ctx: Any) -> bool:
-    """Whether hooks for permissions are asked about a call: somebody asks, or it does more than read."""
-    return (
-        bool(ctx.point == HookPoint.PERMISSION_REQUEST) or ctx.tool_call.name not in _READING_TOOLS
-    )
+def read_denying(said: ProgramAnswer, printed: str, result: ProgramResult) -> ProgramAnswer:
+    """The answer of a hook before a tool. One that fails denies; `printed` is its output if that is no answer."""
+    if result.code != 0:
+        reason = said.reason or result.stderr.strip() or printed
+        return denied(reason or event_facts.failure_words(result), contexts=said.contexts)
+    problem = said.problem or (_BROKEN if BEGINS.search(printed) else "")
+    return denied(f"the hook failed: {problem}") if problem else said
 
 
 def failure(ctx: Any) -> dict[str, Any]:
@@ -298,20 +291,6 @@ def session_end_reason(ctx: Any) -> str:
     """Why a session is over."""
     is_left = event_facts.end_reason(ctx) == "prompt_input_exit"
     return "user_exit" if is_left else _REASONS[event_facts.ending_of(ctx.state)]
-
-
-def _child(event: str, ctx: Any, facts: RunFacts) -> dict[str, Any]:
-    said = {
-        "agentId": ctx.child_run_id,
-        "agentType": ctx.name,
-        "agentName": ctx.name,
-        "agentDisplayName": ctx.name,
-    }
-    if event == "subagentStart":
-        return said
-    response = getattr(ctx.result, "text", "") or ""
-    ending = {"response": response, "stopReason": "end_turn"}
-    return {**said, **ending, "transcriptPath": facts.child_transcript}
 
 
 def without_progress(text: str) -> str:
@@ -335,7 +314,7 @@ def _is_progress(line: str) -> bool:
     return "progress" in line and (json_object(line) or {}).get("type") == "progress"
 
 
-def _fields(event: str, found: dict[str, Any]) -> HookAnswer:
+def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
     for key in ("hookSpecificOutput", "decision"):  # guards for Claude, too, answer as there
         inner = found.get(key)
         found = {**inner, **found} if isinstance(inner, dict) else found
@@ -347,11 +326,9 @@ def _fields(event: str, found: dict[str, Any]) -> HookAnswer:
     if event not in _DENYING and decision != "deny":
         decision = ""
     context = text_of(found.get("additionalContext"))[:_LONGEST_CONTEXT]
-    return HookAnswer(
+    return ProgramAnswer(
         decision=decision,  # type: ignore[arg-type]
-        reason=text_of(found.get("permissionDecisionReason"))
-        or text_of(found.get("reason"))
-        or text_of(found.get("message")),
+        reason=first_text(found, "permissionDecisionReason", "reason", "message"),
         updated_input=changed if event in _DENYING and isinstance(changed, dict) else None,
         updated_output=_new_output(event, found),
         contexts=(context,) if context else (),
