@@ -11,6 +11,7 @@ import msgspec
 from hookline.agent.records.rounds import Place, Round
 from hookline.agent.run import Run
 from hookline.definition import Definition, Plans, for_child
+from hookline.definition.guards import limit_reached_in_step, limits_on_calls
 from hookline.errors import HookError
 from hookline.hooks import Answered, Entry, HookNames, Plan, Registration, Tier, run_hooks
 from hookline.journal import HookRan
@@ -21,6 +22,7 @@ from hookline.playback.progress import Progress
 from hookline.playback.recorded_hooks import (
     Seen,
     as_far_as_seen,
+    is_limit_on_record,
     is_recorded,
     limited,
     plan_of,
@@ -129,7 +131,21 @@ def names_of(registrations: Iterable[Registration]) -> dict[HookKey, Registratio
         plan = None if point.around else plans.of(point.value)
         for entry in plan.judges if plan is not None else ():
             found[entry.point, entry.name] = entry.registration
+    if plans.limit_reached is not None:
+        for entry in limits_on_calls(plans.before_step).judges:
+            found.setdefault((entry.point, entry.name), entry.registration)
     return found
+
+
+def _are_limits_asked(plans: Plans, run: Run, round_: Round) -> bool:
+    """Whether a limit stops a call before hooks are asked about it.
+
+    The time, and what other children had used by then, is not known exactly: about these the record decides.
+    """
+    if plans.limit_reached is None:
+        return False
+    own = limit_reached_in_step(plans.before_step, own_only=True)
+    return (own is not None and own(run) != "") or any(map(is_limit_on_record, round_))
 
 
 class Counterfactual:
@@ -207,6 +223,8 @@ class Counterfactual:
         recording = asked.progress.recording
         candidate = self._candidates[run.run_id]
         plan = candidate.plans.of(place[0])
+        if place[0] == "before_tool_use" and _are_limits_asked(candidate.plans, run, round_):
+            plan = limits_on_calls(candidate.plans.before_step)
         is_needed = plan is not None or (round_ and not self.is_added)
         if not is_needed or self._is_moot(asked) or not recording.goes_beyond(place, round_):
             return

@@ -176,8 +176,7 @@ def limited(recording: Recording, plan: Plan, round_: Round) -> Plan:
         from_above = _looks_elsewhere(entry)
         for ran in round_:
             is_it = ran.hook == entry.name and ran.reason.endswith(_OF_TREE) is from_above
-            is_of_tree = from_above and ran.verdict == "stop"
-            if is_it and (is_of_tree or _ends_from_outside(ran)):
+            if is_it and (is_limit_on_record(ran) or _ends_from_outside(ran)):
                 return Entry(recorded_hook(recording, plan.point, ran))
         return entry.recalling(_pass) if from_above else entry
 
@@ -186,6 +185,12 @@ def limited(recording: Recording, plan: Plan, round_: Round) -> Plan:
 
 _OF_TREE = "by this run and its children"
 """How a guard of a run above ends its reason."""
+
+
+def is_limit_on_record(ran: HookRan) -> bool:
+    """Whether a hook stopped a run for the time, or for what it and the runs beside it had used."""
+    is_time = ran.stop_reason == StopReason.TIME_LIMIT
+    return ran.verdict == "stop" and (is_time or ran.reason.endswith(_OF_TREE))
 
 
 def _looks_elsewhere(entry: Entry) -> bool:
