@@ -12,11 +12,11 @@ import msgspec
 from hookline.agent.approvals.answers import checked_answers
 from hookline.agent.in_session import InSession, refuse_member, refuse_outsider
 from hookline.agent.loop.drive import drive
-from hookline.agent.recovery.resume import Resumed
+from hookline.agent.recovery import Resumed
 from hookline.agent.result import RunResult, recorded_result
-from hookline.agent.run import Run, SessionPart
+from hookline.agent.run import Run, RunSetup, SessionPart
 from hookline.agent.runs import Pause, Runs, pause_of, refuse_child
-from hookline.agent.stream import Feed, RunStream, states
+from hookline.agent.stream import Feed, RunStream
 from hookline.definition import Definition
 from hookline.errors import UsageError
 from hookline.inspection import Finding, explain, lint
@@ -94,20 +94,11 @@ class Agent:
         run_id: str | None = None,
     ) -> RunStream[Record]:
         """Run, and get every record as it happens, with pieces of text and progress in between."""
-        listeners: list[Listener] = []
+        feed: Feed[Record] = Feed()
         said = _said(prompt, attachments)
-        run = self._prepare(prompt, state, session, run_id, extra=listeners)
-
-        def attach(_run: Run, feed: Feed[Record]) -> None:
-            listeners.append(feed.put)
-
-            async def on_step(_state: AgentState) -> None:
-                await feed.caught_up()
-
-            _run.on_step = on_step
-            _run.pace = feed.caught_up
-
-        return RunStream(run, lambda: self._driven(run, said, _inside(session)), attach)
+        run = self._prepare(prompt, state, session, run_id, feed.put)
+        feed.pace(run)
+        return RunStream(run, lambda: self._driven(run, said, _inside(session)), feed)
 
     def iterate(
         self,
@@ -119,9 +110,11 @@ class Agent:
         run_id: str | None = None,
     ) -> RunStream[AgentState]:
         """Run step by step: the state after each step; the next step is made when you ask for it."""
+        feed: Feed[AgentState] = Feed()
         said = _said(prompt, attachments)
         run = self._prepare(prompt, state, session, run_id)
-        return RunStream(run, lambda: self._driven(run, said, _inside(session)), states)
+        feed.take_states(run)
+        return RunStream(run, lambda: self._driven(run, said, _inside(session)), feed)
 
     def resume(
         self,
@@ -147,7 +140,7 @@ class Agent:
         )
         durable = InMemory(self.definition.listeners, answers)
         part = SessionPart(ends=state.session_id == state.run_id)
-        resumed = Run(self.definition, state, durable, drive=drive, session=part)
+        resumed = Run(RunSetup.of(self.definition, drive, session=part), state, durable)
         return self._driven(self._runs.begin(resumed), None, session, pause)
 
     def _resume_stored(
@@ -180,13 +173,12 @@ class Agent:
             durable.close()
             return _told(recorded_result(story, durable.records, self.definition.plans.output))
         paused = story.is_finished
+        part = SessionPart(ends=story.state.session_id == run_id)
         resumed = Run(
-            self.definition,
+            RunSetup.of(self.definition, drive, session=part),
             story.state if paused else story.settled,
             durable,
-            drive=drive,
-            source=None if paused else Resumed[Run](story.tail, story.unsettled_seconds),
-            session=SessionPart(ends=story.state.session_id == run_id),
+            None if paused else Resumed[Run](story.tail, story.unsettled_seconds),
         )
         return self._driven(self._runs.begin(resumed), None, session)
 
@@ -242,7 +234,7 @@ class Agent:
         state: AgentState | None,
         session: str | InSession | None,
         run_id: str | None,
-        extra: list[Listener] | None = None,
+        *extra: Listener,
     ) -> Run:
         inside = _inside(session)
         if isinstance(session, InSession):
@@ -250,9 +242,7 @@ class Agent:
         begun = _begin(self.definition, prompt, state, session, run_id)
         if inside is None:
             refuse_outsider(self.definition.journal, session, run_id)
-        listeners = self.definition.listeners
-        if extra is not None:
-            listeners = (*listeners, lambda record: [listener(record) for listener in extra])
+        listeners = (*self.definition.listeners, *extra)
         journal = self.definition.journal
         durable: Durable = (
             InMemory(listeners) if journal is None else begin(journal, begun.run_id, listeners)
@@ -262,7 +252,7 @@ class Agent:
         if inside is not None:
             known, source = not inside.source, inside.source
         part = SessionPart(starts=not known, ends=session is None, source=source)
-        run = Run(self.definition, begun, durable, drive=drive, session=part)
+        run = Run(RunSetup.of(self.definition, drive, session=part), begun, durable)
         return self._runs.begin(run)
 
     async def _driven(

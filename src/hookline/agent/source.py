@@ -42,15 +42,32 @@ NOBODY = object()
 """There is no approver: the run waits."""
 
 
+class OfSetup(Protocol):
+    """What a source needs to know of what a run was given."""
+
+    @property
+    def definition(self) -> Definition:
+        """What its agent is made of."""
+        ...
+
+
 class OfRun(Turn, Protocol):
     """What a source needs to know of the run that asks it."""
 
-    definition: Definition
     durable: Durable
     run_id: str
     step_index: int | None
     call_id: str
-    parent: Any
+
+    @property
+    def setup(self) -> OfSetup:
+        """What it was given."""
+        ...
+
+    @property
+    def parent(self) -> Any:
+        """The run it is a part of."""
+        ...
 
 
 R = TypeVar("R", bound=OfRun)
@@ -110,13 +127,13 @@ class AnswerSource(Generic[R]):
         self, run: R, error_class: ErrorClass, failures: int, errors: int, error: BaseException
     ) -> ErrorDecision:
         """What the error policy says."""
-        return run.definition.error_policy.decide(error_class, failures, errors, error)
+        return run.setup.definition.error_policy.decide(error_class, failures, errors, error)
 
     # --- models -------------------------------------------------------------------------------------
 
     def infer(self, run: R, request: InferenceRequest) -> Awaitable[InferenceResponse]:
         """The model's answer."""
-        driver = run.definition.driver
+        driver = run.setup.definition.driver
         if driver is None:
             raise ModelError(
                 "this agent has no model.",
@@ -151,7 +168,7 @@ class AnswerSource(Generic[R]):
 
     def approve(self, run: R, approval: PendingApproval) -> Any:
         """What the approver of the run says, or of one above it, which may have to be awaited; NOBODY without one."""
-        above = run
+        above: Any = run
         while above is not None:
             approver = above.definition.approver
             if approver == "deny":

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from hookline.agent.records.rounds import Round
-from hookline.agent.recovery.resume import answer_as_recorded
+from hookline.agent.recovery import answer_as_recorded
 from hookline.definition import SOURCE as DEFAULT
 from hookline.hooks import Entry, Plan, Point, Registration, Shape, Tier
 from hookline.journal import HookRan

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from hookline.agent.recovery.past_errors import past_error
+from hookline.agent.records.exceptions import recorded_exception
 from hookline.playback.progress import Progress
 from hookline.playback.recording import Recording
 from hookline.state import EMPTY, FrozenDict, ToolCall, ToolMessage, ToolSpec, freeze_dict
@@ -102,7 +102,7 @@ class _Arguments:
         # Refused as the model made it, when no hook was asked; else as a person had edited it.
         refusal = then.result.error if then.result and then.result.status == "invalid" else None
         if refusal is not None and is_made is not bool(verdicts):
-            raise past_error(refusal)
+            raise recorded_exception(refusal)
         changes = [ran.changes or {} for ran in verdicts]
         changed = [each["tool_call"] for each in changes if "tool_call" in each]
         known = [version.args for version in then.versions]

@@ -12,14 +12,14 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from hookline.agent import RunResult
 from hookline.agent.children.host import ChildWaits, use_in_context
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.loop.drive import drive
 from hookline.agent.loop.start import ask_again
+from hookline.agent.records.exceptions import recorded_exception
 from hookline.agent.records.index import RecordedCall, RunPart
-from hookline.agent.recovery.past_errors import past_error
-from hookline.agent.run import Run, SessionPart
+from hookline.agent.result import RunResult
+from hookline.agent.run import Run, RunSetup, SessionPart
 from hookline.agent.source import NOBODY, AnswerSource, UseTool
 from hookline.definition import CancelSource, Clock, Definition, Plans
 from hookline.definition.guards import Reached, limit_reached_in_step
@@ -113,11 +113,9 @@ class Playback:
             assert part is not None
             self.clock.move_to(_started(part).at)
             source = self.source(progress)
-            definition = source.definition(None)
             session = _session(state, part, recording)
-            self.root = run = Run(
-                definition, state, log, drive=drive, source=source, session=session
-            )
+            setup = RunSetup.of(source.definition(None), drive, session=session)
+            self.root = run = Run(setup, state, log, source)
             result = await drive(run, _prompt(part))
             is_last = part is recording.parts[-1]
             if self.parting or is_last or result.status is not RunStatus.PAUSED:
@@ -314,7 +312,7 @@ class PlaybackSource(AnswerSource[Run]):
             progress.tries["turn", step] += 1
             failed = failures[number]
             assert failed.error is not None
-            error = past_error(failed.error)
+            error = recorded_exception(failed.error)
             if failed.action != "fallback":
                 raise error
             run.record_fallback(error, failed.reason)
@@ -381,7 +379,7 @@ class PlaybackSource(AnswerSource[Run]):
         if number < len(errors) or (errors and errors[-1].action != "retry"):
             recorded = errors[min(number, len(errors) - 1)].error
             assert recorded is not None
-            raise past_error(self.recording.in_full(recorded, step, then))
+            raise recorded_exception(self.recording.in_full(recorded, step, then))
         return result
 
     async def _others_settled(self, step: int) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from hookline.agent import Agent, RunResult
+from hookline.agent.agent import Agent
 from hookline.agent.in_session import InSession, halted
 from hookline.agent.loop.drive import drive
 from hookline.agent.loop.end import end_session
-from hookline.agent.run import Run
+from hookline.agent.result import RunResult
+from hookline.agent.run import Run, RunSetup
 from hookline.errors import HookError, JournalError, SessionError, UsageError
 from hookline.journal import (
     HookRan,
@@ -136,7 +137,7 @@ async def close_in(held: HeldSession, agent: Agent, reason: str) -> HookError | 
         )
         durable = held.durable(agent.definition.listeners)
         try:
-            run = Run(agent.definition, state, durable, drive=drive)
+            run = Run(RunSetup.of(agent.definition, drive), state, durable)
             failure = await end_session(run, reason)
         finally:
             durable.flush()  # the records of the hooks stay, whatever happens

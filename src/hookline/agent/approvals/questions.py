@@ -107,8 +107,8 @@ async def ask_while_running(run: Run, call: ToolCall, reason: str, asked_by: str
     """The answer to what a running tool asks. The run cannot pause here: without an answer at once, it is no."""
     current = CallInProgress(call, call)
     run.take_call(current, call)
-    if run.redact is not None:
-        reason = run.redact(reason)
+    if run.setup.redact is not None:
+        reason = run.setup.redact(reason)
     async with run.hook_lock:  # other calls are running, and their hooks may be asked too
         decision = await ask_person(run, current, Ask(reason, (asked_by,)))
         if decision is None:
@@ -215,7 +215,7 @@ async def _handed_over(
     decision = await run.source.handed_over(run, approval.id)
     if decision is None or _is_expired(run, approval):
         return None
-    problem = misfit(run.definition.toolbox, approval, decision)
+    problem = misfit(run.setup.definition.toolbox, approval, decision)
     if problem:  # of a child run: it keeps waiting, and says why when it is shown again
         current.approval = _not_like_that(approval, problem)
     return None if problem else decision
@@ -241,7 +241,9 @@ async def _answered_in_time(run: Run, approval: PendingApproval) -> tuple[Decisi
         decision = await _from_approver(run, shown)
         if decision is _EXPIRED or (decision is not None and _is_expired(run, approval)):
             return _EXPIRED, "expiry"
-        problem = "" if decision is None else misfit(run.definition.toolbox, approval, decision)
+        problem = (
+            "" if decision is None else misfit(run.setup.definition.toolbox, approval, decision)
+        )
         if not problem:
             return decision, "approver"
         shown = _not_like_that(approval, problem)
@@ -278,7 +280,7 @@ def changed_args(approval: PendingApproval, decision: Decision) -> dict[str, Any
 
 def is_redacted_edit(run: Run, changed: Mapping[str, Any]) -> bool:
     """Whether an edit comes from a journal or a state, without the secrets that were in it."""
-    return run.redact_content is not None and _is_marked(changed)
+    return run.setup.redact_content is not None and _is_marked(changed)
 
 
 def _is_marked(args: Mapping[str, Any]) -> bool:
@@ -355,7 +357,7 @@ def _by_rule(
         if decision is None or any(each != decision for each in answers):
             continue
         rule, call = permissions.Rule.parse(text), current.exact
-        tool = run.definition.toolbox.get(call.name)
+        tool = run.setup.definition.toolbox.get(call.name)
         root = (tool and tool.root) or "."
         if rule.covers(call, root) if decision.answer is Answer.ALLOW else rule.touches(call, root):
             return decision
@@ -406,12 +408,12 @@ def _note(
     run: Run, current: CallInProgress, approval: PendingApproval, decision: Decision, by: str
 ) -> Decision:
     if decision.answer is Answer.EDIT and approval.is_again:
-        decision = Decision.deny(misfit(run.definition.toolbox, approval, decision))
+        decision = Decision.deny(misfit(run.setup.definition.toolbox, approval, decision))
     if decision.remember and approval.is_again:
         decision = msgspec.structs.replace(decision, remember=False, rule="")
     decision = _with_valid_rule(decision)
-    if run.redact is not None:
-        decision = decision_without(decision, run.redact)
+    if run.setup.redact is not None:
+        decision = decision_without(decision, run.setup.redact)
     if run.shown_decision(decision) is not decision:
         # It holds once: a state has no secrets, so it cannot be remembered.
         decision = msgspec.structs.replace(decision, remember=False, rule="")

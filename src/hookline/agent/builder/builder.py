@@ -41,9 +41,7 @@ from hookline.definition import (
 from hookline.drivers import FALLBACK_ON, Driver, driver_for
 from hookline.errors import BuildError
 from hookline.flow import ErrorClass, ErrorPolicy, Limits
-from hookline.hooks import (
-    Registration,
-)
+from hookline.hooks import Registration
 from hookline.journal import JournalStore, Listener, Redact, RedactContent
 from hookline.state import EMPTY, FrozenDict
 from hookline.tools import Toolbox, as_tool

@@ -50,7 +50,7 @@ async def finish(run: Run, ending: Ending, output: Any) -> RunResult:
         await _through(on_lost(run, run.error, classify(run.error)), cancelled)
     leaving = _leave(run, HookPoint.EXECUTION_END, run.plans.execution_end, ending)
     ending = await _through(leaving, cancelled) or ending
-    if run.session.ends and ending.status is not RunStatus.PAUSED:
+    if run.setup.session.ends and ending.status is not RunStatus.PAUSED:
         leaving = _leave(run, HookPoint.SESSION_END, run.plans.session_end, ending)
         ending = await _through(leaving, cancelled) or ending
     result = _result(run, ending, answer)
@@ -206,7 +206,7 @@ def _context(
         status=ending.status,
         stop_reason=ending.stop_reason,
         outcome=ContinuationOutcome.from_evaluations(run.evaluations),
-        resumed=run.resumed,
+        resumed=run.is_resumed,
     )
 
 

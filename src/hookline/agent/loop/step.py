@@ -57,10 +57,9 @@ def begin_step(run: Run, guard: str = "") -> None:
     if run.holds_answer:
         run.drop_deltas()  # the last answer was sent back to work: no hook has let it out
         run.durable.release("")
-    append, next_seq = run.append, run.next_seq
-    append(
+    run.append(
         StepStarted(
-            run_id=run.run_id, seq=next_seq(), at=run.at, step=run.step_index or 0, guard=guard
+            run_id=run.run_id, seq=run.next_seq(), at=run.at, step=run.step_index or 0, guard=guard
         )
     )
 
@@ -180,7 +179,7 @@ def _record(run: Run, step: Step, added: tuple[Message, ...] | None, guard: str 
     """Record a finished step, with what it made of the conversation; `added`, where that is known."""
     if run.state.counters.consecutive_errors:
         on_step_over(run)
-    state, append, next_seq = run.state, run.append, run.next_seq
+    state = run.state
     replaced, metadata = None, None
     if added is None:
         added = state.messages.since(run.step.messages_before)
@@ -188,10 +187,10 @@ def _record(run: Run, step: Step, added: tuple[Message, ...] | None, guard: str 
             added, replaced = (), tuple(state.messages)
     if state.metadata is not run.metadata_before:
         run.metadata_before = metadata = state.metadata
-    append(
+    run.append(
         StepFinished(
             run_id=run.run_id,
-            seq=next_seq(),
+            seq=run.next_seq(),
             at=run.at,
             step=step,
             messages=added,
@@ -236,7 +235,7 @@ def pend_step(run: Run) -> None:
         follows=len(run.step.messages_asked)
         if run.state.messages.since(run.step.messages_asked)
         else None,
-        ends_session=run.session.ends,
+        ends_session=run.setup.session.ends,
         reasoning=run.step.response.reasoning,
     )
     usage, counters = counted(run)
