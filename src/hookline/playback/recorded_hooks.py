@@ -10,6 +10,7 @@ import msgspec
 from hookline.agent.records.rounds import Round
 from hookline.agent.recovery import answer_as_recorded
 from hookline.definition import SOURCE as DEFAULT
+from hookline.definition import Definition
 from hookline.hooks import Entry, Plan, Point, Registration, Shape, Tier
 from hookline.journal import HookRan
 from hookline.lifecycle import AgentContext
@@ -107,6 +108,32 @@ def without_external(
 
     observers = tuple(each for each in plan.observers if not each.registration.external)
     return plan.with_entries(tuple(map(answering, plan.judges)), observers)
+
+
+class Agents(msgspec.Struct):
+    """The agents that are there, and what could not be asked of them, over all runs that are played."""
+
+    own: Definition
+    children: dict[str, Definition]
+    runs_hooks: bool = False
+    """Commands, addresses and models that are hooks are started."""
+    unknown: set[str] = msgspec.field(default_factory=set)
+    """The child runs whose agents were not given."""
+    not_asked: dict[str, None] = msgspec.field(default_factory=dict)
+    """Those that were not, and might say something else than on record."""
+    unasked: dict[str, None] = msgspec.field(default_factory=dict)
+    """Hooks that answered from the record at least once, because what they were shown is not on record."""
+
+    def spared(self, recording: Recording, plan: Plan, round_: Round) -> Plan:
+        """A plan in which nothing outside is started, unless that is wanted."""
+        if self.runs_hooks:
+            return plan
+        note = self.not_asked.setdefault
+        return without_external(recording, plan, round_, lambda name: note(name, None))
+
+    def child(self, recording: Recording, name: str) -> Definition | None:
+        """The agent of a child run, by its name or the agent's id."""
+        return self.children.get(name) or self.children.get(recording.started.agent_id)
 
 
 def unseen(point: str, round_: Round, *, is_kept: bool) -> int:
@@ -222,3 +249,11 @@ def plan_of(point: Point[Any], registrations: Iterable[Registration]) -> Plan:
 def with_judges(plan: Plan, judges: tuple[Entry, ...]) -> Plan:
     """A plan with these judges, in this order in each tier, and with the plan's observers."""
     return plan.with_entries(judges, plan.observers)
+
+
+def is_own(ran: HookRan, above: Plan) -> bool:
+    """Whether a recorded hook of a child is the child's own, and not one of those from above."""
+    for entry in above.judges:
+        if entry.name == ran.hook:
+            return entry.registration.source == DEFAULT  # every agent has these, each its own
+    return True
