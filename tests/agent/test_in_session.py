@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from house import House
 
-from hookline.agent.in_session import InSession
+from hookline.agent.runs import InSession
 from hookline.errors import SessionError, UsageError
 from hookline.testing import call, say
 

@@ -9,13 +9,20 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.approvals.answers import checked_answers
-from hookline.agent.in_session import InSession, refuse_member, refuse_outsider
+from hookline.agent.approvals import checked_answers
 from hookline.agent.loop.drive import drive
 from hookline.agent.recovery import Resumed
 from hookline.agent.result import RunResult, recorded_result
 from hookline.agent.run import Run, RunSetup, SessionPart
-from hookline.agent.runs import Pause, Runs, pause_of, refuse_child
+from hookline.agent.runs import (
+    InSession,
+    Pause,
+    Runs,
+    pause_of,
+    refuse_child,
+    refuse_member,
+    refuse_outsider,
+)
 from hookline.agent.stream import Feed, RunStream
 from hookline.definition import Definition
 from hookline.errors import UsageError

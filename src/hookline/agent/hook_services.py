@@ -16,7 +16,7 @@ from hookline.agent.children.child import recorded_child
 from hookline.agent.children.host import HasDefinition, start_child
 from hookline.agent.failure import in_time
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.redacted_output import result_without
+from hookline.agent.redaction import result_without
 from hookline.agent.run import Run
 from hookline.definition import Definition
 from hookline.drivers import Driver

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from hookline.agent.cancel import CancelToken
-from hookline.agent.deltas import Delta, still_said
 from hookline.agent.hook_changes import settled, settled_call
 from hookline.agent.in_progress import CallInProgress, StepInProgress
-from hookline.agent.originals import ORIGINALS, original
-from hookline.agent.redacted_output import both, both_content, context_without, result_without
+from hookline.agent.redaction import (
+    ORIGINALS,
+    both,
+    both_content,
+    context_without,
+    original,
+    result_without,
+)
 from hookline.agent.result import RunResult
 from hookline.agent.source import AnswerSource
 from hookline.definition import Definition, Plans
@@ -62,6 +67,7 @@ from hookline.state import (
     thaw,
 )
 
+Delta: TypeAlias = TextDelta | ReasoningDelta | CallDelta
 Drive: TypeAlias = Callable[["Run", str | UserMessage | None], Awaitable[RunResult]]
 """The loop: drives a run to its end. A run carries it so that children go through the same one."""
 C = TypeVar("C", bound=AgentContext)
@@ -637,3 +643,50 @@ def _call_id(ctx: AgentContext) -> str:
     """The call a context is about. Around tools several are in progress at once, so the run cannot tell."""
     call = getattr(ctx, "tool_call", None)
     return call.id if call is not None else ""
+
+
+# --- what the model said piece by piece and was held back --------------------------------------------
+
+
+def still_said(held: Sequence[Delta], response: InferenceResponse) -> Iterator[Delta]:
+    """The deltas of a settled answer, in order: what is as it was in its pieces, what was changed in one."""
+    fields: dict[tuple[type[Delta], str], list[Delta]] = {}
+    for delta in held:
+        fields.setdefault(_field(delta), []).append(delta)
+    left = {field: iter(_settled(pieces, response)) for field, pieces in fields.items()}
+    for delta in held:
+        yield from _next(left[_field(delta)])
+
+
+def _field(delta: Delta) -> tuple[type[Delta], str]:
+    return type(delta), delta.call_id if isinstance(delta, CallDelta) else ""
+
+
+def _next(deltas: Iterator[Delta]) -> Iterator[Delta]:
+    for delta in deltas:
+        yield delta
+        return
+
+
+def _settled(pieces: list[Delta], response: InferenceResponse) -> list[Delta]:
+    """What the answer says in the place of these pieces of one field."""
+    last = pieces[-1]
+    if isinstance(last, CallDelta):
+        return _settled_call(last, pieces, response)
+    said = response.text
+    if isinstance(last, ReasoningDelta):
+        said = "".join(part.text for part in response.reasoning)
+    if said == "".join(piece.text for piece in pieces if not isinstance(piece, CallDelta)):
+        return pieces
+    return [msgspec.structs.replace(last, text=said)] if said else []
+
+
+def _settled_call(last: CallDelta, pieces: list[Delta], response: InferenceResponse) -> list[Delta]:
+    call = next((each for each in response.calls if each.id == last.call_id), None)
+    if call is None:
+        return []
+    written = "".join(piece.arguments for piece in pieces if isinstance(piece, CallDelta))
+    if ToolCall.from_json(last.call_id, last.name, written) == call:
+        return pieces
+    arguments = call.malformed or msgspec.json.encode(call.args).decode()
+    return [msgspec.structs.replace(last, name=call.name, arguments=arguments)]

@@ -29,13 +29,7 @@ from hookline.flow import ErrorClass, ErrorDecision
 from hookline.hooks import Plan
 from hookline.journal import ChildStarted, Durable, HookRan, Record
 from hookline.lifecycle import AgentContext
-from hookline.state import (
-    Decision,
-    Ending,
-    InferenceRequest,
-    InferenceResponse,
-    PendingApproval,
-)
+from hookline.state import Decision, Ending, InferenceRequest, InferenceResponse, PendingApproval
 
 NOTHING = RunIndex()
 NOBODY = object()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hookline.agent.approvals.questions import as_asked
+from hookline.agent.approvals import as_asked
 from hookline.journal import (
     ApprovalAsked,
     PromptSubmitted,

@@ -9,12 +9,7 @@ import msgspec
 from hookline.errors import HookError
 from hookline.hooks import Kind, Result
 from hookline.lifecycle.changes import describe_changes
-from hookline.state import (
-    ContinuationEvaluation,
-    ContinuationOutcome,
-    Decision,
-    InferenceRequest,
-)
+from hookline.state import ContinuationEvaluation, ContinuationOutcome, Decision, InferenceRequest
 
 UNKNOWN = "unknown"
 _OF_THE_AGENT = ("system", "tools")

@@ -9,9 +9,9 @@ from contextlib import aclosing, contextmanager
 
 import msgspec
 
-from hookline.agent import Agent, RunResult
-from hookline.agent.agent import run_to_end
-from hookline.agent.in_session import halted
+from hookline.agent.agent import Agent, run_to_end
+from hookline.agent.result import RunResult
+from hookline.agent.runs import halted
 from hookline.definition import SYSTEM_CLOCK, Clock
 from hookline.errors import (
     RunInUseError,
@@ -42,14 +42,7 @@ from hookline.sessions.conversation import (
     state_at,
 )
 from hookline.sessions.log import HeldSession, SessionLog
-from hookline.sessions.runs import (
-    SessionStream,
-    close_in,
-    resume_in,
-    run_in,
-    stream_in,
-    usable,
-)
+from hookline.sessions.runs import SessionStream, close_in, resume_in, run_in, stream_in, usable
 from hookline.sessions.view import SessionView, view_of
 from hookline.state import AgentState, Attachment, Decision, PendingApproval, checked_text
 

@@ -17,18 +17,20 @@ from hookline.agent.builder.checks import (
     check_driver,
     check_expiry,
     check_journal,
+    check_left_out,
     check_listener,
     check_objections,
     check_points,
     check_redact,
+    guards_beside,
     instead_of_a_second,
     model_from_environment,
     name_of_capability,
+    refuse_replacement,
     text_of,
 )
-from hookline.agent.builder.defaults import check_left_out, guards_beside, refuse_replacement
-from hookline.agent.builder.hook_methods import TakesHooks
-from hookline.agent.redacted_output import both, both_content
+from hookline.agent.builder.hooks import TakesHooks
+from hookline.agent.redaction import both, both_content
 from hookline.definition import (
     SYSTEM_CLOCK,
     Approver,

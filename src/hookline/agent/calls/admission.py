@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.approvals.questions import (
+from hookline.agent.approvals import (
     Ask,
     ask_person,
     changed_args,
@@ -17,7 +17,7 @@ from hookline.agent.approvals.questions import (
 )
 from hookline.agent.failure import on_error, on_success
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.originals import original
+from hookline.agent.redaction import original
 from hookline.agent.run import Run
 from hookline.definition.guards import limits_on_calls
 from hookline.errors import ToolArgumentsError, ToolError

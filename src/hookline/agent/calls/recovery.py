@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.approvals.questions import Ask, ask_person
+from hookline.agent.approvals import Ask, ask_person
 from hookline.agent.calls.admission import GONE, clear, intend, is_gone, prepare, stay_in_doubt
 from hookline.agent.children.child import recount_children
 from hookline.agent.failure import fail_again, on_success

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from hookline.agent.approvals.questions import ask_while_running
+from hookline.agent.approvals import ask_while_running
 from hookline.agent.children.child import ChildRun
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.result import RunResult
