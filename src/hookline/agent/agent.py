@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 
@@ -51,6 +51,17 @@ from hookline.state import (
 )
 
 
+class RunOptions(TypedDict, total=False):
+    """How a run begins: the options of `run`, `run_sync`, `stream` and `iterate`."""
+
+    attachments: Sequence[Attachment]
+    state: AgentState | None
+    """The conversation it continues: `result.state`."""
+    session: str | InSession | None
+    """The id of the session it belongs to."""
+    run_id: str | None
+
+
 class Agent:
     """A model, tools and hooks. Made by AgentBuilder; immutable from then on."""
 
@@ -63,65 +74,30 @@ class Agent:
     # --- running ----------------------------------------------------------------------------------
 
     def run(
-        self,
-        prompt: str | None = None,
-        *,
-        attachments: Sequence[Attachment] = (),
-        state: AgentState | None = None,
-        session: str | InSession | None = None,
-        run_id: str | None = None,
+        self, prompt: str | None = None, **options: Unpack[RunOptions]
     ) -> Coroutine[Any, Any, RunResult]:
         """Run to the end: `result = await agent.run("...")`. A run never raises for what happens inside it."""
-        said = _said(prompt, attachments)
-        return self._driven(self._prepare(prompt, state, session, run_id), said, _inside(session))
+        return self._driven(*self._prepare(prompt, options))
 
-    def run_sync(
-        self,
-        prompt: str | None = None,
-        *,
-        attachments: Sequence[Attachment] = (),
-        state: AgentState | None = None,
-        session: str | InSession | None = None,
-        run_id: str | None = None,
-    ) -> RunResult:
+    def run_sync(self, prompt: str | None = None, **options: Unpack[RunOptions]) -> RunResult:
         """`run` for code that is not async."""
-        return run_to_end(
-            lambda: self.run(
-                prompt, attachments=attachments, state=state, session=session, run_id=run_id
-            )
-        )
+        return run_to_end(lambda: self.run(prompt, **options))
 
-    def stream(
-        self,
-        prompt: str | None = None,
-        *,
-        attachments: Sequence[Attachment] = (),
-        state: AgentState | None = None,
-        session: str | InSession | None = None,
-        run_id: str | None = None,
-    ) -> RunStream[Record]:
+    def stream(self, prompt: str | None = None, **options: Unpack[RunOptions]) -> RunStream[Record]:
         """Run, and get every record as it happens, with pieces of text and progress in between."""
         feed: Feed[Record] = Feed()
-        said = _said(prompt, attachments)
-        run = self._prepare(prompt, state, session, run_id, feed.put)
+        run, said, inside = self._prepare(prompt, options, feed.put)
         feed.pace(run)
-        return RunStream(run, lambda: self._driven(run, said, _inside(session)), feed)
+        return RunStream(run, lambda: self._driven(run, said, inside), feed)
 
     def iterate(
-        self,
-        prompt: str | None = None,
-        *,
-        attachments: Sequence[Attachment] = (),
-        state: AgentState | None = None,
-        session: str | InSession | None = None,
-        run_id: str | None = None,
+        self, prompt: str | None = None, **options: Unpack[RunOptions]
     ) -> RunStream[AgentState]:
         """Run step by step: the state after each step; the next step is made when you ask for it."""
         feed: Feed[AgentState] = Feed()
-        said = _said(prompt, attachments)
-        run = self._prepare(prompt, state, session, run_id)
+        run, said, inside = self._prepare(prompt, options)
         feed.take_states(run)
-        return RunStream(run, lambda: self._driven(run, said, _inside(session)), feed)
+        return RunStream(run, lambda: self._driven(run, said, inside), feed)
 
     def resume(
         self,
@@ -236,21 +212,21 @@ class Agent:
     # --- inside -----------------------------------------------------------------------------------
 
     def _prepare(
-        self,
-        prompt: str | None,
-        state: AgentState | None,
-        session: str | InSession | None,
-        run_id: str | None,
-        *extra: Listener,
-    ) -> Run:
-        inside = _inside(session)
+        self, prompt: str | None, options: RunOptions, *extra: Listener
+    ) -> tuple[Run, str | UserMessage | None, InSession | None]:
+        """A new run, what it is asked, and the session it belongs to if that is kept in the journal."""
+        if unknown := options.keys() - RunOptions.__annotations__:
+            raise TypeError(f"a run has no option {', '.join(map(repr, sorted(unknown)))}.")
+        state, session, run_id = options.get("state"), options.get("session"), options.get("run_id")
+        said = _said(prompt, options.get("attachments", ()))
+        inside = session if isinstance(session, InSession) else None
         if isinstance(session, InSession):
             session = session.session_id
         begun = _begin(self.definition, prompt, state, session, run_id)
-        if inside is None:
-            refuse_outsider(self.definition.journal, session, run_id)
-        listeners = (*self.definition.listeners, *extra)
         journal = self.definition.journal
+        if inside is None:
+            refuse_outsider(journal, session, run_id)
+        listeners = (*self.definition.listeners, *extra)
         durable: Durable = (
             InMemory(listeners) if journal is None else begin(journal, begun.run_id, listeners)
         )
@@ -260,7 +236,7 @@ class Agent:
             known, source = not inside.source, inside.source
         part = SessionPart(starts=not known, ends=session is None, source=source)
         run = Run(RunSetup.of(self.definition, drive, session=part), begun, durable)
-        return self._runs.begin(run)
+        return self._runs.begin(run), said, inside
 
     async def _driven(
         self,
@@ -293,10 +269,6 @@ class Agent:
                 "this state does not wait for anything.", remedy="Run it with a new prompt instead."
             )
         return state
-
-
-def _inside(session: str | InSession | None) -> InSession | None:
-    return session if isinstance(session, InSession) else None
 
 
 def run_to_end(start: Callable[[], Coroutine[Any, Any, RunResult]]) -> RunResult:

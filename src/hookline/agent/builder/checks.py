@@ -56,10 +56,11 @@ def check_driver(driver: Any) -> None:
         )
 
 
-def check_objections(given: object) -> None:
-    """How often stop hooks may object is a number."""
+def checked_objections(given: object) -> int:
+    """How often stop hooks may object; refuses what is no number."""
     if isinstance(given, bool) or not isinstance(given, int) or given < 0:
         raise BuildError(f"limit objections={given!r} is not a number of at least zero.")
+    return given
 
 
 def check_approver(approver: object) -> None:

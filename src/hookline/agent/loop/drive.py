@@ -21,7 +21,7 @@ from hookline.agent.calls.execution import (
 from hookline.agent.failure import on_error
 from hookline.agent.hook_services import HookServices
 from hookline.agent.loop.continuation import ask_in_step, conclude
-from hookline.agent.loop.end import ended, failed, finish, give_output
+from hookline.agent.loop.end import ended, failed, finish, give_output, stopped
 from hookline.agent.loop.start import begin, take_up
 from hookline.agent.loop.step import (
     begin_step,
@@ -169,12 +169,7 @@ async def _ask_first(run: Run, plan: Plan) -> Ending | None:
 async def _refused(run: Run, result: Result[StepHookContext]) -> Ending | None:
     """A hook did not let the step begin."""
     if result.is_blocked:
-        return Ending(
-            status=RunStatus.STOPPED,
-            stop_reason=StopReason.STEP_REFUSED,
-            reason=result.reason,
-            decided_by=result.decided_by,
-        )
+        return stopped(result, StopReason.STEP_REFUSED)
     return await conclude(run, None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hookline.agent.children.child import recount_hook_work
-from hookline.agent.loop.end import ended, failed
+from hookline.agent.loop.end import ended, failed, stopped
 from hookline.agent.records.exceptions import recorded_exception
 from hookline.agent.records.index import RunIndex
 from hookline.agent.run import Run
@@ -142,12 +142,7 @@ async def _start(run: Run) -> Ending | None:
         return None
     result = await run.ask(plan, _context(run, resumed=run.is_resumed))
     if result.is_blocked:
-        return Ending(
-            status=RunStatus.STOPPED,
-            stop_reason=StopReason.RUN_REFUSED,
-            reason=result.reason,
-            decided_by=result.decided_by,
-        )
+        return stopped(result, StopReason.RUN_REFUSED)
     return None
 
 
@@ -176,12 +171,7 @@ async def _submit(run: Run, submitted: str | UserMessage) -> Ending | None:
         )
         result = await run.ask(plan, ctx)
         if result.is_blocked:
-            return Ending(
-                status=RunStatus.STOPPED,
-                stop_reason=StopReason.PROMPT_REFUSED,
-                reason=result.reason,
-                decided_by=result.decided_by,
-            )
+            return stopped(result, StopReason.PROMPT_REFUSED)
         if result.is_stopped:
             return None  # the evaluation it left ends the run, and the prompt is not taken
         prompt, attachments = result.context.prompt, result.context.attachments
