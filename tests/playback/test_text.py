@@ -26,10 +26,9 @@ def test_a_difference_in_a_long_text_is_shown_with_the_lines_around_it() -> None
     now = [*then[:100], "another", *then[101:]]
     shown = Difference("run", 0, "the result", "\n".join(then), "\n".join(now)).diff.splitlines()
     assert shown == [
-        "  [97 lines the same]",
+        "...",
         *(f"  line {number}" for number in (97, 98, 99)),
         "- line 100",
         "+ another",
         *(f"  line {number}" for number in (101, 102, 103)),
-        "  [96 lines the same]",
     ]

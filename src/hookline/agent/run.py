@@ -380,27 +380,22 @@ class Run:
         about: str = "",
         current: CallInProgress | None = None,
         policies_only: bool = False,
+        decided: Callable[[Result[C]], object] | None = None,
     ) -> Result[C]:
-        """Ask the hooks of a point, and take over what they changed. `about` is the call or the child it is about."""
+        """Ask the hooks of a point, and take over what they changed. `about` is the call or the child it is about.
+
+        With `decided` the caller takes it over, also if observers are cut off afterwards.
+        """
         before = self.call_id, self.current
         self.call_id, self.current = about or self.call_id, current
         try:
             plan = self.source.hooks(self, plan, ctx)
-            asked = run_hooks(plan, ctx, self, self.settle, policies_only=policies_only)
-            return self.take(await asked)
+            result = await run_hooks(
+                plan, ctx, self, self.settle, policies_only=policies_only, decided=decided
+            )
+            return self.take(result) if decided is None else result
         finally:
             self.call_id, self.current = before
-
-    async def ask_about_result(
-        self, plan: Plan, ctx: C, about: str, decided: Callable[[Result[C]], object]
-    ) -> Result[C]:
-        """Ask the hooks after a tool. What they changed is for the caller to take over, also if they are cut off."""
-        before, self.call_id = self.call_id, about
-        try:
-            plan = self.source.hooks(self, plan, ctx)
-            return await run_hooks(plan, ctx, self, self.settle, decided=decided)
-        finally:
-            self.call_id = before
 
     async def repeat(self, plan: Plan, ctx: AgentContext, about: str) -> None:
         """Have those hooks of a point say again what they said about this, who are on record. Nobody else is asked."""

@@ -56,9 +56,14 @@ class Difference(msgspec.Struct, frozen=True):
     @property
     def diff(self) -> str:
         """What was recorded (-) against what came now (+), line by line, with a few lines around."""
-        lines = difflib.ndiff(list(_lines(self.recorded)), list(_lines(self.now)))
-        shown = [line.rstrip() for line in lines if not line.startswith("?")]
-        return visible("\n".join(_shortened(shown)))
+        then, now = list(_lines(self.recorded)), list(_lines(self.now))
+        hunks = list(difflib.unified_diff(then, now, lineterm="", n=_AROUND))[2:]
+        shown = [
+            "..." if line.startswith("@@") else f"{line[0]} {line[1:]}".rstrip()
+            for line in hunks
+            if not line.startswith(("@@ -1,", "@@ -1 "))
+        ]
+        return visible("\n".join(shown))
 
     def __str__(self) -> str:
         where = f"step {self.step + 1}, " if self.step is not None else ""
@@ -303,31 +308,6 @@ def _lines(value: Any, indent: str = "") -> Iterator[str]:
             yield from _entry(f"{indent}-", each, indent)
     else:
         yield from (f"{indent}{line}" for line in _text(value).split("\n"))
-
-
-def _shortened(lines: list[str]) -> Iterator[str]:
-    """The lines of a diff without those that are the same, far from any that are not."""
-    near = {
-        place + off
-        for place, line in enumerate(lines)
-        if line[:1] in ("-", "+")
-        for off in range(-_AROUND, _AROUND + 1)
-    }
-    skipped = 0
-    for place, line in enumerate(lines):
-        if place not in near:
-            skipped += 1
-            continue
-        if skipped:
-            yield _left_out(skipped)
-            skipped = 0
-        yield line
-    if skipped:
-        yield _left_out(skipped)
-
-
-def _left_out(count: int) -> str:
-    return f"  [{count} line{'s' * (count != 1)} the same]"
 
 
 def _entry(label: str, value: Any, indent: str) -> Iterator[str]:

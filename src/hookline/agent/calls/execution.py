@@ -233,7 +233,7 @@ async def _look_at(run: Run, plan: Plan, current: CallInProgress) -> None:
     decided: list[Result[Any]] = []
     try:
         if ran:
-            result = await run.ask_about_result(plan, ctx, current.call.id, decided.append)
+            result = await run.ask(plan, ctx, about=current.call.id, decided=decided.append)
             _settle_as(run, plan, current, result)
         elif plan.observers:
             await run.show(plan, ctx, _verdict(current), current.call.id)
