@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any, TypedDict, Unpack
 
 import msgspec
@@ -23,7 +24,7 @@ from hookline.agent.runs import (
     refuse_member,
     refuse_outsider,
 )
-from hookline.agent.stream import Feed, RunStream
+from hookline.agent.stream import Feed, RunStream, follow
 from hookline.definition import Definition
 from hookline.errors import UsageError
 from hookline.inspection import Finding, explain, lint
@@ -88,7 +89,7 @@ class Agent:
         feed: Feed[Record] = Feed()
         run, said, inside = self._prepare(prompt, options, feed.put)
         feed.pace(run)
-        return RunStream(run, lambda: self._driven(run, said, inside), feed)
+        return RunStream(partial(follow, run, lambda: self._driven(run, said, inside), feed))
 
     def iterate(
         self, prompt: str | None = None, **options: Unpack[RunOptions]
@@ -97,7 +98,7 @@ class Agent:
         feed: Feed[AgentState] = Feed()
         run, said, inside = self._prepare(prompt, options)
         feed.take_states(run)
-        return RunStream(run, lambda: self._driven(run, said, inside), feed)
+        return RunStream(partial(follow, run, lambda: self._driven(run, said, inside), feed))
 
     def resume(
         self,

@@ -22,7 +22,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.records.index import RunIndex
-from hookline.definition import CancelSource, Clock, Definition, InDoubt, Plans
+from hookline.definition import CancelSource, Clock, Definition, Plans
 from hookline.drivers.base import Turn, awaitable
 from hookline.errors import ModelError
 from hookline.flow import ErrorClass, ErrorDecision
@@ -74,12 +74,11 @@ class AnswerSource(Generic[R]):
     known: RunIndex = NOTHING
     """What is on record of the step that continues, and stands."""
     is_replay = False
+    """Results come from the record, so no call needs its real arguments: redacted ones are enough."""
     is_taken_up = False
     """The run had begun in another process, which did not live to settle it."""
     active_seconds = 0.0
     """Active time that went into what is known."""
-    runs_tools = True
-    """A call needs its real arguments: where results come from the record, redacted ones are enough."""
     step_over: Callable[[R, Ending | None], Awaitable[Ending | None]] | None = None
     """Called before the first step, and after each with how that ended the run. Gives how the run ends, if it does."""
 
@@ -149,10 +148,6 @@ class AnswerSource(Generic[R]):
     def was_in_doubt(self, run: R, call_id: str) -> bool:  # noqa: ARG002 - for other sources
         """Whether a call is on record as one that had started, and nobody knows what it did."""
         return False
-
-    def check_doubt(self, check: Callable[[InDoubt], Any], asked: InDoubt) -> Any:
-        """What is found out about a call that had started when its process died."""
-        return check(asked)
 
     # --- people -------------------------------------------------------------------------------------
 

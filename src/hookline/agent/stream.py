@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
 from hookline.agent.result import RunResult
@@ -75,15 +75,10 @@ class RunStream(Generic[T]):
     Leaving it early cancels the run: its hooks on the way out still run.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        drive: Callable[[], Coroutine[Any, Any, RunResult]],
-        feed: Feed[T],
-    ) -> None:
+    def __init__(self, read: Callable[[list[RunResult]], AsyncGenerator[T, None]]) -> None:
         self._results: list[RunResult] = []
         # The iterator knows nothing of this object: when it is dropped half-way, it must be free to end.
-        self._events = _read(run, drive, feed, self._results)
+        self._events = read(self._results)
 
     @property
     def result(self) -> RunResult:
@@ -100,16 +95,16 @@ class RunStream(Generic[T]):
 
     async def aclose(self) -> None:
         """Leave the stream; a run that is still going is cancelled."""
-        close: Callable[[], Awaitable[None]] = self._events.aclose  # type: ignore[attr-defined]
-        await close()
+        await self._events.aclose()
 
 
-async def _read(
+async def follow(
     run: Run,
     drive: Callable[[], Coroutine[Any, Any, RunResult]],
     feed: Feed[T],
     results: list[RunResult],
-) -> AsyncIterator[T]:
+) -> AsyncGenerator[T, None]:
+    """Drive a run and give what it hands over; its result is put into the list."""
     task = asyncio.create_task(drive())
     items = feed.take(task)
     try:

@@ -47,7 +47,6 @@ from hookline.playback.recorded_hooks import (
     is_own,
     is_recorded,
     limited,
-    plan_of,
     recorded_hooks,
     unseen,
     with_judges,
@@ -383,7 +382,7 @@ class BacktestSource(PlaybackSource):
         place, round_ = self.round_of(run, ctx)
         then = recorded_hooks(self.recording, plan.point, round_)
         if is_in_doubt(ctx):
-            return plan_of(plan.point, then)
+            return Plan(plan.point, then)
         is_done = False
 
         async def ask(ctx: AgentContext) -> None:
@@ -399,7 +398,7 @@ class BacktestSource(PlaybackSource):
             Registration(point=plan.point, hook=hook, name=_NOBODY, tier=tier)
             for tier, hook in ((Tier.HOOK, ask), (Tier.POLICY, ask_policies))
         ]
-        return plan_of(plan.point, (*beside, *then))
+        return Plan(plan.point, (*beside, *then))
 
     async def _judge(
         self, run: Run, ctx: AgentContext, place: Place, round_: Round, *, policies_only: bool
@@ -412,7 +411,7 @@ class BacktestSource(PlaybackSource):
         is_needed = plan is not None or (round_ and not test.is_added)
         if not is_needed or self._is_moot(place) or not recording.goes_beyond(place, round_):
             return
-        then = plan_of(ctx.point, recorded_hooks(recording, ctx.point, round_))
+        then = Plan(ctx.point, recorded_hooks(recording, ctx.point, round_))
         watch = Watch()
         old = await ask_beside(run, then, ctx, watch, policies_only=policies_only)
         seen = self._now(run, place, round_, plan, then)
@@ -447,7 +446,7 @@ class BacktestSource(PlaybackSource):
     def _now(self, run: Run, place: Place, round_: Round, plan: Plan | None, then: Plan) -> Seen:
         """Who is asked now; who cannot be; and who would have to be there, and is not."""
         recording, keeps = self.recording, self.candidate.keeps
-        plan = plan_of(then.point, ()) if plan is None else plan
+        plan = Plan(then.point, ()) if plan is None else plan
         plan = self._test.agents.spared(recording, plan, round_)
         if keeps == "all":
             return Seen(with_judges(plan, (*then.judges, *plan.judges)))

@@ -241,11 +241,6 @@ def _pass(ctx: AgentContext) -> None:
     """It had nothing against it."""
 
 
-def plan_of(point: Point[Any], registrations: Iterable[Registration]) -> Plan:
-    """A plan of recorded hooks."""
-    return Plan(point, tuple(registrations))
-
-
 def with_judges(plan: Plan, judges: tuple[Entry, ...]) -> Plan:
     """A plan with these judges, in this order in each tier, and with the plan's observers."""
     return plan.with_entries(judges, plan.observers)

@@ -24,7 +24,6 @@ from hookline.playback.recorded_hooks import (
     as_far_as_seen,
     is_own,
     limited,
-    plan_of,
     recorded_hooks,
     unseen,
     with_judges,
@@ -169,7 +168,7 @@ class ReplaySource(PlaybackSource):
     def _mixed(self, plan: Plan, round_: Round, hidden: int) -> Plan:
         """A child whose agent is not known: its own hooks answer from the record, those from above are asked."""
         if hidden:
-            return plan_of(plan.point, recorded_hooks(self.recording, plan.point, round_))
+            return Plan(plan.point, recorded_hooks(self.recording, plan.point, round_))
         own = [ran for ran in round_ if is_own(ran, plan)]
         recorded = [Entry(made) for made in recorded_hooks(self.recording, plan.point, own)]
         plan = limited(self.recording, plan, round_)

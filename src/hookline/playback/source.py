@@ -42,7 +42,7 @@ from hookline.journal import (
 )
 from hookline.lifecycle import AgentContext, HookPoint
 from hookline.playback.comparison import Comparison
-from hookline.playback.recorded_hooks import plan_of, recorded_hooks, with_judges
+from hookline.playback.recorded_hooks import recorded_hooks, with_judges
 from hookline.playback.recorded_tools import recorded_tools
 from hookline.playback.recording import Recording
 from hookline.playback.runs import Read
@@ -253,7 +253,6 @@ class PlaybackSource(AnswerSource[Run]):
     """The answers on record of one run, in the order of its keys. Nothing outside is touched."""
 
     is_replay = True
-    runs_tools = False
     has_agent = True
     """The agent of the run is there; otherwise only what is on record of it."""
 
@@ -368,7 +367,7 @@ class PlaybackSource(AnswerSource[Run]):
         step = -1 if run.step_index is None else run.step_index
         point = HookPoint.EXECUTION_START
         again = self.part.rounds.again.get(step, ())
-        return [plan_of(point, recorded_hooks(self.recording, point, said)) for said in again]
+        return [Plan(point, recorded_hooks(self.recording, point, said)) for said in again]
 
     def _cancel_as_then(self, run: Run, step: int) -> None:
         """Cancel the run, if it was cancelled when this much of the step was done."""

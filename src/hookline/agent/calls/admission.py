@@ -221,7 +221,7 @@ def prepare(run: Run, current: CallInProgress, call: ToolCall) -> ToolError | No
         return toolbox.unknown(call.name)
     if call.redacted:
         call = original(call)
-        if call.redacted and run.source.runs_tools:
+        if call.redacted and not run.source.is_replay:
             current.tool, current.call, current.original = tool, call, None
             return None
     args = call.args
@@ -425,7 +425,7 @@ def deny(run: Run, current: CallInProgress, decision: Decision, asked_by: str) -
 
 def is_gone(run: Run, current: CallInProgress) -> bool:
     """Whether a call cannot run: what was taken out of its arguments was in the memory of a process that has ended."""
-    return current.is_gone and run.source.runs_tools
+    return current.is_gone and not run.source.is_replay
 
 
 def settle_gone(run: Run, current: CallInProgress) -> None:

@@ -182,7 +182,7 @@ async def _check(run: Run, current: CallInProgress, check: Callable[[InDoubt], A
     call = current.call
     asked = InDoubt(call, f"{run.run_id}/{run.step_index}/{call.id}")
     try:
-        found = run.source.check_doubt(check, asked)
+        found = check(asked)
         if inspect.isawaitable(found):
             found = await found
         if found is Doubt.NOT_DONE:
