@@ -321,7 +321,10 @@ class Run:
         return now
 
     def head(self) -> tuple[str, int, float]:
-        """What every record begins with: run, number, time."""
+        """What every record begins with: run, number, time.
+
+        Records of every step name these fields instead: unpacking them costs 0.1 bare steps for each record.
+        """
         return self.run_id, self.next_seq(), self.at
 
     # --- arguments that hold secrets ----------------------------------------------------------------
@@ -478,10 +481,11 @@ class Run:
         self.at = self.wall + now
         if not names.hooks:
             return  # they gave their verdict in another process
-        self.append(
+        append, next_seq = self.append, self.next_seq
+        append(
             HooksPassed(
                 run_id=self.run_id,
-                seq=self.next_seq(),
+                seq=next_seq(),
                 at=self.at,
                 point=names.point,
                 hooks=names.hooks,

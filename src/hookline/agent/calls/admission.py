@@ -392,10 +392,11 @@ def intend(run: Run, current: CallInProgress) -> None:
     effect = (
         Effect.ONCE if tool is None else tool.effect
     )  # without a tool it ran in a process that died
-    run.append(
+    append, next_seq = run.append, run.next_seq
+    append(
         CallAdmitted(
             run_id=run.run_id,
-            seq=run.next_seq(),
+            seq=next_seq(),
             at=run.at,
             step=run.step_index or 0,
             call=current.call,

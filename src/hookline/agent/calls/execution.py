@@ -346,10 +346,11 @@ def record_result(run: Run, current: CallInProgress) -> None:
         if current.children:
             abandon_children(run, current)
         assert current.result is not None
-        run.append(
+        append, next_seq = run.append, run.next_seq
+        append(
             CallSettled(
                 run_id=run.run_id,
-                seq=run.next_seq(),
+                seq=next_seq(),
                 at=run.at,
                 step=run.step_index or 0,
                 result=current.result,

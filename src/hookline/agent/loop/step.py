@@ -57,9 +57,10 @@ def begin_step(run: Run, guard: str = "") -> None:
     if run.holds_answer:
         run.drop_deltas()  # the last answer was sent back to work: no hook has let it out
         run.durable.release("")
-    run.append(
+    append, next_seq = run.append, run.next_seq
+    append(
         StepStarted(
-            run_id=run.run_id, seq=run.next_seq(), at=run.at, step=run.step_index or 0, guard=guard
+            run_id=run.run_id, seq=next_seq(), at=run.at, step=run.step_index or 0, guard=guard
         )
     )
 
@@ -187,10 +188,11 @@ def _record(run: Run, step: Step, added: tuple[Message, ...] | None, guard: str 
             added, replaced = (), tuple(state.messages)
     if state.metadata is not run.metadata_before:
         run.metadata_before = metadata = state.metadata
-    run.append(
+    append, next_seq = run.append, run.next_seq
+    append(
         StepFinished(
             run_id=run.run_id,
-            seq=run.next_seq(),
+            seq=next_seq(),
             at=run.at,
             step=step,
             messages=added,

@@ -162,10 +162,11 @@ def take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
     run.clock()
     if run.holds_answer and not response.calls:
         run.durable.hold()  # this may be the answer, and its hooks have not seen it yet
-    run.append(
+    append, next_seq = run.append, run.next_seq
+    append(
         ResponseReceived(
             run_id=run.run_id,
-            seq=run.next_seq(),
+            seq=next_seq(),
             at=run.at,
             step=run.step_index or 0,
             text=response.text,
@@ -224,10 +225,11 @@ def _record_request(
     run: Run, request: InferenceRequest, attempt: int, altered: dict[str, Any] | None
 ) -> None:
     """That the model is asked is on record; what it is asked only where the state does not say so."""
-    run.append(
+    append, next_seq = run.append, run.next_seq
+    append(
         RequestSent(
             run_id=run.run_id,
-            seq=run.next_seq(),
+            seq=next_seq(),
             at=run.at,
             step=run.step_index or 0,
             messages=len(request.messages),
