@@ -27,7 +27,7 @@ from hookline.errors import UnknownRunError, UsageError
 from hookline.hooks import Registration
 from hookline.journal import ApprovalAsked, CallSettled, HookRan, ResponseReceived, hooks_in
 from hookline.playback import BacktestReport, backtest, replay
-from hookline.state import ResultStatus, Usage
+from hookline.state import ResultStatus, Usage, UserMessage
 from hookline.testing import ScriptedDriver, call, calls, say
 
 
@@ -558,3 +558,47 @@ async def test_an_ask_that_was_lifted_is_lifted_again(
 async def look() -> str:
     """Look."""
     return "seen"
+
+
+@pytest.mark.parametrize(
+    ("limit", "changed"),
+    [
+        ({"tokens": 30}, []),
+        ({"tokens": 15}, ["proceed -> stop by 'limits'", "proceed -> stop by 'limits'"]),
+        ({"tokens": 900}, ["stop -> block by 'no_look'"]),
+    ],
+    ids=["unchanged", "lower", "higher"],
+)
+async def test_limits_on_calls_are_judged(limit: dict[str, int], changed: list[str]) -> None:
+    """A limit that the model's answer used up stops its calls, and so it does in the back-test, before any hook."""
+
+    def make(tokens: int) -> AgentBuilder:
+        driver = ScriptedDriver([call("look", tokens=20), call("look", tokens=20), say("Done.")])
+        return AgentBuilder().with_driver(driver).with_tools(look).with_limits(tokens=tokens)
+
+    result = await make(30).build().run("Go.")
+    assert result.stop_reason == "token_limit"
+    builder = make(**limit)
+    if limit["tokens"] == 900:
+        builder.on_before_tool_use(
+            lambda ctx: no_look(ctx) if ctx.state.step_count else None, name="no_look"
+        )
+    report = await backtest(list(result.records), builder.build())
+    assert [f"{each.old} -> {each.new} by '{each.hook}'" for each in report.changes] == changed
+    assert report.ok is (not changed)
+
+
+async def test_what_a_hook_makes_of_a_request_is_compared_by_what_it_says() -> None:
+    """A hook that gives the model more messages makes the same request as the one on record."""
+
+    def add(ctx: Any) -> Any:
+        more = (*ctx.request.messages, UserMessage("Be short.", "adder"))
+        return ctx.with_request(ctx.request.with_messages(more).with_options(temperature=0))
+
+    def make() -> AgentBuilder:
+        driver = ScriptedDriver([call("look"), say("Done.")])
+        return AgentBuilder().with_driver(driver).with_tools(look).on_before_inference(add)
+
+    result = await make().build().run("Go.")
+    report = await backtest(list(result.records), make().build())
+    assert report.ok, str(report)

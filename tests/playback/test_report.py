@@ -7,6 +7,8 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hookline import ToolCall
 from hookline.playback import (
@@ -17,7 +19,9 @@ from hookline.playback import (
     Unfollowed,
     Unjudged,
 )
-from hookline.playback.text import WIDTH, duration
+from hookline.playback.findings import HookCounts, latency
+from hookline.playback.replays import Difference
+from hookline.playback.text import WIDTH, duration, visible
 from hookline.state import Usage
 
 NASTY = "<script>alert('x')</script> & \"quotes\""
@@ -192,3 +196,67 @@ def test_a_page_about_nothing_says_so() -> None:
     page = Page(BacktestReport(runs=3).to_html())
     assert "nothing would change" in page.text
     assert "table" not in [tag for tag, _ in page.tags]
+
+
+# --- findings -----------------------------------------------------------------------------------
+
+
+times = st.lists(st.floats(0, 100), min_size=1)
+
+
+@given(seconds=times)
+def test_latencies_are_among_the_times_and_in_order(seconds: list[float]) -> None:
+    """The percentiles are times that were measured; half, and 95 in a hundred, were no slower."""
+    took = latency(seconds)
+    assert took.p50 in seconds
+    assert took.p95 in seconds
+    assert min(seconds) <= took.p50 <= took.p95 <= took.max == max(seconds)
+    assert took.mean == pytest.approx(sum(seconds) / len(seconds))
+    for share, limit in ((0.5, took.p50), (0.95, took.p95)):
+        assert sum(each <= limit for each in seconds) >= share * len(seconds)
+
+
+def test_nothing_took_no_time() -> None:
+    """A hook that was never asked has no latency."""
+    assert latency([]) == Latency(0, 0, 0, 0)
+
+
+def test_a_tally_adds_up() -> None:
+    """Calls, verdicts and what was charged, by point and hook."""
+    counts = HookCounts()
+    counts.count(("stop", "a"), 1.0, "proceed", [Usage(output_tokens=1), Usage(input_tokens=2)])
+    counts.count(("stop", "a"), 2.0, "block")
+    counts.count(("output", "a"), 2.0, "block")
+    counted = counts["stop", "a"]
+    assert (counted.calls, dict(counted.verdicts)) == (2, {"proceed": 1, "block": 1})
+    assert counted.usage.total_tokens == 3
+
+
+# --- text ---------------------------------------------------------------------------------------
+
+
+def test_what_would_steer_a_terminal_is_a_sign() -> None:
+    """Text and layout stay as they are."""
+    assert visible("a\tb\n\x1b[2J\x00\x7f\x9b é") == "a\tb\n␛[2J␀␡\ufffd é"
+    assert visible("half \ud800") == "half ?"
+
+
+@given(st.text())
+def test_no_control_character_is_left(text: str) -> None:
+    """But for the ends of lines, and tabs."""
+    shown = visible(text)
+    assert not any(ord(sign) < 32 or 127 <= ord(sign) < 160 for sign in shown if sign not in "\n\t")
+
+
+def test_a_difference_in_a_long_text_is_shown_with_the_lines_around_it() -> None:
+    """Two hundred lines that are the same tell nothing."""
+    then = [f"line {number}" for number in range(200)]
+    now = [*then[:100], "another", *then[101:]]
+    shown = Difference("run", 0, "the result", "\n".join(then), "\n".join(now)).diff.splitlines()
+    assert shown == [
+        "...",
+        *(f"  line {number}" for number in (97, 98, 99)),
+        "- line 100",
+        "+ another",
+        *(f"  line {number}" for number in (101, 102, 103)),
+    ]

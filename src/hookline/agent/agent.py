@@ -5,18 +5,26 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 
-from hookline.agent.approvals.answers import checked_answers
-from hookline.agent.in_session import InSession, refuse_member, refuse_outsider
+from hookline.agent.approvals import checked_answers
 from hookline.agent.loop.drive import drive
-from hookline.agent.recovery.resume import Resumed
+from hookline.agent.recovery import Resumed
 from hookline.agent.result import RunResult, recorded_result
-from hookline.agent.run import Run, SessionPart
-from hookline.agent.runs import Pause, Runs, pause_of, refuse_child
-from hookline.agent.stream import Feed, RunStream, states
+from hookline.agent.run import Run, RunSetup, SessionPart
+from hookline.agent.runs import (
+    InSession,
+    Pause,
+    Runs,
+    pause_of,
+    refuse_child,
+    refuse_member,
+    refuse_outsider,
+)
+from hookline.agent.stream import Feed, RunStream, follow
 from hookline.definition import Definition
 from hookline.errors import UsageError
 from hookline.inspection import Finding, explain, lint
@@ -44,6 +52,17 @@ from hookline.state import (
 )
 
 
+class RunOptions(TypedDict, total=False):
+    """How a run begins: the options of `run`, `run_sync`, `stream` and `iterate`."""
+
+    attachments: Sequence[Attachment]
+    state: AgentState | None
+    """The conversation it continues: `result.state`."""
+    session: str | InSession | None
+    """The id of the session it belongs to."""
+    run_id: str | None
+
+
 class Agent:
     """A model, tools and hooks. Made by AgentBuilder; immutable from then on."""
 
@@ -56,72 +75,30 @@ class Agent:
     # --- running ----------------------------------------------------------------------------------
 
     def run(
-        self,
-        prompt: str | None = None,
-        *,
-        attachments: Sequence[Attachment] = (),
-        state: AgentState | None = None,
-        session: str | InSession | None = None,
-        run_id: str | None = None,
+        self, prompt: str | None = None, **options: Unpack[RunOptions]
     ) -> Coroutine[Any, Any, RunResult]:
         """Run to the end: `result = await agent.run("...")`. A run never raises for what happens inside it."""
-        said = _said(prompt, attachments)
-        return self._driven(self._prepare(prompt, state, session, run_id), said, _inside(session))
+        return self._driven(*self._prepare(prompt, options))
 
-    def run_sync(
-        self,
-        prompt: str | None = None,
-        *,
-        attachments: Sequence[Attachment] = (),
-        state: AgentState | None = None,
-        session: str | InSession | None = None,
-        run_id: str | None = None,
-    ) -> RunResult:
+    def run_sync(self, prompt: str | None = None, **options: Unpack[RunOptions]) -> RunResult:
         """`run` for code that is not async."""
-        return run_to_end(
-            lambda: self.run(
-                prompt, attachments=attachments, state=state, session=session, run_id=run_id
-            )
-        )
+        return run_to_end(lambda: self.run(prompt, **options))
 
-    def stream(
-        self,
-        prompt: str | None = None,
-        *,
-        attachments: Sequence[Attachment] = (),
-        state: AgentState | None = None,
-        session: str | InSession | None = None,
-        run_id: str | None = None,
-    ) -> RunStream[Record]:
+    def stream(self, prompt: str | None = None, **options: Unpack[RunOptions]) -> RunStream[Record]:
         """Run, and get every record as it happens, with pieces of text and progress in between."""
-        listeners: list[Listener] = []
-        said = _said(prompt, attachments)
-        run = self._prepare(prompt, state, session, run_id, extra=listeners)
-
-        def attach(_run: Run, feed: Feed[Record]) -> None:
-            listeners.append(feed.put)
-
-            async def on_step(_state: AgentState) -> None:
-                await feed.caught_up()
-
-            _run.on_step = on_step
-            _run.pace = feed.caught_up
-
-        return RunStream(run, lambda: self._driven(run, said, _inside(session)), attach)
+        feed: Feed[Record] = Feed()
+        run, said, inside = self._prepare(prompt, options, feed.put)
+        feed.pace(run)
+        return RunStream(partial(follow, run, lambda: self._driven(run, said, inside), feed))
 
     def iterate(
-        self,
-        prompt: str | None = None,
-        *,
-        attachments: Sequence[Attachment] = (),
-        state: AgentState | None = None,
-        session: str | InSession | None = None,
-        run_id: str | None = None,
+        self, prompt: str | None = None, **options: Unpack[RunOptions]
     ) -> RunStream[AgentState]:
         """Run step by step: the state after each step; the next step is made when you ask for it."""
-        said = _said(prompt, attachments)
-        run = self._prepare(prompt, state, session, run_id)
-        return RunStream(run, lambda: self._driven(run, said, _inside(session)), states)
+        feed: Feed[AgentState] = Feed()
+        run, said, inside = self._prepare(prompt, options)
+        feed.take_states(run)
+        return RunStream(partial(follow, run, lambda: self._driven(run, said, inside), feed))
 
     def resume(
         self,
@@ -147,7 +124,7 @@ class Agent:
         )
         durable = InMemory(self.definition.listeners, answers)
         part = SessionPart(ends=state.session_id == state.run_id)
-        resumed = Run(self.definition, state, durable, drive=drive, session=part)
+        resumed = Run(RunSetup.of(self.definition, drive, session=part), state, durable)
         return self._driven(self._runs.begin(resumed), None, session, pause)
 
     def _resume_stored(
@@ -180,13 +157,12 @@ class Agent:
             durable.close()
             return _told(recorded_result(story, durable.records, self.definition.plans.output))
         paused = story.is_finished
+        part = SessionPart(ends=story.state.session_id == run_id)
         resumed = Run(
-            self.definition,
+            RunSetup.of(self.definition, drive, session=part),
             story.state if paused else story.settled,
             durable,
-            drive=drive,
-            source=None if paused else Resumed[Run](story.tail, story.unsettled_seconds),
-            session=SessionPart(ends=story.state.session_id == run_id),
+            None if paused else Resumed[Run](story.tail, story.unsettled_seconds),
         )
         return self._driven(self._runs.begin(resumed), None, session)
 
@@ -237,23 +213,21 @@ class Agent:
     # --- inside -----------------------------------------------------------------------------------
 
     def _prepare(
-        self,
-        prompt: str | None,
-        state: AgentState | None,
-        session: str | InSession | None,
-        run_id: str | None,
-        extra: list[Listener] | None = None,
-    ) -> Run:
-        inside = _inside(session)
+        self, prompt: str | None, options: RunOptions, *extra: Listener
+    ) -> tuple[Run, str | UserMessage | None, InSession | None]:
+        """A new run, what it is asked, and the session it belongs to if that is kept in the journal."""
+        if unknown := options.keys() - RunOptions.__annotations__:
+            raise TypeError(f"a run has no option {', '.join(map(repr, sorted(unknown)))}.")
+        state, session, run_id = options.get("state"), options.get("session"), options.get("run_id")
+        said = _said(prompt, options.get("attachments", ()))
+        inside = session if isinstance(session, InSession) else None
         if isinstance(session, InSession):
             session = session.session_id
         begun = _begin(self.definition, prompt, state, session, run_id)
-        if inside is None:
-            refuse_outsider(self.definition.journal, session, run_id)
-        listeners = self.definition.listeners
-        if extra is not None:
-            listeners = (*listeners, lambda record: [listener(record) for listener in extra])
         journal = self.definition.journal
+        if inside is None:
+            refuse_outsider(journal, session, run_id)
+        listeners = (*self.definition.listeners, *extra)
         durable: Durable = (
             InMemory(listeners) if journal is None else begin(journal, begun.run_id, listeners)
         )
@@ -262,8 +236,8 @@ class Agent:
         if inside is not None:
             known, source = not inside.source, inside.source
         part = SessionPart(starts=not known, ends=session is None, source=source)
-        run = Run(self.definition, begun, durable, drive=drive, session=part)
-        return self._runs.begin(run)
+        run = Run(RunSetup.of(self.definition, drive, session=part), begun, durable)
+        return self._runs.begin(run), said, inside
 
     async def _driven(
         self,
@@ -296,10 +270,6 @@ class Agent:
                 "this state does not wait for anything.", remedy="Run it with a new prompt instead."
             )
         return state
-
-
-def _inside(session: str | InSession | None) -> InSession | None:
-    return session if isinstance(session, InSession) else None
 
 
 def run_to_end(start: Callable[[], Coroutine[Any, Any, RunResult]]) -> RunResult:

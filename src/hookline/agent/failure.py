@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hookline.agent.recovery.past_errors import past_error
+from hookline.agent.records.exceptions import recorded_exception
 from hookline.agent.run import Run
 from hookline.definition.guards import LimitsGuard
 from hookline.errors import HookError, JournalError, in_words
@@ -99,7 +99,7 @@ def in_time(run: Run, exception: BaseException, decision: ErrorDecision) -> Erro
     asked = retry_delay(exception)
     wait = decision.delay if asked is None else asked
     run.clock()
-    guards = (one.hook for one in (*run.inherited, *run.definition.registrations))
+    guards = (one.hook for one in (*run.setup.inherited, *run.setup.definition.registrations))
     left = min(
         (one.seconds_left(run) for one in guards if isinstance(one, LimitsGuard)), default=wait
     )
@@ -116,7 +116,7 @@ async def fail_again(
     if known.action != "fallback":  # of which only the driver was told
         error_class = ErrorClass(info.error_class)
         _count(run, error_class)
-        await _tell(run, HookPoint.ERROR, past_error(info), error_class, call)
+        await _tell(run, HookPoint.ERROR, recorded_exception(info), error_class, call)
     run.step.add_error(info)
 
 

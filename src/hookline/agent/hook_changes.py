@@ -8,7 +8,7 @@ import msgspec
 
 from hookline.agent.checks import check_request, check_response, check_result
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.originals import original
+from hookline.agent.redaction import original
 from hookline.agent.result import RunResult
 from hookline.errors import HookError
 from hookline.hooks import Entry

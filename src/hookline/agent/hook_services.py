@@ -16,7 +16,7 @@ from hookline.agent.children.child import recorded_child
 from hookline.agent.children.host import HasDefinition, start_child
 from hookline.agent.failure import in_time
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.redacted_output import result_without
+from hookline.agent.redaction import result_without
 from hookline.agent.run import Run
 from hookline.definition import Definition
 from hookline.drivers import Driver
@@ -68,7 +68,7 @@ class HookServices:
         known = await run.source.consultation(run, name, digest)
         if known is not None:
             return known
-        driver = driver or run.definition.driver
+        driver = driver or run.setup.definition.driver
         if driver is None:
             raise ModelError(
                 "there is no model to ask.",
@@ -164,14 +164,16 @@ class HookServices:
         if plan is None:
             return Result(asked)
         result = await run_hooks(run.source.hooks(run, plan, asked), asked, run, run.settle)
-        return result if run.redact is None else result_without(result, run.redact)
+        return result if run.setup.redact is None else result_without(result, run.setup.redact)
 
 
 def _digest(run: Run, asked: Any) -> str:
     """What names a question: asked again, about the same call, it is owed the same answer; another one is not."""
     content = msgspec.json.encode((run.call_id, asked), enc_hook=list)
-    if run.redact is not None:  # a secret in it could be guessed from the hash, which is on record
-        content = run.redact(content.decode()).encode()
+    if (
+        run.setup.redact is not None
+    ):  # a secret in it could be guessed from the hash, which is on record
+        content = run.setup.redact(content.decode()).encode()
     return hashlib.sha256(content).hexdigest()[:12]
 
 

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from hookline.agent.cancel import CancelToken
-from hookline.agent.deltas import Delta, RunDeltas
 from hookline.agent.hook_changes import settled, settled_call
 from hookline.agent.in_progress import CallInProgress, StepInProgress
-from hookline.agent.originals import ORIGINALS, original
-from hookline.agent.redacted_output import both, both_content, context_without, result_without
+from hookline.agent.redaction import (
+    ORIGINALS,
+    both,
+    both_content,
+    context_without,
+    original,
+    result_without,
+)
 from hookline.agent.result import RunResult
 from hookline.agent.source import AnswerSource
 from hookline.definition import Definition, Plans
 from hookline.flow import Ledger, classify
 from hookline.hooks import (
+    Answered,
     Entry,
+    HookNames,
     Kind,
     Plan,
     Registration,
@@ -30,14 +37,20 @@ from hookline.hooks import (
     run_hooks,
 )
 from hookline.journal import (
+    CallDelta,
     Durable,
     ErrorRaised,
     Evaluated,
+    HookRan,
+    HooksPassed,
+    ReasoningDelta,
     Redact,
     RedactContent,
     Redacting,
+    TextDelta,
 )
 from hookline.lifecycle import AgentContext
+from hookline.lifecycle.changes import describe_changes
 from hookline.state import (
     NO_USAGE,
     AgentState,
@@ -54,11 +67,16 @@ from hookline.state import (
     thaw,
 )
 
+Delta: TypeAlias = TextDelta | ReasoningDelta | CallDelta
 Drive: TypeAlias = Callable[["Run", str | UserMessage | None], Awaitable[RunResult]]
 """The loop: drives a run to its end. A run carries it so that children go through the same one."""
 C = TypeVar("C", bound=AgentContext)
 _STOP_REASONS: frozenset[str] = frozenset(StopReason)
 _STOP = Kind.STOP
+
+
+_WEIGHED = (Kind.ALLOW, Kind.ASK)
+"""Whose hook it is matters: an allow lifts an ask of another capability."""
 
 
 class SessionPart(msgspec.Struct, frozen=True):
@@ -93,121 +111,178 @@ class Uncounted(msgspec.Struct):
         self.calls += now.tool_calls - before.tool_calls
 
 
-class Run(RunDeltas):
-    """The mutable middle of a run. Everything hooks and callers see of it is immutable."""
+class RunSetup(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """What a run was given. Nothing in it changes while the run is driven."""
+
+    definition: Definition
+    drive: Drive
+    parent: Run | None
+    inherited: tuple[Registration, ...]
+    """Hooks of the runs above, which hold here too."""
+    session: SessionPart
+    redact: Redact | None
+    """Takes secrets out of whatever hooks say. A child is held to what its parent is."""
+    redact_content: RedactContent | None
+    """Takes secrets out of arguments and progress messages."""
+
+    @staticmethod
+    def of(
+        definition: Definition,
+        drive: Drive,
+        *,
+        parent: Run | None = None,
+        inherited: tuple[Registration, ...] = (),
+        session: SessionPart | None = None,
+    ) -> RunSetup:
+        """The setup of a run of this agent."""
+        redact, content = definition.redact, definition.redact_content
+        if parent is not None:
+            redact = both(redact, parent.setup.redact)
+            content = both_content(content, parent.setup.redact_content)
+        return RunSetup(
+            definition=definition,
+            drive=drive,
+            parent=parent,
+            inherited=inherited,
+            session=session or SessionPart(),
+            redact=redact,
+            redact_content=content,
+        )
+
+
+class Run:
+    """The mutable middle of a run. Everything hooks and callers see of it is immutable.
+
+    `setup` is what it was given. `step` is what is known of the step that is made; `loop/step.py` replaces it. What is
+    known of a call in progress is in `step.calls`. Drivers speak through it (`emit_text`), and hooks are put on record
+    by it (`passed`, `appended`, `judged`).
+    """
 
     __slots__ = (
         "__weakref__",
+        "_held",
         "_hook_lock",
         "_services",
+        "append",
+        "at",
+        "call_id",
         "commit",
         "current",
-        "definition",
-        "depth",
-        "drive",
+        "durable",
         "error",
+        "evaluations",
         "holds_answer",
-        "inherited",
+        "holds_deltas",
+        "is_resumed",
         "ledger",
         "lingers",
         "make_services",
         "metadata_before",
+        "monotonic",
+        "next_seq",
         "next_step",
         "noted",
+        "now",
         "on_step",
-        "parent",
+        "pace",
         "plans",
-        "redact",
-        "redact_content",
-        "resumed",
-        "session",
+        "run_id",
+        "setup",
         "sleep",
         "source",
+        "state",
         "step",
+        "step_index",
         "stopping",
         "token",
         "uncounted",
+        "wall",
     )
 
-    depth: int
+    setup: RunSetup
     token: CancelToken
     ledger: Ledger
 
     def __init__(
         self,
-        definition: Definition,
+        setup: RunSetup,
         state: AgentState,
         durable: Durable,
-        *,
-        drive: Drive,
-        parent: Run | None = None,
-        inherited: tuple[Registration, ...] = (),
         source: AnswerSource[Run] | None = None,
-        session: SessionPart | None = None,
     ) -> None:
+        self.setup = setup
         self.source = source = source or AnswerSource()
+        definition, parent, pending = setup.definition, setup.parent, state.pending_step
         clock = source.clock(definition)
-        self.redact: Redact | None = both(
-            definition.redact, None if parent is None else parent.redact
-        )
-        """What takes secrets out of whatever hooks say, if anything does."""
-        self.redact_content: RedactContent | None = both_content(
-            definition.redact_content, None if parent is None else parent.redact_content
-        )
-        """What takes secrets out of arguments and progress messages, if anything does."""
         if definition.redact is not None:
             durable = Redacting(durable, definition.redact)
-        self.definition = definition
-        self.drive = drive
-        self.state = state
+        # The record and the time.
         self.run_id = state.run_id
         self.durable = durable
         self.append = source.append(durable)
         self.commit = durable.commit
+        earlier = 0 if pending is None else pending.records
+        self.next_seq = itertools.count(len(durable.records) or earlier).__next__
+        self.is_resumed = pending is not None or len(durable.records) > 0
         self.monotonic = clock.monotonic
         self.sleep = clock.sleep
-        self.parent = parent
-        self.depth = 0 if parent is None else parent.depth + 1
-        self.inherited = inherited
-        self.plans = Plans(definition.registrations, inherited) if inherited else definition.plans
-        self.token = CancelToken(parent.token if parent is not None else None)
         self.now = clock.monotonic()
         self.at = clock.now()
         self.wall = self.at - self.now
-        self.ledger = Ledger(state, self.now, parent.ledger if parent is not None else None)
-        pending = state.pending_step
-        earlier = 0 if pending is None else pending.records
-        self.next_seq = itertools.count(len(durable.records) or earlier).__next__
-        self.ledger.seconds_before += source.active_seconds
+        # What it has come to.
+        self.state = state
         self.evaluations: tuple[ContinuationEvaluation, ...] = ()
         self.stopping = False
         self.error: BaseException | None = None
-        self.resumed = pending is not None or len(durable.records) > 0
-        self.session = session or SessionPart()
-        self.on_step: Any = None
-        self.pace: Callable[[], Awaitable[None]] | None = None if parent is None else parent.pace
-        self.lingers = False
-        """The last step is made, and shown to whoever drives step by step: leaving now is not cancelling."""
+        self.token = CancelToken(parent.token if parent is not None else None)
+        self.ledger = Ledger(state, self.now, parent.ledger if parent is not None else None)
+        self.ledger.seconds_before += source.active_seconds
+        self.uncounted = Uncounted()
+        self.noted: Counters | None = None
+        # The step that is made, and the call that hooks are asked about.
+        self.step = StepInProgress(state.messages, state.messages, self.now)
+        self.step_index: int | None = None
+        self.next_step = state.step_count
+        self.metadata_before = state.metadata
+        self.call_id = ""
+        self.current: CallInProgress | None = None
+        # The hooks.
+        above = setup.inherited
+        plans = Plans(definition.registrations, above) if above else definition.plans
+        self.plans = plans = source.plans(self, plans)
         self.make_services: Callable[[Run], Any] | None = None
         self._services: Any = None
         self._hook_lock: asyncio.Lock | None = None
-        self.uncounted = Uncounted()
-        self.noted: Counters | None = None
-        self.plans = plans = source.plans(self, self.plans)
+        # Who reads along.
+        self.on_step: Callable[[AgentState], Awaitable[None]] | None = None
+        self.pace: Callable[[], Awaitable[None]] | None = None if parent is None else parent.pace
+        self.lingers = False
+        """The last step is made, and shown to whoever drives step by step: leaving now is not cancelling."""
         self.holds_answer = _may_withhold(plans.output)
         self.holds_deltas = (
             self.holds_answer
-            or self.redact_content is not None
+            or setup.redact_content is not None
             or _may_withhold(plans.after_inference)
             or _may_withhold(plans.around_inference)
         )
         self._held: list[Delta] = []
-        self.step_index: int | None = None
-        self.next_step = state.step_count
-        self.metadata_before = state.metadata
-        self.step = StepInProgress(state.messages, state.messages, self.now)
-        self.call_id = ""
-        self.current: CallInProgress | None = None
+
+    # --- what it was given, as hooks may see it -----------------------------------------------------
+
+    @property
+    def definition(self) -> Definition:
+        """What its agent is made of."""
+        return self.setup.definition
+
+    @property
+    def parent(self) -> Run | None:
+        """The run it is a part of."""
+        return self.setup.parent
+
+    @property
+    def depth(self) -> int:
+        """How many runs are above it."""
+        return 0 if self.setup.parent is None else self.setup.parent.depth + 1
 
     @property
     def services(self) -> Any:
@@ -236,11 +311,27 @@ class Run(RunDeltas):
         """It has come to a step: before that there is nothing to go on with, so nothing is written yet."""
         return self.step_index is not None
 
+    # --- the record and the time ---------------------------------------------------------------------
+
+    def clock(self) -> float:
+        """The run's monotonic clock."""
+        monotonic = self.monotonic  # held in a slot: calling it there would look for a method first
+        self.now = now = monotonic()
+        self.at = self.wall + now
+        return now
+
+    def head(self) -> tuple[str, int, float]:
+        """What every record begins with: run, number, time.
+
+        Records of every step name these fields instead: unpacking them costs 0.1 bare steps for each record.
+        """
+        return self.run_id, self.next_seq(), self.at
+
     # --- arguments that hold secrets ----------------------------------------------------------------
 
     def shown(self, call: ToolCall) -> ToolCall:
         """What is kept and told of a call: without the secrets in its arguments, which stay in memory."""
-        redact = self.redact_content
+        redact = self.setup.redact_content
         if redact is None or call.redacted:
             return call
         args, malformed = redact(call.args), redact(call.malformed)
@@ -254,16 +345,16 @@ class Run(RunDeltas):
 
     def shown_decision(self, decision: Decision) -> Decision:
         """The same for an answer that changes arguments."""
-        if self.redact_content is None or not decision.args:
+        if self.setup.redact_content is None or not decision.args:
             return decision
-        args = self.redact_content(decision.args)
+        args = self.setup.redact_content(decision.args)
         if args == decision.args:
             return decision
         return msgspec.structs.replace(decision, args=thaw(args))
 
     def with_shown_calls(self, response: InferenceResponse) -> InferenceResponse:
         """An answer of the model as it is kept."""
-        if self.redact_content is None or not response.calls:
+        if self.setup.redact_content is None or not response.calls:
             return response
         calls = tuple(map(self.shown, response.calls))
         if all(new is old for new, old in zip(calls, response.calls, strict=True)):
@@ -292,27 +383,22 @@ class Run(RunDeltas):
         about: str = "",
         current: CallInProgress | None = None,
         policies_only: bool = False,
+        decided: Callable[[Result[C]], object] | None = None,
     ) -> Result[C]:
-        """Ask the hooks of a point, and take over what they changed. `about` is the call or the child it is about."""
+        """Ask the hooks of a point, and take over what they changed. `about` is the call or the child it is about.
+
+        With `decided` the caller takes it over, also if observers are cut off afterwards.
+        """
         before = self.call_id, self.current
         self.call_id, self.current = about or self.call_id, current
         try:
             plan = self.source.hooks(self, plan, ctx)
-            asked = run_hooks(plan, ctx, self, self.settle, policies_only=policies_only)
-            return self.take(await asked)
+            result = await run_hooks(
+                plan, ctx, self, self.settle, policies_only=policies_only, decided=decided
+            )
+            return self.take(result) if decided is None else result
         finally:
             self.call_id, self.current = before
-
-    async def ask_about_result(
-        self, plan: Plan, ctx: C, about: str, decided: Callable[[Result[C]], object]
-    ) -> Result[C]:
-        """Ask the hooks after a tool. What they changed is for the caller to take over, also if they are cut off."""
-        before, self.call_id = self.call_id, about
-        try:
-            plan = self.source.hooks(self, plan, ctx)
-            return await run_hooks(plan, ctx, self, self.settle, decided=decided)
-        finally:
-            self.call_id = before
 
     async def repeat(self, plan: Plan, ctx: AgentContext, about: str) -> None:
         """Have those hooks of a point say again what they said about this, who are on record. Nobody else is asked."""
@@ -333,8 +419,8 @@ class Run(RunDeltas):
 
     def take(self, result: Result[C]) -> Result[C]:
         """Take over what hooks changed and decided."""
-        if self.redact is not None:
-            result = result_without(result, self.redact)
+        if self.setup.redact is not None:
+            result = result_without(result, self.setup.redact)
         settled = result.context
         self.state = settled.state
         self.evaluations = settled.evaluations
@@ -380,8 +466,143 @@ class Run(RunDeltas):
         """Check what a hook changed, before anyone else sees it. What does not hold up is the hook's failure."""
         after = settled(entry, before, after)
         if getattr(after, "tool_call", None) is not getattr(before, "tool_call", None):
-            after = settled_call(entry, before, after, self.current, self.definition.toolbox)
-        return after if self.redact is None else context_without(before, after, self.redact)
+            after = settled_call(entry, before, after, self.current, self.setup.definition.toolbox)
+        return (
+            after
+            if self.setup.redact is None
+            else context_without(before, after, self.setup.redact)
+        )
+
+    # --- what hooks said, for the record --------------------------------------------------------------
+
+    def passed(self, names: HookNames, readings: Sequence[float]) -> None:
+        """Hooks ran and let things be."""
+        self.now = now = readings[-1]
+        self.at = self.wall + now
+        if not names.hooks:
+            return  # they gave their verdict in another process
+        append, next_seq = self.append, self.next_seq
+        append(
+            HooksPassed(
+                run_id=self.run_id,
+                seq=next_seq(),
+                at=self.at,
+                point=names.point,
+                hooks=names.hooks,
+                readings=tuple(readings),
+                step=self.step_index,
+                call_id=self.call_id,
+                tiers=names.tiers,
+                externals=names.externals,
+            )
+        )
+
+    def appended(self, entry: Entry, started: float, ctx: AgentContext) -> float:
+        """A hook said whether to go on."""
+        now = self.clock()
+        self.append(
+            HookRan(
+                *self.head(),
+                point=entry.point,
+                hook=entry.name,
+                duration=now - started,
+                step=self.step_index,
+                call_id=self.call_id,
+                tier=entry.tier_name,
+                evaluations=ctx.evaluations[-1:],
+                external=entry.registration.external,
+            )
+        )
+        return now
+
+    def left(self, ctx: AgentContext) -> None:
+        """A hook failed: what those before it changed and said stays."""
+        self.state = ctx.state
+        self.evaluations = ctx.evaluations
+
+    def judged(self, entry: Entry, started: float, answer: Answered) -> float:
+        """A hook ran and said or changed something, or failed."""
+        now = self.clock()
+        if entry.is_recalled:
+            return now
+        error = None
+        if answer.error is not None:
+            error = ErrorInfo.from_exception(answer.error.__cause__ or answer.error, "hook")
+        before: Any = answer.before
+        after: Any = answer.after
+        if getattr(after, "tool_call", None) is not getattr(before, "tool_call", None):
+            after = msgspec.structs.replace(after, tool_call=self.shown(after.tool_call))
+        self.append(
+            HookRan(
+                *self.head(),
+                point=entry.point,
+                hook=entry.name,
+                duration=now - started,
+                step=self.step_index,
+                call_id=_call_id(before) or self.call_id,
+                tier=entry.tier_name,
+                verdict="failed" if error is not None else answer.kind.label,
+                reason=answer.reason or (answer.error.problem if answer.error is not None else ""),
+                changes=None if after is before else describe_changes(before, after),
+                shadow=entry.shadow,
+                error=error,
+                evaluations=after.evaluations[len(before.evaluations) :],
+                stop_reason=answer.stop_reason,
+                decision=self.shown_decision(answer.answer)
+                if isinstance(answer.answer, Decision)
+                else None,
+                source=entry.registration.source if answer.kind in _WEIGHED else None,
+                external=entry.registration.external,
+            )
+        )
+        return now
+
+    # --- what the model says, piece by piece ----------------------------------------------------------
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether somebody reads along, piece by piece."""
+        return self.durable.is_heard
+
+    def emit_text(self, text: str) -> None:
+        """Hand on a piece of the model's text, unless a hook may still withhold it."""
+        self._emit(TextDelta(*self._place(), text, self.step_index or 0))
+
+    def emit_reasoning(self, text: str) -> None:
+        """Hand on a piece of the model's thinking, unless a hook may still withhold the response."""
+        self._emit(ReasoningDelta(*self._place(), text, self.step_index or 0))
+
+    def emit_call(self, call_id: str, name: str, arguments: str) -> None:
+        """Hand on a piece of a call's arguments, unless a hook may still withhold the response."""
+        self._emit(CallDelta(*self._place(), call_id, name, arguments, self.step_index or 0))
+
+    def _emit(self, delta: Delta) -> None:
+        if self.holds_deltas:
+            self._held.append(delta)
+        else:
+            self.durable.tell(delta)
+
+    def _place(self) -> tuple[str, int, float]:
+        """Where and when a delta stands among the records, of which it is none."""
+        self.clock()
+        return self.run_id, len(self.durable.records), self.at
+
+    async def keep_pace(self) -> None:
+        """Wait until whoever reads the stream has caught up."""
+        if self.pace is not None:
+            await self.pace()
+
+    def drop_deltas(self) -> None:
+        """What was held back was said in vain, or is withheld: nobody hears it."""
+        self._held.clear()
+
+    def release_deltas(self, response: InferenceResponse) -> None:
+        """The response is settled: what was held back goes out, as far as it is what the model still says."""
+        held = tuple(self._held)
+        self._held.clear()
+        for delta in still_said(held, response):
+            _, seq, at = self._place()
+            self.durable.tell(msgspec.structs.replace(delta, seq=seq, at=at))
 
     # --- for drivers, hooks and tools ---------------------------------------------------------------
 
@@ -415,3 +636,56 @@ class Run(RunDeltas):
 def _may_withhold(plan: Plan | None) -> bool:
     """Whether some hook of a point may still take back or change what a model said, so that nothing may leak before."""
     return plan is not None and not all(entry.shadow for entry in plan.judges)
+
+
+def _call_id(ctx: AgentContext) -> str:
+    """The call a context is about. Around tools several are in progress at once, so the run cannot tell."""
+    call = getattr(ctx, "tool_call", None)
+    return call.id if call is not None else ""
+
+
+# --- what the model said piece by piece and was held back --------------------------------------------
+
+
+def still_said(held: Sequence[Delta], response: InferenceResponse) -> Iterator[Delta]:
+    """The deltas of a settled answer, in order: what is as it was in its pieces, what was changed in one."""
+    fields: dict[tuple[type[Delta], str], list[Delta]] = {}
+    for delta in held:
+        fields.setdefault(_field(delta), []).append(delta)
+    left = {field: iter(_settled(pieces, response)) for field, pieces in fields.items()}
+    for delta in held:
+        yield from _next(left[_field(delta)])
+
+
+def _field(delta: Delta) -> tuple[type[Delta], str]:
+    return type(delta), delta.call_id if isinstance(delta, CallDelta) else ""
+
+
+def _next(deltas: Iterator[Delta]) -> Iterator[Delta]:
+    for delta in deltas:
+        yield delta
+        return
+
+
+def _settled(pieces: list[Delta], response: InferenceResponse) -> list[Delta]:
+    """What the answer says in the place of these pieces of one field."""
+    last = pieces[-1]
+    if isinstance(last, CallDelta):
+        return _settled_call(last, pieces, response)
+    said = response.text
+    if isinstance(last, ReasoningDelta):
+        said = "".join(part.text for part in response.reasoning)
+    if said == "".join(piece.text for piece in pieces if not isinstance(piece, CallDelta)):
+        return pieces
+    return [msgspec.structs.replace(last, text=said)] if said else []
+
+
+def _settled_call(last: CallDelta, pieces: list[Delta], response: InferenceResponse) -> list[Delta]:
+    call = next((each for each in response.calls if each.id == last.call_id), None)
+    if call is None:
+        return []
+    written = "".join(piece.arguments for piece in pieces if isinstance(piece, CallDelta))
+    if ToolCall.from_json(last.call_id, last.name, written) == call:
+        return pieces
+    arguments = call.malformed or msgspec.json.encode(call.args).decode()
+    return [msgspec.structs.replace(last, name=call.name, arguments=arguments)]

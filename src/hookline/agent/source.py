@@ -22,35 +22,46 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.records.index import RunIndex
-from hookline.definition import CancelSource, Clock, Definition, InDoubt, Plans
+from hookline.definition import CancelSource, Clock, Definition, Plans
 from hookline.drivers.base import Turn, awaitable
 from hookline.errors import ModelError
 from hookline.flow import ErrorClass, ErrorDecision
 from hookline.hooks import Plan
 from hookline.journal import ChildStarted, Durable, HookRan, Record
 from hookline.lifecycle import AgentContext
-from hookline.state import (
-    Decision,
-    Ending,
-    InferenceRequest,
-    InferenceResponse,
-    PendingApproval,
-)
+from hookline.state import Decision, Ending, InferenceRequest, InferenceResponse, PendingApproval
 
 NOTHING = RunIndex()
 NOBODY = object()
 """There is no approver: the run waits."""
 
 
+class OfSetup(Protocol):
+    """What a source needs to know of what a run was given."""
+
+    @property
+    def definition(self) -> Definition:
+        """What its agent is made of."""
+        ...
+
+
 class OfRun(Turn, Protocol):
     """What a source needs to know of the run that asks it."""
 
-    definition: Definition
     durable: Durable
     run_id: str
     step_index: int | None
     call_id: str
-    parent: Any
+
+    @property
+    def setup(self) -> OfSetup:
+        """What it was given."""
+        ...
+
+    @property
+    def parent(self) -> Any:
+        """The run it is a part of."""
+        ...
 
 
 R = TypeVar("R", bound=OfRun)
@@ -63,12 +74,11 @@ class AnswerSource(Generic[R]):
     known: RunIndex = NOTHING
     """What is on record of the step that continues, and stands."""
     is_replay = False
+    """Results come from the record, so no call needs its real arguments: redacted ones are enough."""
     is_taken_up = False
     """The run had begun in another process, which did not live to settle it."""
     active_seconds = 0.0
     """Active time that went into what is known."""
-    runs_tools = True
-    """A call needs its real arguments: where results come from the record, redacted ones are enough."""
     step_over: Callable[[R, Ending | None], Awaitable[Ending | None]] | None = None
     """Called before the first step, and after each with how that ended the run. Gives how the run ends, if it does."""
 
@@ -110,13 +120,13 @@ class AnswerSource(Generic[R]):
         self, run: R, error_class: ErrorClass, failures: int, errors: int, error: BaseException
     ) -> ErrorDecision:
         """What the error policy says."""
-        return run.definition.error_policy.decide(error_class, failures, errors, error)
+        return run.setup.definition.error_policy.decide(error_class, failures, errors, error)
 
     # --- models -------------------------------------------------------------------------------------
 
     def infer(self, run: R, request: InferenceRequest) -> Awaitable[InferenceResponse]:
         """The model's answer."""
-        driver = run.definition.driver
+        driver = run.setup.definition.driver
         if driver is None:
             raise ModelError(
                 "this agent has no model.",
@@ -139,10 +149,6 @@ class AnswerSource(Generic[R]):
         """Whether a call is on record as one that had started, and nobody knows what it did."""
         return False
 
-    def check_doubt(self, check: Callable[[InDoubt], Any], asked: InDoubt) -> Any:
-        """What is found out about a call that had started when its process died."""
-        return check(asked)
-
     # --- people -------------------------------------------------------------------------------------
 
     async def handed_over(self, run: R, question: str) -> Decision | None:
@@ -151,7 +157,7 @@ class AnswerSource(Generic[R]):
 
     def approve(self, run: R, approval: PendingApproval) -> Any:
         """What the approver of the run says, or of one above it, which may have to be awaited; NOBODY without one."""
-        above = run
+        above: Any = run
         while above is not None:
             approver = above.definition.approver
             if approver == "deny":

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
 from hookline.errors import UsageError
-from hookline.state import AgentState
 
 T = TypeVar("T")
 
@@ -34,6 +33,20 @@ class Feed(Generic[T]):
         while self._items and not self._left:
             self._taken.clear()
             await self._taken.wait()
+
+    def pace(self, run: Run) -> None:
+        """Let the run wait for the caller at each step, and wherever its driver keeps pace."""
+        run.pace = self.caught_up
+        run.on_step = lambda _: self.caught_up()
+
+    def take_states(self, run: Run) -> None:
+        """Take the state after each step, and let the run wait until the caller has dealt with it."""
+
+        async def on_step(state: Any) -> None:
+            self.put(state)
+            await self.caught_up()
+
+        run.on_step = on_step
 
     def leave(self) -> None:
         """The caller will not take anything any more."""
@@ -62,15 +75,10 @@ class RunStream(Generic[T]):
     Leaving it early cancels the run: its hooks on the way out still run.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        drive: Callable[[], Coroutine[Any, Any, RunResult]],
-        attach: Callable[[Run, Feed[T]], None],
-    ) -> None:
+    def __init__(self, read: Callable[[list[RunResult]], AsyncGenerator[T, None]]) -> None:
         self._results: list[RunResult] = []
         # The iterator knows nothing of this object: when it is dropped half-way, it must be free to end.
-        self._events = _read(run, drive, attach, self._results)
+        self._events = read(self._results)
 
     @property
     def result(self) -> RunResult:
@@ -87,18 +95,16 @@ class RunStream(Generic[T]):
 
     async def aclose(self) -> None:
         """Leave the stream; a run that is still going is cancelled."""
-        close: Callable[[], Awaitable[None]] = self._events.aclose  # type: ignore[attr-defined]
-        await close()
+        await self._events.aclose()
 
 
-async def _read(
+async def follow(
     run: Run,
     drive: Callable[[], Coroutine[Any, Any, RunResult]],
-    attach: Callable[[Run, Feed[T]], None],
+    feed: Feed[T],
     results: list[RunResult],
-) -> AsyncIterator[T]:
-    feed: Feed[T] = Feed()
-    attach(run, feed)
+) -> AsyncGenerator[T, None]:
+    """Drive a run and give what it hands over; its result is put into the list."""
     task = asyncio.create_task(drive())
     items = feed.take(task)
     try:
@@ -113,13 +119,3 @@ async def _read(
             await asyncio.wait([task])
         if not results and not task.cancelled() and task.exception() is None:
             results.append(task.result())
-
-
-def states(run: Run, feed: Feed[AgentState]) -> None:
-    """Feed the state after each step."""
-
-    async def on_step(state: AgentState) -> None:
-        feed.put(state)
-        await feed.caught_up()
-
-    run.on_step = on_step

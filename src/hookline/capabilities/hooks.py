@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.builder.decorators import registrations_of
+from hookline.agent.builder.hooks import registrations_of
 from hookline.errors import BuildError
 from hookline.hooks import HookLike, Options, Point, Registration, Tier, name_of, register
 from hookline.lifecycle import point_named

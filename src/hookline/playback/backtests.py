@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from hookline.agent import Agent, AgentBuilder
-from hookline.agent.records.rounds import Place
-from hookline.definition import Definition, default_guards
-from hookline.errors import HooklineError, UsageError, in_words
+import msgspec
+
+from hookline.agent.agent import Agent
+from hookline.agent.builder.builder import AgentBuilder
+from hookline.agent.records.rounds import Place, Round
+from hookline.agent.run import Run
+from hookline.definition import Definition, Plans, default_guards, for_child
+from hookline.definition.guards import limit_reached_in_step, limits_on_calls
+from hookline.errors import HookError, HooklineError, UsageError, in_words
 from hookline.flow import RunLimits
-from hookline.hooks import HookStack, Registration
-from hookline.journal import JournalStore, Record
-from hookline.playback.counterfactual import BacktestSource, Counterfactual, Judged, names_of
+from hookline.hooks import (
+    Answered,
+    Entry,
+    HookNames,
+    HookStack,
+    Plan,
+    Registration,
+    Tier,
+    run_hooks,
+)
+from hookline.journal import HookRan, JournalStore, Record
+from hookline.lifecycle import AgentContext, HookPoint
 from hookline.playback.findings import (
     Change,
     HookCounts,
@@ -24,12 +39,26 @@ from hookline.playback.findings import (
     Unjudged,
     latency,
 )
-from hookline.playback.hook_source import Agents
+from hookline.playback.recorded_hooks import (
+    Agents,
+    Seen,
+    as_far_as_seen,
+    is_limit_on_record,
+    is_own,
+    is_recorded,
+    limited,
+    recorded_hooks,
+    unseen,
+    with_judges,
+)
+from hookline.playback.recording import Recording
 from hookline.playback.report import BacktestReport
-from hookline.playback.rulings import Ruling, is_same
+from hookline.playback.rulings import UNKNOWN, Ruling, failed, is_same, ruling_of
 from hookline.playback.runs import Wanted, reader_of, wanted_runs
-from hookline.playback.source import Playback
-from hookline.state import EMPTY, RunStatus
+from hookline.playback.source import Playback, PlaybackSource, is_in_doubt
+from hookline.state import EMPTY, FrozenDict, RunStatus, ToolCall, Usage
+
+_NOBODY = "back-test"
 
 
 async def backtest(
@@ -53,12 +82,11 @@ async def backtest(
     """
     registrations, definition = _under_test(hooks)
     agents = Agents(definition, _definitions(children), runs_hooks=run_hooks)
-    others = Counterfactual(registrations, agents, is_added=isinstance(hooks, HookStack))
+    test = Backtest(registrations, agents, is_added=isinstance(hooks, HookStack))
     read = reader_of(journal)
     wanted = Wanted(runs=runs, session=session, status=status, since=since, limit=limit)
-    test = _Test(others, agents, names_of(default_guards(RunLimits(tool_calls=0))))
     for run_id in wanted_runs(journal, wanted):
-        await test.run(Playback(read, partial(BacktestSource, others, agents)), run_id)
+        await test.run(Playback(read, partial(BacktestSource, test)), run_id)
     return test.report()
 
 
@@ -84,66 +112,72 @@ def _definitions(children: object) -> dict[str, Definition]:
     return {name: agent.definition for name, agent in given.items()}
 
 
-class _Test:
-    """A back-test under way."""
+class Backtest:
+    """A back-test in progress: the hooks under test, and what was found in all runs so far."""
 
     def __init__(
-        self, others: Counterfactual, agents: Agents, defaults: Collection[HookKey]
+        self, registrations: tuple[Registration, ...], agents: Agents, *, is_added: bool
     ) -> None:
-        self.others = others
+        self.registrations = registrations
         self.agents = agents
-        self.defaults = defaults
-        """The guards that every agent has. They are told of only where they make a difference."""
-        self.recorded = HookCounts()
-        self.tiers: dict[HookKey, str] = {}
-        self.changes: list[Change] = []
-        self.unjudged: list[Unjudged] = []
-        self.unfollowed: list[Unfollowed] = []
-        self.runs = self.children = self.decisions = self.calls = 0
+        self.is_added = is_added
+        """They are added to those on record, instead of taking their place."""
+        self.known: dict[HookKey, Registration] = names_of(registrations)
+        """The hooks that decide something, those of the children that were given included."""
+        self.kept: set[HookKey] = set()
+        """Hooks on record that stay, because their agent was not given."""
+        self.judged: list[Judged] = []
+        """The decisions of the run that is played."""
+        self.counts = HookCounts()
+        self._recorded = HookCounts()
+        self._tiers: dict[HookKey, str] = {}
+        self._changes: list[Change] = []
+        self._unjudged: list[Unjudged] = []
+        self._unfollowed: list[Unfollowed] = []
+        self._runs = self._children = self._decisions = self._calls = 0
 
     async def run(self, playback: Playback, run_id: str) -> None:
         """One run and its children. What is wrong with it is in the report, and the others go on."""
-        self.runs += 1
-        self.others.forget()
+        self._runs += 1
         try:
             await playback.play(run_id)
         except Exception as error:
             words = in_words(error) if isinstance(error, HooklineError) else repr(error)
-            self.unfollowed.append(Unfollowed(run_id, words))
+            self._unfollowed.append(Unfollowed(run_id, words))
         if playback.parting is not None:
-            at, then = playback.parting.at, playback.parting.progress.then
+            at, then = playback.parting.at, playback.parting.source.comparison.then
             where = (
                 f"{then[at].what} in step {(then[at].step or 0) + 1}"
                 if at < len(then)
                 else "its end"
             )
             why = f"what is on record could not be followed beyond {where}"
-            self.unfollowed.append(Unfollowed(playback.parting.progress.run_id, why))
+            self._unfollowed.append(Unfollowed(playback.parting.source.run_id, why))
         self._take_in(playback)
 
     def _take_in(self, playback: Playback) -> None:
-        self.children += max(len(playback.played) - 1, 0)
-        for progress in playback.played.values():
-            for ran in progress.recording.hooks:
-                self.recorded.count((ran.point, ran.hook), ran.duration, ran.verdict)
-                self.tiers[ran.point, ran.hook] = ran.tier
+        self._children += max(len(playback.sources) - 1, 0)
+        for source in playback.sources.values():
+            for ran in source.recording.hooks:
+                self._recorded.count((ran.point, ran.hook), ran.duration, ran.verdict)
+                self._tiers[ran.point, ran.hook] = ran.tier
         changed: dict[tuple[str, Place], str] = {}
-        for judged in self.others.judged:
+        for judged in self.judged:
             where = (judged.run_id, judged.place)
-            self.decisions += 1
-            self.calls += judged.place[0] == "before_tool_use" and not judged.is_anew
+            self._decisions += 1
+            self._calls += judged.place[0] == "before_tool_use" and not judged.is_anew
             self._note_unjudged(judged)
             # What would not have come this far, or is judged once more as it is, has been told of.
             is_told = judged.is_anew or changed.get(where) in ("block", "stop")
             if not (where in changed and is_told) and not is_same(judged.old, judged.new):
-                self.changes.append(_change(judged, is_first=not changed))
+                self._changes.append(_change(judged, is_first=not changed))
                 changed[where] = judged.new.verdict
-        self.others.judged.clear()
+        self.judged.clear()
 
     def _note_unjudged(self, judged: Judged) -> None:
         if judged.unasked:
             point, step, call_id = judged.place
-            self.unjudged.append(
+            self._unjudged.append(
                 Unjudged(
                     run=judged.run_id,
                     step=step,
@@ -155,37 +189,37 @@ class _Test:
 
     def report(self) -> BacktestReport:
         """What was found."""
-        registrations = self.others.registrations
         return BacktestReport(
-            runs=self.runs,
-            children=self.children,
-            decisions=self.decisions,
-            calls=self.calls,
-            changes=tuple(self.changes),
+            runs=self._runs,
+            children=self._children,
+            decisions=self._decisions,
+            calls=self._calls,
+            changes=tuple(self._changes),
             hooks=tuple(self._hooks()),
-            unjudged=tuple(self.unjudged),
-            unfollowed=tuple(self.unfollowed),
+            unjudged=tuple(self._unjudged),
+            unfollowed=tuple(self._unfollowed),
             not_asked=tuple(self.agents.not_asked),
-            around=tuple(each.name for each in registrations if each.point.around),
+            around=tuple(each.name for each in self.registrations if each.point.around),
         )
 
     def _hooks(self) -> Iterator[HookReport]:
         """First those under test, then those that are only on record."""
-        now = self.others.known
+        now, defaults = self.known, names_of(default_guards(RunLimits(tool_calls=0)))
         for key, registration in now.items():
-            if key not in self.defaults or self._is_named(key):
-                status = "kept" if key in self.recorded else "added"
+            # The guards that every agent has are shown only where they make a difference.
+            if key not in defaults or self._is_named(key):
+                status = "kept" if key in self._recorded else "added"
                 yield self._hook(key, status, registration.tier.value, shadow=registration.shadow)
-        for key in [key for key in self.recorded if key not in now]:
-            stays = self.others.is_added or key in self.others.kept
-            if not (stays and key in self.defaults):
-                yield self._hook(key, "kept" if stays else "removed", self.tiers[key])
+        for key in [key for key in self._recorded if key not in now]:
+            stays = self.is_added or key in self.kept
+            if not (stays and key in defaults):
+                yield self._hook(key, "kept" if stays else "removed", self._tiers[key])
 
     def _is_named(self, key: HookKey) -> bool:
-        return any((change.point, change.hook) == key for change in self.changes)
+        return any((change.point, change.hook) == key for change in self._changes)
 
     def _hook(self, key: HookKey, status: str, tier: str, *, shadow: bool = False) -> HookReport:
-        now, then = self.others.counts[key], self.recorded[key]
+        now, then = self.counts[key], self._recorded[key]
         point, hook = key
         return HookReport(
             hook=hook,
@@ -233,3 +267,339 @@ def _whose(old: Ruling, new: Ruling, *, said: bool) -> tuple[str, str]:
         return now
     then, why = (old.said_by, old.said_why) if said else (old.hook, old.reason)
     return then, f"no longer says: {why}" if why else "no longer says so"
+
+
+# --- asking the hooks under test --------------------------------------------------------------------
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """One decision: what was decided then, and what is decided now."""
+
+    place: Place
+    run_id: str
+    call: ToolCall | None
+    old: Ruling
+    new: Ruling
+    is_anew: bool = False
+    """It was judged before the run paused, and policies judge it once more."""
+    unasked: tuple[str, ...] = ()
+    """Hooks that could not be asked, because what they would be shown is not on record."""
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """The hooks that are asked about one run."""
+
+    plans: Plans
+    registrations: tuple[Registration, ...] = ()
+    """All of them; a child inherits those whose scope is the tree."""
+    keeps: str = "none"
+    """Which hooks on record stay, and say what they said: none, the run's `own`, or `all`."""
+
+
+def names_of(registrations: Iterable[Registration]) -> dict[HookKey, Registration]:
+    """The hooks that decide something, by point and the name they have there."""
+    plans = Plans(tuple(registrations))
+    found: dict[HookKey, Registration] = {}
+    for point in HookPoint:
+        plan = None if point.around else plans.of(point.value)
+        for entry in plan.judges if plan is not None else ():
+            found[entry.point, entry.name] = entry.registration
+    if plans.limit_reached is not None:
+        for entry in limits_on_calls(plans.before_step).judges:
+            found.setdefault((entry.point, entry.name), entry.registration)
+    return found
+
+
+def _are_limits_asked(plans: Plans, run: Run, round_: Round) -> bool:
+    """Whether a limit stops a call before hooks are asked about it.
+
+    The time, and what other children had used by then, is not known exactly: about these the record decides.
+    """
+    if plans.limit_reached is None:
+        return False
+    own = limit_reached_in_step(plans.before_step, own_only=True)
+    return (own is not None and own(run) != "") or any(map(is_limit_on_record, round_))
+
+
+class BacktestSource(PlaybackSource):
+    """The record. Everybody says what is on record, and beside them the hooks under test are asked."""
+
+    has_agent = False
+    candidate: Candidate
+    _notes: Notes
+
+    def __init__(self, test: Backtest, playback: Playback, recording: Recording) -> None:
+        super().__init__(playback, recording)
+        self._test = test
+        self._asks: dict[Place, bool] = {}
+        """Whether the hooks under test ask about a call."""
+
+    def definition(self, name: str | None) -> Definition:
+        """An agent of which only the record is left."""
+        agents = self._test.agents
+        known = agents.own if name is None else agents.child(self.recording, name)
+        return self.recorded_definition(known or agents.own)
+
+    def asked_points(self, run: Run) -> frozenset[str]:
+        """Where somebody was asked, or is to be asked now."""
+        if not hasattr(self, "candidate"):
+            self.candidate = self._candidate(run)
+            self._notes = Notes(run.state.metadata, is_added=self._test.is_added)
+        plans = self.candidate.plans
+        return self.recording.points | {
+            point.value for point in HookPoint if plans.of(point.value) is not None
+        }
+
+    def _candidate(self, run: Run) -> Candidate:
+        """Who is asked about a run: the hooks under test, or what a child has of them."""
+        test, parent = self._test, run.parent
+        if test.is_added:
+            return Candidate(Plans(test.registrations), test.registrations, "all")
+        if parent is None:
+            is_child = run.state.parent_run_id is not None
+            if not is_child:
+                return Candidate(Plans(test.registrations), test.registrations)
+            mine = tuple(each for each in test.registrations if each.scope == "tree")
+            return Candidate(Plans((), mine), mine, "own")
+        above = self._above(parent)
+        name = above.recording.child_names.get(run.run_id)
+        own = None if name is None else test.agents.child(self.recording, name)
+        inherited = for_child(above.candidate.registrations)
+        if own is None:
+            return Candidate(Plans((), inherited), inherited, "own")
+        test.known = {**names_of(own.registrations), **test.known}
+        return Candidate(Plans(own.registrations, inherited), (*inherited, *own.registrations))
+
+    def _above(self, parent: Run) -> BacktestSource:
+        above = self.playback.source(parent.run_id)
+        assert isinstance(above, BacktestSource)
+        return above
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def hooks(self, run: Run, plan: Plan, ctx: AgentContext) -> Plan:
+        """Those who were asked then, and before them the hooks under test, which change nothing."""
+        place, round_ = self.round_of(run, ctx)
+        then = recorded_hooks(self.recording, plan.point, round_)
+        if is_in_doubt(ctx):
+            return Plan(plan.point, then)
+        is_done = False
+
+        async def ask(ctx: AgentContext) -> None:
+            nonlocal is_done
+            is_done = True
+            await self._judge(run, ctx, place, round_, policies_only=False)
+
+        async def ask_policies(ctx: AgentContext) -> None:
+            if not is_done:  # policies alone are asked
+                await self._judge(run, ctx, place, round_, policies_only=True)
+
+        beside = [
+            Registration(point=plan.point, hook=hook, name=_NOBODY, tier=tier)
+            for tier, hook in ((Tier.HOOK, ask), (Tier.POLICY, ask_policies))
+        ]
+        return Plan(plan.point, (*beside, *then))
+
+    async def _judge(
+        self, run: Run, ctx: AgentContext, place: Place, round_: Round, *, policies_only: bool
+    ) -> None:
+        """Ask the hooks under test about one decision of the recorded run."""
+        test, recording, plans = self._test, self.recording, self.candidate.plans
+        plan = plans.of(place[0])
+        if place[0] == "before_tool_use" and _are_limits_asked(plans, run, round_):
+            plan = limits_on_calls(plans.before_step)
+        is_needed = plan is not None or (round_ and not test.is_added)
+        if not is_needed or self._is_moot(place) or not recording.goes_beyond(place, round_):
+            return
+        then = Plan(ctx.point, recorded_hooks(recording, ctx.point, round_))
+        watch = Watch()
+        old = await ask_beside(run, then, ctx, watch, policies_only=policies_only)
+        seen = self._now(run, place, round_, plan, then)
+        if seen.missing:
+            gone = f"hook '{seen.missing}' is not there any more, and what it was shown is not on record"
+            new = Ruling(verdict=UNKNOWN, hook=seen.missing, reason=gone)
+        else:
+            new = await self._ask_now(
+                run, seen.plan, ctx, watch.context, policies_only=policies_only
+            )
+        if place[0] == "before_tool_use":
+            self._asks[place] = new.verdict == "ask"
+        test.judged.append(
+            Judged(
+                place=place,
+                run_id=run.run_id,
+                call=getattr(ctx, "tool_call", None),
+                old=old,
+                new=new,
+                is_anew=policies_only,
+                unasked=seen.unasked,
+            )
+        )
+
+    def _is_moot(self, place: Place) -> bool:
+        """Whether a permission is asked for that nobody of now would ask for."""
+        point, step, call_id = place
+        return point == "permission_request" and not self._asks.get(
+            ("before_tool_use", step, call_id), True
+        )
+
+    def _now(self, run: Run, place: Place, round_: Round, plan: Plan | None, then: Plan) -> Seen:
+        """Who is asked now; who cannot be; and who would have to be there, and is not."""
+        recording, keeps = self.recording, self.candidate.keeps
+        plan = Plan(then.point, ()) if plan is None else plan
+        plan = self._test.agents.spared(recording, plan, round_)
+        if keeps == "all":
+            return Seen(with_judges(plan, (*then.judges, *plan.judges)))
+        hidden = unseen(place[0], round_, is_kept=recording.keeps(self.part, place))
+        if hidden and keeps == "own":
+            return Seen(then, tuple(entry.name for entry in plan.judges))
+        if hidden:
+            return as_far_as_seen(recording, plan, round_, hidden)
+        own: Sequence[HookRan] = ()
+        if keeps == "own":
+            own = [ran for ran in round_ if self._is_own(run, ran, plan)]
+            self._test.kept.update((ran.point, ran.hook) for ran in own)
+        recorded = [Entry(made) for made in recorded_hooks(recording, plan.point, own)]
+        return Seen(with_judges(plan, (*limited(recording, plan, round_).judges, *recorded)))
+
+    def _is_own(self, run: Run, ran: HookRan, plan: Plan) -> bool:
+        """Whether a recorded hook of a child is the child's own: not one of now, nor one its parent had then."""
+        parent = run.parent
+        if not is_own(ran, plan):
+            return False
+        if ran.tier != Tier.POLICY or parent is None:
+            return True  # only policies hold in children too, unless somebody said otherwise
+        return (ran.point, ran.hook) not in self._above(parent).recording.hook_names
+
+    async def _ask_now(
+        self, run: Run, plan: Plan, ctx: AgentContext, then: Any, *, policies_only: bool
+    ) -> Ruling:
+        """Ask the hooks of now about what was, with the metadata that they themselves have written."""
+        watch, notes = Watch(self._test.counts), self._notes
+        state = msgspec.structs.replace(ctx.state, metadata=notes.shown(ctx.state.metadata))
+        shown = msgspec.structs.replace(ctx, state=state, live=Beside(run, watch))
+        quiet = plan.with_entries(tuple(map(untold, plan.judges)))
+        ruling = await ask_beside(run, quiet, shown, watch, policies_only=policies_only)
+        if watch.context is not None and then is not None:
+            notes.take(then.state.metadata, watch.context.state.metadata)
+        return ruling
+
+
+# --- asking beside a run ------------------------------------------------------------------------------
+
+
+async def ask_beside(
+    run: Run, plan: Plan, ctx: AgentContext, watch: Watch, *, policies_only: bool
+) -> Ruling:
+    """What these hooks say. Nothing of it reaches the run."""
+
+    def settle(entry: Entry, before: Any, after: Any) -> Any:
+        current = run.current
+        kept = (current.tool, current.values) if current is not None else None
+        try:
+            return run.settle(entry, before, after)
+        finally:
+            if current is not None and kept is not None:
+                current.tool, current.values = kept
+
+    try:
+        result = await run_hooks(plan, ctx, watch, settle, policies_only=policies_only)
+    except HookError as error:
+        return failed(error)
+    watch.context = result.context
+    return ruling_of(ctx, result, watch.changed_by, watch.answered_by)
+
+
+def untold(entry: Entry) -> Entry:
+    """A recorded hook is not counted among those who are asked."""
+    return entry.recalling(entry.call) if is_recorded(entry) else entry
+
+
+class Beside:
+    """The run, as hooks that are asked beside it may see it. What they charge is theirs."""
+
+    def __init__(self, run: Run, watch: Watch) -> None:
+        self._run = run
+        self.charge: Callable[[Usage], None] = watch.charge
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._run, name)
+
+
+_GONE = object()
+
+
+class Notes:
+    """The metadata that hooks under test see: what they have written, and not what others wrote in their place.
+
+    Those that are added to the hooks on record see what these wrote too.
+    """
+
+    def __init__(self, first: Mapping[str, Any], *, is_added: bool) -> None:
+        self._is_added = is_added
+        self._own: dict[str, Any] = {} if is_added else dict(first)
+
+    def shown(self, recorded: Mapping[str, Any]) -> FrozenDict:
+        """What they are shown where this is on record."""
+        shown = {**recorded, **self._own} if self._is_added else self._own
+        return FrozenDict({key: value for key, value in shown.items() if value is not _GONE})
+
+    def take(self, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+        """They have left this, where others left that."""
+        if not self._is_added:
+            self._own = dict(now)
+            return
+        for key in {*then, *now}:
+            if now.get(key, _GONE) != then.get(key, _GONE):
+                self._own[key] = now.get(key, _GONE)
+
+
+class Watch:
+    """Where the engine reports what the hooks of one round said: the trail."""
+
+    monotonic = staticmethod(time.perf_counter)
+
+    def __init__(self, counts: HookCounts | None = None) -> None:
+        self._counts = counts
+        self._charged: list[Usage] = []
+        self.changed_by = ""
+        self.answered_by = ""
+        self.context: Any = None
+
+    def charge(self, usage: Usage) -> None:
+        """A hook has asked a model itself."""
+        self._charged.append(usage)
+
+    def passed(self, names: HookNames, readings: Sequence[float]) -> None:
+        """These let things be."""
+        for position, hook in enumerate(names.hooks):
+            took = readings[position + 1] - readings[position]
+            self._count((names.point, hook), took, "proceed")
+
+    def left(self, ctx: AgentContext) -> None:
+        """One failed: this is what the others left behind."""
+        self.context = ctx
+
+    def appended(self, entry: Entry, started: float, ctx: AgentContext) -> float:  # noqa: ARG002 - the trail's signature
+        """One said whether to go on."""
+        return self._told(entry, started, "proceed")
+
+    def judged(self, entry: Entry, started: float, answer: Answered) -> float:
+        """One said or changed something, or failed."""
+        if answer.after is not answer.before and not entry.shadow:
+            self.changed_by = entry.name
+        if answer.answer is not None and not self.answered_by:
+            self.answered_by = entry.name
+        verdict = "failed" if answer.error is not None else answer.kind.label
+        return self._told(entry, started, verdict)
+
+    def _told(self, entry: Entry, started: float, verdict: str) -> float:
+        now = time.perf_counter()
+        if not is_recorded(entry):
+            self._count((entry.point, entry.name), now - started, verdict)
+        return now
+
+    def _count(self, key: tuple[str, str], took: float, verdict: str) -> None:
+        charged, self._charged = self._charged, []
+        if self._counts is not None:
+            self._counts.count(key, took, verdict, charged)

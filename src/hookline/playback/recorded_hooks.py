@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from hookline.agent.records.rounds import Round
-from hookline.agent.recovery.resume import answer_as_recorded
+from hookline.agent.recovery import answer_as_recorded
 from hookline.definition import SOURCE as DEFAULT
+from hookline.definition import Definition
 from hookline.hooks import Entry, Plan, Point, Registration, Shape, Tier
 from hookline.journal import HookRan
 from hookline.lifecycle import AgentContext
@@ -109,6 +110,32 @@ def without_external(
     return plan.with_entries(tuple(map(answering, plan.judges)), observers)
 
 
+class Agents(msgspec.Struct):
+    """The agents that are there, and what could not be asked of them, over all runs that are played."""
+
+    own: Definition
+    children: dict[str, Definition]
+    runs_hooks: bool = False
+    """Commands, addresses and models that are hooks are started."""
+    unknown: set[str] = msgspec.field(default_factory=set)
+    """The child runs whose agents were not given."""
+    not_asked: dict[str, None] = msgspec.field(default_factory=dict)
+    """Those that were not, and might say something else than on record."""
+    unasked: dict[str, None] = msgspec.field(default_factory=dict)
+    """Hooks that answered from the record at least once, because what they were shown is not on record."""
+
+    def spared(self, recording: Recording, plan: Plan, round_: Round) -> Plan:
+        """A plan in which nothing outside is started, unless that is wanted."""
+        if self.runs_hooks:
+            return plan
+        note = self.not_asked.setdefault
+        return without_external(recording, plan, round_, lambda name: note(name, None))
+
+    def child(self, recording: Recording, name: str) -> Definition | None:
+        """The agent of a child run, by its name or the agent's id."""
+        return self.children.get(name) or self.children.get(recording.started.agent_id)
+
+
 def unseen(point: str, round_: Round, *, is_kept: bool) -> int:
     """How many hooks of a round were shown something that is not on record.
 
@@ -176,8 +203,7 @@ def limited(recording: Recording, plan: Plan, round_: Round) -> Plan:
         from_above = _looks_elsewhere(entry)
         for ran in round_:
             is_it = ran.hook == entry.name and ran.reason.endswith(_OF_TREE) is from_above
-            is_of_tree = from_above and ran.verdict == "stop"
-            if is_it and (is_of_tree or _ends_from_outside(ran)):
+            if is_it and (is_limit_on_record(ran) or _ends_from_outside(ran)):
                 return Entry(recorded_hook(recording, plan.point, ran))
         return entry.recalling(_pass) if from_above else entry
 
@@ -186,6 +212,12 @@ def limited(recording: Recording, plan: Plan, round_: Round) -> Plan:
 
 _OF_TREE = "by this run and its children"
 """How a guard of a run above ends its reason."""
+
+
+def is_limit_on_record(ran: HookRan) -> bool:
+    """Whether a hook stopped a run for the time, or for what it and the runs beside it had used."""
+    is_time = ran.stop_reason == StopReason.TIME_LIMIT
+    return ran.verdict == "stop" and (is_time or ran.reason.endswith(_OF_TREE))
 
 
 def _looks_elsewhere(entry: Entry) -> bool:
@@ -209,11 +241,14 @@ def _pass(ctx: AgentContext) -> None:
     """It had nothing against it."""
 
 
-def plan_of(point: Point[Any], registrations: Iterable[Registration]) -> Plan:
-    """A plan of recorded hooks."""
-    return Plan(point, tuple(registrations))
-
-
 def with_judges(plan: Plan, judges: tuple[Entry, ...]) -> Plan:
     """A plan with these judges, in this order in each tier, and with the plan's observers."""
     return plan.with_entries(judges, plan.observers)
+
+
+def is_own(ran: HookRan, above: Plan) -> bool:
+    """Whether a recorded hook of a child is the child's own, and not one of those from above."""
+    for entry in above.judges:
+        if entry.name == ran.hook:
+            return entry.registration.source == DEFAULT  # every agent has these, each its own
+    return True

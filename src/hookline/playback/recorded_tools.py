@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from hookline.agent.recovery.past_errors import past_error
-from hookline.playback.progress import Progress
+from hookline.agent.records.exceptions import recorded_exception
 from hookline.playback.recording import Recording
 from hookline.state import EMPTY, FrozenDict, ToolCall, ToolMessage, ToolSpec, freeze_dict
 from hookline.tools import AnyTool, Effect, Tool, Toolbox, Validated
@@ -46,11 +45,13 @@ class NeverWhole:
         return False
 
 
-def recorded_tools(progress: Progress, now: Toolbox) -> Toolbox:
-    """A tool for every name that was called, whether or not there still is one."""
-    check = _Arguments(progress, now)
+def recorded_tools(recording: Recording, step: Callable[[], int], now: Toolbox) -> Toolbox:
+    """A tool for every name that was called, whether or not there still is one. `step` is the step that is made."""
     made: dict[str, AnyTool] = {}
-    recording = progress.recording
+
+    def check(call: ToolCall) -> FrozenDict:
+        return _validated(recording, step(), now, call)
+
     effects = {
         call.intent.call.name: Effect(call.intent.effect)
         for calls in recording.calls.values()
@@ -86,33 +87,26 @@ def recorded_tools(progress: Progress, now: Toolbox) -> Toolbox:
     return toolbox
 
 
-class _Arguments:
+def _validated(recording: Recording, step: int, now: Toolbox, call: ToolCall) -> FrozenDict:
     """What the arguments of a call were validated to. What hooks of now make of them, the tools of now check."""
-
-    def __init__(self, progress: Progress, now: Toolbox) -> None:
-        self._progress = progress
-        self._now = now
-
-    def __call__(self, call: ToolCall) -> FrozenDict:
-        recording, step = self._progress.recording, self._progress.step
-        then, turn = recording.call(step, call.id), recording.turn(step)
-        response = None if turn is None else turn.answer
-        verdicts = recording.verdicts_on(step, call.id)
-        is_made = response is not None and call in response.calls
-        # Refused as the model made it, when no hook was asked; else as a person had edited it.
-        refusal = then.result.error if then.result and then.result.status == "invalid" else None
-        if refusal is not None and is_made is not bool(verdicts):
-            raise past_error(refusal)
-        changes = [ran.changes or {} for ran in verdicts]
-        changed = [each["tool_call"] for each in changes if "tool_call" in each]
-        known = [version.args for version in then.versions]
-        if is_made and known and not changed:
-            return freeze_dict(known[0], "an argument")
-        known += [made.get("args", {}) for made in changed]
-        tool = self._now.get(call.name)
-        if call.args in known or tool is None:
-            return freeze_args(call)
-        return tool.validate_call(call).args
+    then, turn = recording.call(step, call.id), recording.turn(step)
+    response = None if turn is None else turn.answer
+    verdicts = recording.verdicts_on(step, call.id)
+    is_made = response is not None and call in response.calls
+    # Refused as the model made it, when no hook was asked; else as a person had edited it.
+    refusal = then.result.error if then.result and then.result.status == "invalid" else None
+    if refusal is not None and is_made is not bool(verdicts):
+        raise recorded_exception(refusal)
+    changes = [ran.changes or {} for ran in verdicts]
+    changed = [each["tool_call"] for each in changes if "tool_call" in each]
+    known = [version.args for version in then.versions]
+    if is_made and known and not changed:
+        return freeze_dict(known[0], "an argument")
+    known += [made.get("args", {}) for made in changed]
+    tool = now.get(call.name)
+    if call.args in known or tool is None:
+        return freeze_args(call)
+    return tool.validate_call(call).args
 
 
 _CUT = re.compile(r"\n\[cut here: ([\d,]+) of [\d,]+ characters are shown")

@@ -9,14 +9,28 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent import Agent, RunResult
+from hookline.agent.agent import Agent
+from hookline.agent.records.rounds import Round
+from hookline.agent.result import RunResult
+from hookline.agent.run import Run
+from hookline.definition import Definition
 from hookline.errors import UsageError
+from hookline.hooks import Entry, Plan
 from hookline.journal import HookRan, JournalStore, Record, RunStarted, hooks_in
-from hookline.playback.facts import Fact
-from hookline.playback.hook_source import Agents, ReplaySource
-from hookline.playback.progress import Progress
+from hookline.lifecycle import AgentContext
+from hookline.playback.comparison import Comparison, Fact
+from hookline.playback.recorded_hooks import (
+    Agents,
+    as_far_as_seen,
+    is_own,
+    limited,
+    recorded_hooks,
+    unseen,
+    with_judges,
+)
+from hookline.playback.recording import Recording
 from hookline.playback.runs import reader_of
-from hookline.playback.source import Parting, Playback
+from hookline.playback.source import Parting, Playback, PlaybackSource, is_in_doubt, is_placeholder
 from hookline.playback.text import not_asked, visible
 from hookline.state import EMPTY
 
@@ -41,9 +55,14 @@ class Difference(msgspec.Struct, frozen=True):
     @property
     def diff(self) -> str:
         """What was recorded (-) against what came now (+), line by line, with a few lines around."""
-        lines = difflib.ndiff(list(_lines(self.recorded)), list(_lines(self.now)))
-        shown = [line.rstrip() for line in lines if not line.startswith("?")]
-        return visible("\n".join(_shortened(shown)))
+        then, now = list(_lines(self.recorded)), list(_lines(self.now))
+        hunks = list(difflib.unified_diff(then, now, lineterm="", n=_AROUND))[2:]
+        shown = [
+            "..." if line.startswith("@@") else f"{line[0]} {line[1:]}".rstrip()
+            for line in hunks
+            if not line.startswith(("@@ -1,", "@@ -1 "))
+        ]
+        return visible("\n".join(shown))
 
     def __str__(self) -> str:
         where = f"step {self.step + 1}, " if self.step is not None else ""
@@ -102,6 +121,61 @@ class Replayed(msgspec.Struct, frozen=True):
         return "\n".join(lines)
 
 
+class ReplaySource(PlaybackSource):
+    """The record, with the hooks of an agent, called wherever what they are to be shown is on record."""
+
+    def __init__(self, agents: Agents, playback: Playback, recording: Recording) -> None:
+        super().__init__(playback, recording)
+        self._agents = agents
+
+    def definition(self, name: str | None) -> Definition:
+        """The agent of now; a child's agent, if it was given."""
+        agents = self._agents
+        if name is None:
+            return agents.own
+        child = agents.child(self.recording, name)
+        if child is None:
+            self.has_agent = False
+            agents.unknown.add(self.run_id)
+            return self.recorded_definition(agents.own)
+        return child
+
+    def asked_points(self, run: Run) -> frozenset[str]:  # noqa: ARG002 - the interface's
+        """Where the hooks of a child were asked whose agent is not there."""
+        return frozenset() if self.has_agent else self.recording.points
+
+    def hooks(self, run: Run, plan: Plan, ctx: AgentContext) -> Plan:
+        """The plan of the agent, in which those answer from the record who cannot be shown what they were shown."""
+        place, round_ = self.round_of(run, ctx)
+        plan = self._agents.spared(self.recording, plan, round_)
+        if is_in_doubt(ctx):
+            return with_judges(plan, ())
+        hidden = unseen(place[0], round_, is_kept=self.recording.keeps(self.part, place))
+        if not self.has_agent:
+            return self._mixed(plan, round_, hidden)
+        if hidden:
+            return self._as_far_as_seen(plan, round_, hidden)
+        return limited(self.recording, plan, round_)
+
+    def _as_far_as_seen(self, plan: Plan, round_: Round, hidden: int) -> Plan:
+        seen = as_far_as_seen(self.recording, plan, round_, hidden)
+        self._agents.unasked.update(dict.fromkeys(seen.unasked))
+        if seen.missing:
+            gone = f"there is no hook '{seen.missing}' at {plan.point.value}, which had its say over this"
+            self.playback.differ(self, instead=gone)
+        return seen.plan
+
+    def _mixed(self, plan: Plan, round_: Round, hidden: int) -> Plan:
+        """A child whose agent is not known: its own hooks answer from the record, those from above are asked."""
+        if hidden:
+            return Plan(plan.point, recorded_hooks(self.recording, plan.point, round_))
+        own = [ran for ran in round_ if is_own(ran, plan)]
+        recorded = [Entry(made) for made in recorded_hooks(self.recording, plan.point, own)]
+        plan = limited(self.recording, plan, round_)
+        asked = (each for each in plan.judges if not is_placeholder(each.registration))
+        return with_judges(plan, (*asked, *recorded))
+
+
 async def replay(
     journal: JournalStore | Iterable[Record],
     run_id: str,
@@ -121,14 +195,14 @@ async def replay(
         agent.definition, {name: each.definition for name, each in children.items()}, run_hooks
     )
     playback = Playback(reader_of(journal), partial(ReplaySource, agents))
-    _refuse_child(playback.progress(run_id).recording.started)
+    _refuse_child(playback.source(run_id).recording.started)
     result = await playback.play(run_id)
     parting = playback.parting
     return Replayed(
         run_id=run_id,
         result=result,
         difference=None if parting is None else _difference(parting),
-        runs=tuple(playback.played),
+        runs=tuple(playback.sources),
         is_whole=playback.is_whole,
         unasked=tuple(agents.unasked),
         unknown=tuple(sorted(agents.unknown)),
@@ -160,19 +234,19 @@ def _refuse_child(started: RunStarted) -> None:
 
 
 def _difference(parting: Parting) -> Difference:
-    progress, at = parting.progress, parting.at
-    then = progress.then[at] if at < len(progress.then) else None
-    now = progress.now[at] if at < len(progress.now) else None
+    comparison, at = parting.source.comparison, parting.at
+    then = comparison.then[at] if at < len(comparison.then) else None
+    now = comparison.now[at] if at < len(comparison.now) else None
     shown = then or now or Fact(None, "the run", None)
     is_same_thing = then is not None and now is not None and then[:2] == now[:2]
     return Difference(
-        progress.run_id,
-        shown.step,
-        shown.what,
-        _told(then, is_same_thing or parting.instead),
-        parting.instead or _told(now, is_same_thing),
-        shown.call_id,
-        tuple(_because(progress, shown)),
+        run=parting.source.run_id,
+        step=shown.step,
+        what=shown.what,
+        recorded=_told(then, is_same_thing or parting.instead),
+        now=parting.instead or _told(now, is_same_thing),
+        call_id=shown.call_id,
+        because=tuple(_because(comparison, shown)),
     )
 
 
@@ -185,10 +259,10 @@ def _told(fact: Fact | None, is_same_thing: object) -> Any:
     return {where: fact.value}
 
 
-def _because(progress: Progress, fact: Fact) -> Iterator[str]:
+def _because(comparison: Comparison, fact: Fact) -> Iterator[str]:
     """The verdicts in the step of a difference that are not the same, those about its call if there are any."""
-    then = _verdicts(progress.recording.records, fact)
-    now = _verdicts(progress.heard, fact)
+    then = _verdicts(comparison.recording.records, fact)
+    now = _verdicts(comparison.heard, fact)
     for key, said in now.items():
         if then.get(key) != said:
             yield f"hook {_of(key)} says {said}; on record: {then.get(key, 'nothing')}"
@@ -233,31 +307,6 @@ def _lines(value: Any, indent: str = "") -> Iterator[str]:
             yield from _entry(f"{indent}-", each, indent)
     else:
         yield from (f"{indent}{line}" for line in _text(value).split("\n"))
-
-
-def _shortened(lines: list[str]) -> Iterator[str]:
-    """The lines of a diff without those that are the same, far from any that are not."""
-    near = {
-        place + off
-        for place, line in enumerate(lines)
-        if line[:1] in ("-", "+")
-        for off in range(-_AROUND, _AROUND + 1)
-    }
-    skipped = 0
-    for place, line in enumerate(lines):
-        if place not in near:
-            skipped += 1
-            continue
-        if skipped:
-            yield _left_out(skipped)
-            skipped = 0
-        yield line
-    if skipped:
-        yield _left_out(skipped)
-
-
-def _left_out(count: int) -> str:
-    return f"  [{count} line{'s' * (count != 1)} the same]"
 
 
 def _entry(label: str, value: Any, indent: str) -> Iterator[str]:

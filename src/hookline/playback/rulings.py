@@ -9,12 +9,7 @@ import msgspec
 from hookline.errors import HookError
 from hookline.hooks import Kind, Result
 from hookline.lifecycle.changes import describe_changes
-from hookline.state import (
-    ContinuationEvaluation,
-    ContinuationOutcome,
-    Decision,
-    InferenceRequest,
-)
+from hookline.state import ContinuationEvaluation, ContinuationOutcome, Decision, InferenceRequest
 
 UNKNOWN = "unknown"
 _OF_THE_AGENT = ("system", "tools")
@@ -82,27 +77,25 @@ def _is_same(name: str, old: Any, new: Any) -> bool:
 
 
 def _changes(before: Any, after: Any) -> dict[str, Any]:
-    described = msgspec.json.decode(msgspec.json.encode(describe_changes(before, after) or {}))
+    described = describe_changes(before, after) or {}
     described.pop("evaluations", None)
     if "typed_output" in described:  # what is on record of it is the same as JSON
         described["output"] = described.pop("typed_output")
-    state = {
-        name: value for name, value in described.pop("state", {}).items() if name != "metadata"
-    }
+    state = described.pop("state", {})
+    state.pop("metadata", None)
     if state:
         described["state"] = state
-    if "request" in described:
-        described["request"] = _request_changes(before, after)
-        if not described["request"]:
-            del described["request"]
-    return described  # type: ignore[no-any-return]
+    if described.pop("request", None) and (changed := _request_changes(before, after)):
+        described["request"] = changed
+    # As JSON: a recorded hook makes a list of messages where the hook itself made a tuple.
+    return msgspec.json.decode(msgspec.json.encode(described, enc_hook=list))  # type: ignore[no-any-return]
 
 
 def _request_changes(before: Any, after: Any) -> dict[str, Any]:
     """What hooks made of a request, apart from showing the model the conversation they have changed."""
     expected: InferenceRequest = before.request.with_messages(after.state.messages)
     return {
-        name: msgspec.to_builtins(getattr(after.request, name), enc_hook=list)
+        name: getattr(after.request, name)
         for name in InferenceRequest.__struct_fields__
         if getattr(after.request, name) != getattr(expected, name)
     }

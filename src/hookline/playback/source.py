@@ -6,30 +6,43 @@ What the hooks say is for `ReplaySource` and `BacktestSource`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
 import msgspec
 
-from hookline.agent import RunResult
+from hookline.agent.agent import Agent
 from hookline.agent.children.host import ChildWaits, use_in_context
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.loop.drive import drive
 from hookline.agent.loop.start import ask_again
+from hookline.agent.records.exceptions import recorded_exception
 from hookline.agent.records.index import RecordedCall, RunPart
-from hookline.agent.recovery.past_errors import past_error
-from hookline.agent.run import Run, SessionPart
+from hookline.agent.records.rounds import Place, Round, place_of
+from hookline.agent.result import RunResult
+from hookline.agent.run import Run, RunSetup, SessionPart
 from hookline.agent.source import NOBODY, AnswerSource, UseTool
 from hookline.definition import CancelSource, Clock, Definition, Plans
 from hookline.definition.guards import Reached, limit_reached_in_step
 from hookline.errors import HookError, ModelError, ToolError, UnknownRunError, UsageError
-from hookline.flow import ErrorClass, ErrorDecision
+from hookline.flow import ErrorAction, ErrorClass, ErrorDecision
 from hookline.hooks import Plan, Point, Registration, Tier
-from hookline.journal import ChildStarted, Record, RunFinished, RunStarted, StepFinished
+from hookline.journal import (
+    ChildStarted,
+    ErrorRaised,
+    InMemory,
+    Listener,
+    Record,
+    RunFinished,
+    RunStarted,
+    RunTakenUp,
+    StepFinished,
+)
 from hookline.lifecycle import AgentContext, HookPoint
-from hookline.playback.progress import PlaybackLog, Progress, RecordedClock
-from hookline.playback.recorded_hooks import plan_of, recorded_hooks, with_judges
+from hookline.playback.comparison import Comparison
+from hookline.playback.recorded_hooks import recorded_hooks, with_judges
 from hookline.playback.recorded_tools import recorded_tools
 from hookline.playback.recording import Recording
 from hookline.playback.runs import Read
@@ -58,21 +71,61 @@ _AROUND = (HookPoint.AROUND_INFERENCE.value, HookPoint.AROUND_TOOL_USE.value)
 class Parting(msgspec.Struct, frozen=True):
     """Where it stopped being the same run."""
 
-    progress: Progress
+    source: PlaybackSource
     at: int
     """The number of the fact."""
     instead: str = ""
     """What came now, where that is no fact: the model was asked and has no answer on record."""
 
 
+class RecordedClock:
+    """Shows the time it was, less the time for which the run's process was dead. Nobody waits."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self._dead: list[tuple[float, float]] = []
+        """When no process drove the run, in order. A replay is one process: limits on time must not count this."""
+
+    def leave_out_dead_time(self, records: Iterable[Record]) -> None:
+        """Leave out the time between the last record of a process and the one that took the run up."""
+        before: Record | None = None
+        for record in records:
+            if isinstance(record, RunTakenUp) and before is not None:
+                self._dead.append((before.at, record.at))
+            before = record
+        self._dead.sort()
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+        return self.time
+
+    def monotonic(self) -> float:
+        """The same: it only ever goes up."""
+        return self.time
+
+    def move_to(self, at: float) -> None:
+        """It is this late now."""
+        dead, until = 0.0, 0.0
+        for start, end in self._dead:  # those of a run and of its children overlap
+            if end <= at:
+                dead += max(0.0, end - max(start, until))
+                until = max(until, end)
+        self.time = max(self.time, at - dead)
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass without waiting for it."""
+        self.time += max(seconds, 0.0)
+
+
 class Playback:
     """One recorded run with its children, being played."""
 
-    def __init__(self, read: Read, source: Callable[[Playback, Progress], PlaybackSource]) -> None:
+    def __init__(self, read: Read, make: Callable[[Playback, Recording], PlaybackSource]) -> None:
         self._read = read
-        self._source = source
+        self._make = make
         self.clock = RecordedClock()
-        self.played: dict[str, Progress] = {}
+        self.sources: dict[str, PlaybackSource] = {}
+        """What each run takes its answers from."""
         self.parting: Parting | None = None
         self.missing: list[str] = []
         """Child runs that are not in the journal."""
@@ -80,44 +133,29 @@ class Playback:
         self.is_whole = True
         """The record says how everything continued."""
 
-    def progress(self, run_id: str) -> Progress:
-        """A run that is part of this."""
-        if run_id not in self.played:
+    def source(self, run_id: str) -> PlaybackSource:
+        """What a run that is part of this takes its answers from."""
+        if run_id not in self.sources:
             records = tuple(self._read(run_id))
-            above = self.played.get(_run_above(records))
+            above = self.sources.get(_run_above(records))
             recording = Recording(records, above.recording if above is not None else None)
-            self.played[run_id] = Progress(recording, self.clock)
-        return self.played[run_id]
-
-    def source(self, progress: Progress) -> PlaybackSource:
-        """What a run takes its answers from."""
-        return self._source(self, progress)
-
-    def log_of(self, run_id: str) -> PlaybackLog:
-        """Where a run that is played is recorded."""
-        return PlaybackLog(partial(self._hear, self.progress(run_id)), self.log_of)
-
-    def _hear(self, progress: Progress, record: Record) -> None:
-        progress.hear(record)
-        if isinstance(record, RunFinished):
-            self.compare(progress)
+            self.clock.leave_out_dead_time(recording.records)
+            self.sources[run_id] = self._make(self, recording)
+        return self.sources[run_id]
 
     async def play(self, run_id: str) -> RunResult:
         """Play a run from its beginning to where its record ends, pauses included."""
-        progress = self.progress(run_id)
-        recording = progress.recording
+        source = self.source(run_id)
+        recording = source.recording
         self.clock.time = recording.records[0].at
-        state, log = recording.first_state(), self.log_of(run_id)
+        state, log = recording.first_state(), PlaybackLog(self, run_id)
         while True:
-            part = progress.next_part()
+            part = source.next_part()
             assert part is not None
             self.clock.move_to(_started(part).at)
-            source = self.source(progress)
-            definition = source.definition(None)
             session = _session(state, part, recording)
-            self.root = run = Run(
-                definition, state, log, drive=drive, source=source, session=session
-            )
+            setup = RunSetup.of(source.definition(None), drive, session=session)
+            self.root = run = Run(setup, state, log, source)
             result = await drive(run, _prompt(part))
             is_last = part is recording.parts[-1]
             if self.parting or is_last or result.status is not RunStatus.PAUSED:
@@ -128,21 +166,22 @@ class Playback:
 
     # --- comparing --------------------------------------------------------------------------------
 
-    def compare(self, progress: Progress) -> None:
+    def compare(self, source: PlaybackSource) -> None:
         """Look for a difference in what has come so far."""
-        at = progress.first_difference() if self.is_whole else None
+        at = source.comparison.first_difference() if self.is_whole else None
         if at is not None:
-            self.differ(Parting(progress, at))
+            self.differ(source, at)
 
     def _compare_ends(self) -> None:
         """Everything was played: what is on record and has not come, is missing."""
-        for progress in self.played.values():
-            if self.is_whole and progress.is_cut_short:
-                self.differ(Parting(progress, progress.compared))
+        for source in self.sources.values():
+            if self.is_whole and source.comparison.is_cut_short:
+                self.differ(source, source.comparison.same)
 
-    def differ(self, parting: Parting) -> None:
+    def differ(self, source: PlaybackSource, at: int | None = None, instead: str = "") -> None:
         """It is no longer the same run; only the first difference counts."""
-        self.parting = self.parting or parting
+        at = len(source.comparison.now) if at is None else at
+        self.parting = self.parting or Parting(source, at, instead)
 
     # --- ending as it ended -----------------------------------------------------------------------
 
@@ -156,7 +195,7 @@ class Playback:
         found, why, out_of_time = run, "", False
         above: Run | None = run
         while above is not None:
-            recording = self.progress(above.run_id).recording
+            recording = self.source(above.run_id).recording
             if recording.is_cancelled:
                 found, why = above, recording.status.reason if recording.status else ""
                 out_of_time = recording.is_out_of_time
@@ -165,22 +204,42 @@ class Playback:
 
     async def stop_here(self, run: Run) -> NoReturn:
         """Nothing more is on record: the run was cancelled here, or its process died here."""
-        progress = self.progress(run.run_id)
-        recording = progress.recording
+        source = self.source(run.run_id)
+        recording = source.recording
         if recording.is_cancelled:
             await _leave(self.cancelling(run))
         if recording.is_finished:
-            self.differ(Parting(progress, len(progress.now), _LOST))
+            self.differ(source, instead=_LOST)
         self.is_whole = self.is_whole and recording.is_finished
         await _leave(partial(self.cancel, "the record ends here"))
 
-    async def part_ways(self, progress: Progress, instead: str) -> NoReturn:
+    async def part_ways(self, source: PlaybackSource, instead: str) -> NoReturn:
         """Something is asked for that was not asked for then."""
-        if not progress.recording.is_finished:
+        if not source.recording.is_finished:
             assert self.root is not None
             await self.stop_here(self.root)
-        self.differ(Parting(progress, len(progress.now), instead))
+        self.differ(source, instead=instead)
         await _leave(partial(self.cancel, _NOT_THE_SAME))
+
+
+class PlaybackLog(InMemory):
+    """The record of a run that is played: in memory, and compared with what is on record."""
+
+    __slots__ = ("_playback", "_source")
+
+    def __init__(self, playback: Playback, run_id: str) -> None:
+        super().__init__()
+        self._playback = playback
+        self._source = playback.source(run_id)
+        self.append = self._append
+
+    def _append(self, record: Record) -> None:
+        self.records.append(record)
+        self._source.hear(record)
+
+    def for_child(self, run_id: str, listeners: Sequence[Listener]) -> PlaybackLog:  # noqa: ARG002 - nobody is told
+        """The record of a child run that is played too."""
+        return PlaybackLog(self._playback, run_id)
 
 
 async def _leave(cancel: Callable[[], object]) -> NoReturn:
@@ -194,18 +253,79 @@ class PlaybackSource(AnswerSource[Run]):
     """The answers on record of one run, in the order of its keys. Nothing outside is touched."""
 
     is_replay = True
-    runs_tools = False
     has_agent = True
     """The agent of the run is there; otherwise only what is on record of it."""
 
-    def __init__(self, playback: Playback, progress: Progress) -> None:
+    def __init__(self, playback: Playback, recording: Recording) -> None:
         self.playback = playback
-        self.progress = progress
-        self.recording = progress.recording
+        self.recording = recording
+        self.comparison = Comparison(recording)
+        self.run: Run | None = None
+        self.tries: Counter[Any] = Counter()
+        """How often something was asked for that may be asked for more than once."""
+        self._drives = 0
+        self._decisions: dict[str, deque[ErrorRaised]] = defaultdict(deque)
+        for failed in recording.errors:
+            if failed.error is not None:
+                self._decisions[failed.error.error_class].append(failed)
+        self._consultations = {key: list(each) for key, each in recording.consultations.items()}
+        """What is left of what models answered hooks."""
 
     def definition(self, name: str | None) -> Definition:
         """What drives the run. For a child run `name` is its name."""
         raise NotImplementedError
+
+    def recorded_definition(self, like: Definition) -> Definition:
+        """An agent of which only the record is left: no hooks of its own, and any tool."""
+        if self.run is None:  # what the model was asked is made of the agent's tools and prompt
+            self.comparison = Comparison(self.recording, in_full=False)
+        return msgspec.structs.replace(
+            like,
+            agent_id=self.recording.started.agent_id,
+            registrations=(),
+            plans=Plans(()),
+            toolbox=recorded_tools(self.recording, lambda: self.step, like.toolbox),
+            expire_after=None,
+            max_objections=_most_objections(self.recording, like.max_objections),
+        )
+
+    # --- how far it has been played -----------------------------------------------------------------
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.recording.run_id
+
+    @property
+    def step(self) -> int:
+        """The step that is being made."""
+        return (self.run.step_index if self.run is not None else None) or 0
+
+    @property
+    def part(self) -> RunPart:
+        """The part that is being played."""
+        return self.recording.parts[self._drives - 1]
+
+    def next_part(self) -> RunPart | None:
+        """Continue with the next part; None when there is no other on record."""
+        if self._drives == len(self.recording.parts):
+            return None
+        self._drives += 1
+        return self.part
+
+    def number(self, *key: Any) -> int:
+        """How often this was asked for before, counted from zero."""
+        number = self.tries[key]
+        self.tries[key] += 1
+        return number
+
+    def hear(self, record: Record) -> None:
+        """Something has happened while it is played."""
+        self.comparison.hear(record)
+        if isinstance(record, StepFinished) and record.step.index in self.recording.steps:
+            self.playback.clock.move_to(self.recording.steps[record.step.index].at)
+        elif isinstance(record, RunFinished):
+            self.playback.compare(self)
 
     # --- the record and the time --------------------------------------------------------------------
 
@@ -231,27 +351,27 @@ class PlaybackSource(AnswerSource[Run]):
 
     def _compare_step(self, run: Run, step: int) -> None:
         """A step is settled: if it is what it was, what was spent is set to what it was."""
-        playback, progress, recording = self.playback, self.progress, self.recording
-        playback.compare(progress)
+        playback, recording = self.playback, self.recording
+        playback.compare(self)
         if playback.parting is not None:
             playback.cancel(_NOT_THE_SAME)
             return
         then = recording.steps.get(step)
         if then is not None:
             _spend_as_then(run, then)
-        if recording.is_cancelled and progress.compared >= len(progress.then) - 1:
+        if recording.is_cancelled and self.comparison.same >= len(self.comparison.then) - 1:
             playback.cancelling(run)()
 
     def _taken_up(self, run: Run) -> list[Plan]:
         """What the hooks said to each process that took the run up here. Nobody is asked: it is one process now."""
         step = -1 if run.step_index is None else run.step_index
         point = HookPoint.EXECUTION_START
-        again = self.progress.part.rounds.again.get(step, ())
-        return [plan_of(point, recorded_hooks(self.recording, point, said)) for said in again]
+        again = self.part.rounds.again.get(step, ())
+        return [Plan(point, recorded_hooks(self.recording, point, said)) for said in again]
 
     def _cancel_as_then(self, run: Run, step: int) -> None:
         """Cancel the run, if it was cancelled when this much of the step was done."""
-        is_done = self.progress.tries["settled", step] == self.recording.settled_calls(step)
+        is_done = self.tries["settled", step] == self.recording.settled_calls(step)
         if is_done and self.recording.is_cancelled_in(step):
             self.playback.cancelling(run)()
 
@@ -259,7 +379,7 @@ class PlaybackSource(AnswerSource[Run]):
 
     def plans(self, run: Run, plans: Plans) -> Plans:
         """All points but those around an action, which is not done; also those where only recorded hooks answer."""
-        self.progress.run = run
+        self.run = run
         asked = self.asked_points(run)
         kept = Plans(())
         for point in HookPoint:
@@ -274,6 +394,16 @@ class PlaybackSource(AnswerSource[Run]):
         if plans.limit_reached is not None:
             kept.limit_reached = self._limit_reached_then(kept.before_step)
         return kept
+
+    def round_of(self, run: Run, ctx: AgentContext) -> tuple[Place, Round]:
+        """What hooks said when they were asked about this, the next time that is on record."""
+        call = getattr(ctx, "tool_call", None)
+        place = place_of(ctx.point.value, run.step_index, call.id if call is not None else "")
+        round_ = self.part.rounds.at(place, self.tries[self._drives, place])
+        if _is_judged_anew(run) and any(ran.tier != "policy" for ran in round_):
+            return place, ()  # no policy was asked then; what is on record was said of it later
+        self.tries[self._drives, place] += 1
+        return place, round_
 
     def asked_points(self, run: Run) -> frozenset[str]:
         """The points where hooks are asked of which the run's agent has none."""
@@ -295,26 +425,30 @@ class PlaybackSource(AnswerSource[Run]):
         """What the error policy says; where the agent is not there, what it said."""
         if self.has_agent:
             return super().decide(run, error_class, failures, errors, error)
-        return self.progress.decide(error_class)
+        left = self._decisions[error_class]
+        if not left:
+            return ErrorDecision(ErrorAction.STOP)
+        record = left.popleft()
+        return ErrorDecision(ErrorAction(record.action), record.delay, record.reason)
 
     # --- models -------------------------------------------------------------------------------------
 
     async def infer(self, run: Run, request: InferenceRequest) -> InferenceResponse:  # noqa: ARG002 - it is compared by its record
         """The answer on record, after the failures on record."""
-        playback, progress, recording = self.playback, self.progress, self.recording
+        playback, recording = self.playback, self.recording
         step = run.step_index or 0
         then = recording.turn(step)
         is_over = recording.is_finished and not recording.is_cancelled
         if then is None or not then.is_asked:
             if is_over:
-                await playback.part_ways(progress, "the model is asked")
+                await playback.part_ways(self, "the model is asked")
             await playback.stop_here(run)
         failures = then.errors if then.failed is None else [*then.errors, then.failed]
-        while (number := progress.tries["turn", step]) < len(failures):
-            progress.tries["turn", step] += 1
+        while (number := self.tries["turn", step]) < len(failures):
+            self.tries["turn", step] += 1
             failed = failures[number]
             assert failed.error is not None
-            error = past_error(failed.error)
+            error = recorded_exception(failed.error)
             if failed.action != "fallback":
                 raise error
             run.record_fallback(error, failed.reason)
@@ -326,16 +460,12 @@ class PlaybackSource(AnswerSource[Run]):
         if then.is_lost:
             return InferenceResponse()
         if is_over:
-            await playback.part_ways(progress, "the model is asked again")
+            await playback.part_ways(self, "the model is asked again")
         return await playback.stop_here(run)
 
     async def consultation(self, run: Run, name: str, digest: str) -> InferenceResponse | None:
         """What the model answered a hook then: to the same, or else the next thing it was asked."""
-        key = (run.step_index, name)
-        left = self.progress.consultations.get(key)
-        if left is None:
-            left = list(self.recording.consultations.get(key, ()))
-            self.progress.consultations[key] = left
+        left = self._consultations.get((run.step_index, name))
         if left:
             known = next((each for each in left if each.digest == digest), left[0])
             left.remove(known)
@@ -362,9 +492,7 @@ class PlaybackSource(AnswerSource[Run]):
             await context.ask(asked, question.reason, asked_by=question.asked_by)
         for together in then.children:
             await self._start(context, together)
-        number = self.progress.tries["use", step, call.id]
-        self.progress.tries["use", step, call.id] += 1
-        return await self._result(run, step, then, number)
+        return await self._result(run, step, then, self.number("use", step, call.id))
 
     async def _result(self, run: Run, step: int, then: RecordedCall, number: int) -> Any:
         """The result of a call, or what it failed of at this attempt."""
@@ -373,7 +501,7 @@ class PlaybackSource(AnswerSource[Run]):
             await self._others_settled(step)
             await self.playback.stop_here(run)
         self.playback.clock.move_to(then.at)
-        self.progress.tries["settled", step] += 1
+        self.tries["settled", step] += 1
         self._cancel_as_then(run, step)
         errors = then.errors
         if intent is not None and intent.effect == "once":
@@ -381,13 +509,13 @@ class PlaybackSource(AnswerSource[Run]):
         if number < len(errors) or (errors and errors[-1].action != "retry"):
             recorded = errors[min(number, len(errors) - 1)].error
             assert recorded is not None
-            raise past_error(self.recording.in_full(recorded, step, then))
+            raise recorded_exception(self.recording.in_full(recorded, step, then))
         return result
 
     async def _others_settled(self, step: int) -> None:
         """Wait for the calls of a step that had their result before it was cancelled."""
         others = self.recording.settled_calls(step)
-        while self.progress.tries["settled", step] < others:  # noqa: ASYNC110 - they are on their way already
+        while self.tries["settled", step] < others:  # noqa: ASYNC110 - they are on their way already
             await asyncio.sleep(0)
 
     def was_in_doubt(self, run: Run, call_id: str) -> bool:
@@ -401,14 +529,18 @@ class PlaybackSource(AnswerSource[Run]):
 
     async def handed_over(self, run: Run, question: str) -> Decision | None:  # noqa: ARG002 - it is on record
         """The answer that was given to `resume`, in this part of the run."""
-        return self.progress.part.handed_over.get(question)
+        return self.part.handed_over.get(question)
 
     def approve(self, run: Run, approval: PendingApproval) -> Any:
         """What the approver said, in this part of the run."""
         above: Run | None = run
         while above is not None:
-            if self.playback.progress(above.run_id).part.approved:
-                return self.progress.approve(approval)
+            if self.playback.source(above.run_id).part.approved:
+                answers = self.part.approved.get(approval.id, [])
+                number = self.number("approver", approval.id)
+                if number >= len(answers):
+                    raise UsageError("no answer to this is on record.")
+                return answers[number]
             above = above.parent
         return NOBODY
 
@@ -417,21 +549,19 @@ class PlaybackSource(AnswerSource[Run]):
     async def for_child(self, run: Run, child_id: str) -> AnswerSource[Run]:
         """The source of a child run that is played too."""
         playback = self.playback
-        progress = playback.progress(child_id)
-        part = progress.next_part()
+        source = playback.source(child_id)
+        part = source.next_part()
         if part is None:
             if not self.recording.has_end_of(child_id):
                 await playback.stop_here(run)  # its hooks may have sent it back then, too
-            playback.differ(Parting(progress, len(progress.now), "it is sent back to work"))
+            playback.differ(source, instead="it is sent back to work")
             await _leave(partial(playback.cancel, _NOT_THE_SAME))
         playback.clock.move_to(_started(part).at)
-        return playback.source(progress)
+        return source
 
     def child_key(self, run: Run, asked: str) -> str:
         """The key of the child that a hook started then to ask this."""
-        key = ("child", run.step_index, asked)
-        number = self.progress.tries[key]
-        self.progress.tries[key] += 1
+        number = self.number("child", run.step_index, asked)
         then = self.recording.hook_children.get((run.step_index or 0, asked), ())
         return then[number] if number < len(then) else f"{asked}/{number + 1}"
 
@@ -452,7 +582,7 @@ class PlaybackSource(AnswerSource[Run]):
         """What drives a child run; None when it is not in the journal."""
         playback = self.playback
         try:
-            return playback.source(playback.progress(child_id)).definition(name)
+            return playback.source(child_id).definition(name)
         except UnknownRunError:
             playback.missing.append(child_id)
             return None
@@ -463,7 +593,7 @@ class PlaybackSource(AnswerSource[Run]):
         if any(definition is None for _, definition in known):
             return  # they are numbered in the order they start in: without one, no other has its id
         started = [
-            context.spawn(_Child(definition), self._prompt_of(child), name=child.name)
+            context.spawn(Agent(definition), self._prompt_of(child), name=child.name)
             for child, definition in known
             if definition is not None
         ]
@@ -471,37 +601,16 @@ class PlaybackSource(AnswerSource[Run]):
             if isinstance(outcome, ChildWaits | HookError | asyncio.CancelledError):
                 raise outcome
             if isinstance(outcome, ToolError):  # no such child was kept from starting then
-                await self.playback.part_ways(self.progress, str(outcome))
+                await self.playback.part_ways(self, str(outcome))
 
     def _prompt_of(self, child: ChildStarted) -> str:
-        prompt = self.playback.progress(child.child_run_id).recording.parts[0].prompt
+        prompt = self.playback.source(child.child_run_id).recording.parts[0].prompt
         return prompt.text if prompt is not None else ""
 
 
-class _Child(msgspec.Struct, frozen=True):
-    """An agent, as far as starting it as a child is concerned."""
-
-    definition: Definition
-
-
-def recorded_definition(progress: Progress, like: Definition) -> Definition:
-    """An agent of which only the record is left: no hooks of its own, and any tool."""
-    if progress.run is None:
-        progress.compare(in_full=False)
-    return msgspec.structs.replace(
-        like,
-        agent_id=progress.recording.started.agent_id,
-        registrations=(),
-        plans=Plans(()),
-        toolbox=recorded_tools(progress, like.toolbox),
-        expire_after=None,
-        max_objections=_most_objections(progress, like.max_objections),
-    )
-
-
-def _most_objections(progress: Progress, usual: int) -> int:
+def _most_objections(recording: Recording, usual: int) -> int:
     """How many objections ended the run, if they did."""
-    ending = progress.recording.status
+    ending = recording.status
     if ending is not None and ending.stop_reason is StopReason.OBJECTION_LIMIT:
         return ending.counters.objections
     return max(usual, 1 + (ending.counters.objections if ending is not None else 0))
@@ -574,3 +683,9 @@ def _spend_as_then(run: Run, then: StepFinished) -> None:
         run.ledger.carry(counters, now)
         run.uncounted.add_child(counters, now)
     run.ledger.started = run.now - (counters.active_seconds - run.ledger.seconds_before)
+
+
+def _is_judged_anew(run: Run) -> bool:
+    """Whether only policies are asked, about a call that was judged before the run paused."""
+    current = run.current
+    return current is not None and current.stage is not None and not current.is_changed

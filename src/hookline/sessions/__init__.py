@@ -1,7 +1,6 @@
 """Sessions: many runs, one conversation, kept in a journal."""
 
 from hookline.journal import SessionInfo, SessionStatus
-from hookline.sessions.runs import SessionStream
 from hookline.sessions.session import Session, Sessions
 from hookline.sessions.view import SessionView, ShownRun, ShownStep
 
@@ -9,7 +8,6 @@ __all__ = [
     "Session",
     "SessionInfo",
     "SessionStatus",
-    "SessionStream",
     "SessionView",
     "Sessions",
     "ShownRun",

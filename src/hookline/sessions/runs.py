@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from msgspec.structs import replace
 
-from hookline.agent import Agent, RunResult
-from hookline.agent.in_session import InSession, halted
+from hookline.agent.agent import Agent, RunOptions
 from hookline.agent.loop.drive import drive
 from hookline.agent.loop.end import end_session
-from hookline.agent.run import Run
+from hookline.agent.result import RunResult
+from hookline.agent.run import Run, RunSetup
+from hookline.agent.runs import InSession, halted
 from hookline.errors import HookError, JournalError, SessionError, UsageError
 from hookline.journal import (
     HookRan,
@@ -30,53 +31,26 @@ from hookline.journal import (
 )
 from hookline.sessions.conversation import ConversationState, last_place, read_conversation
 from hookline.sessions.log import HeldSession
-from hookline.state import AgentState, Attachment, Decision, RunStatus
+from hookline.state import Attachment, Decision, RunStatus
 
 _TITLE = "hookline.title"
 """The metadata key for a title that hooks give the session."""
 _LONGEST_TITLE = 80
 
 
-class SessionStream:
-    """An async iterator over the records of a run. `result` is there once it has been read to its end.
+class TurnOptions(TypedDict, total=False):
+    """How a new run of a session begins."""
 
-    Leaving it early cancels the run: its hooks at the end still run, and the session is free again.
-    """
-
-    def __init__(self, read: Callable[[list[RunResult]], AsyncGenerator[Record, None]]) -> None:
-        self._results: list[RunResult] = []
-        self._records = read(self._results)
-
-    @property
-    def result(self) -> RunResult:
-        """The run's result."""
-        if not self._results:
-            raise UsageError("the run has not ended.", remedy="Read the stream to its end first.")
-        return self._results[0]
-
-    def __aiter__(self) -> AsyncIterator[Record]:
-        return self._records
-
-    async def __anext__(self) -> Record:
-        return await anext(self._records)
-
-    async def aclose(self) -> None:
-        """Leave the stream; a run that is still going is cancelled."""
-        await self._records.aclose()
+    attachments: Sequence[Attachment]
+    run_id: str | None
 
 
 async def run_in(
-    held: HeldSession,
-    agent: Agent,
-    prompt: str | None,
-    attachments: Sequence[Attachment],
-    run_id: str | None,
+    held: HeldSession, agent: Agent, prompt: str | None, options: TurnOptions
 ) -> RunResult:
     """Continue the conversation with a new run."""
-    state, session, run_id = _next(held, agent, run_id)
-    result = await agent.run(
-        prompt, attachments=attachments, state=state, session=session, run_id=run_id
-    )
+    begin = _next(held, agent, options)
+    result = await agent.run(prompt, **begin)
     await _note_end(held, result)
     return result
 
@@ -85,15 +59,12 @@ async def stream_in(
     held: HeldSession,
     agent: Agent,
     prompt: str | None,
-    attachments: Sequence[Attachment],
-    run_id: str | None,
+    options: TurnOptions,
     results: list[RunResult],
 ) -> AsyncGenerator[Record, None]:
     """The same, with every record as it happens. The result is put into the list."""
-    state, session, run_id = _next(held, agent, run_id)
-    stream = agent.stream(
-        prompt, attachments=attachments, state=state, session=session, run_id=run_id
-    )
+    begin = _next(held, agent, options)
+    stream = agent.stream(prompt, **begin)
     try:
         async for record in stream:
             yield record
@@ -136,7 +107,7 @@ async def close_in(held: HeldSession, agent: Agent, reason: str) -> HookError | 
         )
         durable = held.durable(agent.definition.listeners)
         try:
-            run = Run(agent.definition, state, durable, drive=drive)
+            run = Run(RunSetup.of(agent.definition, drive), state, durable)
             failure = await end_session(run, reason)
         finally:
             durable.flush()  # the records of the hooks stay, whatever happens
@@ -187,12 +158,16 @@ def _new_title(story: SessionStory, records: Sequence[Record]) -> str:
     return words[: _LONGEST_TITLE - 1].rstrip() + "…"
 
 
-def _next(held: HeldSession, agent: Agent, run_id: str | None) -> tuple[AgentState, InSession, str]:
-    """The state and the place in the session that the next run begins with, and its id."""
+def _next(held: HeldSession, agent: Agent, given: TurnOptions) -> RunOptions:
+    """What the next run begins with: the state, its place in the session, and its id."""
     _check_agent(held, agent)
     conversation = _between_runs(held)
-    run_id, opening = run_id or _new_run_id(held.story), conversation.opening
-    return conversation.state, _enter(held, opening, member=run_id, source=opening), run_id
+    run_id, opening = given.get("run_id") or _new_run_id(held.story), conversation.opening
+    inside = _enter(held, opening, member=run_id, source=opening)
+    # Options that there are not stay in: the agent refuses them.
+    return cast(
+        RunOptions, {**given, "state": conversation.state, "session": inside, "run_id": run_id}
+    )
 
 
 def _new_run_id(story: SessionStory) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
+from typing import Unpack
 
 import msgspec
 
-from hookline.agent import Agent, RunResult
-from hookline.agent.agent import run_to_end
-from hookline.agent.in_session import halted
+from hookline.agent.agent import Agent, run_to_end
+from hookline.agent.result import RunResult
+from hookline.agent.runs import halted
+from hookline.agent.stream import RunStream
 from hookline.definition import SYSTEM_CLOCK, Clock
 from hookline.errors import (
     RunInUseError,
@@ -42,16 +44,9 @@ from hookline.sessions.conversation import (
     state_at,
 )
 from hookline.sessions.log import HeldSession, SessionLog
-from hookline.sessions.runs import (
-    SessionStream,
-    close_in,
-    resume_in,
-    run_in,
-    stream_in,
-    usable,
-)
+from hookline.sessions.runs import TurnOptions, close_in, resume_in, run_in, stream_in, usable
 from hookline.sessions.view import SessionView, view_of
-from hookline.state import AgentState, Attachment, Decision, PendingApproval, checked_text
+from hookline.state import AgentState, Decision, PendingApproval, checked_text
 
 _ID = re.compile(r"[\w.@:+-]+")
 
@@ -131,46 +126,31 @@ class Session:
     # --- running ----------------------------------------------------------------------------------
 
     async def run(
-        self,
-        agent: Agent,
-        prompt: str | None = None,
-        *,
-        attachments: Sequence[Attachment] = (),
-        run_id: str | None = None,
+        self, agent: Agent, prompt: str | None = None, **options: Unpack[TurnOptions]
     ) -> RunResult:
         """Continue the conversation with a new run."""
         with self._held() as held:
-            return await run_in(held, agent, prompt, attachments, run_id)
+            return await run_in(held, agent, prompt, options)
 
     def run_sync(
-        self,
-        agent: Agent,
-        prompt: str | None = None,
-        *,
-        attachments: Sequence[Attachment] = (),
-        run_id: str | None = None,
+        self, agent: Agent, prompt: str | None = None, **options: Unpack[TurnOptions]
     ) -> RunResult:
         """`run` for code that is not async."""
-        return run_to_end(lambda: self.run(agent, prompt, attachments=attachments, run_id=run_id))
+        return run_to_end(lambda: self.run(agent, prompt, **options))
 
     def stream(
-        self,
-        agent: Agent,
-        prompt: str | None = None,
-        *,
-        attachments: Sequence[Attachment] = (),
-        run_id: str | None = None,
-    ) -> SessionStream:
+        self, agent: Agent, prompt: str | None = None, **options: Unpack[TurnOptions]
+    ) -> RunStream[Record]:
         """`run`, with every record as it happens. It begins when it is first read."""
 
         async def read(results: list[RunResult]) -> AsyncGenerator[Record, None]:
             with self._held() as held:
-                records = stream_in(held, agent, prompt, attachments, run_id, results)
+                records = stream_in(held, agent, prompt, options, results)
                 async with aclosing(records):
                     async for record in records:
                         yield record
 
-        return SessionStream(read)
+        return RunStream(read)
 
     async def resume_run(
         self, agent: Agent, decisions: Mapping[str, Decision | bool] | None = None

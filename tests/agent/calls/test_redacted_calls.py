@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from hookline import AgentBuilder, Decision, HookOutcome, SQLiteJournal, ToolContext, tool
-from hookline.agent import originals
+from hookline.agent import redaction
 from hookline.capabilities import Redaction
 from hookline.cli.main import main
 from hookline.state import Answer, PendingApproval, ResultStatus, ToolCall
@@ -73,7 +73,7 @@ def ask(_: Any) -> HookOutcome:
 @pytest.fixture
 def restarted(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Makes this process forget what it has in memory, as another one would not have it."""
-    return lambda: monkeypatch.setattr(originals, "ORIGINALS", originals.Originals())
+    return lambda: monkeypatch.setattr(redaction, "ORIGINALS", redaction.Originals())
 
 
 async def test_a_call_runs_as_it_was_written_and_is_kept_without_its_secrets(

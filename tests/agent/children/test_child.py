@@ -1,22 +1,29 @@
+"""One child run: started, cancelled with its parent, taken up again, or left waiting."""
+
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tree import World, blocks
 
 from hookline import (
+    Agent,
+    AgentBuilder,
     AgentState,
     HookOutcome,
     RunStatus,
+    SQLiteJournal,
     StopReason,
     ToolContext,
     tool,
 )
 from hookline.journal import ChildFinished, ChildStarted, Record, TextDelta
-from hookline.state import ResultStatus
-from hookline.testing import FakeClock, call, calls, say
+from hookline.state import ResultStatus, check_transcript
+from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 # --- a child is a run ---------------------------------------------------------------------------------
 
@@ -276,3 +283,252 @@ async def test_a_child_that_was_used_before_the_tool_failed_still_counts(world: 
     world.add("child", world.builder(say("x", tokens=50)))
     agent = world.builder(call("careless"), say("ok")).with_tools(careless)
     assert (await agent.build().run("go")).usage.total_tokens == 50
+
+
+# --- children cancelled -------------------------------------------------------------------------
+
+
+# --- cancelling ---------------------------------------------------------------------------------------
+
+
+async def hanging(world: World, parallel: bool) -> tuple[AgentBuilder, asyncio.Event, list[str]]:
+    """A parent whose children, one or two, hang at depth two; the event is set when they do."""
+    started = asyncio.Event()
+    log: list[str] = []
+    count = 2 if parallel else 1
+
+    @tool
+    async def hang(n: int) -> str:
+        """Hang."""
+        log.append(f"hang {n}")
+        if sum(line.startswith("hang") for line in log) == count:
+            started.set()
+        await asyncio.sleep(60)
+        return "never"
+
+    batch = []
+    for n in range(count):
+        deep = world.builder(call("hang", n=n)).with_tools(hang)
+        deep.on_after_step(lambda ctx: log.append("after_step deep"))
+        world.add(
+            f"deep{n}",
+            deep.on_execution_end(lambda ctx: log.append(f"end deep {ctx.status.value}")),
+        )
+        mid = world.builder(call("delegate", to=f"deep{n}", tokens=7), say("never"))
+        world.add(
+            f"mid{n}", mid.on_execution_end(lambda ctx: log.append(f"end mid {ctx.status.value}"))
+        )
+        batch.append(call("delegate", to=f"mid{n}"))
+    parent = world.builder(calls(*batch), say("never"))
+    parent.on_execution_end(lambda ctx: log.append(f"end parent {ctx.status.value}"))
+    return parent, started, log
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+async def test_cancelling_the_parent_cancels_its_children(world: World, parallel: bool) -> None:
+    """At any depth and in every branch, each takes its own way out first."""
+    parent, started, log = await hanging(world, parallel)
+    agent = parent.build()
+    task = asyncio.create_task(agent.run("go", run_id="r"))
+    await started.wait()
+    agent.cancel("r", "home time")
+    result = await asyncio.wait_for(task, 5)
+    count = 2 if parallel else 1
+    assert result.status is RunStatus.CANCELLED
+    for line in ("after_step deep", "end deep cancelled", "end mid cancelled"):
+        assert log.count(line) == count
+    assert log[-1] == "end parent cancelled"
+    assert [each.status for each in result.steps[0].results] == [ResultStatus.CANCELLED] * count
+    assert result.usage.total_tokens == 7 * count
+    finished = [record for record in result.records if isinstance(record, ChildFinished)]
+    assert [each.status for each in finished] == [RunStatus.CANCELLED] * count
+    check_transcript(result.state.messages)
+
+
+async def test_cancelling_the_task_around_the_parent_does_the_same(world: World) -> None:
+    """And the CancelledError is passed on."""
+    parent, started, log = await hanging(world, True)
+    task = asyncio.create_task(parent.build().run("go"))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert log.count("end deep cancelled") == 2
+    assert log[-1] == "end parent cancelled"
+
+
+async def test_a_hook_in_the_child_may_cancel_the_parent(world: World) -> None:
+    """The child ends first, then the parent."""
+    log: list[str] = []
+    child = world.builder(call("work", n=1), say("never"))
+    child.on_before_tool_use(lambda ctx: boss.cancel("r") and None)
+    child.on_execution_end(lambda ctx: log.append(f"child {ctx.status.value}"))
+    world.add("child", child)
+    parent = world.builder(call("delegate", to="child"), say("never"))
+    boss = parent.on_execution_end(lambda ctx: log.append(f"parent {ctx.status.value}")).build()
+    result = await boss.run("go", run_id="r")
+    assert (log, world.ran) == (["child cancelled", "parent cancelled"], [])
+    assert (result.status, result.steps[0].results[0].status) == (
+        RunStatus.CANCELLED,
+        ResultStatus.CANCELLED,
+    )
+    assert result.state.counters.errors == 0
+
+
+async def test_a_tool_that_runs_out_of_time_takes_its_child_with_it(world: World) -> None:
+    """The child is cancelled and takes its way out; the parent's model reads of the time-out."""
+    ends: list[str] = []
+
+    class Hangs:
+        async def infer(self, request: Any, turn: Any) -> Any:
+            await asyncio.sleep(60)
+
+    child = (
+        AgentBuilder().with_driver(Hangs()).on_execution_end(lambda ctx: ends.append(ctx.status))
+    )
+    world.add("child", child)
+
+    @tool(timeout=0.02)
+    async def hurried(context: ToolContext) -> str:
+        """Delegate in a hurry."""
+        return (await context.spawn(world.agents["child"], "go")).text
+
+    result = await world.builder(call("hurried"), say("ok")).with_tools(hurried).build().run("go")
+    assert (ends, result.status) == ([RunStatus.CANCELLED], RunStatus.COMPLETED)
+    assert "did not finish within" in str(result.steps[0].results[0].error)
+
+
+# --- runs that are kept from going on: what was not taken up waits as before, and what is left behind is over
+
+
+class House:
+    """An agent that has others pay, so many levels down; a policy asks before anybody pays."""
+
+    def __init__(self, path: Path) -> None:
+        self.journal = SQLiteJournal(path / "journal.db")
+
+    def builder(self, *turns: Any, levels: int = 1, without: bool = False) -> AgentBuilder:
+        """The agent; `without` the tool that starts the child."""
+        builder = self._payer(*turns, levels=levels, without=without)
+        builder.with_journal(self.journal)
+        return builder.on_before_tool_use(
+            lambda ctx: HookOutcome.ask("money"), matcher="pay", tier="policy", scope="tree"
+        )
+
+    def _payer(self, *turns: Any, levels: int, without: bool = False) -> AgentBuilder:
+        @tool(effect="idempotent")
+        async def pay() -> str:
+            """Pay."""
+            return "paid"
+
+        @tool(effect="idempotent")
+        async def delegate(context: ToolContext) -> str:
+            """Hand it on."""
+            below = call("delegate") if levels > 1 else call("pay")
+
+            def turn(state: Any) -> Any:
+                return say("done") if state.steps else below
+
+            child = self._payer(turn, turn, levels=levels - 1).build()
+            return (await context.spawn(child, "pay")).text
+
+        builder = AgentBuilder().with_id(f"level-{levels}").with_driver(ScriptedDriver([*turns]))
+        return builder.with_tools(*([pay] if without else [pay, delegate]))
+
+    def statuses(self) -> dict[str, RunStatus]:
+        return {info.run_id: info.status for info in self.journal.runs()}
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Any:
+    """Nothing has run yet."""
+    made = House(tmp_path)
+    yield made
+    made.journal.close()
+
+
+async def paused(house: House, levels: int) -> str:
+    """A run that waits; gives the question."""
+    first = call("delegate") if levels else call("pay")
+    result = await house.builder(first, levels=levels).build().run("go", run_id="run")
+    return result.pending[0].id
+
+
+@pytest.mark.parametrize("levels", [0, 1])
+async def test_a_refused_resume_leaves_the_run_paused(house: House, levels: int) -> None:
+    """It still waits: the journal says so, nobody prunes it, and it can be resumed again."""
+    question = await paused(house, levels)
+    strict = house.builder(levels=levels).on_execution_start(
+        lambda ctx: HookOutcome.block("not now")
+    )
+    refused = await strict.build().resume("run", {question: True})
+    assert (refused.status, refused.stop_reason) == (RunStatus.PAUSED, StopReason.RUN_REFUSED)
+    assert [each.id for each in refused.pending] == [question]
+    assert house.statuses()["run"] is RunStatus.PAUSED
+    assert house.journal.prune(keep=0) == []
+    done = await house.builder(say("done"), levels=levels).build().resume("run", {question: True})
+    assert done.status is RunStatus.COMPLETED
+
+
+@pytest.mark.parametrize("levels", [0, 1])
+async def test_a_resume_that_is_cancelled_before_it_goes_on_leaves_the_run_paused(
+    house: House, levels: int
+) -> None:
+    """Whoever gave up the task has not answered the question."""
+    question = await paused(house, levels)
+
+    async def wait(ctx: Any) -> None:
+        await asyncio.sleep(0)
+
+    agent = house.builder(say("done"), levels=levels).on_execution_start(wait).build()
+    task = asyncio.create_task(agent.resume("run", {question: True}))
+    await asyncio.sleep(0)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    assert house.statuses()["run"] is RunStatus.PAUSED
+    assert house.journal.prune(keep=0) == []
+    assert (await agent.resume("run", {question: True})).status is RunStatus.COMPLETED
+
+
+async def test_a_resume_that_a_hook_fails_over_leaves_the_run_paused(house: House) -> None:
+    """The error is told, and the run can be resumed when the hook is mended."""
+    question = await paused(house, 0)
+
+    def fails(ctx: Any) -> None:
+        raise ValueError("no connection")
+
+    broken = house.builder(levels=0).on_execution_start(fails, tier="policy").build()
+    result = await broken.resume("run", {question: True})
+    assert (result.status, house.statuses()["run"]) == (RunStatus.PAUSED, RunStatus.PAUSED)
+    assert "no connection" in str(result.error)
+
+
+def cancelled(house: House, levels: int) -> Agent:
+    """An agent whose run ends as soon as it is resumed."""
+    agent = house.builder(levels=levels).build()
+    agent.cancel("run")
+    return agent
+
+
+def without_tool(house: House, levels: int) -> Agent:
+    """An agent that has no tool any more to take the child up with."""
+    return house.builder(say("done"), levels=levels, without=True).build()
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+@pytest.mark.parametrize("agent", [cancelled, without_tool])
+async def test_children_that_nobody_takes_up_any_more_are_over(
+    house: House, agent: Any, levels: int
+) -> None:
+    """Their own records say that they were cancelled, down to the last, and the tree can be pruned."""
+    await paused(house, levels)
+    assert set(house.statuses().values()) == {RunStatus.PAUSED}
+    result = await agent(house, levels).resume("run")
+    assert result.pending == []
+    statuses = house.statuses()
+    assert statuses.pop("run") is result.status
+    assert len(statuses) == levels
+    assert set(statuses.values()) == {RunStatus.CANCELLED}
+    assert house.journal.check().ok
+    assert len(house.journal.prune(keep=0)) == levels + 1

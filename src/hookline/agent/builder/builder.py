@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 import msgspec
 
@@ -17,18 +17,20 @@ from hookline.agent.builder.checks import (
     check_driver,
     check_expiry,
     check_journal,
+    check_left_out,
     check_listener,
-    check_objections,
     check_points,
     check_redact,
+    checked_objections,
+    guards_beside,
     instead_of_a_second,
     model_from_environment,
     name_of_capability,
+    refuse_replacement,
     text_of,
 )
-from hookline.agent.builder.defaults import check_left_out, guards_beside, refuse_replacement
-from hookline.agent.builder.hook_methods import TakesHooks
-from hookline.agent.redacted_output import both, both_content
+from hookline.agent.builder.hooks import TakesHooks
+from hookline.agent.redaction import both, both_content
 from hookline.definition import (
     SYSTEM_CLOCK,
     Approver,
@@ -41,14 +43,23 @@ from hookline.definition import (
 from hookline.drivers import FALLBACK_ON, Driver, driver_for
 from hookline.errors import BuildError
 from hookline.flow import ErrorClass, ErrorPolicy, RunLimits
-from hookline.hooks import (
-    Registration,
-)
+from hookline.hooks import Registration
 from hookline.journal import JournalStore, Listener, Redact, RedactContent
 from hookline.state import EMPTY, FrozenDict
 from hookline.tools import Toolbox, as_tool
 
-_KEEP: Any = object()
+
+class LimitOptions(TypedDict, total=False):
+    """The limits of a run and all its children."""
+
+    steps: int | None
+    tokens: int | None
+    seconds: float | None
+    """Active time: time a run spends paused, or waiting for whoever drives it step by step, does not count."""
+    cost: float | None
+    tool_calls: int | None
+    objections: int
+    """How often stop hooks may object to the end of the run."""
 
 
 class AgentBuilder(TakesHooks):
@@ -151,32 +162,14 @@ class AgentBuilder(TakesHooks):
         self._system_prompt = text_of(text, "the system prompt")
         return self
 
-    def with_limits(
-        self,
-        *,
-        steps: int | None = _KEEP,
-        tokens: int | None = _KEEP,
-        seconds: float | None = _KEEP,
-        cost: float | None = _KEEP,
-        tool_calls: int | None = _KEEP,
-        objections: int = _KEEP,
-    ) -> AgentBuilder:
+    def with_limits(self, **limits: Unpack[LimitOptions]) -> AgentBuilder:
         """What a run, with its children, may spend. None takes a limit away; what is not named stays as it is."""
-        given = {
-            "steps": steps,
-            "tokens": tokens,
-            "seconds": seconds,
-            "cost": cost,
-            "tool_calls": tool_calls,
-        }
-        changes = {name: value for name, value in given.items() if value is not _KEEP}
+        changes: dict[str, Any] = dict(limits)
+        if "objections" in changes:
+            self._max_objections = checked_objections(changes.pop("objections"))
         if self._source:
             self._refuse_wider(changes)
-        current = {name: getattr(self._limits, name) for name in self._limits.__struct_fields__}
-        self._limits = RunLimits(**{**current, **changes})
-        if objections is not _KEEP:
-            check_objections(objections)
-            self._max_objections = objections
+        self._limits = RunLimits(**{**msgspec.structs.asdict(self._limits), **changes})
         return self
 
     def _refuse_wider(self, changes: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.approvals.questions import (
+from hookline.agent.approvals import (
     Ask,
     ask_person,
     changed_args,
@@ -15,16 +15,15 @@ from hookline.agent.approvals.questions import (
     is_same,
     question,
 )
-from hookline.agent.calls.not_run import deny, had_started, is_gone, settle_gone, stay_in_doubt
 from hookline.agent.failure import on_error, on_success
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.originals import original
+from hookline.agent.redaction import original
 from hookline.agent.run import Run
 from hookline.definition.guards import limits_on_calls
 from hookline.errors import ToolArgumentsError, ToolError
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.hooks import Kind, Plan, Result
-from hookline.journal import with_changes, with_remembered
+from hookline.journal import CallAdmitted
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import (
     Answer,
@@ -36,9 +35,8 @@ from hookline.state import (
     ResultStatus,
     ToolCall,
     ToolResult,
-    to_remember,
 )
-from hookline.tools import AnyTool
+from hookline.tools import AnyTool, Effect
 
 # Looking a member up on its class costs more than a name, and these are looked up for every call.
 _ADMITTED = CallStage.ADMITTED
@@ -101,46 +99,6 @@ async def admit_again(run: Run, current: CallInProgress) -> None:
         await _settle_ask(run, current, ask)
 
 
-def readmit(run: Run, current: CallInProgress) -> bool:
-    """Stand by the record of a call that had started; says whether there is one.
-
-    What hooks noted about it is noted again, and nobody is asked: there is nothing left to judge.
-    """
-    source, call_id = run.source, current.made.id
-    known = source.known.call(run.step_index or 0, call_id)
-    intent = known.intent
-    if intent is None:
-        return False
-    for ran in source.said_about(call_id):
-        run.become(with_changes(run.state, (ran.changes or {}).get("state")))
-        run.replace_evaluations((*run.evaluations, *ran.evaluations))
-    asked = list(known.asked.values())
-    # What the run had paused for was asked before, and answered since.
-    waited_for = [] if current.approval is None else [current.approval]
-    for approval in waited_for + asked:
-        decision = source.known.answers.get(approval.id)
-        if decision is not None and decision.remember:
-            run.become(with_remembered(run.state, to_remember(approval, decision)))
-    _stand_by_answers(current, asked, intent.call)
-    if prepare(run, current, intent.call) is not None:  # another tool has the name now, or none
-        current.call, current.tool = intent.call, None
-    _clear(run, current)
-    return True
-
-
-def _stand_by_answers(
-    current: CallInProgress, asked: list[PendingApproval], started: ToolCall
-) -> None:
-    """A call that had started was approved as it started: nobody is asked that again, should the run pause."""
-    current.questions += sum(not question.is_again for question in asked)
-    approval = asked[-1] if asked else current.approval
-    if approval is not None:
-        current.decision = Decision.allow()
-        current.approval = msgspec.structs.replace(
-            approval, tool_call=started, fingerprint=started.fingerprint()
-        )
-
-
 async def take_up(run: Run, current: CallInProgress) -> None:
     """A call that had started and waits for a child: it is not judged again, and continues."""
     current.started = await _validate(run, current, current.call)
@@ -168,7 +126,7 @@ async def _judge(
     if is_spent(run) and await _refused_by_limits(run, current):
         return
     if run.plans.before_tool_use is None:
-        _clear(run, current)
+        clear(run, current)
         return
     result = await _ask_hooks(run, current)
     ctx = result.context
@@ -257,19 +215,19 @@ def _follows_a_valid_call(run: Run, current: CallInProgress) -> bool:
 
 def prepare(run: Run, current: CallInProgress, call: ToolCall) -> ToolError | None:
     """Find the tool and check the arguments; gives what is wrong, if something is."""
-    toolbox = run.definition.toolbox
+    toolbox = run.setup.definition.toolbox
     tool = toolbox.get(call.name)
     if tool is None:
         return toolbox.unknown(call.name)
     if call.redacted:
         call = original(call)
-        if call.redacted and run.source.runs_tools:
+        if call.redacted and not run.source.is_replay:
             current.tool, current.call, current.original = tool, call, None
             return None
     args = call.args
     if not call.malformed and type(args) is FrozenDict and tool.arguments.are_whole(args):
         current.tool, current.values = tool, args
-        if run.redact_content is None:
+        if run.setup.redact_content is None:
             current.call = call
         else:
             _take_call(run, current, call)
@@ -287,7 +245,7 @@ def prepare(run: Run, current: CallInProgress, call: ToolCall) -> ToolError | No
 
 
 def _take_call(run: Run, current: CallInProgress, call: ToolCall) -> None:
-    if run.redact_content is None:
+    if run.setup.redact_content is None:
         current.call = call
     elif call is not current.exact:
         run.take_call(current, call)
@@ -385,7 +343,8 @@ def tool_context(
     )
 
 
-def _clear(run: Run, current: CallInProgress) -> None:
+def clear(run: Run, current: CallInProgress) -> None:
+    """The call may run, and counts."""
     current.stage = _ADMITTED
     run.ledger.add_tool_calls(1)
 
@@ -393,7 +352,7 @@ def _clear(run: Run, current: CallInProgress) -> None:
 def _let_through(run: Run, current: CallInProgress) -> None:
     """Nothing stands against the call: it may run, unless a hook gave its result already."""
     if current.result is None:
-        _clear(run, current)
+        clear(run, current)
     else:
         current.stage = CallStage.SETTLED
         current.started = True  # its hooks see the result as if the tool had run
@@ -420,3 +379,73 @@ def _supplied(call: ToolCall, execution: ToolResult | None) -> ToolResult | None
     if execution is None:
         return None
     return msgspec.structs.replace(execution, call_id=call.id, name=call.name)
+
+
+def intend(run: Run, current: CallInProgress) -> None:
+    """Write down that a call is about to run, once, however often it is tried."""
+    current.attempts += 1
+    if current.started:
+        return
+    current.started = True
+    run.uncounted.add_call()
+    tool = current.tool
+    effect = (
+        Effect.ONCE if tool is None else tool.effect
+    )  # without a tool it ran in a process that died
+    append, next_seq = run.append, run.next_seq
+    append(
+        CallAdmitted(
+            run_id=run.run_id,
+            seq=next_seq(),
+            at=run.at,
+            step=run.step_index or 0,
+            call=current.call,
+            effect=effect,
+        )
+    )
+
+
+# --- calls that do not run ------------------------------------------------------------------------------
+
+
+GONE = (
+    "this call was not run: a secret in its arguments was redacted, and only a process that has ended had it in "
+    "memory. To run it, make the call again; it is better to read the secret from the environment or a file."
+)
+_REDACTION = "redaction"
+
+
+def deny(run: Run, current: CallInProgress, decision: Decision, asked_by: str) -> None:
+    """The call does not run; the model reads why. Of one that had started nobody can say that it did not run."""
+    reason = decision.reason or "permission was not given"
+    if had_started(run, current):
+        stay_in_doubt(current, reason, asked_by)
+    else:
+        current.settle(ResultStatus.DENIED, reason, asked_by)
+
+
+def is_gone(run: Run, current: CallInProgress) -> bool:
+    """Whether a call cannot run: what was taken out of its arguments was in the memory of a process that has ended."""
+    return current.is_gone and not run.source.is_replay
+
+
+def settle_gone(run: Run, current: CallInProgress) -> None:
+    """Such a call is not run, and the model reads why."""
+    if current.started or current.stage is CallStage.SUSPENDED or had_started(run, current):
+        stay_in_doubt(current, f"{GONE} What it did before that is not known.", _REDACTION)
+        return
+    if current.stage is CallStage.ADMITTED:
+        run.ledger.add_tool_calls(-1)  # it was counted when it was cleared
+    current.settle(ResultStatus.BLOCKED, GONE, _REDACTION)
+
+
+def had_started(run: Run, current: CallInProgress) -> bool:
+    """Whether a call had started in a process that died, and somebody was asked whether to run it again."""
+    is_asked_again = current.approval is not None and current.approval.is_again
+    return is_asked_again or run.source.was_in_doubt(run, current.call.id)
+
+
+def stay_in_doubt(current: CallInProgress, reason: str, decided_by: str = "") -> None:
+    """A call in doubt is not run again, for this reason: what it did is as unknown as before."""
+    current.settle(ResultStatus.IN_DOUBT, reason, decided_by)
+    current.is_refused = True  # it is no result of the tool, so only observers are shown it

@@ -1,4 +1,4 @@
-"""Running admitted calls: all at once, and every one of them ends with a result."""
+"""The tool calls of one step: judged one by one, run together, and looked at one by one again."""
 
 from __future__ import annotations
 
@@ -9,26 +9,321 @@ from typing import Any
 import msgspec
 
 from hookline._aio import is_being_cancelled
-from hookline.agent.calls.admission import rejudge, tool_context
+from hookline.agent.calls.admission import (
+    GONE,
+    admit,
+    admit_again,
+    admit_unasked,
+    intend,
+    is_gone,
+    is_spent,
+    prepare,
+    rejudge,
+    settle_gone,
+    settle_unrun,
+    take_up,
+    tool_context,
+)
 from hookline.agent.calls.around import around_tool
-from hookline.agent.calls.not_run import GONE, is_gone, settle_doubt
+from hookline.agent.calls.recovery import fail_as_before, readmit, recall_calls
 from hookline.agent.checks import check_result
-from hookline.agent.children.child import abandon_children, recount_children
+from hookline.agent.children.child import abandon_children
 from hookline.agent.children.host import ChildWaits, use_in_context
-from hookline.agent.failure import fail_again, on_success
+from hookline.agent.failure import on_error, on_success, speechless
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.records.index import RecordedCall, RunIndex
-from hookline.agent.recovery.past_errors import past_error
+from hookline.agent.records.exceptions import recorded_exception
 from hookline.agent.run import Run
-from hookline.errors import ToolError, ToolTimeoutError, UsageError
+from hookline.errors import HookError, ToolError, ToolTimeoutError, UsageError, in_words
 from hookline.flow import ErrorAction, ErrorClass
-from hookline.journal import CallAdmitted, CallSettled, ErrorRaised
+from hookline.hooks import Kind, Plan, Result, Verdict
+from hookline.journal import CallSettled
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import CallStage, ErrorInfo, ResultStatus, ToolCall, ToolResult
 from hookline.tools import AnyTool, Effect
 
 # Looking a member up on its enum costs more than a name, and these are looked up for every call.
-_OK, _SETTLED, _ONCE = ResultStatus.OK, CallStage.SETTLED, Effect.ONCE
+_ADMITTED, _ASKED, _SETTLED = CallStage.ADMITTED, CallStage.ASKED, CallStage.SETTLED
+_OK = ResultStatus.OK
+_AROUND, _AFTER = HookPoint.AROUND_TOOL_USE, HookPoint.AFTER_TOOL_USE
+_BLOCK = Kind.BLOCK
+_REPLACED = "the call failed, and a hook replaced its result"
+_VERDICTS = {
+    ResultStatus.BLOCKED: Kind.BLOCK,
+    ResultStatus.DENIED: Kind.BLOCK,
+    ResultStatus.INVALID: Kind.BLOCK,
+    ResultStatus.NOT_RUN: Kind.STOP,
+}
+
+
+def use_tools(run: Run) -> Awaitable[None]:
+    """Judge and run the calls of the model's answer."""
+    step = run.step
+    assert step.response is not None
+    calls = step.response.calls
+    call_of = CallInProgress if run.setup.redact_content is None else run.call_of
+    step.calls = in_progress = list(map(call_of, calls, calls))
+    if run.plans.before_tool_use is not None or is_spent(run):
+        return _admit_and_run(run)
+    known = run.source.known.records
+    for current in in_progress:
+        if known and readmit(run, current):
+            continue
+        if not admit_unasked(run, current):
+            return _admit_and_run(run)
+    if len(in_progress) == 1 and not known:
+        return _use_one(run, in_progress[0])
+    return _run_admitted(run)
+
+
+async def _use_one(run: Run, current: CallInProgress) -> None:
+    """The usual step: one call, and nothing against it."""
+    if run.stopping or run.step.failing is not None or run.token.is_cancelled:
+        settle_all_unrun(run)
+    else:
+        intend(run, current)
+        if run.commit is not None:
+            await run.commit()
+        await execute_one(run, current)
+        if current.exception is not None or run.state.counters.consecutive_errors:
+            await _deal_with_failures(run, [current])
+    if run.plans.after_tool_use is not None or current.stage is not _SETTLED:
+        await finish_calls(run)
+    else:
+        record_result(run, current)
+
+
+async def _admit_and_run(run: Run) -> None:
+    in_progress, known = run.step.calls, run.source.known.records
+    for current in in_progress:
+        if current.stage is not None or (known and readmit(run, current)):
+            continue
+        if _ends(run):
+            prepare(run, current, current.made)  # it is shown as it would have run
+        else:
+            await admit(run, current)
+    if len(in_progress) == 1 and in_progress[0].stage is _ADMITTED and not known:
+        await _use_one(run, in_progress[0])
+    else:
+        await _run_admitted(run)
+
+
+async def use_tools_again(run: Run) -> None:
+    """Take up the calls of a paused step where they stand."""
+    for current in run.step.calls:
+        waits = current.stage in (CallStage.ASKED, CallStage.ADMITTED)
+        if (waits and readmit(run, current)) or _ends(run):
+            continue
+        if waits:
+            await admit_again(run, current)
+        elif current.stage is CallStage.SUSPENDED and not is_gone(run, current):
+            await take_up(run, current)
+    await _run_admitted(run)
+
+
+async def _run_admitted(run: Run) -> None:
+    known = run.source.known
+    if known:
+        await recall_calls(run, known)
+    for current in run.step.calls:
+        if current.stage is not _SETTLED and is_gone(run, current):
+            settle_gone(run, current)
+    ready = [current for current in run.step.calls if current.stage is not _SETTLED]
+    if any(current.stage is _ASKED for current in ready):
+        run.step.wait()
+    if _ends(run):
+        settle_all_unrun(run)
+        run.step.wait(is_waiting=False)
+    elif ready and not run.step.is_waiting:
+        await execute(run, ready)
+        for current in ready:
+            if current.exception is not None or run.state.counters.consecutive_errors:
+                await _deal_with_failures(run, ready)
+                break
+    if known:
+        fail_as_before(run)
+    await finish_calls(run)
+
+
+def _ends(run: Run) -> bool:
+    return run.stopping or run.step.failing is not None or run.token.is_cancelled
+
+
+async def _deal_with_failures(run: Run, ran: list[CallInProgress]) -> None:
+    """Ask the error policy about failed calls, and run those again that are safe to repeat and that it wants."""
+    while True:
+        again: list[CallInProgress] = []
+        delay = 0.0
+        for current in ran:
+            if current.exception is None:
+                on_success(run, ErrorClass.TOOL)
+                continue
+            wait = await _after_failure(run, current)
+            if wait is not None:
+                again.append(current)
+                delay = max(delay, wait)
+        if not again or _ends(run):
+            return
+        if delay:
+            await run.sleep(delay)
+            run.clock()
+        await execute(run, again)
+        ran = again
+
+
+async def _after_failure(run: Run, current: CallInProgress) -> float | None:
+    """What the policy says about a failed call: seconds to wait before the next try, or None for no other try."""
+    assert current.exception is not None
+    assert current.tool is not None
+    safe = current.tool.effect is not Effect.ONCE
+    # A hook around a tool is part of the call: when it fails, the call has failed.
+    of_hook = isinstance(current.exception, HookError) and current.exception.point != _AROUND
+    error_class = ErrorClass.HOOK if of_hook else ErrorClass.TOOL
+    decision = await on_error(
+        run,
+        current.exception,
+        error_class,
+        attempt=current.attempts if safe else None,
+        call=current.call,
+    )
+    current.errors = (*current.errors, run.step.errors[-1])
+    if decision.action is ErrorAction.STOP:
+        current.failure = current.exception
+        run.step.fail(run.step.failing or current.exception)
+    if decision.action is ErrorAction.RETRY and safe:
+        return decision.delay
+    current.exception = None
+    return None
+
+
+def settle_all_unrun(run: Run) -> None:
+    """The run ends here: every call that has no result yet gets one that says so."""
+    for current in run.step.calls:
+        if current.stage is not _SETTLED or current.result is None:
+            if current.stage is CallStage.ADMITTED and not current.started:
+                run.ledger.add_tool_calls(-1)
+            settle_unrun(run, current, _why_unrun(run))
+            current.is_refused = True
+
+
+def _why_unrun(run: Run) -> str:
+    if run.step.failing is not None:
+        return f"the run failed first ({in_words(run.step.failing)})"
+    if run.token.is_cancelled or not run.evaluations:
+        return "the run was cancelled" + (f" ({run.token.why})" if run.token.why else "")
+    return f"the run was stopped first ({run.evaluations[-1].reason})"
+
+
+async def finish_calls(run: Run) -> None:
+    """Show each settled call to the after_tool_use hooks, in call order, and record what came of it."""
+    plan = run.plans.after_tool_use
+    for current in run.step.calls:
+        is_new = plan is not None and current.stage is _SETTLED and not current.seen
+        if plan is not None and is_new:
+            await _look_at(run, plan, current)
+        record_result(run, current)
+        if is_new and run.commit is not None and current is not run.step.calls[-1]:
+            run.durable.flush()  # hooks may take their time over the next one: this one is not in doubt
+
+
+async def _look_at(run: Run, plan: Plan, current: CallInProgress) -> None:
+    """The after_tool_use hooks. A call that did not run is shown to observers only."""
+    ctx = tool_context(run, _AFTER, current, current.result)
+    # Not what the result's status says: a tool may give a result with any status.
+    ran = current.started and not current.is_refused
+    decided: list[Result[Any]] = []
+    try:
+        if ran:
+            result = await run.ask(plan, ctx, about=current.call.id, decided=decided.append)
+            _settle_as(run, plan, current, result)
+        elif plan.observers:
+            await run.show(plan, ctx, _verdict(current), current.call.id)
+    except asyncio.CancelledError:
+        if decided:  # those who were still looking on have no say in it
+            _settle_as(run, plan, current, decided[0])
+        elif ran and plan.decides:
+            _withhold(run, current)
+        record_result(run, current)
+        raise
+
+
+def _withhold(run: Run, current: CallInProgress) -> None:
+    """The run is cancelled while hooks judge a result: not all of them have cleared it, so nobody gets to see it."""
+    current.settle(ResultStatus.WITHHELD, "the run was cancelled before the hooks had seen it")
+    _forget_errors(run, current)
+
+
+def _settle_as(run: Run, plan: Plan, current: CallInProgress, result: Result[Any]) -> None:
+    """The hooks are done with a call: what they leave of it is its result."""
+    shown = current.result
+    current.result = _looked_at(current, run.take(result))
+    if not current.errors:
+        return
+    if current.result is not shown:
+        _forget_errors(run, current)
+    elif plan.decides:
+        _hush_errors(run, current)
+
+
+def _looked_at(current: CallInProgress, result: Any) -> ToolResult:
+    """The result as the hooks leave it; one they withhold is not kept anywhere."""
+    execution: ToolResult = result.context.execution
+    refusal = result.refusal if result.kind >= _BLOCK else None
+    if refusal is not None:
+        return ToolResult(
+            status=ResultStatus.WITHHELD,
+            call_id=current.call.id,
+            name=current.call.name,
+            reason=refusal[0],
+            decided_by=refusal[1],
+            duration=execution.duration,
+        )
+    if execution is not current.result:
+        return msgspec.structs.replace(execution, call_id=current.call.id, name=current.call.name)
+    return execution
+
+
+def _hush_errors(run: Run, current: CallInProgress) -> None:
+    """Hooks let the result of a later try be. The words of those before it they never saw, so nobody else does."""
+    result = current.result
+    assert result is not None
+    if result.error == current.errors[-1]:
+        return
+    own = set(map(id, current.errors))
+    hushed = tuple(speechless(info) if id(info) in own else info for info in run.step.errors)
+    run.step.replace_errors(hushed)
+    current.errors = ()
+
+
+def _forget_errors(run: Run, current: CallInProgress) -> None:
+    """What hooks withheld or rewrote of a failed call is not kept in the errors of the step either."""
+    result = current.result
+    assert result is not None
+    if not current.errors or result.error == current.errors[-1]:
+        return
+    kept: list[ErrorInfo] = []
+    for info in run.step.errors:
+        if not any(info is own for own in current.errors):
+            kept.append(info)
+    instead = result.error
+    if instead is None and result.status is ResultStatus.WITHHELD:
+        instead = ErrorInfo("withheld", result.reason, ErrorClass.TOOL)
+    if current.failure is not None and current.failure is run.step.failing:
+        # The run fails all the same, and says of what as far as the hooks let it.
+        instead = instead or ErrorInfo("replaced", _REPLACED, ErrorClass.TOOL)
+        run.step.fail(recorded_exception(instead))
+    run.step.replace_errors(tuple(kept) if instead is None else (*kept, instead))
+    current.errors = ()
+
+
+def _verdict(current: CallInProgress) -> Verdict:
+    """What was decided about a call that did not run: what observers are told."""
+    result = current.result
+    assert result is not None
+    reason = result.reason or str(result.error or "")
+    return Verdict(_VERDICTS.get(result.status, Kind.PROCEED), reason, result.decided_by)
+
+
+# --- running admitted calls -----------------------------------------------------------------------------
 
 
 async def execute(run: Run, in_progress: list[CallInProgress]) -> None:
@@ -42,89 +337,6 @@ async def execute(run: Run, in_progress: list[CallInProgress]) -> None:
     else:
         for batch in _batches(in_progress):
             await _together(run, batch)
-
-
-async def recall_calls(run: Run, index: RunIndex) -> None:
-    """Settle the calls that had run, or had started, before the process died."""
-    recalled: list[tuple[CallInProgress, RecordedCall]] = []
-    for current in run.step.calls:
-        if current.stage not in (CallStage.ADMITTED, CallStage.SUSPENDED):
-            continue
-        known = index.call(run.step_index or 0, current.call.id)
-        result = known.result
-        if current.stage is CallStage.SUSPENDED and result is None:
-            continue  # it had started before the run paused, and continues
-        if result is not None and not (current.started or known.intent is not None):
-            run.ledger.add_tool_calls(-1)
-            current.result, current.stage, current.is_refused = result, CallStage.SETTLED, True
-        elif result is not None:
-            intend(run, current)
-            current.result, current.stage = result, CallStage.SETTLED
-            current.is_refused = result.status is ResultStatus.IN_DOUBT
-            recalled.append((current, known))
-            recount_children(run, current, known)
-        elif known.is_in_doubt and (_must_not_repeat(current, known) or is_gone(run, current)):
-            intend(run, current)
-            settled = await settle_doubt(run, current, run.definition.on_in_doubt)
-            if not settled:
-                recalled.append((current, known))
-            elif current.stage is _SETTLED:
-                recount_children(run, current, known)
-    await _recall_failures(run, recalled)
-
-
-def _must_not_repeat(current: CallInProgress, known: RecordedCall) -> bool:
-    """Whether a call may have had its effect and must not have it twice: as its tool is now, or as it was then."""
-    tool, intent = current.tool, known.intent
-    if known.open_children:
-        return tool is None  # they have journals of their own, and are taken up
-    was_once = intent is not None and intent.effect == Effect.ONCE
-    return was_once or tool is None or tool.effect is Effect.ONCE
-
-
-async def _recall_failures(run: Run, calls: list[tuple[CallInProgress, RecordedCall]]) -> None:
-    """What had failed of these calls fails again, round by round, as the error policy was told of it then."""
-    tries = [(current, known.failures) for current, known in calls]
-    for number in range(max((len(failed) for _, failed in tries), default=0) + 1):
-        for current, failed in tries:
-            if number < len(failed):
-                await _fail_again(run, current, failed[number])
-            elif number == len(failed) and current.result is not None and current.result.is_success:
-                on_success(run, ErrorClass.TOOL)
-
-
-async def _fail_again(run: Run, current: CallInProgress, known: ErrorRaised) -> None:
-    info, result = known.error, current.result
-    assert info is not None
-    told = result.error if result is not None else None
-    if not info.message and told is not None and told.type == info.type:
-        info = told  # its words were not on record as long as hooks might have withheld them
-    await fail_again(run, known, info, current.call)
-    current.errors = (*current.errors, info)
-    if known.action == ErrorAction.STOP:
-        current.failure = past_error(info)
-
-
-def intend(run: Run, current: CallInProgress) -> None:
-    """Write down that a call is about to run, once, however often it is tried."""
-    current.attempts += 1
-    if current.started:
-        return
-    current.started = True
-    run.uncounted.add_call()
-    tool = current.tool
-    effect = _ONCE if tool is None else tool.effect  # without a tool it ran in a process that died
-    append, next_seq = run.append, run.next_seq
-    append(
-        CallAdmitted(
-            run_id=run.run_id,
-            seq=next_seq(),
-            at=run.at,
-            step=run.step_index or 0,
-            call=current.call,
-            effect=effect,
-        )
-    )
 
 
 def record_result(run: Run, current: CallInProgress) -> None:

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.records.index import RecordedCall, RunIndex
-from hookline.agent.recovery.resume import Resumed
+from hookline.agent.recovery import Resumed
 from hookline.agent.result import RunResult, recorded_result, restored
-from hookline.agent.run import Run
+from hookline.agent.run import Run, RunSetup
 from hookline.agent.source import AnswerSource
 from hookline.definition import Definition, for_child
 from hookline.journal import (
@@ -30,7 +30,7 @@ _WHY = "the run it is a part of went on without it"
 _CANCELLED = RunStatus.CANCELLED
 
 
-class Child:
+class ChildRun:
     """One child run, which may be driven more than once before it is done."""
 
     def __init__(
@@ -83,19 +83,13 @@ class Child:
     ) -> RunResult:
         """Drive it to its end, or to where it waits."""
         parent, definition = self.parent, self.definition
-        inherited = for_child((*parent.inherited, *parent.definition.registrations))
+        inherited = for_child((*parent.setup.inherited, *parent.setup.definition.registrations))
         assert self.durable is not None
-        child = Run(
-            definition,
-            state,
-            self.durable,
-            drive=parent.drive,
-            parent=parent,
-            inherited=inherited,
-            source=source or await parent.source.for_child(parent, state.run_id),
-        )
+        setup = RunSetup.of(definition, parent.setup.drive, parent=parent, inherited=inherited)
+        source = source or await parent.source.for_child(parent, state.run_id)
+        child = Run(setup, state, self.durable, source)
         try:
-            result = await parent.drive(child, prompt)
+            result = await parent.setup.drive(child, prompt)
         except asyncio.CancelledError:
             self._count(child.state)
             self.finish(child.state, RunStatus.CANCELLED, "")
@@ -175,7 +169,7 @@ def abandon_children(run: Run, current: CallInProgress) -> None:
         if child.status is RunStatus.PAUSED:
             state = child.state
             name = child_name(run.durable.records, state)
-            abandoned = Child(run, run.definition, key, name, current.call.id, 0)
+            abandoned = ChildRun(run, run.setup.definition, key, name, current.call.id, 0)
             abandoned.finish(state, RunStatus.CANCELLED, "")
             end_child(run.durable, state, run.at)
     current.children = {}

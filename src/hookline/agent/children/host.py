@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from hookline.agent.approvals.questions import ask_while_running
-from hookline.agent.children.child import Child
+from hookline.agent.approvals import ask_while_running
+from hookline.agent.children.child import ChildRun
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
@@ -110,7 +110,7 @@ class Host:
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
         """All tools of the agent."""
-        return self._run.definition.toolbox.specs
+        return self._run.setup.definition.toolbox.specs
 
     def progress(self, call: ToolCall, message: JSONValue) -> None:
         """Report how it is going to whoever listens."""
@@ -121,7 +121,7 @@ class Host:
         run = self._run
         run.clock()
         at = run.at
-        if run.redact_content is not None:
+        if run.setup.redact_content is not None:
             shown = self._without_secrets(shown)
         run.durable.tell(
             ToolProgress(
@@ -137,7 +137,7 @@ class Host:
 
     def _without_secrets(self, message: JSONValue) -> JSONValue:
         """A message like a result. A text may go on with a secret that began in the messages before it."""
-        redact = self._run.redact_content
+        redact = self._run.setup.redact_content
         assert redact is not None
         if not isinstance(message, str):
             return freeze(redact(message))
@@ -267,7 +267,7 @@ async def start_child(
         )
         if run.commit is not None and run.has_begun:
             await run.commit()  # or nobody would know whose child it is, should the process die
-    child = Child(run, definition, key, start.name, current.call.id, objections)
+    child = ChildRun(run, definition, key, start.name, current.call.id, objections)
     try:
         result = await child.begin(child_id, saved, start.prompt)
         for _ in range(objections, child.objections):
@@ -322,7 +322,7 @@ async def _object_again(run: Run, key: str, start: SubagentHookContext, result: 
 
 
 async def _ask_to_stop(
-    run: Run, child: Child, start: SubagentHookContext, result: RunResult
+    run: Run, child: ChildRun, start: SubagentHookContext, result: RunResult
 ) -> RunResult:
     """Show the parent's hooks what the child came back with. They may send it back to work, so often and no more."""
     plan = run.plans.subagent_stop
@@ -339,7 +339,7 @@ async def _ask_to_stop(
         ordinary = result.status is RunStatus.COMPLETED
         if not (asked.is_blocked and ordinary):
             return result
-        if child.objections >= run.definition.max_objections:
+        if child.objections >= run.setup.definition.max_objections:
             return _refused(result, asked, child.objections)
         child.objections += 1
         result = await child.drive(result.state, asked.reason)

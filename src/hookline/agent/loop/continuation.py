@@ -81,7 +81,7 @@ async def _ask_to_stop(
     if outcome.is_forbidden or not revised.should_continue:
         return revised if revised.is_forbidden else outcome
     counters = run.state.counters
-    if counters.objections >= run.definition.max_objections:
+    if counters.objections >= run.setup.definition.max_objections:
         cap = f"stop hooks objected {counters.objections} times, which is the limit; the last: {revised.reason}"
         forbid = ContinuationEvaluation(
             source="objections",

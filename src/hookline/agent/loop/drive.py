@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.calls.phase import (
+from hookline.agent.calls.execution import (
     finish_calls,
     settle_all_unrun,
     use_tools,
@@ -21,7 +21,7 @@ from hookline.agent.calls.phase import (
 from hookline.agent.failure import on_error
 from hookline.agent.hook_services import HookServices
 from hookline.agent.loop.continuation import ask_in_step, conclude
-from hookline.agent.loop.end import ended, failed, finish, give_output
+from hookline.agent.loop.end import ended, failed, finish, give_output, stopped
 from hookline.agent.loop.start import begin, take_up
 from hookline.agent.loop.step import (
     begin_step,
@@ -38,11 +38,9 @@ from hookline.definition import CancelSource
 from hookline.errors import in_words
 from hookline.flow import ErrorAction, classify
 from hookline.hooks import Kind, Plan, Result
-from hookline.lifecycle import (
-    HookPoint,
-    StepHookContext,
-)
+from hookline.lifecycle import HookPoint, StepHookContext
 from hookline.state import (
+    AgentState,
     ContinuationDecision,
     ContinuationEvaluation,
     ContinuationOutcome,
@@ -56,7 +54,7 @@ from hookline.state import (
 
 def drive(run: Run, prompt: str | UserMessage | None) -> Awaitable[RunResult]:
     """Drive a run to its end, whatever that is."""
-    sources = run.source.cancel_sources(run.definition)
+    sources = run.source.cancel_sources(run.setup.definition)
     return _watched(run, prompt, sources) if sources else _drive(run, prompt)
 
 
@@ -93,9 +91,10 @@ async def _drive(
                     ending = await step_over(run, ending)
             while ending is None:
                 ending = await _step(run)
-                if run.on_step is not None and run.state.step_count > (run.step_index or 0):
+                on_step = run.on_step
+                if on_step is not None and run.state.step_count > (run.step_index or 0):
                     run.lingers = ending is not None
-                    await _wait_for_caller(run)
+                    await _wait_for_caller(run, on_step)
                 if step_over is not None:
                     ending = await step_over(run, ending)
             output, ending = await give_output(run, _unless_it_waits(run, ending))
@@ -125,11 +124,11 @@ def _unless_it_waits(run: Run, ending: Ending) -> Ending:
     return msgspec.structs.replace(ending, status=RunStatus.PAUSED)
 
 
-async def _wait_for_caller(run: Run) -> None:
+async def _wait_for_caller(run: Run, on_step: Callable[[AgentState], Awaitable[None]]) -> None:
     """Show the state to whoever drives step by step. The time until they ask for more is theirs, not the run's."""
     since = run.clock()
     try:
-        await run.on_step(run.state)
+        await on_step(run.state)
     finally:
         run.ledger.started += run.clock() - since
         run.lingers = False
@@ -170,12 +169,7 @@ async def _ask_first(run: Run, plan: Plan) -> Ending | None:
 async def _refused(run: Run, result: Result[StepHookContext]) -> Ending | None:
     """A hook did not let the step begin."""
     if result.is_blocked:
-        return Ending(
-            status=RunStatus.STOPPED,
-            stop_reason=StopReason.STEP_REFUSED,
-            reason=result.reason,
-            decided_by=result.decided_by,
-        )
+        return stopped(result, StopReason.STEP_REFUSED)
     return await conclude(run, None)
 
 

@@ -14,7 +14,7 @@ from hookline.agent.result import RunResult, as_text
 from hookline.agent.run import Run
 from hookline.errors import HookError, JournalError, in_words
 from hookline.flow import ErrorClass, classify
-from hookline.hooks import Point
+from hookline.hooks import Point, Result
 from hookline.journal import RunFinished, StatusChanged, counted_on
 from hookline.lifecycle import (
     ExecutionHookContext,
@@ -50,7 +50,7 @@ async def finish(run: Run, ending: Ending, output: Any) -> RunResult:
         await _through(on_lost(run, run.error, classify(run.error)), cancelled)
     leaving = _leave(run, HookPoint.EXECUTION_END, run.plans.execution_end, ending)
     ending = await _through(leaving, cancelled) or ending
-    if run.session.ends and ending.status is not RunStatus.PAUSED:
+    if run.setup.session.ends and ending.status is not RunStatus.PAUSED:
         leaving = _leave(run, HookPoint.SESSION_END, run.plans.session_end, ending)
         ending = await _through(leaving, cancelled) or ending
     result = _result(run, ending, answer)
@@ -95,12 +95,7 @@ async def give_output(run: Run, ending: Ending) -> tuple[Any, Ending]:
     if result.is_blocked or result.is_stopped:
         run.drop_deltas()
         reason = StopReason.OUTPUT_WITHHELD if result.is_blocked else StopReason.HOOK
-        return None, Ending(
-            status=RunStatus.STOPPED,
-            stop_reason=reason,
-            reason=result.reason,
-            decided_by=result.decided_by,
-        )
+        return None, stopped(result, reason)
     output = result.context.output
     run.release_deltas(_told(run.step.response, output))
     return output, ending
@@ -206,7 +201,7 @@ def _context(
         status=ending.status,
         stop_reason=ending.stop_reason,
         outcome=ContinuationOutcome.from_evaluations(run.evaluations),
-        resumed=run.resumed,
+        resumed=run.is_resumed,
     )
 
 
@@ -244,6 +239,16 @@ def _result(run: Run, ending: Ending, output: Any) -> RunResult:
     run.append(finished)
     return msgspec.structs.replace(
         result, state=counted_on(state, finished), records=tuple(run.durable.records)
+    )
+
+
+def stopped(result: Result[Any], reason: StopReason) -> Ending:
+    """How a run ends that its hooks do not let continue."""
+    return Ending(
+        status=RunStatus.STOPPED,
+        stop_reason=reason,
+        reason=result.reason,
+        decided_by=result.decided_by,
     )
 
 

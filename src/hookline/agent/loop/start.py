@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from hookline.agent.children.child import recount_hook_work
-from hookline.agent.loop.end import ended, failed
+from hookline.agent.loop.end import ended, failed, stopped
+from hookline.agent.records.exceptions import recorded_exception
 from hookline.agent.records.index import RunIndex
-from hookline.agent.recovery.past_errors import past_error
 from hookline.agent.run import Run
 from hookline.errors import PastError
 from hookline.hooks import Plan, run_hooks
@@ -38,7 +38,7 @@ async def begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
             agent_id=state.agent_id,
             session_id=state.session_id,
             parent_run_id=state.parent_run_id,
-            resumed=run.resumed,
+            resumed=run.is_resumed,
             initial=None
             if _is_bare(state) or run.durable.records
             else msgspec.json.decode(state.to_json()),
@@ -112,7 +112,7 @@ def _past_failure(run: Run, known: RunIndex, reason: str) -> Exception:
     last = run.state.last_step if run.state.step_count else None
     for info in (*reversed(known.raised), *(last.errors[::-1] if last is not None else ())):
         if info.message == reason or (not info.message and info.type.endswith(reason)):
-            return past_error(info)
+            return recorded_exception(info)
     return PastError("unknown", reason)
 
 
@@ -123,14 +123,14 @@ def _is_bare(state: AgentState) -> bool:
 
 async def _start_session(run: Run) -> Ending | None:
     plan = run.plans.session_start
-    if plan is None or not run.session.starts:
+    if plan is None or not run.setup.session.starts:
         return None
     ctx = SessionHookContext(
         point=HookPoint.SESSION_START,
         state=run.state,
         live=run,
         session_id=run.state.session_id,
-        source=run.session.source,
+        source=run.setup.session.source,
     )
     await run.ask(plan, ctx)
     return None
@@ -140,14 +140,9 @@ async def _start(run: Run) -> Ending | None:
     plan = run.plans.execution_start
     if plan is None:
         return None
-    result = await run.ask(plan, _context(run, resumed=run.resumed))
+    result = await run.ask(plan, _context(run, resumed=run.is_resumed))
     if result.is_blocked:
-        return Ending(
-            status=RunStatus.STOPPED,
-            stop_reason=StopReason.RUN_REFUSED,
-            reason=result.reason,
-            decided_by=result.decided_by,
-        )
+        return stopped(result, StopReason.RUN_REFUSED)
     return None
 
 
@@ -176,12 +171,7 @@ async def _submit(run: Run, submitted: str | UserMessage) -> Ending | None:
         )
         result = await run.ask(plan, ctx)
         if result.is_blocked:
-            return Ending(
-                status=RunStatus.STOPPED,
-                stop_reason=StopReason.PROMPT_REFUSED,
-                reason=result.reason,
-                decided_by=result.decided_by,
-            )
+            return stopped(result, StopReason.PROMPT_REFUSED)
         if result.is_stopped:
             return None  # the evaluation it left ends the run, and the prompt is not taken
         prompt, attachments = result.context.prompt, result.context.attachments

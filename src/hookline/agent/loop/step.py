@@ -180,7 +180,7 @@ def _record(run: Run, step: Step, added: tuple[Message, ...] | None, guard: str 
     """Record a finished step, with what it made of the conversation; `added`, where that is known."""
     if run.state.counters.consecutive_errors:
         on_step_over(run)
-    state, append, next_seq = run.state, run.append, run.next_seq
+    state = run.state
     replaced, metadata = None, None
     if added is None:
         added = state.messages.since(run.step.messages_before)
@@ -188,6 +188,7 @@ def _record(run: Run, step: Step, added: tuple[Message, ...] | None, guard: str 
             added, replaced = (), tuple(state.messages)
     if state.metadata is not run.metadata_before:
         run.metadata_before = metadata = state.metadata
+    append, next_seq = run.append, run.next_seq
     append(
         StepFinished(
             run_id=run.run_id,
@@ -236,7 +237,7 @@ def pend_step(run: Run) -> None:
         follows=len(run.step.messages_asked)
         if run.state.messages.since(run.step.messages_asked)
         else None,
-        ends_session=run.session.ends,
+        ends_session=run.setup.session.ends,
         reasoning=run.step.response.reasoning,
     )
     usage, counters = counted(run)

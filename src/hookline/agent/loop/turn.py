@@ -37,7 +37,7 @@ class Unrecovered(Exception):
 
 async def take_turn(run: Run) -> None:
     """Ask the model. `run.step.response` is its settled answer; None when there is none to go on with."""
-    definition, plans = run.definition, run.plans
+    definition, plans = run.setup.definition, run.plans
     messages = run.state.messages
     request = InferenceRequest(messages, definition.system_prompt, definition.toolbox.specs)
     supplied, altered = None, None
@@ -70,7 +70,7 @@ async def take_turn(run: Run) -> None:
                 response = await _ask_through_hooks(run, request)
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             response = await try_again(run, request, error, altered=altered)
-    if run.redact_content is not None:
+    if run.setup.redact_content is not None:
         response = run.with_shown_calls(response)
     if plans.after_inference is not None:
         ctx = _context(run, HookPoint.AFTER_INFERENCE, request, response)
@@ -143,7 +143,7 @@ async def _ask_through_hooks(run: Run, request: InferenceRequest) -> InferenceRe
 def received(run: Run, response: InferenceResponse) -> InferenceResponse:
     """An answer as it came from the model: it is looked over and paid for, whatever becomes of it."""
     if not is_plain(response):
-        driver = type(run.definition.driver).__qualname__
+        driver = type(run.setup.definition.driver).__qualname__
         response = check_response(response, f"the driver ({driver})")
     usage, ledger = response.usage, run.ledger
     if usage.cost is None and ledger.parent is None:
@@ -159,10 +159,10 @@ def received(run: Run, response: InferenceResponse) -> InferenceResponse:
 def take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
     """The settled answer: it is recorded, and the step continues with it."""
     run.step.response = response
-    append, next_seq = run.append, run.next_seq
     run.clock()
     if run.holds_answer and not response.calls:
         run.durable.hold()  # this may be the answer, and its hooks have not seen it yet
+    append, next_seq = run.append, run.next_seq
     append(
         ResponseReceived(
             run_id=run.run_id,

@@ -1,4 +1,4 @@
-"""What a run came to, as a list of facts that two drives of it can be compared by.
+"""Whether a run that is played is still the same run: what it comes to, as facts, beside those on record.
 
 Left out is what no two drives share (times, durations, numbers of records) and what nobody reads in the transcript:
 hooks that let things be, usage, metadata.
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hookline.agent.approvals.questions import as_asked
+from hookline.agent.approvals import as_asked
 from hookline.journal import (
     ApprovalAsked,
     PromptSubmitted,
@@ -21,6 +21,7 @@ from hookline.journal import (
     RunFinished,
     StepFinished,
 )
+from hookline.playback.recording import Driven, Recording
 from hookline.state import PendingApproval, StopReason, ToolCall, ToolResult
 
 
@@ -88,6 +89,43 @@ class Facts(list[Fact]):
             decided = (outcome.stop_reason, outcome.reason, outcome.resolved_by)
             goes_on = "goes on" if outcome.should_continue else "stops"
             yield Fact(index, "whether it goes on", _json([goes_on, *decided]))
+
+
+class Comparison:
+    """The facts on record of one run, and those that have come so far."""
+
+    def __init__(self, recording: Recording, *, in_full: bool = True) -> None:
+        self.recording = recording
+        self.then, self.now = Facts(in_full=in_full), Facts(in_full=in_full)
+        for record in recording.records:
+            self.then.hear(record)
+        self.heard: list[Record] = []
+        """What was recorded while it was played. It is written nowhere."""
+        self.same = 0
+        """How many facts were the same."""
+        self._driven = Driven()
+
+    def hear(self, record: Record) -> None:
+        """Something has happened while it is played."""
+        if self._driven.has(record):
+            self.heard.append(record)
+            self.now.hear(record)
+
+    def first_difference(self) -> int | None:
+        """The number of the first fact that is not as it was, among those that are known by now."""
+        while self.same < len(self.now):
+            at = self.same
+            if at >= len(self.then):
+                return at if self.recording.is_finished else None
+            if self.then[at] != self.now[at]:
+                return at
+            self.same += 1
+        return None
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Something that is on record has not come."""
+        return self.recording.is_finished and self.same < len(self.then)
 
 
 def _json(value: Any) -> Any:

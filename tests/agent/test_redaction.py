@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.agent.originals import Originals
+from hookline.agent.redaction import Originals
 from hookline.state import ToolCall
 
 EXACT = ToolCall("c1", "bash", {"command": "PASSWORD=hunter2 ./run"})

@@ -28,7 +28,7 @@ _KINDS: dict[str, type[Exception]] = {
 }
 
 
-def past_error(info: ErrorInfo) -> Exception:
+def recorded_exception(info: ErrorInfo) -> Exception:
     """An exception that has the name, the words and the class of the one that was recorded."""
     of_hook = _OF_HOOK.fullmatch(info.message) if info.error_class == ErrorClass.HOOK else None
     if of_hook is not None:

@@ -1,4 +1,4 @@
-"""A run that has to wait for an answer pauses, whole."""
+"""Steps: how they pause and continue, and the times they have."""
 
 from __future__ import annotations
 
@@ -7,15 +7,10 @@ from typing import Any
 import pytest
 from approving import Bench, statuses
 
-from hookline import (
-    AgentBuilder,
-    AgentState,
-    RunStatus,
-    StopReason,
-)
-from hookline.errors import UsageError
-from hookline.state import check_transcript
-from hookline.testing import FakeClock, call, calls, say
+from hookline import AgentBuilder, AgentState, ErrorPolicy, RunStatus, StopReason, tool
+from hookline.errors import RateLimitError, UsageError
+from hookline.state import InferenceResponse, check_transcript
+from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 
 async def test_no_call_of_the_step_runs_before_every_question_is_answered(bench: Bench) -> None:
@@ -159,3 +154,74 @@ async def test_a_call_limit_counts_each_call_once_over_a_pause(bench: Bench) -> 
     paused = await built.run("go")
     result = await built.resume(paused, {paused.pending[0].id: True})
     assert (result.status, result.state.counters.tool_calls) == (RunStatus.COMPLETED, 2)
+
+
+# --- every record and every piece of text says when it was, and not when the one before it was --
+
+
+class Slow:
+    """A model that takes a second for each letter, and then fails so often."""
+
+    def __init__(self, clock: FakeClock, failures: int) -> None:
+        self.clock = clock
+        self.failures = failures
+
+    async def infer(self, request: object, turn: Any) -> InferenceResponse:
+        """Say it letter by letter."""
+        for letter in "ab":
+            self.clock.advance(1)
+            turn.emit_text(letter)
+        self.clock.advance(1)
+        self.failures -= 1
+        if self.failures >= 0:
+            raise RateLimitError("slow down", retry_after=10)
+        return InferenceResponse("ab")
+
+
+def look(ctx: object) -> None:
+    """A hook that says nothing."""
+
+
+@pytest.mark.parametrize("points", [(), ("error", "after_inference"), ("before_inference",)])
+def test_what_a_model_says_and_how_it_fails_is_told_when_it_is(points: tuple[str, ...]) -> None:
+    """Text comes piece by piece, an error when the model failed, and the next request after the wait."""
+    clock = FakeClock()
+    heard: list[Any] = []
+    builder = AgentBuilder().with_driver(Slow(clock, 1)).with_clock(clock).on_event(heard.append)
+    for point in points:
+        builder.add_hook(point, look, tier="observer")
+    assert builder.build().run_sync("go").text == "ab"
+    began = heard[0].at
+    told = ("request", "text_delta", "error", "response")
+    assert [(each.type, each.at - began) for each in heard if each.type in told] == [
+        ("request", 0),
+        ("text_delta", 1),
+        ("text_delta", 2),
+        ("error", 3),
+        ("request", 13),
+        ("text_delta", 14),
+        ("text_delta", 15),
+        ("response", 16),
+    ]
+
+
+def test_a_call_that_is_tried_again_took_as_long_as_that_try() -> None:
+    """The wait before it is not the tool's."""
+    clock = FakeClock()
+    tries: list[int] = []
+
+    @tool(effect="pure")
+    async def flaky() -> str:
+        """Fail once, and take two seconds each time."""
+        clock.advance(2)
+        tries.append(1)
+        if len(tries) < 2:
+            raise OSError("down")
+        return "up"
+
+    driver = ScriptedDriver([call("flaky"), say("done")])
+    builder = AgentBuilder().with_driver(driver).with_tools(flaky).with_clock(clock)
+    builder.with_error_policy(ErrorPolicy.retry_tool_errors(first_delay=7))
+    ended = builder.build().run_sync("go")
+    assert clock.slept == [7]
+    assert ended.steps[0].results[0].duration == 2

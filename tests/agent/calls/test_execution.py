@@ -1,3 +1,5 @@
+"""None"""
+
 from __future__ import annotations
 
 import asyncio
@@ -5,21 +7,25 @@ import threading
 from typing import Any
 
 import pytest
+from lives import Tape, cut
 
 from hookline import (
     AgentBuilder,
     AgentState,
+    ErrorPolicy,
     HookOutcome,
+    RunResult,
     RunStatus,
     StopReason,
+    ToolCall,
     ToolContext,
     ToolError,
     ToolResult,
     tool,
 )
-from hookline.journal import CallAdmitted, CallSettled, HookRan, ToolProgress
-from hookline.state import ResultStatus, Usage, check_transcript
-from hookline.testing import ScriptedDriver, call, calls, say
+from hookline.journal import CallAdmitted, CallSettled, HookRan, Record, ToolProgress
+from hookline.state import InferenceResponse, ResultStatus, Usage, check_transcript
+from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 
 @tool
@@ -642,3 +648,323 @@ async def test_the_limit_on_tool_calls_is_checked_before_a_batch() -> None:
         lambda ctx: HookOutcome.block("odd") if ctx.tool_call.args["n"] == 1 else None
     )
     assert (await blocking.build().run("go")).status is RunStatus.COMPLETED
+
+
+# --- what a turn has used up its calls cannot use any more: limits are checked before them too --
+
+
+class Shop:
+    """A tool that notes what it did, and a clock that turns may move."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.bought: list[int] = []
+
+    def builder(self, *turns: Any) -> AgentBuilder:
+        """An agent with the tool."""
+
+        @tool
+        async def buy(n: int) -> int:
+            """Buy."""
+            self.bought.append(n)
+            return n
+
+        driver = ScriptedDriver([*turns, say("done")])
+        return AgentBuilder().with_driver(driver).with_tools(buy).with_clock(self.clock)
+
+    def slow(self, state: AgentState) -> Any:
+        """A turn that takes its time."""
+        self.clock.advance(400)
+        return call("buy", n=1)
+
+
+class Costly:
+    """A model that has its price."""
+
+    async def infer(self, request: object, turn: object) -> InferenceResponse:
+        """The same call again and again."""
+        return InferenceResponse("", (ToolCall("c", "buy", {"n": 1}),), Usage(5, 5, 1, 2.0))
+
+
+NOTHING: dict[str, Any] = {}
+
+
+def look(ctx: object) -> None:
+    """A hook that says nothing."""
+
+
+@pytest.mark.parametrize("more", [NOTHING, {"tool_calls": 50}])
+@pytest.mark.parametrize("point", ["", "before_tool_use", "after_inference", "after_tool_use"])
+@pytest.mark.parametrize(
+    ("limit", "reason", "why"),
+    [
+        ({"tokens": 10}, StopReason.TOKEN_LIMIT, "tokens: 20 of 10 used"),
+        ({"tokens": 20}, StopReason.TOKEN_LIMIT, "tokens: 20 of 20 used"),
+        ({"seconds": 300}, StopReason.TIME_LIMIT, "seconds: 400 of 300 used"),
+        ({"cost": 1.5}, StopReason.COST_LIMIT, "cost: 2 of 1.5 used"),
+    ],
+)
+def test_a_turn_that_uses_up_a_limit_runs_no_calls(
+    limit: dict[str, Any], reason: StopReason, why: str, point: str, more: dict[str, Any]
+) -> None:
+    """Whatever other limits and hooks there are: the call says why it was not run, and the run that it was stopped."""
+    shop = Shop()
+    turn = shop.slow if "seconds" in limit else call("buy", n=1, tokens=20)
+    builder = shop.builder(turn).with_limits(**limit, **more)
+    if "cost" in limit:
+        builder.with_driver(Costly())
+    if point:
+        builder.add_hook(point, look)
+    ended = builder.build().run_sync("go")
+    (result,) = ended.steps[0].results
+    assert shop.bought == []
+    assert (result.status, result.reason) == (ResultStatus.NOT_RUN, why)
+    assert (ended.status, ended.stop_reason) == (RunStatus.STOPPED, reason)
+    assert ended.explain() == f"stopped after 1 step: {reason} ({why}), decided by 'limits'"
+    assert ended.state.counters.tool_calls == 0
+
+
+def test_none_of_a_batch_is_run() -> None:
+    """Every call of the turn has its result, and none of them began."""
+    shop = Shop()
+    batch = calls(call("buy", n=1), call("buy", n=2), tokens=20)
+    ended = shop.builder(batch).with_limits(tokens=20).build().run_sync("go")
+    results = ended.steps[0].results
+    assert (shop.bought, len(results)) == ([], 2)
+    assert {each.status for each in results} == {ResultStatus.NOT_RUN}
+    assert all("tokens: 20 of 20 used" in each.reason for each in results)
+
+
+def test_an_answer_that_uses_up_a_limit_is_an_answer() -> None:
+    """There is nothing left to keep it from."""
+    shop = Shop()
+    ended = shop.builder(say("bought", tokens=99)).with_limits(tokens=20).build().run_sync("go")
+    assert (ended.status, ended.text) == (RunStatus.COMPLETED, "bought")
+
+
+def test_the_last_step_may_use_its_tools() -> None:
+    """Steps are counted as they begin: the calls of the last one that is allowed are run."""
+    shop = Shop()
+    ended = shop.builder(call("buy", n=1)).with_limits(steps=1).build().run_sync("go")
+    assert (shop.bought, ended.stop_reason) == ([1], StopReason.STEP_LIMIT)
+
+
+@pytest.mark.parametrize("way", ["left out", "replaced", "none"])
+def test_who_takes_the_limits_away_takes_them_away_here_too(way: str) -> None:
+    """The guard before a step is the one that is asked before its calls."""
+    shop = Shop()
+    builder = shop.builder(call("buy", n=1, tokens=20)).with_limits(tokens=20)
+    if way == "left out":
+        builder.without_default("limits")
+    elif way == "replaced":
+        builder.on_before_step(look, name="limits")
+    else:
+        builder.with_limits(tokens=None)
+    assert builder.build().run_sync("go").text == "done"
+    assert shop.bought == [1]
+
+
+async def test_an_approved_call_is_not_run_when_a_limit_is_used_up_since() -> None:
+    """A yes is no way around the limits of the agent that goes on."""
+    shop = Shop()
+    builder = shop.builder(call("buy", n=1, tokens=20))
+    builder.on_before_tool_use(lambda ctx: HookOutcome.ask("sure?"), name="ask")
+    paused = await builder.with_limits(tokens=50).build().run("go")
+    assert paused.status is RunStatus.PAUSED
+    agent = builder.with_limits(tokens=20).build()
+    ended: RunResult = await agent.resume(paused.state, {paused.state.pending[0].id: True})
+    assert (shop.bought, ended.stop_reason) == ([], StopReason.TOKEN_LIMIT)
+
+
+def test_it_is_on_record_as_what_the_hook_said_about_the_call() -> None:
+    """As any other hook that stops a run before a call."""
+    ended = (
+        Shop().builder(call("buy", n=1, tokens=20)).with_limits(tokens=20).build().run_sync("go")
+    )
+    (said,) = [each for each in ended.records if each.type == "hook" and each.call_id]
+    assert (said.point, said.hook, said.verdict) == ("before_tool_use", "limits", "stop")
+    assert said.call_id == ended.steps[0].calls[0].id
+
+
+# --- those who only look on at a call make no difference to what comes of it --------------------
+
+
+UNSEEN = "Result withheld: the run was cancelled before the hooks had seen it"
+
+
+def after_two_failures(**options: Any) -> RunResult:
+    """A run whose tool works at the third try, with a hook after it that says nothing if there are options for one."""
+    tries: list[int] = []
+
+    @tool(effect="pure")
+    async def flaky() -> str:
+        """Fail twice."""
+        tries.append(1)
+        if len(tries) < 3:
+            raise OSError(f"down {len(tries)}")
+        return "up"
+
+    builder = AgentBuilder().with_driver(ScriptedDriver([call("flaky"), say("done")]))
+    builder.with_tools(flaky).with_error_policy(ErrorPolicy.retry_tool_errors())
+    if options:
+        builder.on_after_tool_use(look, name="look", **options)
+    return builder.build().run_sync("go")
+
+
+@pytest.mark.parametrize("options", [{"tier": "observer"}, {"shadow": True}])
+def test_whoever_looks_on_leaves_the_errors_of_a_step_as_they_are(options: dict[str, Any]) -> None:
+    """What a call failed of before it worked stays with the step and on record, words and all."""
+    bare, watched = after_two_failures(), after_two_failures(**options)
+    assert [error.message for error in bare.steps[0].errors] == ["down 1", "down 2"]
+    assert watched.steps[0].errors == bare.steps[0].errors
+    told = [[each.error for each in run.records if each.type == "error"] for run in (bare, watched)]
+    assert told[0] == told[1] == list(bare.steps[0].errors)
+
+
+@pytest.mark.parametrize("tier", ["hook", "policy"])
+def test_words_that_hooks_never_saw_are_not_kept_where_hooks_judge(tier: str) -> None:
+    """They let the result be; that tries before it failed is known, and what those said is not."""
+    watched = after_two_failures(tier=tier)
+    assert watched.steps[0].results[0].text() == "up"
+    assert [(each.type, each.message) for each in watched.steps[0].errors] == [("OSError", "")] * 2
+
+
+async def cancelled_meanwhile(*judges: Any, **options: Any) -> RunResult:
+    """A run that is cancelled while a hook with these options takes its time over a call that is done."""
+    reached = asyncio.Event()
+
+    async def slow(ctx: object) -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    @tool
+    async def pay(n: int) -> str:
+        """Pay."""
+        return f"paid {n}"
+
+    builder = AgentBuilder().with_driver(ScriptedDriver([call("pay", n=1), say("done")]))
+    builder.with_tools(pay)
+    for judge in judges:
+        builder.on_after_tool_use(judge)
+    agent = builder.on_after_tool_use(slow, name="slow", **options).build()
+    run = asyncio.ensure_future(agent.run("go"))
+    await reached.wait()
+    agent.cancel(reason="enough")
+    return await run
+
+
+def hide(ctx: Any) -> Any:
+    """A hook that shows something else."""
+    return ctx.with_result("hidden")
+
+
+def refuse(ctx: object) -> HookOutcome:
+    """A hook that withholds the result."""
+    return HookOutcome.block("not for you")
+
+
+@pytest.mark.parametrize(
+    ("judges", "options", "text"),
+    [
+        ((), {"tier": "observer"}, "paid 1"),
+        ((), {"shadow": True}, "paid 1"),
+        ((look,), {"tier": "observer"}, "paid 1"),
+        ((hide,), {"tier": "observer"}, "hidden"),
+        ((refuse,), {"tier": "observer"}, "Result withheld: not for you"),
+        ((), {"tier": "hook"}, UNSEEN),
+        ((look,), {"tier": "policy"}, UNSEEN),
+        ((hide,), {"shadow": True}, UNSEEN),
+    ],
+)
+async def test_a_cancelled_run_keeps_what_the_hooks_had_cleared(
+    judges: tuple[Any, ...], options: dict[str, Any], text: str
+) -> None:
+    """Whoever only looks on costs a call nothing; a result that not everyone has judged is withheld."""
+    ended = await cancelled_meanwhile(*judges, **options)
+    assert ended.status is RunStatus.CANCELLED
+    assert [each.text() for each in ended.steps[0].results] == [text]
+    settled = [each.result.text() for each in ended.records if each.type == "tool_result"]
+    assert settled == [text]
+
+
+# --- a call that is done is on record as soon as nothing can change its result, so that no crash puts it in doubt
+
+
+def settled(records: list[Record]) -> list[str]:
+    """The tools that have a result on record."""
+    return [record.result.name for record in records if isinstance(record, CallSettled)]
+
+
+class World:
+    """An agent that pays and waits at the same time, and what is on record at some moments."""
+
+    def __init__(self, tape: Tape, *, dies: bool) -> None:
+        self.tape = tape
+        self.paid = 0
+        self.waiting = asyncio.Event()
+        self.dies = dies
+        self.seen: list[list[str]] = []
+
+    def look(self) -> None:
+        """Note what is on record now."""
+        self.seen.append(settled(self.tape.written))
+
+    def builder(self, *replies: Any) -> AgentBuilder:
+        @tool
+        async def pay() -> str:
+            """Pay."""
+            self.paid += 1
+            return "paid"
+
+        @tool
+        async def wait() -> str:
+            """Wait."""
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            self.look()
+            if self.dies:
+                self.waiting.set()
+                await asyncio.Event().wait()
+            return "waited"
+
+        driver = ScriptedDriver(list(replies))
+        return AgentBuilder().with_driver(driver).with_tools(pay, wait).with_journal(self.tape)
+
+
+@pytest.mark.parametrize("names", [("pay", "wait"), ("wait", "pay")])
+async def test_a_call_that_is_done_is_not_in_doubt_because_of_a_slow_one_beside_it(
+    names: tuple[str, str],
+) -> None:
+    """Its result is on record while the other is still running: killed then, only that one is in doubt."""
+    first = World(Tape(), dies=True)
+    turns = (calls(call(names[0]), call(names[1])), say("done"))
+    task = asyncio.ensure_future(first.builder(*turns).build().run("go", run_id="run"))
+    await first.waiting.wait()
+    tape = cut(first.tape, len(first.tape.written))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    again = World(tape, dies=False)
+    result = await again.builder(say("done")).build().resume("run")
+    found = {each.name: each.status.value for each in result.steps[0].results}
+    assert found == {"pay": "ok", "wait": "in_doubt"}
+    assert [each.name for each in result.steps[0].calls] == list(names)
+    assert (first.paid, again.paid) == (1, 0)
+
+
+@pytest.mark.parametrize("point", ["after_step", "should_continue"])
+async def test_a_call_is_on_record_before_the_hooks_of_the_end_of_its_step(point: str) -> None:
+    """They may take their time."""
+    world = World(Tape(), dies=False)
+    builder = world.builder(call("pay"), say("done"))
+    await builder.add_hook(point, lambda ctx: world.look()).build().run("go", run_id="run")
+    assert world.seen[0] == ["pay"]
+
+
+async def test_a_call_that_hooks_have_seen_is_on_record_before_they_see_the_next() -> None:
+    """In call order, and not before they have seen it: they might withhold it."""
+    world = World(Tape(), dies=False)
+    builder = world.builder(calls(call("pay"), call("wait")), say("done"))
+    builder.on_after_tool_use(lambda ctx: world.look())
+    await builder.build().run("go", run_id="run")
+    assert world.seen == [[], [], ["pay"]]

@@ -12,8 +12,7 @@ import msgspec
 from hookline import permissions  # rules are read in when one is given, and not before
 from hookline._aio import is_being_cancelled
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.originals import original
-from hookline.agent.redacted_output import decision_without
+from hookline.agent.redaction import decision_without, original
 from hookline.agent.run import Run
 from hookline.agent.source import NOBODY
 from hookline.errors import ToolError, UsageError, in_words
@@ -21,6 +20,8 @@ from hookline.hooks import CRASHES, Result
 from hookline.journal import ApprovalAnswered, ApprovalAsked, with_remembered
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import (
+    EMPTY,
+    AgentState,
     Answer,
     Decision,
     PendingApproval,
@@ -107,8 +108,8 @@ async def ask_while_running(run: Run, call: ToolCall, reason: str, asked_by: str
     """The answer to what a running tool asks. The run cannot pause here: without an answer at once, it is no."""
     current = CallInProgress(call, call)
     run.take_call(current, call)
-    if run.redact is not None:
-        reason = run.redact(reason)
+    if run.setup.redact is not None:
+        reason = run.setup.redact(reason)
     async with run.hook_lock:  # other calls are running, and their hooks may be asked too
         decision = await ask_person(run, current, Ask(reason, (asked_by,)))
         if decision is None:
@@ -215,7 +216,7 @@ async def _handed_over(
     decision = await run.source.handed_over(run, approval.id)
     if decision is None or _is_expired(run, approval):
         return None
-    problem = misfit(run.definition.toolbox, approval, decision)
+    problem = misfit(run.setup.definition.toolbox, approval, decision)
     if problem:  # of a child run: it keeps waiting, and says why when it is shown again
         current.approval = _not_like_that(approval, problem)
     return None if problem else decision
@@ -241,7 +242,9 @@ async def _answered_in_time(run: Run, approval: PendingApproval) -> tuple[Decisi
         decision = await _from_approver(run, shown)
         if decision is _EXPIRED or (decision is not None and _is_expired(run, approval)):
             return _EXPIRED, "expiry"
-        problem = "" if decision is None else misfit(run.definition.toolbox, approval, decision)
+        problem = (
+            "" if decision is None else misfit(run.setup.definition.toolbox, approval, decision)
+        )
         if not problem:
             return decision, "approver"
         shown = _not_like_that(approval, problem)
@@ -278,7 +281,7 @@ def changed_args(approval: PendingApproval, decision: Decision) -> dict[str, Any
 
 def is_redacted_edit(run: Run, changed: Mapping[str, Any]) -> bool:
     """Whether an edit comes from a journal or a state, without the secrets that were in it."""
-    return run.redact_content is not None and _is_marked(changed)
+    return run.setup.redact_content is not None and _is_marked(changed)
 
 
 def _is_marked(args: Mapping[str, Any]) -> bool:
@@ -355,7 +358,7 @@ def _by_rule(
         if decision is None or any(each != decision for each in answers):
             continue
         rule, call = permissions.Rule.parse(text), current.exact
-        tool = run.definition.toolbox.get(call.name)
+        tool = run.setup.definition.toolbox.get(call.name)
         root = (tool and tool.root) or "."
         if rule.covers(call, root) if decision.answer is Answer.ALLOW else rule.touches(call, root):
             return decision
@@ -406,12 +409,12 @@ def _note(
     run: Run, current: CallInProgress, approval: PendingApproval, decision: Decision, by: str
 ) -> Decision:
     if decision.answer is Answer.EDIT and approval.is_again:
-        decision = Decision.deny(misfit(run.definition.toolbox, approval, decision))
+        decision = Decision.deny(misfit(run.setup.definition.toolbox, approval, decision))
     if decision.remember and approval.is_again:
         decision = msgspec.structs.replace(decision, remember=False, rule="")
     decision = _with_valid_rule(decision)
-    if run.redact is not None:
-        decision = decision_without(decision, run.redact)
+    if run.setup.redact is not None:
+        decision = decision_without(decision, run.setup.redact)
     if run.shown_decision(decision) is not decision:
         # It holds once: a state has no secrets, so it cannot be remembered.
         decision = msgspec.structs.replace(decision, remember=False, rule="")
@@ -434,3 +437,67 @@ def _with_valid_rule(decision: Decision) -> Decision:
     except UsageError as error:
         return Decision.deny(f"the answer came with a rule that is none: {in_words(error)}")
     return decision
+
+
+# --- answers that are handed to `resume` --------------------------------------------------------------
+
+
+def checked_answers(
+    state: AgentState,
+    decisions: Mapping[str, Decision | bool],
+    toolbox: Toolbox,
+    on_record: Mapping[str, Decision] = EMPTY,
+) -> dict[str, Decision]:
+    """The answers to what a run waits for, by question; refuses what answers nothing, or cannot be done.
+
+    `on_record` is what it was answered before its process died. The same answer may be given again, as by somebody
+    who tries again; another one comes too late.
+    """
+    answers = _named(state, decisions, on_record)
+    for approval in state.pending:
+        decision = answers.get(approval.id)
+        if decision is None or approval.run_id != state.run_id:
+            continue  # what the tools of a child run take is known inside it only
+        if problem := misfit(toolbox, approval, decision):
+            raise UsageError(
+                f"the call of question '{approval.id}' cannot be edited like that: {problem}",
+                remedy="Nothing was answered, and the question still waits.",
+            )
+    return answers
+
+
+def _named(
+    state: AgentState,
+    decisions: Mapping[str, Decision | bool],
+    on_record: Mapping[str, Decision],
+) -> dict[str, Decision]:
+    """The answers, each to a question that waits."""
+    known = {approval.id for approval in state.pending}
+    if not isinstance(decisions, Mapping):
+        raise UsageError(
+            f"decisions= takes answers by approval id, not {decisions!r}.",
+            remedy="Write {pending.id: Decision.allow() for pending in state.pending}.",
+        )
+    answers: dict[str, Decision] = {}
+    for key, decision in decisions.items():
+        if key not in known and key not in on_record:
+            raise UsageError(
+                f"no question with id '{key}' waits for an answer.",
+                remedy=f"Waiting: {', '.join(sorted(known)) or 'nothing'}. Answer what waits now: "
+                "a call that was changed, or that others ask about since, is another question.",
+            )
+        if isinstance(decision, bool):
+            decision = Decision.allow() if decision else Decision.deny()
+        if not isinstance(decision, Decision):
+            raise UsageError(
+                f"the answer to '{key}' is {decision!r}.",
+                remedy="Use Decision.allow(), .deny(...) or .edit(...).",
+            )
+        if key in known:
+            answers[key] = decision
+        elif decision != on_record[key]:
+            raise UsageError(
+                f"question '{key}' was answered already ({on_record[key].answer.value}), and its call may have run.",
+                remedy="Nothing waits for that answer. Resume the run without it.",
+            )
+    return answers

@@ -1,1 +1,0 @@
-"""Questions to people, and their answers."""

@@ -1,1 +1,0 @@
-"""A run that continues from its record after its process died."""
