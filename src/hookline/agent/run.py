@@ -35,7 +35,6 @@ from hookline.journal import (
     Evaluated,
     Redact,
     RedactContent,
-    Redacting,
 )
 from hookline.lifecycle import AgentContext
 from hookline.state import (
@@ -156,7 +155,7 @@ class Run(RunDeltas):
         )
         """What takes secrets out of arguments and progress messages, if anything does."""
         if definition.redact is not None:
-            durable = Redacting(durable, definition.redact)
+            durable.redact_with(definition.redact)
         self.definition = definition
         self.drive = drive
         self.state = state

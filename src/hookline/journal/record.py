@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -345,3 +345,31 @@ class ToolProgress(Record, frozen=True, gc=False, omit_defaults=True, tag="progr
     name: str = ""
     message: Any = None
     step: int = 0
+
+
+def hooks_in(records: Iterable[Record]) -> Iterator[HookRan]:
+    """Every hook that ran, one record each."""
+    for record in records:
+        if isinstance(record, HooksPassed):
+            yield from record.each()
+        elif isinstance(record, HookRan):
+            yield record
+        elif isinstance(record, StepStarted | StepFinished) and record.guard:
+            yield _guard(record)
+
+
+def _guard(record: StepStarted | StepFinished) -> HookRan:
+    """The default guard that was the only hook at its point: it has no record of its own."""
+    if isinstance(record, StepStarted):
+        point, step, outcome = "before_step", record.step, None
+    else:
+        point, step, outcome = "should_continue", record.step.index, record.step.outcome
+    return HookRan(
+        run_id=record.run_id,
+        seq=record.seq,
+        at=record.at,
+        point=point,
+        hook=record.guard,
+        step=step,
+        evaluations=outcome.evaluations if outcome is not None else (),
+    )

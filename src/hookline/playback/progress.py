@@ -12,8 +12,8 @@ from hookline.agent.run import Run
 from hookline.errors import UsageError
 from hookline.flow import ErrorAction, ErrorClass, ErrorDecision
 from hookline.journal import (
+    Durable,
     ErrorRaised,
-    InMemory,
     Listener,
     ModelConsulted,
     Record,
@@ -195,7 +195,7 @@ def _is_judged_anew(run: Run) -> bool:
     return current is not None and current.stage is not None and not current.is_changed
 
 
-class PlaybackLog(InMemory):
+class PlaybackLog(Durable):
     """The record of a run that is played: in memory, and compared with what is on record."""
 
     __slots__ = ("_hear", "_log_of")
@@ -212,6 +212,5 @@ class PlaybackLog(InMemory):
         self.records.append(record)
         self._hear(record)
 
-    def for_child(self, run_id: str, listeners: Sequence[Listener]) -> PlaybackLog:  # noqa: ARG002 - nobody is told
-        """The record of a child run that is played too."""
+    def _make_child(self, run_id: str, listeners: Sequence[Listener]) -> PlaybackLog:  # noqa: ARG002 - nobody is told
         return self._log_of(run_id)
