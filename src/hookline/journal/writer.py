@@ -30,7 +30,6 @@ from hookline.journal.connection import (
     closed_error,
     forked_error,
     journal_error,
-    without_resume,
 )
 from hookline.journal.run_info import RunInfo
 from hookline.journal.tables import Tail, insert_batch, insert_run, pack, update_run
@@ -386,8 +385,6 @@ class Batch:
 
     def fail(self, error: JournalError) -> JournalError:
         """Note that it cannot be written, nor what follows it. Returns the error for whoever waits."""
-        if not self._claim.tail.run and self._after.parent_run_id is None:
-            error = without_resume(error)
         self._claim.fail(error)
         return error
 
