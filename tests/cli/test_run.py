@@ -148,7 +148,7 @@ def test_what_continues_has_the_flags_of_before(place: Any) -> None:
     )
     model = place.script({"call": "look", "args": {}}, {"say": "Looked."})
     place.run("run", "mine:agent", "--model", model, "--deny", "look", "First.")
-    for again in (("run", "-c"), ("run", "--from", "last"), ("fork", "last")):
+    for again in (("run", "-c"), ("run", "--from", "last"), ("run", "-c", "--at", "1")):
         done = place.run(*again, "Again.")
         assert (done.returncode, done.stdout) == (0, "Looked.\n"), done.stderr
         assert f"with --agent mine:agent --model {model} --deny look\n" in done.stderr

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.cli.assembly.capabilities import capability_names
-from hookline.cli.assembly.schema import full_schema
+from hookline.cli.config import full_schema
 from hookline.config import Layer, check_layer, json_schema
 from hookline.errors import RegistrationError
 from hookline.lifecycle import HookPoint, point_named
