@@ -162,7 +162,7 @@ _MAIN = "import sys; from hookline.cli import main; sys.exit(main())"
         (2, "trust --list --revoke", "not allowed with argument"),
         (2, "tools nope", "there is no tool 'nope'"),
         (2, "tools read write", "'write' has no meaning here"),
-        (2, "fork last --at x hi", "'x' is not a whole number"),
+        (2, "run -c --at x hi", "'x' is not a whole number"),
         (2, "mcp-serve nope", "'nope' does not name an agent"),
         (2, "mcp-serve nope:agent", "there is no module 'nope'"),
         (1, "chat --session nope", "Begin one: hookline chat."),
