@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = (
     "Run an agent on a task. The answer goes to standard output, everything else to standard error. Runs are "
-    "saved, and can be shown, resumed, continued, forked and replayed."
+    "saved, and can be shown, resumed, continued and replayed."
 )
 _MAX_INPUT = 10_000_000
 _PATIENCE = 3.0
