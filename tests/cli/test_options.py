@@ -1,10 +1,19 @@
-"""Flags that would do nothing: mistyped, empty, or taken back by another."""
+"""Flags and arguments: what they set, what people get wrong, and where commands run."""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
+import sys
 from typing import Any
 
 import pytest
+
+from hookline import SQLiteJournal
+from hookline.cli.exits import Exit
+from hookline.sessions import Sessions
 
 
 @pytest.mark.parametrize(
@@ -115,9 +124,256 @@ def test_a_tool_that_is_not_there_is_reported_first(
     assert told in done.stderr
 
 
-def test_a_fork_without_a_task_says_how_to_fork(place: Any) -> None:
-    """With the step that it would continue from."""
-    assert place.run("run", "--model", place.script({"say": "Hi."}), "x").returncode == 0
-    done = place.run("fork", "last")
+def test_a_step_without_a_run_is_wrong_use(place: Any) -> None:
+    """The message says how to name one."""
+    done = place.run("run", "--at", "3", "x")
     assert done.returncode == 2
-    assert 'Say what to do: hookline fork last --at 1 "..."' in done.stderr
+    assert 'Name it: hookline run --from RUN --at 3 "..."' in done.stderr
+
+
+# --- what people get wrong: the exit code says what kind of mistake it is, and the line what to do ---
+
+
+_BARE = ("--without", "bash")
+_MAIN = "import sys; from hookline.cli import main; sys.exit(main())"
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "told"),
+    [
+        (2, "run --model nope:x hi", "--model: there is no provider 'nope'"),
+        (2, "run --model bogus hi", "anthropic, google, local, openai, script."),
+        (2, "run --model script:nowhere.json hi", "--model: the script 'nowhere.json' cannot"),
+        (2, "run --model script: hi", "--model: no file is named for the script."),
+        (2, "run -f nowhere.md", "-f names a file with the task"),
+        (2, "run --agent nope hi", "there is no agent 'nope' in the configuration"),
+        (6, "run --model openai:x hi", "model_settings.api_key in your own file"),
+        (6, "tools --capability structured_output", "needs the option 'output'"),
+        (2, "hooks explain nope", "there is no tool 'nope'"),
+        (2, "hooks list nope", "An agent of your own is named module:agent."),
+        (2, "hooks list --points nope", "'nope' has no meaning here"),
+        (2, "hooks list --point", "there is no flag '--point' here. Did you mean '--points'?"),
+        (2, "config show --jso", "there is no flag '--jso' here. Did you mean '--json'?"),
+        (2, "run --mod plan hi", "there is no flag '--mod' here. Did you mean '--mode'?"),
+        (2, "hooks test --prompt a --answer b", "--prompt and --answer are several things"),
+        (2, "hooks test --prompt a --result b", "--result is what a tool gives"),
+        (2, "hooks test write a.txt", "the arguments are not JSON"),
+        (2, "trust --show --revoke", "not allowed with argument"),
+        (2, "trust --list --revoke", "not allowed with argument"),
+        (2, "tools nope", "there is no tool 'nope'"),
+        (2, "tools read write", "'write' has no meaning here"),
+        (2, "run -c --at x hi", "'x' is not a whole number"),
+        (2, "mcp-serve nope", "'nope' does not name an agent"),
+        (2, "mcp-serve nope:agent", "there is no module 'nope'"),
+        (1, "chat --session nope", "Begin one: hookline chat."),
+        (0, "trust --list", "you trust no directory yet"),
+        (0, "runs", 'no runs here yet: hookline run "..."'),
+    ],
+)
+def test_a_mistake_is_reported(code: int, words: str, told: str, place: Any) -> None:
+    """In one line, which is about the command and not about Python."""
+    done = place.run(*words.split(), OPENAI_API_KEY="")
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert told in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_list_of_runs_says_when_none_is_like_that(place: Any) -> None:
+    """There are some, and none of them waits."""
+    model = place.script({"say": "ok"})
+    assert place.run("run", "--model", model, "x", *_BARE).returncode == Exit.DONE
+    assert place.run("runs", "--status", "paused").stderr == "of 1 run here, none is paused\n"
+    assert place.run("runs", "-n", "0").stderr == ""
+
+
+def test_a_conversation_that_is_not_there_is_reported_with_those_that_are(place: Any) -> None:
+    """By the ids that --session takes."""
+    model = place.script({"say": "ok"})
+    assert place.run("chat", "--model", model, *_BARE, stdin="Hi.\n").returncode == Exit.DONE
+    assert "There are: chat-" in place.run("chat", "--session", "nope").stderr
+
+
+def test_a_failure_is_reported_without_two_ends_of_a_sentence(place: Any) -> None:
+    """The closing line continues after what failed."""
+    done = place.run("run", "--model", place.script(), "x", *_BARE)
+    assert done.returncode == Exit.FAILED
+    assert "find out why the run went on; 1 step" in done.stderr
+
+
+def test_help_has_one_line_for_each_command(place: Any) -> None:
+    """Long names, too."""
+    lines = place.run("--help", COLUMNS="100").stdout.splitlines()
+    assert any(line.split()[:2] == ["mcp-serve", "offer"] for line in lines)
+    assert any(line.split()[:2] == ["completion", "print"] for line in lines)
+
+
+def test_nothing_is_kept_of_a_conversation_or_a_fork_that_is_not_saved(place: Any) -> None:
+    """No file is written, and nothing is said about reopening."""
+    model = place.script({"say": "ok"})
+    talked = place.run("chat", "--no-save", "--model", model, *_BARE, stdin="Hi.\nAgain.\n")
+    assert talked.stdout.startswith("ok\n"), talked.stderr
+    assert "reopen" not in talked.stderr
+    assert list(place.home.rglob("journal.db")) == []
+    assert place.run("chat", "--no-save", "-c").returncode == Exit.USAGE
+    assert place.run("chat", "--no-save", "--journal", "x.db").returncode == Exit.USAGE
+    assert place.run("run", "--model", model, "x", *_BARE).returncode == Exit.DONE
+    forked = place.run("run", "-c", "--no-save", "--model", model, "y", *_BARE)
+    assert (forked.returncode, forked.stdout) == (Exit.DONE, "ok\n"), forked.stderr
+    assert len(place.run("runs").stdout.splitlines()) == 1
+
+
+def test_a_directory_that_is_gone_is_reported(place: Any) -> None:
+    """And not only that something is not there."""
+    program = f"import os, subprocess; os.rmdir({str(place.project)!r}); {_MAIN}"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program, "runs"],
+        cwd=place.project,
+        env={**os.environ, **place.env},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == Exit.FAILED
+    assert "does not exist any more. Change to another one." in done.stderr
+
+
+def test_the_doctor_says_where_a_model_cannot_be_kept(place: Any) -> None:
+    """Before it is fetched in vain."""
+    place.write("file", "")
+    told = place.run("doctor", HOOKLINE_CACHE_DIR=str(place.project / "file/models")).stdout
+    if "local model" not in told:
+        pytest.skip("local models cannot run here")
+    assert "export HOOKLINE_CACHE_DIR=..., and then: hookline model get" in told
+
+
+def test_a_run_is_dropped_only_when_all_that_are_named_are_there(place: Any) -> None:
+    """And never one that was not named."""
+    model = place.script({"say": "ok"})
+    assert place.run("run", "--model", model, "x", *_BARE).returncode == Exit.DONE
+    assert place.run("runs", "--delete", "").returncode == Exit.USAGE
+    assert place.run("runs", "--delete", "last", "--delete", "nope").returncode == Exit.FAILED
+    assert len(place.run("runs").stdout.splitlines()) == 1
+    dropped = place.run("runs", "--delete", "last", "--delete", "last")
+    assert dropped.stdout.startswith("deleted ")
+    assert len(dropped.stdout.splitlines()) == 1
+    assert place.run("runs").stdout == ""
+
+
+@pytest.mark.parametrize("command", ["runs", "show"])
+def test_a_setting_that_would_do_nothing_is_reported(command: str, place: Any) -> None:
+    """Whoever sets it relies on it."""
+    told = place.run(command, "--set", "limits.steps=3")
+    assert told.returncode == Exit.USAGE
+    assert "has no effect" in told.stderr
+
+
+def test_the_hooks_of_now_are_asked_about_a_run_of_another_project(place: Any) -> None:
+    """A run is found wherever it is, by its id."""
+    model = place.script({"say": "ok"})
+    assert place.run("run", "--model", model, "x", *_BARE).returncode == Exit.DONE
+    run_id = place.run("runs").stdout.split()[0]
+    place.project = place.home.parent / "other"
+    place.project.mkdir()
+    asked = place.run("backtest", run_id, *_BARE)
+    assert (asked.returncode, asked.stdout.split(",")[0]) == (Exit.DONE, "1 run"), asked.stderr
+    assert place.run("run", "--model", model, "y", *_BARE).returncode == Exit.DONE
+    mixed = place.run("backtest", "last", run_id)
+    assert mixed.returncode == Exit.USAGE
+    assert "is in another project" in mixed.stderr
+
+
+def test_a_conversation_that_somebody_else_is_in_is_reported_once(place: Any) -> None:
+    """With what can be done about it in a conversation."""
+    model = place.script({"say": "ok"}, {"say": "ok"})
+    assert place.run("chat", "--model", model, *_BARE, stdin="Hi.\n").returncode == Exit.DONE
+    path = next(place.home.rglob("journal.db"))
+    with SQLiteJournal(path) as journal:
+        session = Sessions(journal).list(limit=1)[0].id
+        claim = journal.claim(f"session/{session}")
+        told = place.run("chat", "-c", "--model", model, *_BARE, stdin="Hi.\n")
+        claim.give_back()
+    assert told.returncode == Exit.FAILED
+    assert told.stderr.count("is being run or changed by someone else") == 1
+    assert told.stderr.endswith("or continue in a copy: /fork\n")
+
+
+# --- where commands run, as the command line says it ---
+
+
+needs_bubblewrap = pytest.mark.skipif(
+    shutil.which("bwrap") is None, reason="bubblewrap is not installed"
+)
+
+
+def touching(place: Any, **more: Any) -> str:
+    """A model that makes a file."""
+    args = {"command": "touch made", **more}
+    return str(place.script({"call": "bash", "args": args}, {"say": "done"}))
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize(
+    ("flags", "env", "made"),
+    [
+        ((), {}, True),
+        (("--place", "workspace"), {}, True),
+        (("--place", "read-only"), {}, False),
+        (("--place", "read-only", "--sandbox", "required"), {}, False),
+        ((), {"HOOKLINE_PLACE": "read-only"}, False),
+        (("--mode", "plan"), {}, False),
+        (("--mode", "ask_unlisted"), {}, False),
+        (("--set", "capabilities.bash.place='read-only'"), {}, False),
+    ],
+)
+def test_where_a_command_runs(place: Any, flags: Any, env: Any, made: bool) -> None:
+    """By flag, by variable, by setting and by mode; nobody is asked."""
+    done = place.run("run", "--model", touching(place), *flags, "Go.", **env)
+    assert done.returncode == Exit.DONE, done.stderr
+    assert (place.project / "made").exists() == made
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("--place", "nowhere"), Exit.USAGE, "choose from"),
+        (("--place", "host", "--without", "bash"), Exit.USAGE, "--place is about 'bash'"),
+        (
+            ("--place", "host", "--sandbox", "required"),
+            Exit.CONFIG,
+            "--place says place = 'host' and --sandbox says sandbox = 'required', which contradict each other.",
+        ),
+        (
+            ("--place", "read-only", "--sandbox", "host"),
+            Exit.CONFIG,
+            "--place says place = 'read-only' and --sandbox says sandbox = 'host'",
+        ),
+    ],
+)
+def test_what_cannot_be_is_an_error(place: Any, arguments: Any, code: int, told: str) -> None:
+    """Before anything runs; of two words that exclude each other it is said who said which."""
+    done = place.run("run", "--model", touching(place), *arguments, "Go.")
+    assert done.returncode == code
+    assert told in done.stderr
+
+
+def test_config_show_refuses_a_wrong_variable(place: Any) -> None:
+    """And names the choices; a right one is shown with where it came from."""
+    wrong = place.run("config", "show", HOOKLINE_SANDBOX="requierd")
+    assert wrong.returncode != Exit.DONE
+    assert (
+        "$HOOKLINE_SANDBOX is 'requierd'. Set it to one of: required, auto, host." in wrong.stderr
+    )
+    shown = place.run("config", "show", "--json", HOOKLINE_SANDBOX="host").stdout.splitlines()
+    rows = [json.loads(line) for line in shown]
+    key = {"key": "capabilities.bash.place", "value": "host", "from": "$HOOKLINE_SANDBOX"}
+    assert key in rows
+
+
+def test_doctor_says_where_commands_run(place: Any) -> None:
+    """And by whose word, if that is the host."""
+    assert (
+        "place: commands run on the host, by $HOOKLINE_PLACE"
+        in place.run("doctor", HOOKLINE_PLACE="host").stdout
+    )
+    if shutil.which("bwrap") is not None:
+        told = place.run("doctor", HOOKLINE_PLACE="read-only").stdout
+        assert "passed its test; place read-only" in told

@@ -126,7 +126,7 @@ def test_completion_knows_every_command(shell: str, place: Any) -> None:
     assert all(name in script for name in COMMANDS)
     assert "max-steps" in script
     if shell == "bash":
-        asked = f'{script}\nCOMP_WORDS=(hookline run --max-s); COMP_CWORD=2; _hookline; echo "${{COMPREPLY[@]}}"'
+        asked = f'{script}\nCOMP_WORDS=(hookline run --max-s); COMP_CWORD=2; _shtab_hookline; echo "${{COMPREPLY[@]}}"'
         done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=False)
         assert done.stdout == "--max-steps\n", done.stderr
 

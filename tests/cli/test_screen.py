@@ -16,8 +16,6 @@ from hookline.cli.terminal import (
     columns,
     fitted,
     in_columns,
-    reflows,
-    rows,
     wrapped,
 )
 
@@ -53,29 +51,6 @@ def test_words_that_belong_together_stay_together() -> None:
     assert wrapped(pair, 8) == ["d", "no, and", "say"]
 
 
-@pytest.mark.parametrize(
-    ("text", "room", "taken"), [("", 10, 1), ("abc", 3, 1), ("abcd", 3, 2), ("漢字", 3, 2)]
-)
-def test_rows(text: str, room: int, taken: int) -> None:
-    """How often a line continues below."""
-    assert rows(text, room) == taken
-
-
-@pytest.mark.parametrize(
-    ("environ", "does"),
-    [
-        ({"TERM": "xterm-256color"}, True),
-        ({"TERM": "screen-256color", "TMUX": "/tmp/x"}, True),
-        ({"TERM": "screen"}, False),
-        ({"TERM": "linux"}, False),
-        ({"TERM": "xterm", "XTERM_VERSION": "XTerm(379)"}, False),
-    ],
-)
-def test_which_terminals_break_lines_anew(environ: dict[str, str], does: bool) -> None:
-    """Those that do not must not lose a line of somebody else's."""
-    assert reflows(environ) is does
-
-
 _NAP = """
 import asyncio
 from hookline import AgentBuilder
@@ -102,20 +77,6 @@ def _napping(place: Any, columns: int = 60, **env: str) -> Terminal:
         env={"HOME": str(place.home), "NO_COLOR": "1", **env},
         columns=columns,
     )
-
-
-@_needs_posix
-def test_a_spinner_leaves_nothing_behind_when_the_window_gets_narrower(place: Any) -> None:
-    """What it showed continues in a second row there: both are taken away, and the new one fits."""
-    terminal = _napping(place)
-    terminal.wait_for("running nap 1 s")
-    terminal.resize(12)
-    terminal.wait_for("\r\x1b[1A\x1b[J")
-    terminal.resize(60)
-    assert terminal.end() == 0, terminal.text
-    frames = re.findall(r"\x1b\[J([^\r\n\x1b]*)", terminal.seen)
-    assert frames
-    assert all(columns(frame) < 12 for frame in frames)
 
 
 @_needs_posix

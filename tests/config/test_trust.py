@@ -70,12 +70,6 @@ reason = "takes for ever"
 
 
 @pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
-    """A home of its own."""
-    return {"HOME": str(tmp_path / "home")}
-
-
-@pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A repository with a script in it."""
     folder = tmp_path / "project"

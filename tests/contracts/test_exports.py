@@ -70,7 +70,7 @@ MEMBERS = {
     "ContinuationEvaluation": "source decision reason stop_reason",
     "ToolCall": "id name args",
     "SQLiteJournal": """
-        claim read runs close verify check delete prune vacuum export_lines import_lines
+        claim read runs close check delete prune vacuum export_lines import_lines
     """,
     "SessionHookContext": EVERY_CONTEXT,
     "PromptHookContext": EVERY_CONTEXT + "prompt with_prompt",

@@ -1,11 +1,21 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 
 from hookline import AgentBuilder, Decision, RunStatus
-from hookline.journal import InMemory, PromptSubmitted, Record, TextDelta
+from hookline.journal import (
+    Durable,
+    HookRan,
+    PromptSubmitted,
+    Record,
+    StepFinished,
+    TextDelta,
+    ToolProgress,
+)
+from hookline.state import AssistantMessage, Step, ToolCall, ToolResult
 from hookline.testing import ScriptedDriver, say
 
 
@@ -17,7 +27,7 @@ def record(seq: int, text: str = "") -> Record:
 def test_what_is_appended_is_kept_in_order() -> None:
     """With and without listeners."""
     heard: list[Record] = []
-    for journal in (InMemory(), InMemory((heard.append,))):
+    for journal in (Durable(), Durable((heard.append,))):
         for seq in range(3):
             journal.append(record(seq))
         assert [each.seq for each in journal.records] == [0, 1, 2]
@@ -27,7 +37,7 @@ def test_what_is_appended_is_kept_in_order() -> None:
 def test_what_is_told_is_heard_and_not_kept() -> None:
     """Deltas go to the listeners between the records."""
     heard: list[str] = []
-    journal = InMemory((lambda each: heard.append(each.type),))
+    journal = Durable((lambda each: heard.append(each.type),))
     journal.append(record(0))
     journal.tell(TextDelta("r", 1, 0.0, "he"))
     assert heard == ["prompt", "text_delta"]
@@ -37,7 +47,7 @@ def test_what_is_told_is_heard_and_not_kept() -> None:
 def test_listeners_hear_in_the_order_they_came() -> None:
     """Each of them hears each record."""
     heard: list[str] = []
-    journal = InMemory((lambda each: heard.append("first"), lambda each: heard.append("second")))
+    journal = Durable((lambda each: heard.append("first"), lambda each: heard.append("second")))
     journal.append(record(0))
     assert heard == ["first", "second"]
 
@@ -49,7 +59,7 @@ def test_a_listener_that_crashes_reaches_nobody_else(caplog: pytest.LogCaptureFi
     def broken(each: Record) -> None:
         raise RuntimeError("deaf")
 
-    journal = InMemory((broken, heard.append))
+    journal = Durable((broken, heard.append))
     with caplog.at_level(logging.ERROR, logger="hookline"):
         journal.append(record(0))
     assert len(journal.records) == len(heard) == 1
@@ -71,17 +81,17 @@ def test_a_listener_that_crashes_does_not_change_a_run(caplog: pytest.LogCapture
 
 async def test_an_answer_is_found_under_its_key() -> None:
     """The answers handed to `resume`; None when there is none, and the run must pause."""
-    journal = InMemory(answers={"r/0/call_1": Decision.allow()})
+    journal = Durable(answers={"r/0/call_1": Decision.allow()})
     assert await journal.wait("r/0/call_1") == Decision.allow()
     assert await journal.wait("r/0/call_2") is None
-    assert await InMemory().wait("r/0/call_1") is None
+    assert await Durable().wait("r/0/call_1") is None
 
 
 async def test_a_child_has_a_record_of_its_own_and_its_parents_listeners_and_answers() -> None:
     """Who listens to the parent hears the child too, and answers reach any depth."""
     outer: list[int] = []
     inner: list[int] = []
-    parent = InMemory((lambda each: outer.append(each.seq),), {"key": Decision.deny("no")})
+    parent = Durable((lambda each: outer.append(each.seq),), {"key": Decision.deny("no")})
     child = parent.for_child("r/0/call_1/1", (lambda each: inner.append(each.seq),))
     child.append(record(5))
     parent.append(record(6))
@@ -94,9 +104,79 @@ async def test_a_child_has_a_record_of_its_own_and_its_parents_listeners_and_ans
 async def test_a_child_of_a_silent_parent_can_have_listeners() -> None:
     """And a child without listeners is silent."""
     heard: list[Record] = []
-    child = InMemory().for_child("c", (heard.append,))
+    child = Durable().for_child("c", (heard.append,))
     child.append(record(0))
     assert len(heard) == 1
-    silent = InMemory().for_child("c", ())
+    silent = Durable().for_child("c", ())
     silent.append(record(0))
     assert len(silent.records) == 1
+
+
+# --- redaction ----------------------------------------------------------------------------------------
+
+
+def without(value: Any) -> Any:
+    """A value without the word `secret`; the same object if it is not in there."""
+    if isinstance(value, str):
+        return value.replace("secret", "-") if "secret" in value else value
+    if isinstance(value, dict):
+        made = {key: without(each) for key, each in value.items()}
+        return value if all(made[key] is value[key] for key in value) else made
+    if isinstance(value, list | tuple):
+        items = [without(each) for each in value]
+        return value if all(map(lambda a, b: a is b, items, value)) else items
+    return value
+
+
+def test_records_are_redacted_before_they_are_kept_or_told() -> None:
+    """A clean record is the very same one."""
+    heard: list[Record] = []
+    log = Durable((heard.append,))
+    log.redact_with(without)
+    clean = HookRan("r", 0, 1.0, "before_step", "a")
+    log.append(clean)
+    log.append(
+        HookRan("r", 1, 1.0, "before_step", "a", reason="a secret", changes={"x": ["secret"]})
+    )
+    log.tell(TextDelta("r", 2, 1.0, "secret"))
+    log.tell(ToolProgress("r", 2, 1.0, "c", "t", {"said": object(), "more": "secret"}))
+    assert log.records[0] is clean
+    assert log.records[1] == HookRan(
+        "r", 1, 1.0, "before_step", "a", reason="a -", changes={"x": ["-"]}
+    )
+    assert "secret" not in str(heard)
+    assert len(heard) == 4
+
+
+def test_a_redacted_record_is_whole() -> None:
+    """Messages, calls and results inside a record keep their types."""
+    log = Durable()
+    log.redact_with(without)
+    call = ToolCall("c", "t", {"a": "secret", "b": [1]})
+    step = Step(0, calls=(call,), results=(ToolResult({"x": "secret"}, call_id="c", name="t"),))
+    log.append(StepFinished("r", 0, 1.0, step, (AssistantMessage("secret", (call,)),)))
+    (record,) = log.records
+    assert isinstance(record, StepFinished)
+    assert record.step.calls[0] == ToolCall("c", "t", {"a": "-", "b": [1]})
+    assert record.step.results[0].result == {"x": "-"}
+    assert record.messages == (AssistantMessage("-", (ToolCall("c", "t", {"a": "-", "b": [1]}),)),)
+
+
+async def test_children_have_the_same_log() -> None:
+    """What a child records is redacted as well, and what is held back is released redacted."""
+    heard: list[Record] = []
+    parent = Durable()
+    parent.redact_with(without)
+    log = parent.for_child("child", (heard.append,))
+    assert log.is_heard
+    log.append(HookRan("child", 0, 1.0, reason="secret"))
+    log.hold()
+    log.append(HookRan("child", 1, 1.0, reason="secret"))
+    assert len(heard) == 1
+    log.release("the secret")
+    assert len(heard) == 2
+    assert "secret" not in str(heard)
+    assert await log.wait("x") is None
+    assert log.commit is None
+    log.flush()
+    log.close()

@@ -1,12 +1,10 @@
-"""Journals as JSON Lines: nothing is lost on the way out and in, and damage is refused with its line."""
+"""Journals as JSON Lines: nothing is lost on the way out and in, and damage is refused."""
 
 from __future__ import annotations
 
 import io
 import json
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -97,19 +95,6 @@ def test_a_run_goes_with_its_children(family: Store) -> None:
         exported(family, "nobody")
 
 
-def test_paths_and_files_are_both_fine(family: Store, tmp_path: Path) -> None:
-    """A path is opened and closed; a file is left open."""
-    path = tmp_path / "lines.jsonl"
-    assert family.export_lines(None, path) == 3
-    assert family.export_lines(None, str(path)) == 3
-    assert path.read_bytes() == exported(family)
-    other = MemoryJournal()
-    with path.open("rb") as file:
-        assert len(other.import_lines(file)) == 3
-        assert not file.closed
-    assert MemoryJournal().import_lines(path) == ["a", "b", "a/child"]
-
-
 def test_each_line_is_json_and_has_the_record(family: Store) -> None:
     """For other programs to read."""
     first, run, record, *_ = exported(family).splitlines()
@@ -140,33 +125,33 @@ def test_a_line_that_is_no_json_is_named(lines: list[bytes], where: int) -> None
 def test_an_edited_record_is_named(lines: list[bytes]) -> None:
     """The first line that does not fit."""
     lines[3] = lines[3].replace(b"hello", b"hullo")
-    with pytest.raises(JournalError, match=r"^line 4: record 1 of run 'a' was edited"):
+    with pytest.raises(JournalError, match=r"run 'a': record 1 was edited"):
         load(lines)
 
 
 @pytest.mark.parametrize(
-    ("edit", "number"),
+    ("edit", "words"),
     [
-        (lambda lines: lines.pop(5), 6),
-        (lambda lines: lines.insert(5, lines[4]), 6),
-        (lambda lines: lines.insert(5, lines.pop(4)), 5),
-        (lambda lines: lines.insert(2, lines[14]), 3),
+        (lambda lines: lines.pop(5), "line 12: this is not record 9 of run 'a'"),
+        (lambda lines: lines.insert(5, lines[4]), "record 3 is out of order"),
+        (lambda lines: lines.insert(5, lines.pop(4)), "record 2 is out of order"),
+        (lambda lines: lines.insert(2, lines[14]), "record 0 is out of order"),
     ],
     ids=["missing", "twice", "moved", "from another run"],
 )
 def test_lines_that_do_not_follow_each_other(
-    lines: list[bytes], edit: Callable[[list[bytes]], object], number: int
+    lines: list[bytes], edit: Callable[[list[bytes]], object], words: str
 ) -> None:
     """The first line that does not fit."""
     edit(lines)
-    with pytest.raises(JournalError, match=rf"^line {number}: record \d+ of run 'a' was edited"):
+    with pytest.raises(JournalError, match=words):
         load(lines)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 12, 13, 20])
 def test_a_file_that_ends_too_early(lines: list[bytes], count: int) -> None:
     """Between runs or within one."""
-    with pytest.raises(JournalError, match=rf"^line {count + 1}: it ends here, where .* expected"):
+    with pytest.raises(JournalError, match=r"the file ends where .* is expected"):
         load(lines[:count])
 
 
@@ -180,32 +165,34 @@ def test_a_run_that_does_not_end_as_announced(lines: list[bytes]) -> None:
     """Its line says how its chain ends."""
     run = json.loads(lines[1])
     lines[1] = json.dumps({**run, "records": 9}).encode() + b"\n"
-    with pytest.raises(JournalError, match=r"^line 11: run 'a' does not end as line 2 says"):
+    with pytest.raises(JournalError, match="its last record is not the one"):
         load(lines)
     lines[1] = json.dumps({**run, "records": 0}).encode() + b"\n"
-    with pytest.raises(JournalError, match=r"^line 2: run 'a' does not end as line 2 says"):
+    with pytest.raises(JournalError, match="Nothing was imported"):
         load(lines)
 
 
 def test_a_run_that_is_there_already(journal: Store, lines: list[bytes], story: Story) -> None:
     """It is not written over, and nothing else is imported either."""
     keep(journal, story("b"))
-    with pytest.raises(JournalError, match=r"^line 13: run 'b' is in this journal already.*Delete"):
+    with pytest.raises(JournalError, match=r"run 'b' is in this journal already.*Delete"):
         load(lines, journal)
     assert [info.run_id for info in journal.runs()] == ["b"]
 
 
 def test_a_run_that_is_in_the_file_twice(lines: list[bytes]) -> None:
-    """The line says where it was before."""
+    """Nothing is imported."""
     lines[0] = lines[0].replace(b'"runs":2', b'"runs":3')
-    with pytest.raises(JournalError, match=r"^line 24: run 'a' is in line 2 already"):
+    with pytest.raises(
+        JournalError, match="run 'a' is in this journal already, or twice in the file"
+    ):
         load(lines + lines[1:12])
 
 
 def test_damage_in_the_last_run_leaves_out_all(journal: Store, lines: list[bytes]) -> None:
     """All or nothing."""
     lines[-1] = lines[-1].replace(b"done", b"DONE")
-    with pytest.raises(JournalError, match=r"^line 23: "):
+    with pytest.raises(JournalError, match="run 'b': record 9 was edited"):
         load(lines, journal)
     assert journal.runs() == []
     load([*lines[:-1], lines[-1].replace(b"DONE", b"done")], journal)
@@ -215,10 +202,10 @@ def test_damage_in_the_last_run_leaves_out_all(journal: Store, lines: list[bytes
 def test_a_newer_or_another_format(lines: list[bytes]) -> None:
     """Each is named for what it is."""
     newer = lines[0].replace(b'"version":1', b'"version":2')
-    with pytest.raises(JournalError, match=r"^line 1: this export has version 2.*Upgrade"):
+    with pytest.raises(JournalError, match=r"^this export has version 2.*Upgrade"):
         load([newer, *lines[1:]])
     other = lines[0].replace(b"hookline.journal", b"hookline.state")
-    with pytest.raises(JournalError, match=r"^line 1: this is a 'hookline\.state' file"):
+    with pytest.raises(JournalError, match=r"^this is a 'hookline\.state' file"):
         load([other, *lines[1:]])
 
 
@@ -231,7 +218,9 @@ def test_a_record_of_another_run() -> None:
         json.dumps({"run": "b", "records": 1, "head": head}),
         f'{{"link":"{head}","record":{body.decode()}}}',
     ]
-    with pytest.raises(JournalError, match=r"^line 3: record 0 of run 'b': a record of run 'a'"):
+    with pytest.raises(
+        JournalError, match="a record of run 'a' was about to be written to run 'b'"
+    ):
         load([line.encode() + b"\n" for line in lines])
 
 
@@ -241,10 +230,10 @@ def test_a_record_of_another_run() -> None:
         (
             "session/s",
             slice(None),
-            "record 0 of run 'session/s': a 'run_started' record is not how",
+            "run 'session/s' does not begin as",
         ),
-        ("", slice(None), "record 0 of run '': a 'run_started' record is not how"),
-        ("b", slice(2, None), "record 0 of run 'b': it says that it is record 2"),
+        ("", slice(None), "run '' does not begin as"),
+        ("b", slice(2, None), "run 'b' does not begin as"),
     ],
 )
 def test_records_that_are_linked_and_make_no_run_are_refused(
@@ -260,30 +249,6 @@ def test_records_that_are_linked_and_make_no_run_are_refused(
     run = {"run": run_id, "records": len(lines), "head": head.hex()}
     with pytest.raises(JournalError, match=words):
         load([line.encode() + b"\n" for line in (json.dumps(first), json.dumps(run), *lines)])
-
-
-def test_a_failed_export_leaves_the_last_one(tmp_path: Path, story: Story) -> None:
-    """Half a backup is worth less than the one before."""
-    backup = tmp_path / "backup.jsonl"
-    with SQLiteJournal(tmp_path / "journal.db") as journal:
-        keep(journal, story("a", at=1.0))
-        journal.export_lines(None, backup)
-        before = backup.read_bytes()
-        with closing(sqlite3.connect(journal.path)) as file, file:
-            file.execute("UPDATE batches SET records = replace(records, 'run', 'ran')")
-        with pytest.raises(JournalError, match="damaged"):
-            journal.export_lines(None, backup)
-    assert backup.read_bytes() == before
-    assert [path.name for path in tmp_path.glob(".*")] == []
-
-
-def test_files_that_cannot_be_read_or_written_are_named(tmp_path: Path) -> None:
-    """As the journal's own errors."""
-    journal = MemoryJournal()
-    with pytest.raises(JournalError, match="No such file"):
-        journal.import_lines(tmp_path / "none")
-    with pytest.raises(JournalError, match="cannot be written"):
-        journal.export_lines(None, tmp_path / "no" / "directory")
 
 
 TEXT = st.text(max_size=8)

@@ -7,6 +7,7 @@ import gc
 import random
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ Story = Callable[..., list[Record]]
 
 @contextmanager
 def held_up(journal: SQLiteJournal) -> Iterator[None]:
-    """Keep the thread busy, so that what is written meanwhile waits in its queue."""
+    """Use the connection, so that what is written meanwhile waits in the queue."""
     is_busy, go_on = threading.Event(), threading.Event()
     assert journal._writer is not None
 
@@ -41,6 +42,14 @@ def held_up(journal: SQLiteJournal) -> Iterator[None]:
     finally:
         go_on.set()
         busy.join()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for what the thread does."""
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 def test_what_waits_is_committed_at_once(
@@ -147,10 +156,8 @@ def test_a_callback_that_crashes_does_not_stop_the_thread(
     with held_up(sqlite):
         claim.write(story()[:4]).add_done_callback(crash)
     claim.write(story()[4:]).result()
-    assert sqlite._writer is not None
-    sqlite._writer.do(lambda _: None)  # by then it has told everybody
     assert sqlite.read("r") == story()
-    assert "in a callback" in caplog.text
+    wait_until(lambda: "in a callback" in caplog.text)
 
 
 # --- here and now ----------------------------------------------------------------------------------
@@ -205,7 +212,6 @@ def test_what_is_large_is_committed_by_the_thread(sqlite: SQLiteJournal, places:
     wait(written)
     assert places[:2] == ["here 1", "thread 1"] or places == ["here 1", "thread 2"]
     assert [record.seq for record in sqlite.read("r")] == [0, 1, 2]
-    sqlite._writer.do(lambda _: None)  # type: ignore[union-attr]
     claim.write([PromptSubmitted("r", 3, 0.0, "x")])
     assert places[-1] == "here 1"
 
@@ -331,7 +337,7 @@ def test_a_run_that_is_forgotten_in_the_middle_of_a_commit(
         claim = journal.claim("r")
         claim.write(story()).result(20)
         claim.give_back()
-        journal._writer.do(lambda _: None)  # type: ignore[union-attr]
+        wait_until(lambda: any(info.run_id == "forgotten" for info in journal.runs()))
         assert journal.read("forgotten") == story("forgotten")
         journal.claim("forgotten").give_back()
 

@@ -30,7 +30,6 @@ from hookline.errors import UsageError
 from hookline.inspection import Finding, explain, lint
 from hookline.journal import (
     Durable,
-    InMemory,
     JournalStore,
     Listener,
     Record,
@@ -122,7 +121,7 @@ class Agent:
         answers = checked_answers(
             state, {} if decisions is None else decisions, self.definition.toolbox
         )
-        durable = InMemory(self.definition.listeners, answers)
+        durable = Durable(self.definition.listeners, answers)
         part = SessionPart(ends=state.session_id == state.run_id)
         resumed = Run(RunSetup.of(self.definition, drive, session=part), state, durable)
         return self._driven(self._runs.begin(resumed), None, session, pause)
@@ -229,7 +228,7 @@ class Agent:
             refuse_outsider(journal, session, run_id)
         listeners = (*self.definition.listeners, *extra)
         durable: Durable = (
-            InMemory(listeners) if journal is None else begin(journal, begun.run_id, listeners)
+            Durable(listeners) if journal is None else begin(journal, begun.run_id, listeners)
         )
         known = state is not None and session is not None and state.session_id == session
         source = "resume" if begun.messages else "startup"

@@ -46,7 +46,6 @@ from hookline.journal import (
     ReasoningDelta,
     Redact,
     RedactContent,
-    Redacting,
     TextDelta,
 )
 from hookline.lifecycle import AgentContext
@@ -215,7 +214,7 @@ class Run:
         definition, parent, pending = setup.definition, setup.parent, state.pending_step
         clock = source.clock(definition)
         if definition.redact is not None:
-            durable = Redacting(durable, definition.redact)
+            durable.redact_with(definition.redact)
         # The record and the time.
         self.run_id = state.run_id
         self.durable = durable

@@ -22,12 +22,10 @@ from hookline.cli.terminal import (
     is_smart,
     is_terminal,
     printable,
-    reflows,
-    rows,
     width,
     wrapped,
 )
-from hookline.permissions import suggest_rule
+from hookline.permissions import Rule, suggest_rule
 from hookline.state import Decision, PendingApproval, ToolCall
 
 if TYPE_CHECKING:
@@ -38,91 +36,11 @@ if TYPE_CHECKING:
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 _MAX_TYPED = 2_000
 """Characters that can be edited in a line. Longer text needs an editor."""
-_RESIZE_DELAY = 0.15
-"""Seconds without another signal: a window that is dragged sends dozens."""
 _INDENT = "    "
-Layout = Callable[[int], Sequence[str]]
-"""Lays lines out for so many columns."""
 
 
 class Left(Exception):
     """The person left without an answer."""
-
-
-class QuestionText:
-    """The lines of a question, which are drawn again for another window width. Only prose is wrapped."""
-
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
-        self._layouts: list[Layout] = []
-        self._drawn: list[str] = []
-        self._room = width()
-
-    def put(self, text: str = "", *, prose: bool = False) -> None:
-        """Add a line."""
-        plain = [text.replace(TOGETHER, " ")]
-        is_wrapped = prose and is_smart(self._screen.err)
-        self.put_layout(lambda room: wrapped(text, room, _INDENT) if is_wrapped else plain)
-
-    def put_layout(self, layout: Layout) -> None:
-        """Add lines that a function lays out for the width of the window."""
-        self._layouts.append(layout)
-        for line in layout(self._room - 1):
-            self._drawn.append(line)
-            self._screen.say(line)
-
-    def typed(self, text: str) -> None:
-        """Add what a person has typed: it is on the terminal already."""
-        self._layouts.append(lambda _room: [text])
-        self._drawn.append(text)
-
-    @contextlib.contextmanager
-    def redrawn(self) -> Iterator[None]:
-        """Draw the question again, within this block, when the window changes its width."""
-        number = getattr(signal, "SIGWINCH", None)
-        if number is None or not is_smart(self._screen.err):
-            yield
-            return
-        loop = asyncio.get_running_loop()
-        waiting: list[asyncio.TimerHandle] = []
-
-        def changed() -> None:
-            for timer in waiting:
-                timer.cancel()
-            waiting[:] = [loop.call_later(_RESIZE_DELAY, self.redraw)]
-
-        loop.add_signal_handler(number, changed)
-        try:
-            yield
-        finally:
-            loop.remove_signal_handler(number)
-            for timer in waiting:
-                timer.cancel()
-
-    def redraw(self) -> None:
-        """Erase the question, and draw it for the current width."""
-        before, self._room = self._room, width()
-        if self._room == before:
-            return
-        self._screen.err.write(self._erased(self._drawn))
-        self.repeat()
-
-    def repeat(self) -> None:
-        """Draw the question again, at the cursor."""
-        layouts, self._layouts, self._drawn = self._layouts, [], []
-        self._room = width()
-        for layout in layouts:
-            self.put_layout(layout)
-
-    def _erased(self, drawn: list[str]) -> str:
-        room = self._room if reflows() else max(self._room, 10**6)
-        above = sum(rows(line, room) for line in drawn)
-        try:
-            height = os.get_terminal_size(self._screen.err.fileno()).lines
-        except (OSError, ValueError):
-            height = 24
-        # Lines above the window cannot be erased.
-        return f"\r\x1b[{above}A\x1b[J" if above < height else "\x1b[H\x1b[J"
 
 
 class ApprovalPrompt:
@@ -133,7 +51,15 @@ class ApprovalPrompt:
         self._paint: Paint = screen.paint
         self._interrupts = interrupts
         self._folder = folder
-        self._text = QuestionText(screen)
+
+    def _put(self, text: str = "", *, prose: bool = False) -> None:
+        """Show a line. Only prose is wrapped: commands are shown as they are."""
+        if prose and is_smart(self._screen.err):
+            lines = wrapped(text, width() - 1, _INDENT)
+        else:
+            lines = [text.replace(TOGETHER, " ")]
+        for line in lines:
+            self._screen.say(line)
 
     async def ask(self, pending: Sequence[PendingApproval], agent: Agent) -> dict[str, Decision]:
         """The answer to each question. Raises Left when the person gives none."""
@@ -145,10 +71,17 @@ class ApprovalPrompt:
 
     async def _one(self, question: PendingApproval, agent: Agent, count: str) -> Decision:
         rule = suggest_rule(question.tool_call, self._folder)
-        self._text = QuestionText(self._screen)
+
+        def show_again() -> None:
+            self._show(question, count)
+            self._show_keys(rule)
+
         self._show(question, count)
         while True:
-            key = await self._key(None if rule is None else str(rule))
+            # Keys that were typed before the question are no answer to it.
+            with _one_key_at_a_time(show_again):
+                self._show_keys(rule)
+                key = (await self._read())[:1].lower()
             if key == "y":
                 return Decision.allow()
             if key == "a":
@@ -168,45 +101,37 @@ class ApprovalPrompt:
             elif key in ("q", "\x04", ""):
                 raise Left
             else:
-                self._text.put("  press one of the keys above")
+                self._put("  press one of the keys above")
 
     def _show(self, question: PendingApproval, count: str) -> None:
         paint, call = self._paint, question.tool_call
         askers = ", ".join(printable(name) for name in question.askers)
-        put = self._text.put
-        put()
-        put(
+        self._put()
+        self._put(
             f"{paint('?', 'yellow', 'bold')} {paint(printable(call.name), 'bold')} wants to run{count}"
         )
         for line in preview(call, self._folder, paint):
-            put(f"    {line}")
-        put(f"  asked by {paint(askers, 'yellow')}: {printable(question.reason)}", prose=True)
+            self._put(f"    {line}")
+        self._put(f"  asked by {paint(askers, 'yellow')}: {printable(question.reason)}", prose=True)
 
-    def _keys(self, rule: str | None) -> None:
+    def _show_keys(self, rule: Rule | None) -> None:
         paint = self._paint
         keys = [("y", "once"), ("a", "for this session")]
         if rule is not None:
-            keys.append(("p", f"all {printable(rule)}"))
+            keys.append(("p", f"all {printable(str(rule))}"))
         keys += [("e", "edit"), ("n", "no"), ("d", "no, and say why"), ("?", "explain")]
         said = [f"{paint(key, 'bold')} {what}".replace(" ", TOGETHER) for key, what in keys]
-        line = "  ".join(said)
-        self._text.put(f"  {line}", prose=True)
+        self._put(f"  {'  '.join(said)}", prose=True)
 
     def _explain(self, question: PendingApproval, agent: Agent) -> None:
         from hookline.inspection import explain
 
         call = question.tool_call
-
-        def layout(room: int) -> list[str]:
-            text = explain(agent.definition, call.name, call.args, width=room - 2)
-            lines = [f"  {printable(line)}".rstrip() for line in text.splitlines()]
-            if not is_smart(self._screen.err):
-                return lines
-            return [part for line in lines for part in wrapped(line, room, _INDENT)]
-
-        self._text.put_layout(layout)
+        text = explain(agent.definition, call.name, call.args, width=width() - 3)
+        for line in text.splitlines():
+            self._put(f"  {printable(line)}".rstrip(), prose=True)
         if question.run_id:
-            self._text.put(f"  asked in run {question.run_id}, question {question.id}", prose=True)
+            self._put(f"  asked in run {question.run_id}, question {question.id}", prose=True)
 
     async def _edited(self, call: ToolCall) -> Decision | None:
         """A decision with edited arguments; None if there is none."""
@@ -218,7 +143,7 @@ class ApprovalPrompt:
             said = await self._line("command: ", str(call.args["command"]))
             return self._changed(call, {**call.args, "command": said}) if said else None
         elif len(whole) > _MAX_TYPED:
-            self._text.put("  that is too long for one line: set an editor, EDITOR=vi")
+            self._put("  that is too long for one line: set an editor, EDITOR=vi")
             return None
         else:
             text = await self._line("arguments: ", json.dumps(call.args, ensure_ascii=False))
@@ -227,10 +152,10 @@ class ApprovalPrompt:
         try:
             args = json.loads(text)
         except ValueError as error:
-            self._text.put(f"  that is not JSON: {error}", prose=True)
+            self._put(f"  that is not JSON: {error}", prose=True)
             return None
         if not isinstance(args, dict):
-            self._text.put("  that is not an object with arguments")
+            self._put("  that is not an object with arguments")
             return None
         return self._changed(call, args)
 
@@ -238,22 +163,16 @@ class ApprovalPrompt:
         """A decision with these arguments. Leaving the editor without a change is no yes."""
         missing = next((name for name in call.args if name not in args), None)
         if missing is not None:  # an edit only replaces values
-            self._text.put(
+            self._put(
                 f"  '{printable(missing)}' cannot be left out: give it another value", prose=True
             )
             return None
         if args != call.args:
             return Decision.edit(**args)
-        self._text.put("  nothing was changed: y runs it as it is", prose=True)
+        self._put("  nothing was changed: y runs it as it is", prose=True)
         return None
 
     # --- keys and lines -------------------------------------------------------------------------------
-
-    async def _key(self, rule: str | None) -> str:
-        # Keys that were typed before the question are no answer to it.
-        with _one_key_at_a_time(self._text.repeat), self._text.redrawn():
-            self._keys(rule)
-            return (await self._read())[:1].lower()
 
     async def _line(self, prompt: str, now: str = "") -> str:
         """Read a line. With a line editor, `now` is the text to edit."""
@@ -268,7 +187,6 @@ class ApprovalPrompt:
             self._screen.err.write(f"  {prompt}")
             self._screen.err.flush()
             said = await self._read()
-        self._text.typed(f"  {prompt}{said}")
         return said.strip()
 
     async def _read(self) -> str:
@@ -294,7 +212,7 @@ class ApprovalPrompt:
 
 
 @contextlib.contextmanager
-def _one_key_at_a_time(repeat: Callable[[], None]) -> Iterator[None]:
+def _one_key_at_a_time(show_again: Callable[[], None]) -> Iterator[None]:
     """Read single keys without showing them; Ctrl-C still works.
 
     After Ctrl-Z and `fg` the terminal is set again, because the shell has changed it, and the question is repeated.
@@ -309,7 +227,7 @@ def _one_key_at_a_time(repeat: Callable[[], None]) -> Iterator[None]:
     def continued() -> None:
         if os.tcgetpgrp(descriptor) == os.getpgrp():
             tty.setcbreak(descriptor)
-            repeat()
+            show_again()
 
     loop.add_signal_handler(signal.SIGCONT, continued)
     try:

@@ -125,7 +125,7 @@ async def _chat(
     from hookline.cli.console import Console
     from hookline.cli.recorded_runs import InvocationRecorder
 
-    console, found = Console.open(arguments, settings), dict[str, Any]()
+    console, found = Console(arguments, settings), dict[str, Any]()
     extras = console.extras(journal, InvocationRecorder(invocation), found=found)
     async with opened(settings, extras) as agent:
         conversation = Conversation(agent, session, console, found)
@@ -168,7 +168,7 @@ class Conversation:
                 except KeyboardInterrupt:
                     self._say("\n(Ctrl-D ends the conversation)")
         await self._close("prompt_input_exit" if self._is_live else "other")
-        if self._is_live and self.console.options.is_saved:
+        if self._is_live and self.console.is_saved:
             self._say(f"continue: hookline chat --session {self.session.id}")
         return Exit.DONE if self._is_live else code
 

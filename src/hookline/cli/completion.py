@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,23 +23,6 @@ _PREAMBLE: Any = {
 (( $+functions[compdef] )) || { autoload -Uz compinit && compinit -i; }
 _hookline_runs() { compadd -- $(hookline completion runs 2>/dev/null) }""",
 }
-# bash passes --flag=value as three words; shtab expects two.
-_BASH = """
-_hookline() {
-    local words=() current=$COMP_CWORD index
-    for index in "${!COMP_WORDS[@]}"; do
-        if [ "${COMP_WORDS[index]}" != "=" ]; then
-            words+=("${COMP_WORDS[index]}")
-        elif [ "$index" -eq "$COMP_CWORD" ]; then
-            words+=("")
-        elif [ "$index" -lt "$COMP_CWORD" ]; then
-            current=$((current - 1))
-        fi
-    done
-    COMP_WORDS=("${words[@]}") COMP_CWORD=$current
-    _shtab_hookline
-}
-complete -o bashdefault -o default -F _hookline hookline"""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -65,10 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     parser, shell = make_parser(every=True), arguments.shell
     for action in _actions(parser):
         _add_completer(action, {"FILE": shtab.FILE, "DIR": shtab.DIRECTORY, "RUN": _RUNS})
-    script = shtab.complete(parser, shell, preamble=_PREAMBLE)
-    if shell == "zsh":  # with "=", zsh takes --flag value and --flag=value
-        script = re.sub(r'^(  "--[\w-]+)(\[.*\]:)', r"\1=\2", script, flags=re.MULTILINE)
-    print(script + (_BASH if shell == "bash" else ""))
+    print(shtab.complete(parser, shell, preamble=_PREAMBLE))
     return Exit.DONE
 
 

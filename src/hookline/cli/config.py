@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from hookline.cli.exits import Exit
 from hookline.cli.options import add_agent_flags, flags_of
@@ -15,6 +17,8 @@ DESCRIPTION = (
     "The configuration. Later ones win: defaults, your own file, the project's files "
     "(pyproject.toml, hookline.toml, .hookline/config.toml), the agent's table, variables, flags."
 )
+_BETWEEN = "[-_]*"
+"""What a spelling of a hook point may have between any two letters."""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -62,10 +66,42 @@ def _is_secret(path: tuple[str | int, ...]) -> bool:
 
 
 def _print_schema(_arguments: argparse.Namespace) -> int:
-    from hookline.cli.assembly.schema import full_schema
-
     print(json.dumps(full_schema(), indent=2))
     return Exit.DONE
+
+
+def full_schema() -> dict[str, Any]:
+    """The JSON schema of configuration files, with the hook points, the capabilities and their options."""
+    from hookline import capabilities
+    from hookline.cli.assembly.capabilities import capability_names, options_of, schema_of
+    from hookline.config import json_schema
+
+    def options(kind: Any) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "description": (inspect.getdoc(kind) or "").partition("\n")[0],
+            "properties": {option: schema_of(kind, option) for option in options_of(kind)},
+            "additionalProperties": False,
+        }
+
+    kinds = {name: getattr(capabilities, kind) for name, kind in sorted(capability_names().items())}
+    return json_schema(_points(), {name: options(kind) for name, kind in kinds.items()})
+
+
+def _points() -> dict[str, Any]:
+    """The names of the points, for editors to offer, and a pattern for every other spelling of them."""
+    from hookline.lifecycle import HookPoint
+
+    def spelling(name: str) -> str:
+        return _BETWEEN.join(f"[{each}{each.upper()}]" for each in name)
+
+    other = "|".join(spelling(each) for point in HookPoint for each in sorted(point.spellings))
+    return {
+        "anyOf": [
+            {"enum": [point.value for point in HookPoint]},
+            {"pattern": f"^{_BETWEEN}({spelling('on')})?{_BETWEEN}({other}){_BETWEEN}$"},
+        ]
+    }
 
 
 def _print_locations(_arguments: argparse.Namespace) -> int:

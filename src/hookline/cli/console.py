@@ -14,8 +14,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from hookline.cli.exits import REFUSED, Exit, exit_of
 from hookline.cli.interrupts import Interrupts
 from hookline.cli.recorded_runs import is_interrupted, limit_reached
@@ -49,21 +47,6 @@ Resume = Callable[["RunResult", dict[str, Decision]], "Coroutine[Any, Any, RunRe
 """Continues a paused run with the answers."""
 
 
-class DisplayOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run is shown, and what its closing line names."""
-
-    json: bool = False
-    quiet: bool = False
-    is_saved: bool = True
-    may_ask: bool = True
-    journal: str = ""
-    """The journal that was named for the run. The command that reopens it must name it again."""
-    settings: tuple[str, ...] = ()
-    """The `--set` flags that the command to reopen the run must repeat."""
-    limits: LimitSettings = LimitSettings()
-    """The time limit also ends a step that is in progress: the agent checks its limits only between steps."""
-
-
 def limits_for(settings: Settings) -> LimitSettings:
     """The limits of a run. For an agent in Python, only those of flags: it has limits of its own."""
     limits = settings.configuration.limits
@@ -92,9 +75,20 @@ class _LogHandler(logging.Handler):
 class Console:
     """Connects a run and the person who started it."""
 
-    def __init__(self, options: DisplayOptions) -> None:
-        self.options = options
-        self.screen = Screen(quiet=options.quiet or options.json)
+    def __init__(
+        self, arguments: argparse.Namespace, settings: Settings, *, repeat: Sequence[str] = ()
+    ) -> None:
+        """Show a run as the flags ask for. The command to reopen it must repeat the `--set` flags in `repeat`."""
+        self.is_saved = not getattr(arguments, "no_save", False)
+        self._json: bool = getattr(arguments, "json", False)
+        self._quiet: bool = arguments.quiet
+        self._may_ask = not getattr(arguments, "no_input", False)
+        self._journal: str = arguments.journal or ""
+        """The journal that was named for the run. The command that reopens it must name it again."""
+        self._repeat = tuple(repeat)
+        self._limits = limits_for(settings)
+        """The time limit also ends a step that is in progress: the agent checks its limits only between steps."""
+        self.screen = Screen(quiet=self._quiet or self._json)
         self.interrupts = Interrupts(self.screen.say)
         self._folder = Path.cwd()  # user code may change it
         self._began = time.monotonic()
@@ -105,25 +99,8 @@ class Console:
         self._active = 0.0
         """Seconds of the run, without those in which a person was asked."""
         logging.getLogger("hookline").addHandler(_LogHandler(self.screen))
-
-    @classmethod
-    def open(
-        cls, arguments: argparse.Namespace, settings: Settings, *, repeat: Sequence[str] = ()
-    ) -> Console:
-        """The console that the flags ask for. Settings that wait for trust are reported on it."""
-        options = DisplayOptions(
-            json=getattr(arguments, "json", False),
-            quiet=arguments.quiet,
-            is_saved=not getattr(arguments, "no_save", False),
-            may_ask=not getattr(arguments, "no_input", False),
-            journal=arguments.journal or "",
-            settings=tuple(repeat),
-            limits=limits_for(settings),
-        )
-        console = cls(options)
         if settings.trust_hint:
-            console.screen.note(settings.trust_hint)
-        return console
+            self.screen.note(settings.trust_hint)
 
     def extras(self, journal: JournalStore | None, *capabilities: Any, **more: Any) -> Extras:
         """What the command adds to an agent that is shown here."""
@@ -144,7 +121,7 @@ class Console:
         """Show a record, or print it as JSON."""
         if isinstance(record, HookRan) and record.verdict == "block":
             self._refusal = record
-        if not self.options.json:
+        if not self._json:
             self.screen(record)
         elif not isinstance(record, _NOT_JOURNALLED) and self._output_error is None:
             self._print(record)
@@ -182,7 +159,7 @@ class Console:
 
     async def _timed(self, agent: Agent, running: Coroutine[Any, Any, RunResult]) -> RunResult:
         """Run, and cancel when the time is up."""
-        seconds = self.options.limits.seconds
+        seconds = self._limits.seconds
         if seconds is None:
             with user_code():
                 return await running
@@ -215,7 +192,7 @@ class Console:
     def can_ask(self) -> bool:
         """Whether somebody can answer: questions can be shown on a terminal, and keys read from one."""
         is_there = is_terminal(sys.stdin) and is_terminal(sys.stderr)
-        return self.options.may_ask and not self.options.json and is_there
+        return self._may_ask and not self._json and is_there
 
     # --- the end ------------------------------------------------------------------------------------------
 
@@ -226,15 +203,15 @@ class Console:
         code = exit_of(result.status, result.stop_reason)
         if self.interrupts.hits and code is Exit.WAITING:
             code = Exit.INTERRUPTED
-        if self.options.json:
+        if self._json:
             self.screen.close()
         else:
             self._print_answer(result)
         if result.status is RunStatus.PAUSED:
             self._print_questions(result.pending, result.run_id)
-        if self.options.json:
+        if self._json:
             return code
-        if not self.options.quiet:
+        if not self._quiet:
             self.screen.say(self._closing_line(result))
         elif code not in (Exit.DONE, Exit.WAITING):
             self.screen.say(f"hookline: {self._why(result)}")
@@ -247,20 +224,20 @@ class Console:
         except BrokenPipeError:  # the reader has left, and wants nothing more
             raise
         except OSError:
-            if not self.options.quiet:
+            if not self._quiet:
                 self.screen.say(self._closing_line(result))
             raise
 
     def show_finished(self, result: RunResult) -> Exit:
         """Show the answer of a run that has ended already, and how to continue from there."""
         code = exit_of(result.status, result.stop_reason)
-        if self.options.json:
+        if self._json:
             self._print(result.records[-1])
             if self._output_error is not None:
                 raise self._output_error
         else:
             self.screen.finish(result)
-        if not self.options.quiet or code is not Exit.DONE:
+        if not self._quiet or code is not Exit.DONE:
             self.screen.say(
                 f"hookline: run {result.run_id} is over ({self._why(result)}): nothing in it waits. "
                 f"To continue from there: {self._reopening(result)}"
@@ -273,7 +250,7 @@ class Console:
                 f"waiting: {shown_call(question.tool_call)}, asked by {printable(question.asked_by)}: "
                 f"{printable(question.reason)}"
             )
-        if not self.options.is_saved:
+        if not self.is_saved:
             self.screen.say("nobody can answer: the run was not saved (--no-save).")
             return
         for question in pending:
@@ -283,13 +260,13 @@ class Console:
     def _resume_command(self, run_id: str, without: str = "model_settings") -> str:
         # A setting of the model may be its key, which is not shown.
         left_out = ("model_settings", without)
-        kept = [each for each in self.options.settings if not each.startswith(left_out)]
+        kept = [each for each in self._repeat if not each.startswith(left_out)]
         again = "".join(f" --set {shlex.quote(each)}" for each in kept)
         return f"hookline resume {run_id}{self._journal_flag}{again}"
 
     @property
     def _journal_flag(self) -> str:
-        return f" --journal {shlex.quote(self.options.journal)}" if self.options.journal else ""
+        return f" --journal {shlex.quote(self._journal)}" if self._journal else ""
 
     def _closing_line(self, result: RunResult) -> str:
         """Why it stopped, steps, tokens, cost, time, and the command that reopens the run."""
@@ -299,7 +276,7 @@ class Console:
             parts.append(f"${usage.cost:.4f}" + (" and more" if usage.unpriced_requests else ""))
         parts.append(f"{time.monotonic() - self._began:.1f} s")
         why = self.screen.paint(self._why(result), "green" if result.is_completed else "yellow")
-        reopen = f"; reopen: {self._reopening(result)}" if self.options.is_saved else ""
+        reopen = f"; reopen: {self._reopening(result)}" if self.is_saved else ""
         return f"{why}; {', '.join(parts)}{reopen}"
 
     def _reopening(self, result: RunResult) -> str:
@@ -312,7 +289,7 @@ class Console:
         ):
             return self._resume_command(result.run_id)
         limit = limit_reached(result.stop_reason, result.state)
-        more = getattr(self.options.limits, limit) if limit else None
+        more = getattr(self._limits, limit) if limit else None
         if more:
             again = self._resume_command(result.run_id, without=f"limits.{limit}")
             return f"{again} --set limits.{limit}={2 * more:.10g}"

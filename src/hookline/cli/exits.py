@@ -1,4 +1,4 @@
-"""The exit codes of the command. docs/cli.md has the same table; a test compares them."""
+"""The exit codes of the command. docs/cli.md says what they mean."""
 
 from __future__ import annotations
 
@@ -21,17 +21,6 @@ class Exit(enum.IntEnum):
     CONFIG = 6
     INTERRUPTED = 130
 
-
-MEANING = {
-    Exit.DONE: "done",
-    Exit.FAILED: "failed: the run, or what was asked of the command",
-    Exit.USAGE: "wrong use of the command",
-    Exit.LIMIT: "a limit was reached: steps, tokens, time, cost, tool calls, objections",
-    Exit.BLOCKED: "a hook refused the run, the prompt, a step or the answer, or stopped the run",
-    Exit.WAITING: "the run waits for an approval",
-    Exit.CONFIG: "the configuration is wrong, or the directory is not trusted",
-    Exit.INTERRUPTED: "interrupted",
-}
 
 REFUSED = frozenset({"run_refused", "prompt_refused", "step_refused", "output_withheld"})
 """Stop reasons of a run that a hook refused to begin, to continue or to answer."""

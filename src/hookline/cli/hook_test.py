@@ -57,8 +57,8 @@ class HookTestCase(msgspec.Struct, frozen=True, kw_only=True):
         return "before_tool_use" if self.result is None else "after_tool_use"
 
 
-class HookAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one hook answers."""
+class TestedHook(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A hook, and what it answers."""
 
     hook: str
     point: str
@@ -124,7 +124,7 @@ class HookTester:
     def __init__(self, case: HookTestCase) -> None:
         self._case = case
         self.agent: Agent | None = None
-        self.answers: list[HookAnswer] | None = None
+        self.answers: list[TestedHook] | None = None
 
     def hooks(self) -> list[Registration]:
         """One at the point of the case, and one that keeps the tool from running."""
@@ -151,17 +151,17 @@ class HookTester:
             self.answers += await self._ask_at(output)
         return HookOutcome.stop("the test is over")
 
-    async def _ask_at(self, ctx: Any) -> list[HookAnswer]:
+    async def _ask_at(self, ctx: Any) -> list[TestedHook]:
         assert self.agent is not None
         plan = self.agent.definition.plans.of(ctx.point.value)
         entries = plan.entries if plan is not None else ()
         return [await _ask(ctx, entry.registration) for entry in entries if entry.name != _NAME]
 
 
-async def _ask(ctx: Any, hook: Registration) -> HookAnswer:
+async def _ask(ctx: Any, hook: Registration) -> TestedHook:
     matcher = hook.matcher
     answer = partial(
-        HookAnswer,
+        TestedHook,
         hook=hook.name,
         point=hook.point.value,
         tier=hook.tier.value,
@@ -200,7 +200,7 @@ async def _ask(ctx: Any, hook: Registration) -> HookAnswer:
     )
 
 
-async def ask_hooks(settings: Settings, case: HookTestCase) -> list[HookAnswer]:
+async def ask_hooks(settings: Settings, case: HookTestCase) -> list[TestedHook]:
     """The answer of each hook, in the order in which they would be asked."""
     tester = HookTester(case)
     # Rules that log would report a run that nobody has started.

@@ -22,7 +22,6 @@ COMMANDS = {
     "resume": ("resume", "continue a run that waits, or was interrupted"),
     "runs": ("runs", "list the runs of this project"),
     "show": ("show", "show what happened in a run"),
-    "fork": ("fork", "continue from a step of a run with another prompt"),
     "replay": ("replay", "repeat a recorded run and compare"),
     "backtest": ("backtest", "what the current hooks would decide about recorded runs"),
     "hooks": ("hooks", "list, explain, lint or test hooks"),

@@ -89,15 +89,6 @@ def add_output_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-input", action="store_true", help=pause)
 
 
-def add_task_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of commands that start a run on a task."""
-    file = "read the task from a file, after the words; - is standard input"
-    parser.add_argument("-f", "--file", metavar="FILE", help=file, **_many())
-    add_output_flags(parser)
-    parser.add_argument("--no-save", action="store_true", help="do not record the run")
-    add_agent_flags(parser)
-
-
 def add_run_argument(parser: argparse.ArgumentParser) -> None:
     """Add the argument that names a recorded run."""
     text = "an id or the beginning of one; the last run otherwise"

@@ -212,11 +212,6 @@ def _first_steps(records: list[Record], run_id: str, after: int) -> list[Record]
     return records[: ends[after - 1] + 1]
 
 
-def count_steps(journal: JournalStore, run_id: str) -> int:
-    """How many steps a run has made."""
-    return sum(isinstance(record, StepFinished) for record in journal.read(run_id))
-
-
 def count_turns(journal: JournalStore, run_id: str) -> int:
     """How many answers of a model a run and its children have on record: a script continues there."""
     infos = journal.runs()

@@ -61,7 +61,7 @@ async def _resume(
     story = fold(records)
     invocation = Invocation.of(story.state)
     settings = invocation.return_there(flags, bare=arguments.bare)
-    console = Console.open(arguments, settings, repeat=arguments.settings)
+    console = Console(arguments, settings, repeat=arguments.settings)
     answers = answers_from_flags(story.state.pending, arguments.yes, arguments.no, arguments.reason)
     played = invocation.played + count_turns(journal, run_id)
     async with opened(settings, console.extras(journal, played=played)) as agent:

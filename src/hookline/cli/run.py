@@ -9,7 +9,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hookline.cli.options import add_task_flags, flags_of, take_target
+from hookline.cli.options import (
+    add_agent_flags,
+    add_output_flags,
+    flags_of,
+    take_target,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from hookline.config import Layer, Settings
@@ -17,7 +23,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = (
     "Run an agent on a task. The answer goes to standard output, everything else to standard error. Runs are "
-    "saved, and can be shown, resumed, continued, forked and replayed."
+    "saved, and can be shown, resumed, continued and replayed."
 )
 _MAX_INPUT = 10_000_000
 _PATIENCE = 3.0
@@ -31,7 +37,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     last = "continue the last conversation here"
     add("-c", "--continue", dest="continues", action="store_true", help=last)
     add("--from", dest="origin", metavar="RUN", help="continue the conversation of a run")
-    add_task_flags(parser)
+    step = "with --from or -c: as it was after this step; approvals for the other run do not count"
+    add("--at", type=whole_number, metavar="STEP", help=step)
+    file = "read the task from a file, after the words; - is standard input"
+    add("-f", "--file", metavar="FILE", action="append", default=[], help=file)
+    add_output_flags(parser)
+    add("--no-save", action="store_true", help="do not record the run")
+    add_agent_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -42,18 +54,19 @@ def run(arguments: argparse.Namespace) -> int:
     words = list(arguments.task)
     take_target(arguments, words)
     _refuse_contradictions(arguments)
-    prompt = read_task(words, arguments.file)
-    flags = flags_of(arguments)
+    prompt = _read_task(words, arguments.file)
+    flags, state = flags_of(arguments), AgentState()
     settings = load(flags, bare=arguments.bare)
-    if not (arguments.continues or arguments.origin):
-        return asyncio.run(run_from(arguments, prompt, settings, flags, AgentState()))
-    from hookline.cli.journal_location import find_run
-    from hookline.cli.recorded_runs import conversation_of
+    if arguments.continues or arguments.origin:
+        from hookline.cli.journal_location import find_run
+        from hookline.cli.recorded_runs import conversation_of, inherit_flags
 
-    journal, run_id = find_run(settings, arguments.origin or "last")
-    with journal:
-        state = conversation_of(journal, run_id)
-    return continue_from(arguments, prompt, settings, flags, (run_id, state))
+        journal, run_id = find_run(settings, arguments.origin or "last")
+        with journal:
+            state = conversation_of(journal, run_id, after=arguments.at)
+        is_quiet = arguments.quiet or arguments.json
+        flags, settings = inherit_flags(run_id, state, flags, settings, quiet=is_quiet)
+    return asyncio.run(_run_from(arguments, prompt, settings, flags, state))
 
 
 def _refuse_contradictions(arguments: argparse.Namespace) -> None:
@@ -65,6 +78,11 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> None:
             remedy="Give one of them.",
         )
     is_new = not arguments.continues and arguments.origin is None
+    if arguments.at is not None and is_new:
+        raise UsageError(
+            f"--at {arguments.at} is about a recorded run, and none is named.",
+            remedy=f'Name it: hookline run --from RUN --at {arguments.at} "...".',
+        )
     if arguments.no_save and arguments.journal and is_new:
         raise UsageError(
             f"--no-save records nothing, and --journal records the run in {arguments.journal}.",
@@ -72,7 +90,7 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> None:
         )
 
 
-def read_task(words: list[str], files: list[str], command: str = "hookline run") -> str:
+def _read_task(words: list[str], files: list[str]) -> str:
     """The task: the words, the files, and standard input."""
     from hookline.errors import UsageError
 
@@ -86,7 +104,7 @@ def read_task(words: list[str], files: list[str], command: str = "hookline run")
     # Python represents bytes on the command line that are not UTF-8 as surrogates.
     task = task.encode(errors="surrogateescape").decode(errors="replace")
     if not task:
-        remedy = f'Say what to do: {command} "...", -f FILE, or pipe it in.'
+        remedy = 'Say what to do: hookline run "...", -f FILE, or pipe it in.'
         raise UsageError("there is no task.", remedy=remedy)
     return task
 
@@ -141,22 +159,7 @@ def _has_input() -> bool:
     return False
 
 
-def continue_from(
-    arguments: argparse.Namespace,
-    prompt: str,
-    settings: Settings,
-    flags: Layer,
-    past: tuple[str, AgentState],
-) -> int:
-    """Run a task from the state of another run, with the flags of that run."""
-    from hookline.cli.recorded_runs import inherit_flags
-
-    is_quiet = arguments.quiet or arguments.json
-    flags, settings = inherit_flags(*past, flags, settings, quiet=is_quiet)
-    return asyncio.run(run_from(arguments, prompt, settings, flags, past[1]))
-
-
-async def run_from(
+async def _run_from(
     arguments: argparse.Namespace, prompt: str, settings: Settings, flags: Layer, state: AgentState
 ) -> int:
     """Run a task from a state, and record how it was started."""
@@ -167,7 +170,7 @@ async def run_from(
     from hookline.cli.journal_location import journal_path, new_run_id, open_journal
     from hookline.cli.recorded_runs import Invocation
 
-    console, run_id = Console.open(arguments, settings), new_run_id()
+    console, run_id = Console(arguments, settings), new_run_id()
     with contextlib.ExitStack() as stack:
         journal = None
         if not arguments.no_save:

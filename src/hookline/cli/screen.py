@@ -14,8 +14,6 @@ from hookline.cli.terminal import (
     is_smart,
     is_terminal,
     printable,
-    reflows,
-    rows,
     width,
 )
 from hookline.journal import (
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PLAIN_FRAMES = "|/-\\"
+_ERASED = "\r\x1b[K"
 _NOT_SHOWN = ("state", "evaluations", "request")
 """Changes that hooks make all the time. The journal has them."""
 _MARKS = {"block": "red", "stop": "red", "failed": "red", "ask": "yellow", "allow": "green"}
@@ -320,14 +319,9 @@ class Spinner:
         with self._lock:
             self._what = ""
             if self._shown:
-                self._stream.write(self._erased())
+                self._stream.write(_ERASED)
                 self._stream.flush()
                 self._shown = ""
-
-    def _erased(self) -> str:
-        """The sequence that erases the line. In a window that was made narrower it may have several rows."""
-        above = rows(self._shown, width()) - 1 if self._shown and reflows() else 0
-        return f"\r\x1b[{above}A\x1b[J" if above else "\r\x1b[K"
 
     def _turn(self) -> None:
         frame = 0
@@ -344,6 +338,6 @@ class Spinner:
                 frame += 1
                 text = f"{self._frames[frame % len(self._frames)]} {self._what} {passed:.0f} s"
                 shown = fitted(text, width() - 1)
-                self._stream.write(f"{self._erased()}{shown}")
+                self._stream.write(f"{_ERASED}{shown}")
                 self._stream.flush()
                 self._shown = shown

@@ -88,14 +88,20 @@ def find_target(target: str) -> Any:
                 f"there is no module '{module_name}'.",
                 remedy="Run this in its directory, or install it.",
             ) from None
+    return attribute_of(thing, path, "agent")
+
+
+def attribute_of(module: Any, path: str, kind: str) -> Any:
+    """What a module has under a name, or under a name with dots."""
+    found = module
     for name in path.split("."):
-        if not hasattr(thing, name):
+        if not hasattr(found, name):
             raise UsageError(
-                f"module '{module_name}' has no '{path}'.",
-                remedy="Look up the name of the agent in it.",
+                f"module '{module.__name__}' has no '{path}'.",
+                remedy=f"Look up the name of the {kind} in it.",
             )
-        thing = getattr(thing, name)
-    return thing
+        found = getattr(found, name)
+    return found
 
 
 def split_target(target: str, kind: str, form: str) -> tuple[str, str]:

@@ -71,18 +71,6 @@ def list_width(stream: TextIO) -> int:
     return width() if is_terminal(stream) else _MAX_PIPED
 
 
-def reflows(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether the terminal wraps lines when its window gets narrower. Nearly all do."""
-    kind = environ.get("TERM", "")
-    is_old_screen = kind.startswith("screen") and not environ.get("TMUX")
-    return not (kind == "linux" or is_old_screen or environ.get("XTERM_VERSION"))
-
-
-def rows(text: str, room: int) -> int:
-    """The rows that a line takes in a window of so many columns."""
-    return max(1, -(-columns(text) // room))
-
-
 def printable(text: str, *, lines: bool = False) -> str:
     """Text of a model or a tool without control characters, which a terminal would obey."""
     if text.isprintable():

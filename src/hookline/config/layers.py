@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.config.lines import KeyPath, deepest_line, dotted, line_of
+from hookline.config.lines import KeyPath, dotted, line_of
 from hookline.config.validation import InvalidSetting, check
 from hookline.errors import ConfigError
 
@@ -65,9 +65,8 @@ def read_layer(path: Path, *, is_project: bool = False) -> Layer:
         where = f"{name}:{line[1]}" if line else name
         raise ConfigError(f"{where}: it is not TOML: {error}.", remedy="Fix that line.") from None
     except RecursionError:
-        line_number = deepest_line(text, _MAX_DEPTH)
         problem = f"lists or tables are nested deeper than {_MAX_DEPTH} levels."
-        raise ConfigError(f"{name}:{line_number}: {problem}", remedy="Fix that line.") from None
+        raise ConfigError(f"{name}: {problem}", remedy="Use fewer levels.") from None
     return check_layer(Layer(name, data, is_project, text, prefix))
 
 

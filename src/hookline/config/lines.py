@@ -11,7 +11,6 @@ _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
 _KEY = re.compile(
     r"\s*((?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*'))*)\s*="
 )
-_STRING = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|#.*")
 _WORD = re.compile(r"\"([^\"]*)\"|'([^']*)'|([A-Za-z0-9_-]+)")
 
 
@@ -32,28 +31,6 @@ def line_of(text: str, path: KeyPath) -> int | None:
             here = (*table, *_words(key[1]))
         if path[: len(here)] == here and len(here) > best:
             best, found = len(here), number
-    return found
-
-
-def deepest_line(text: str, most: int) -> int:
-    """The first line where lists and tables are nested deeper than `most`; else the deepest line."""
-    depth, deepest, found, inside = 0, 0, 1, 0
-    for number, line in enumerate(text.splitlines(), start=1):
-        bare = _STRING.sub("", line)
-        header = _HEADER.match(line) if depth == 0 else None
-        if header is not None:
-            inside = depth_here = len(_words(header[2]))
-        else:
-            key = _KEY.match(line)
-            inner = len(_words(key[1])) - 1 if key is not None and depth == 0 else 0
-            depth_here = inside + inner + depth
-            for char in bare:
-                depth += (char in "[{") - (char in "]}")
-                depth_here = max(depth_here, inside + inner + depth)
-        if depth_here > deepest:
-            deepest, found = depth_here, number
-        if deepest > most:
-            break
     return found
 
 

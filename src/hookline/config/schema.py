@@ -191,50 +191,22 @@ class Configuration(AgentSettings, frozen=True, kw_only=True):
 
 # --- the JSON schema, for editors: docs/hookline.schema.json -------------------------------------------
 
-_TARGET = {"properties": {"target": {"pattern": "^[^:]+:.+"}}}
-_COMMAND_HAS_NO_TIER = {
-    "if": {"anyOf": [{"required": ["command"]}, {"required": ["url"]}]},
-    "then": {"properties": {"tier": False, "scope": False}},
-}
-_RULE_NEEDS_REASON = {
-    "if": {"properties": {"do": {"enum": ["block", "ask", "stop"]}}, "required": ["do"]},
-    "then": {"properties": {"reason": {"minLength": 1}}, "required": ["reason"]},
-}
-_HOOK = {
-    "oneOf": [{"required": [key]} for key in ("run", "command", "url", "do")],
-    "dependentRequired": {"env": ["command"], "headers": ["url"], "reason": ["do"]},
-    "allOf": [
-        {"properties": {"run": {"pattern": "^[^:]+:.+"}}},
-        {"properties": {"url": {"pattern": "^https?://"}}},
-        _COMMAND_HAS_NO_TIER,
-        _RULE_NEEDS_REASON,
-    ],
-}
-"""What a type cannot say about a hook; `validation` checks the same."""
-_SERVER = {
-    "if": {"properties": {"enabled": {"const": False}}, "required": ["enabled"]},
-    "else": {"oneOf": [{"required": ["command"]}, {"required": ["url"]}]},
-}
-
 
 def json_schema(
     points: Mapping[str, Any] = MappingProxyType({}),
     capabilities: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The JSON schema of configuration files.
+    """The JSON schema of configuration files, made from the types above. `validation` checks more than they say.
 
     This package does not know the hook points and the capabilities. `points` is the schema of a point's name,
     `capabilities` the schema of each capability's options. Without them any name is valid.
     """
     schema = msgspec.json.schema(Configuration)
     tables = schema["$defs"]
-    tables["HookSettings"].update(_HOOK)
     tables["HookSettings"]["properties"]["on"].update(points)
-    tables["McpSettings"].update(_SERVER)
-    for name in ("AgentSettings", "Configuration"):
-        tables[name]["allOf"] = [_TARGET]
-        if capabilities:
-            known = {"properties": dict(capabilities), "additionalProperties": False}
+    if capabilities:
+        known = {"properties": dict(capabilities), "additionalProperties": False}
+        for name in ("AgentSettings", "Configuration"):
             tables[name]["properties"]["capabilities"].update(known)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 from hookline import lazy
 from hookline.journal.codec import AnyRecord, decode, encode
-from hookline.journal.durable import Durable, InMemory, Listener
+from hookline.journal.durable import (
+    Durable,
+    Listener,
+    Redact,
+    RedactContent,
+    Stored,
+    begin,
+    reopen,
+)
 from hookline.journal.fold import (
     Story,
     answers_on_record,
@@ -47,8 +55,8 @@ from hookline.journal.record import (
     StepStarted,
     TextDelta,
     ToolProgress,
+    hooks_in,
 )
-from hookline.journal.redacting import Redact, RedactContent, Redacting
 from hookline.journal.run_info import RunInfo, SessionInfo, session_entry, session_info
 from hookline.journal.session import (
     STREAM,
@@ -68,8 +76,6 @@ from hookline.journal.session import (
     stream_of,
 )
 from hookline.journal.store import Claim, JournalStore
-from hookline.journal.stored import Stored, begin, reopen
-from hookline.journal.views import hooks_in
 
 if TYPE_CHECKING:
     from hookline.journal.chain import CheckReport, Damage
@@ -95,7 +101,6 @@ __all__ = [
     "Evaluated",
     "HookRan",
     "HooksPassed",
-    "InMemory",
     "JournalStore",
     "Listener",
     "MemoryJournal",
@@ -105,7 +110,6 @@ __all__ = [
     "Record",
     "Redact",
     "RedactContent",
-    "Redacting",
     "RequestSent",
     "ResponseReceived",
     "RunFinished",

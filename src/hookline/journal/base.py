@@ -6,7 +6,6 @@ a store of another kind needs nothing but the interface in `store.py`.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -14,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, suppress
 from datetime import timedelta
-from pathlib import Path
 from typing import IO, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -23,12 +21,11 @@ from hookline.errors import (
     HooklineError,
     JournalError,
     RunInUseError,
-    StateVersionError,
     UnknownRunError,
     UsageError,
 )
-from hookline.journal.chain import CheckReport, Damage, StoredRun, check_chain, examine
-from hookline.journal.codec import decode, encode_readable
+from hookline.journal.chain import CheckReport, Damage, StoredRun, check_chain, decode_all, examine
+from hookline.journal.codec import encode_readable
 from hookline.journal.jsonl import dump, load
 from hookline.journal.record import Record
 from hookline.journal.retention import Retention, owner_of, with_descendants
@@ -42,8 +39,6 @@ from hookline.journal.run_info import (
 from hookline.state import RunStatus
 
 T = TypeVar("T")
-LinesFile: TypeAlias = str | os.PathLike[str] | IO[bytes]
-"""A path, or a file that is open in binary mode."""
 Release: TypeAlias = Callable[[], None]
 """Ends a lease. A lease also ends when this function is garbage."""
 
@@ -235,19 +230,7 @@ class BaseJournal(ABC):
         with self._snapshot() as snapshot:
             stored = _get(snapshot, run_id)
         check_chain(stored)
-        return _decode_all(stored)
-
-    def verify(self, run_id: str | None = None) -> list[Damage]:
-        """Everything that is wrong with the chain of a run, or of all: edited, missing, moved or cut off records."""
-        with self._snapshot() as snapshot:
-            if run_id is not None:
-                return list(examine(_get(snapshot, run_id)))
-            found = [
-                damage
-                for each, _ in snapshot.owners()
-                for damage in _find_damage(snapshot, each, in_full=False)[1]
-            ]
-            return [*found, *snapshot.strays()]
+        return decode_all(stored)
 
     def check(self) -> CheckReport:
         """Check everything: the file, every chain, every record, and whether the list of runs agrees with them."""
@@ -264,7 +247,7 @@ class BaseJournal(ABC):
 
         with self._snapshot() as snapshot:
             for run_id, _ in attempt(snapshot.owners):
-                count, damage = _find_damage(snapshot, run_id, in_full=True)
+                count, damage = _find_damage(snapshot, run_id)
                 runs += 1
                 records += count
                 found += damage
@@ -314,7 +297,14 @@ class BaseJournal(ABC):
         paused runs, and what belongs to them, are kept unless `unfinished=True`. Runs that are being driven are always
         kept. Returns the ids of the deleted runs.
         """
-        retention = Retention(older_than=older_than, keep=keep, unfinished=unfinished)
+        if older_than is None and keep is None:
+            raise UsageError(
+                "prune needs to know what to keep.", remedy="Give older_than=, keep=, or both."
+            )
+        age = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
+        if (age or 0) < 0 or (keep or 0) < 0:
+            raise UsageError("older_than and keep cannot be negative.")
+        retention = Retention(older_than=age, keep=keep or 0, unfinished=unfinished)
         chosen = self._choose(retention)
         deleted: list[str] = []
         for start in range(0, len(chosen), _TREES_AT_ONCE):
@@ -345,7 +335,7 @@ class BaseJournal(ABC):
 
     # --- export and import -----------------------------------------------------------------------------
 
-    def export_lines(self, run_id: str | None, file: LinesFile) -> int:
+    def export_lines(self, run_id: str | None, file: IO[bytes]) -> int:
         """Write a run and its children, or all runs, as JSON Lines. Returns the number of runs."""
         with self._snapshot() as snapshot:
             owners = list(reversed(snapshot.owners()))
@@ -354,51 +344,23 @@ class BaseJournal(ABC):
             else:
                 _get(snapshot, run_id)
                 chosen = with_descendants(run_id, owners)
-            lines = dump(len(chosen), (_get_intact(snapshot, each) for each in chosen))
-            if isinstance(file, str | os.PathLike):
-                _write_atomically(Path(file), lines)
-            else:
-                file.writelines(lines)
+            file.writelines(dump(len(chosen), (_get_intact(snapshot, each) for each in chosen)))
         return len(chosen)
 
-    def import_lines(self, file: LinesFile) -> list[str]:
+    def import_lines(self, file: Iterable[bytes]) -> list[str]:
         """Add the runs that `export_lines` wrote, all or none. Returns their ids.
 
-        Damage, and runs that are here already, are refused with the number of the line.
+        Damage, and runs that are here already, are refused.
         """
+        runs = load(file)
         with self._snapshot() as snapshot:
             known = {run_id for run_id, _ in snapshot.owners()}
-        if isinstance(file, str | os.PathLike):
-            try:
-                with Path(file).open("rb") as opened:
-                    runs = load(opened, known.__contains__)
-            except OSError as error:
-                raise JournalError(
-                    f"'{file}' cannot be read: {error.strerror}.",
-                    remedy="Give a file that export_lines wrote.",
-                ) from None
-        else:
-            runs = load(file, known.__contains__)
+        for run in runs:
+            if run.info.run_id in known:
+                raise already_there(run.info.run_id)
+            known.add(run.info.run_id)
         self._add(runs)
         return [run.info.run_id for run in runs]
-
-
-def _write_atomically(path: Path, lines: Iterable[bytes]) -> None:
-    """Write a whole file, or leave what was there before."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with beside.open("wb") as opened:
-            opened.writelines(lines)
-            opened.flush()
-            os.fsync(opened.fileno())
-        beside.replace(path)
-    except OSError as error:
-        raise JournalError(
-            f"'{path}' cannot be written: {error.strerror}.",
-            remedy="What was there before is as it was. Give a file in a directory that can be written.",
-        ) from None
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _get(snapshot: Snapshot, run_id: str) -> StoredRun:
@@ -424,31 +386,16 @@ def _unknown(run_id: str) -> UnknownRunError:
 def already_there(run_id: str) -> JournalError:
     """Why a run cannot be added."""
     return JournalError(
-        f"run '{run_id}' is in this journal already.", remedy="Delete it first. Nothing was added."
+        f"run '{run_id}' is in this journal already, or twice in the file.",
+        remedy="Delete it first, or import into another journal. Nothing was imported.",
     )
 
 
-def _decode_all(stored: StoredRun) -> list[Record]:
-    records: list[Record] = []
-    try:
-        for row in stored.rows:
-            records.append(decode(row.body))
-    except StateVersionError as error:
-        # The chain is whole, so this is what was written: by a version that knows more than this one.
-        raise JournalError(
-            f"record {len(records)} of run '{stored.info.run_id}' cannot be understood: {error.message}",
-            remedy=error.remedy or "Upgrade hookline to read it.",
-        ) from None
-    return records
-
-
-def _find_damage(snapshot: Snapshot, run_id: str, *, in_full: bool) -> tuple[int, list[Damage]]:
-    """The number of a run's records, and what is wrong with it; `in_full` also compares the list of runs."""
+def _find_damage(snapshot: Snapshot, run_id: str) -> tuple[int, list[Damage]]:
+    """The number of a run's records, and what is wrong with them or with the list of runs."""
     try:
         stored = _get(snapshot, run_id)
-        found = list(examine(stored))
-        if in_full and not found:
-            found = list(_disagreements(stored))
+        found = list(examine(stored)) or list(_disagreements(stored))
     except JournalError as error:
         return 0, [Damage(run_id, "unreadable", error.message.rstrip("."))]
     return len(stored.rows), found
@@ -456,7 +403,7 @@ def _find_damage(snapshot: Snapshot, run_id: str, *, in_full: bool) -> tuple[int
 
 def _disagreements(stored: StoredRun) -> Iterable[Damage]:
     info = stored.info
-    computed = msgspec.to_builtins(summarise(RunInfo(run_id=info.run_id), _decode_all(stored)))
+    computed = msgspec.to_builtins(summarise(RunInfo(run_id=info.run_id), decode_all(stored)))
     for field, listed in msgspec.to_builtins(info).items():
         if listed != (real := computed[field]):
             words = f"the list says {field} is {listed!r}, its records say {real!r}"

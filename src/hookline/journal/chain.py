@@ -8,7 +8,9 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from hookline.errors import JournalError
+from hookline.errors import JournalError, StateVersionError
+from hookline.journal.codec import decode
+from hookline.journal.record import Record
 from hookline.journal.run_info import RunInfo
 
 Harm: TypeAlias = Literal[
@@ -149,6 +151,21 @@ def check_chain(stored: StoredRun) -> None:
     damage = next(examine(stored), None)
     if damage is not None:
         raise JournalError(f"the journal is damaged: {damage}.", remedy=DAMAGE_REMEDY)
+
+
+def decode_all(stored: StoredRun) -> list[Record]:
+    """The records of a run whose chain was checked."""
+    records: list[Record] = []
+    try:
+        for row in stored.rows:
+            records.append(decode(row.body))
+    except StateVersionError as error:
+        # The chain is whole, so this is what was written: by a version that knows more than this one.
+        raise JournalError(
+            f"record {len(records)} of run '{stored.info.run_id}' cannot be understood: {error.message}",
+            remedy=error.remedy or "Upgrade hookline to read it.",
+        ) from None
+    return records
 
 
 DAMAGE_REMEDY = "Restore the file from a backup; journal.check() lists all damage, journal.delete(run_id) drops a run."

@@ -26,8 +26,7 @@ _LARGEST_LOG = 64 * 1024 * 1024
 """The write-ahead log is truncated to this size after something large was written."""
 
 
-_RESUME = "then resume the run."
-_RUN = "then run it again: nothing of it is in the journal."
+_RESUME = "then resume the run; start it again if the journal does not list it."
 _WORDS = {
     sqlite3.SQLITE_FULL: (
         "the disk is full, or the file may not grow any more",
@@ -79,13 +78,6 @@ def convert_errors(path: str, action: str) -> Iterator[None]:
         yield
     except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
         raise journal_error(error, path, action) from error
-
-
-def without_resume(error: JournalError) -> JournalError:
-    """The same error for a run that is not in the journal yet, and cannot be resumed."""
-    if not error.remedy.endswith(_RESUME):
-        return error
-    return JournalError(error.message, remedy=error.remedy.removesuffix(_RESUME) + _RUN)
 
 
 def closed_error() -> UsageError:

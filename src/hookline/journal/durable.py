@@ -1,106 +1,78 @@
-"""The small interface the loop is written against. Stores implement it; the loop never knows which one it has."""
+"""The record of one run, which the loop writes: in memory, or also in a store.
+
+The loop never knows which one it has. A store of another kind implements `JournalStore`, not this.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Future
+from typing import Any
 
-from hookline.journal.record import Record
-from hookline.journal.views import with_final_text as retold
-from hookline.state import Decision
+import msgspec
+from msgspec.structs import replace
+
+from hookline.errors import HooklineError, UnknownRunError, UsageError
+from hookline.journal.record import Record, ResponseReceived, StepFinished
+from hookline.journal.store import Claim, JournalStore
+from hookline.state import AssistantMessage, Decision, Log, Message
 
 Listener = Callable[[Record], object]
 """Hears every record as it happens. What it returns is ignored; what it raises never reaches the run."""
+Redact = Callable[[Any], Any]
+"""Gives a JSON value without secrets: the very same object if there were none."""
+RedactContent = Callable[..., Any]
+"""The same for what models and tools write: `(value, before="")`, with the text that came directly before."""
 
 _log = logging.getLogger("hookline")
 
 
-class Durable(Protocol):
-    """One run's record. Approvals are waited for under their id."""
-
-    @property
-    def records(self) -> Sequence[Record]:
-        """What has happened so far."""
-        ...
-
-    @property
-    def append(self) -> Callable[[Record], None]:
-        """Writes a record and tells the listeners."""
-        ...
-
-    @property
-    def is_heard(self) -> bool:
-        """Whether anyone listens."""
-        ...
-
-    def tell(self, record: Record) -> None:
-        """Tell the listeners without writing: for the deltas between records."""
-        ...
-
-    @property
-    def commit(self) -> Callable[[], Awaitable[None]] | None:
-        """Waits until everything that was appended is safe; None when nothing ever is."""
-        ...
-
-    def flush(self) -> None:
-        """Begin to write what was appended, without waiting for it."""
-        ...
-
-    def flush_soon(self) -> None:
-        """The same when the run next waits for something, which is soon: for what more will follow at once."""
-        ...
-
-    def close(self) -> None:
-        """The run is over, or paused: let others have it."""
-        ...
-
-    def hold(self) -> None:
-        """Tell the listeners nothing more for now: an answer is on record that a hook may still withhold."""
-        ...
-
-    def release(self, text: str) -> None:
-        """Tell the listeners what they have missed; where the answer was, they are told this text."""
-        ...
-
-    async def wait(self, key: str) -> Decision | None:
-        """The outside answer under this key; None when there is none yet, and the run must pause."""
-        ...
-
-    def for_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Durable:
-        """The record of a child run. Who listens to the parent hears the child too."""
-        ...
-
-
-class InMemory:
+class Durable:
     """The record of one run in memory: nothing on disk, nothing to recover. The library's default."""
 
-    __slots__ = ("_answers", "_held", "_listeners", "append", "records")
+    __slots__ = ("_answers", "_held", "_listeners", "_redact", "append", "records")
     append: Callable[[Record], None]
     """Write a record and tell the listeners. Without listeners it is the list's own, which costs nothing."""
-    commit: Callable[[], Awaitable[None]] | None = None
 
     def __init__(
         self, listeners: tuple[Listener, ...] = (), answers: Mapping[str, Decision] | None = None
     ) -> None:
         self.records: list[Record] = []
-        self.append = self._append_and_tell if listeners else self.records.append
+        """What has happened so far."""
+        self.append = self._append if listeners else self.records.append
         self._listeners = listeners
         self._held: list[Record] | None = None
         self._answers = answers or {}
+        self._redact: Redact | None = None
+
+    def redact_with(self, redact: Redact) -> None:
+        """Redact what is written and what listeners hear, from now on. Hooks have removed most of it already."""
+        write, before = self.append, self._redact
+        self.append = lambda record: write(_redacted(record, redact))
+        self._redact = redact if before is None else lambda value: before(redact(value))
 
     @property
     def is_heard(self) -> bool:
         """Whether anyone listens."""
         return bool(self._listeners)
 
-    def _append_and_tell(self, record: Record) -> None:
+    @property
+    def commit(self) -> Callable[[], Awaitable[None]] | None:
+        """Waits until everything that was appended is safe; None when nothing ever is."""
+        return None
+
+    def _append(self, record: Record) -> None:
         self.records.append(record)
-        self.tell(record)
+        self._tell(record)
 
     def tell(self, record: Record) -> None:
         """Tell the listeners without writing: for the deltas between records."""
+        self._tell(record if self._redact is None else _redacted(record, self._redact))
+
+    def _tell(self, record: Record) -> None:
         if self._held is not None:
             self._held.append(record)
             return
@@ -108,35 +80,194 @@ class InMemory:
             try:
                 listener(record)
             except (Exception, asyncio.CancelledError, SystemExit):
-                # It awaits nothing, so a CancelledError is its own too: of a future it has looked at, say.
+                # A listener awaits nothing, so a CancelledError is its own too: of a future that it reads, say.
                 _log.exception(
-                    "an event listener failed on a '%s' record; the run goes on", record.type
+                    "an event listener failed on a '%s' record; the run continues", record.type
                 )
 
     def flush(self) -> None:
-        """There is nowhere to write to."""
+        """Begin to write what was appended, without waiting for it."""
 
     def flush_soon(self) -> None:
-        """As little soon as now."""
+        """Flush when the run next waits: records until then are written together."""
 
     def close(self) -> None:
-        """Nobody else could have it."""
+        """The run is over, or paused: let others have it."""
 
     def hold(self) -> None:
-        """Keep from the listeners what happens from here on."""
+        """Tell the listeners nothing more for now: an answer is on record that a hook may still withhold."""
         if self._listeners and self._held is None:
             self._held = []
 
     def release(self, text: str) -> None:
         """Tell the listeners what they have missed, with this text as the answer."""
         held, self._held = self._held, None
+        text = text if self._redact is None else self._redact(text)
         for record in held or ():
-            self.tell(retold(record, text))
+            self._tell(_with_final_text(record, text))
 
     async def wait(self, key: str) -> Decision | None:
-        """The answer handed to `resume`, if there is one."""
+        """The outside answer under this key; None when there is none yet, and the run must pause."""
         return self._answers.get(key)
 
-    def for_child(self, run_id: str, listeners: tuple[Listener, ...]) -> InMemory:  # noqa: ARG002 - the protocol's signature
-        """A record of its own, with the parent's listeners and answers."""
-        return InMemory((*self._listeners, *listeners), self._answers)
+    def for_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Durable:
+        """The record of a child run, redacted in the same way. Who listens to the parent hears the child too."""
+        child = self._make_child(run_id, listeners)
+        if self._redact is not None:
+            child.redact_with(self._redact)
+        return child
+
+    def _make_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Durable:  # noqa: ARG002 - for stores
+        return Durable((*self._listeners, *listeners), self._answers)
+
+
+def _redacted(record: Record, redact: Redact) -> Record:
+    plain = msgspec.to_builtins(record, enc_hook=_plain)
+    redacted = redact(plain)
+    return record if redacted is plain else msgspec.convert(redacted, type(record))
+
+
+def _plain(value: object) -> object:
+    """A value that is not JSON as text: a tool may report anything while it runs."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    return list(value) if isinstance(value, Log) else repr(value)
+
+
+def _with_final_text(record: Record, text: str) -> Record:
+    """A record of a model's final answer, with the text that hooks made of it."""
+    if isinstance(record, ResponseReceived):
+        return replace(record, text=text)
+    if isinstance(record, StepFinished):
+        step, before = record.step, record.step.text
+        return replace(
+            record,
+            step=replace(step, text=text),
+            messages=_with_text(record.messages, before, text),
+            replaced=_with_text(record.replaced, before, text) if record.replaced else None,
+        )
+    return record
+
+
+def _with_text(messages: tuple[Message, ...], before: str, text: str) -> tuple[Message, ...]:
+    return tuple(
+        replace(message, text=text)
+        if isinstance(message, AssistantMessage) and not message.calls and message.text == before
+        else message
+        for message in messages
+    )
+
+
+# --- in a store ----------------------------------------------------------------------------------------
+
+
+class Stored(Durable):
+    """Records are kept in memory and written in batches: `flush` queues them, `commit` waits for them."""
+
+    __slots__ = ("_claim", "_is_due", "_store", "_unwritten", "_written")
+
+    def __init__(
+        self,
+        store: JournalStore,
+        claim: Claim,
+        records: list[Record],
+        listeners: tuple[Listener, ...] = (),
+        answers: Mapping[str, Decision] | None = None,
+    ) -> None:
+        super().__init__(listeners, answers)
+        self.records = records
+        self.append = self._append
+        self._store = store
+        self._claim: Claim | None = claim
+        self._unwritten: list[Record] = []
+        self._is_due = False
+        self._written: Future[None] | None = None
+
+    def _append(self, record: Record) -> None:
+        self._unwritten.append(record)
+        self.records.append(record)
+        if self._listeners:
+            self._tell(record)
+
+    def take_answers(self, answers: Mapping[str, Decision]) -> None:
+        """Use the answers that were given to `resume`."""
+        self._answers = answers
+
+    def flush(self) -> None:
+        """Write what is not written yet, or queue it. The next commit reports whether that worked."""
+        if self._unwritten and self._claim is not None:
+            batch, self._unwritten = self._unwritten, []
+            self._written = self._claim.write(batch)
+
+    def flush_soon(self) -> None:
+        """Flush when the run next waits: records until then go into the same batch."""
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._flush_now)
+
+    def _flush_now(self) -> None:
+        self._is_due = False
+        self.flush()
+
+    @property
+    def commit(self) -> Callable[[], Awaitable[None]]:
+        """Waits until everything that was appended is written. Raises JournalError when it cannot be."""
+        return self._commit
+
+    async def _commit(self) -> None:
+        self.flush()
+        written = self._written
+        if written is None:
+            return
+        if written.done():
+            written.result()
+        else:  # shielded: a run that is cancelled does not cancel what is written
+            await asyncio.shield(asyncio.wrap_future(written))
+
+    def _make_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
+        """In the same store. The child may have begun in a process that died."""
+        claim = self._store.claim(run_id)
+        try:
+            known = self._store.read(run_id)
+        except UnknownRunError:
+            known = []
+        return Stored(self._store, claim, known, (*self._listeners, *listeners), self._answers)
+
+    def close(self) -> None:
+        """Let others have the run."""
+        claim, self._claim = self._claim, None
+        if claim is not None:
+            if self._unwritten:
+                claim.write(self._unwritten)
+            claim.give_back()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(HooklineError):  # the journal may be closed already
+            self.close()  # a run that was prepared and never started, or abandoned
+
+
+def begin(store: JournalStore, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
+    """The record of a new run."""
+    claim = store.claim(run_id)
+    try:
+        store.read(run_id)
+    except UnknownRunError:
+        return Stored(store, claim, [], listeners)
+    except BaseException:
+        claim.give_back()
+        raise
+    claim.give_back()
+    raise UsageError(
+        f"run '{run_id}' is in the journal already.",
+        remedy="Continue it: agent.resume(run_id). Or give the new run another run_id=.",
+    )
+
+
+def reopen(store: JournalStore, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
+    """The record of a run that paused, or whose process died."""
+    claim = store.claim(run_id)
+    try:
+        return Stored(store, claim, store.read(run_id), listeners)
+    except BaseException:
+        claim.give_back()
+        raise

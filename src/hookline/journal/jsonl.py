@@ -7,14 +7,13 @@ checked again; `jq .record` prints the plain records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
 
 from hookline.errors import HooklineError, JournalError
-from hookline.journal.chain import Row, StoredRun, anchor, link
-from hookline.journal.codec import decode
+from hookline.journal.chain import Row, StoredRun, check_chain, decode_all
 from hookline.journal.record import Record, RunStarted
 from hookline.journal.run_info import RunInfo, check_records, summarise
 from hookline.journal.session import STREAM, SessionCreated
@@ -41,9 +40,8 @@ class _RecordLine(msgspec.Struct):
 
 
 L = TypeVar("L")
-_FILE_LINE = msgspec.json.Decoder(_FileLine)
-_RUN_LINE = msgspec.json.Decoder(_RunLine)
-_RECORD_LINE = msgspec.json.Decoder(_RecordLine)
+_Lines = Iterator[tuple[int, bytes]]
+"""Lines with their numbers, without empty ones."""
 
 
 def dump(count: int, runs: Iterable[StoredRun]) -> Iterator[bytes]:
@@ -57,97 +55,73 @@ def dump(count: int, runs: Iterable[StoredRun]) -> Iterator[bytes]:
             yield b'{"link":"%s","record":%s}\n' % (row.link.hex().encode(), row.body)
 
 
-def load(lines: Iterable[bytes], is_known: Callable[[str], bool]) -> list[StoredRun]:
-    """The runs in these lines. Damage, and runs that are known, are refused with the number of the line."""
-    return _Loader(lines, is_known).load()
-
-
-def _check_place(record: Record, position: int) -> None:
-    """Refuse a record at a position where it cannot be, even if its link is right."""
-    if record.seq != position:
-        raise JournalError(f"it says that it is record {record.seq}.")
-    begins = SessionCreated if record.run_id.startswith(STREAM) else RunStarted
-    if position == 0 and (not record.run_id or not isinstance(record, begins)):
-        raise JournalError(f"a '{record.type}' record is not how this begins.")
-
-
-class _Loader:
-    """Reads lines and counts them, so that errors can name the line."""
-
-    def __init__(self, lines: Iterable[bytes], is_known: Callable[[str], bool]) -> None:
-        self._lines = iter(lines)
-        self._is_known = is_known
-        self._number = 0
-        self._seen: dict[str, int] = {}
-        """The runs so far, and their lines."""
-
-    def load(self) -> list[StoredRun]:
-        first = self._next(_FILE_LINE, "the first line of an exported journal")
-        if first.format != _FORMAT:
-            raise self._wrong(f"this is a {first.format!r} file, not an exported journal")
-        if first.version > _VERSION:
-            raise JournalError(
-                f"line 1: this export has version {first.version}; this Hookline reads up to {_VERSION}.",
-                remedy="Upgrade hookline to import it.",
-            )
-        runs = [self._run() for _ in range(first.runs)]
-        for line in self._lines:
-            self._number += 1
-            if line.strip():
-                raise self._wrong(f"there is more here than the {first.runs} runs announced")
-        return runs
-
-    def _run(self) -> StoredRun:
-        line = self._next(_RUN_LINE, "the beginning of a run")
-        run_id, head = line.run, anchor(line.run)
-        if run_id in self._seen:
-            raise self._wrong(f"run '{run_id}' is in line {self._seen[run_id]} already")
-        if self._is_known(run_id):
-            raise JournalError(
-                f"line {self._number}: run '{run_id}' is in this journal already.",
-                remedy="Delete it there first, or import into another journal. Nothing was imported.",
-            )
-        self._seen[run_id] = self._number
-        rows: list[Row] = []
-        records: list[Record] = []
-        for position in range(line.records):
-            row, record = self._record(run_id, position, head)
-            head = row.link
-            rows.append(row)
-            records.append(record)
-        if not records or head.hex() != line.head:
-            number = self._seen[run_id]
-            raise self._wrong(f"run '{run_id}' does not end as line {number} says it does")
-        info = summarise(RunInfo(run_id=run_id), records)
-        return StoredRun(info=info, head=head, rows=rows)
-
-    def _record(self, run_id: str, position: int, previous: bytes) -> tuple[Row, Record]:
-        what = f"record {position} of run '{run_id}'"
-        line = self._next(_RECORD_LINE, what)
-        body = bytes(line.record)
-        row = Row(position, link(previous, body), body)
-        if row.link.hex() != line.link:
-            raise self._wrong(f"{what} was edited, or does not follow the one before it")
-        try:
-            record = decode(body)
-            check_records(run_id, [record])
-            _check_place(record, position)
-        except HooklineError as error:
-            raise self._wrong(f"{what}: {error.message.rstrip('.')}") from None
-        return row, record
-
-    def _next(self, decoder: msgspec.json.Decoder[L], what: str) -> L:
-        self._number += 1
-        line = next(self._lines, b"")
-        if not line.strip():
-            raise self._wrong(f"it ends here, where {what} is expected")
-        try:
-            return decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise self._wrong(f"this is not {what} ({error})") from None
-
-    def _wrong(self, words: str) -> JournalError:
-        return JournalError(
-            f"line {self._number}: {words}.",
-            remedy="Export it again, or get an undamaged copy. Nothing was imported.",
+def load(file: Iterable[bytes]) -> list[StoredRun]:
+    """The runs in these lines. Each is checked like a run of a journal: damage is refused."""
+    lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
+    first = _next(lines, _FileLine, "the first line of an exported journal")
+    if first.format != _FORMAT:
+        raise _wrong(f"this is a {first.format!r} file, not an exported journal")
+    if first.version > _VERSION:
+        raise JournalError(
+            f"this export has version {first.version}; this Hookline reads up to {_VERSION}.",
+            remedy="Upgrade hookline to import it.",
         )
+    runs = [_next_run(lines) for _ in range(first.runs)]
+    for number, _ in lines:
+        raise _wrong(f"line {number}: there is more here than the {first.runs} runs announced")
+    return runs
+
+
+def _next_run(lines: _Lines) -> StoredRun:
+    line = _next(lines, _RunLine, "the beginning of a run")
+    rows = []
+    for position in range(line.records):
+        record = _next(lines, _RecordLine, f"record {position} of run '{line.run}'")
+        rows.append(Row(position, _bytes(record.link), bytes(record.record)))
+    info = RunInfo(run_id=line.run, records=line.records)
+    stored = StoredRun(info=info, head=_bytes(line.head), rows=rows)
+    try:
+        check_chain(stored)
+        records = decode_all(stored)
+        check_records(line.run, records)
+        _check_places(line.run, records)
+    except HooklineError as error:
+        raise _wrong(error.message.rstrip(".")) from None
+    info = summarise(RunInfo(run_id=line.run), records)
+    return StoredRun(info=info, head=stored.head, rows=rows)
+
+
+def _check_places(run_id: str, records: list[Record]) -> None:
+    """Refuse records that are linked and still make no run: whoever wrote the file could compute a chain."""
+    begins = SessionCreated if run_id.startswith(STREAM) else RunStarted
+    if not run_id or not records or not isinstance(records[0], begins):
+        raise JournalError(f"run '{run_id}' does not begin as a run or a session begins.")
+    for position, record in enumerate(records):
+        if record.seq != position:
+            raise JournalError(
+                f"record {position} of run '{run_id}' says that it is record {record.seq}."
+            )
+
+
+def _next(lines: _Lines, kind: type[L], what: str) -> L:
+    number, line = next(lines, (0, b""))
+    if not line:
+        raise _wrong(f"the file ends where {what} is expected")
+    try:
+        return msgspec.json.decode(line, type=kind)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise _wrong(f"line {number}: this is not {what} ({error})") from None
+
+
+def _bytes(text: str) -> bytes:
+    """The link in this text; empty if it is none, which no record has."""
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return b""
+
+
+def _wrong(problem: str) -> JournalError:
+    return JournalError(
+        f"{problem}.", remedy="Export it again, or get an undamaged copy. Nothing was imported."
+    )

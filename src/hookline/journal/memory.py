@@ -16,7 +16,6 @@ from hookline.journal.base import (
     Release,
     RunQuery,
     Snapshot,
-    already_there,
     check_run_id,
 )
 from hookline.journal.chain import Row, StoredRun, anchor, link_all
@@ -71,9 +70,6 @@ class MemoryJournal(BaseJournal):
 
     def _add(self, runs: list[StoredRun]) -> None:
         with self._lock:
-            for run in runs:
-                if run.info.run_id in self._runs:
-                    raise already_there(run.info.run_id)
             self._runs.update({run.info.run_id: run for run in runs})
 
     def _remove(self, run_ids: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -46,7 +46,7 @@ class Record(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_fiel
 
 
 class RunStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="run_started"):
-    """A run began, or went on after a pause."""
+    """A run began, or continued after a pause."""
 
     agent_id: str = ""
     session_id: str = ""
@@ -59,7 +59,7 @@ class RunStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="run_sta
 
 
 class RunTakenUp(Record, frozen=True, gc=False, omit_defaults=True, tag="taken_up"):
-    """A run whose process had died goes on, where its journal had ended."""
+    """A run whose process died continues where its journal ended."""
 
 
 class PromptSubmitted(Record, frozen=True, gc=False, omit_defaults=True, tag="prompt"):
@@ -94,7 +94,7 @@ class HookRan(Record, frozen=True, gc=False, omit_defaults=True, tag="hook"):
     """The verdict was not enforced: it says what would have happened."""
     error: ErrorInfo | None = None
     evaluations: tuple[ContinuationEvaluation, ...] = ()
-    """What it said about going on."""
+    """What it said about whether to continue."""
     stop_reason: str | None = None
     """For a stop: the reason it gave the run."""
     decision: Decision | None = None
@@ -106,7 +106,7 @@ class HookRan(Record, frozen=True, gc=False, omit_defaults=True, tag="hook"):
 
 
 class HooksPassed(Record, frozen=True, gc=False, omit_defaults=True, tag="hooks"):
-    """Hooks that ran one after the other and let things be. One in shadow has a record of its own."""
+    """Hooks that ran one after the other and had no objection. One in shadow has a record of its own."""
 
     point: str = ""
     hooks: tuple[str, ...] = ()
@@ -151,7 +151,7 @@ class RequestSent(Record, frozen=True, gc=False, omit_defaults=True, tag="reques
 
 
 class ResponseReceived(Record, frozen=True, gc=False, omit_defaults=True, tag="response"):
-    """A model's answer, after hooks had their say."""
+    """A model's answer, after the hooks."""
 
     step: int = 0
     text: str = ""
@@ -172,7 +172,7 @@ class ModelConsulted(Record, frozen=True, gc=False, omit_defaults=True, tag="con
     name: str = ""
     """On whose behalf."""
     number: int = 1
-    """The so-maniest time under that name in this step, in the process that asked."""
+    """Counts the questions under that name in this step, in the process that asked."""
     response: InferenceResponse = InferenceResponse()
     step: int | None = None
     digest: str = ""
@@ -193,7 +193,7 @@ class CallAdmitted(Record, frozen=True, gc=False, omit_defaults=True, tag="call"
 
 
 class CallSettled(Record, frozen=True, gc=False, omit_defaults=True, tag="tool_result"):
-    """What came of a call, after hooks had their say."""
+    """The result of a call, after the hooks."""
 
     step: int = 0
     result: ToolResult = ToolResult()
@@ -216,7 +216,7 @@ class ApprovalAnswered(Record, frozen=True, gc=False, omit_defaults=True, tag="a
 
 
 class Evaluated(Record, frozen=True, gc=False, omit_defaults=True, tag="evaluation"):
-    """The runtime itself said whether the run should go on: a stop, an objection, an error that was overcome."""
+    """The runtime itself said whether the run should continue: a stop, an objection, an error that was overcome."""
 
     point: str = ""
     evaluation: ContinuationEvaluation | None = None
@@ -255,7 +255,7 @@ class StepFinished(Record, frozen=True, gc=False, omit_defaults=True, tag="step"
 
 
 class StepPaused(Record, frozen=True, gc=False, omit_defaults=True, tag="step_paused"):
-    """A step waits for a person: all it needs to go on, in any process."""
+    """A step waits for a person: all that it needs to continue, in any process."""
 
     pending: PendingStep | None = None
     usage: Usage = NO_USAGE
@@ -345,3 +345,31 @@ class ToolProgress(Record, frozen=True, gc=False, omit_defaults=True, tag="progr
     name: str = ""
     message: Any = None
     step: int = 0
+
+
+def hooks_in(records: Iterable[Record]) -> Iterator[HookRan]:
+    """Every hook that ran, one record each."""
+    for record in records:
+        if isinstance(record, HooksPassed):
+            yield from record.each()
+        elif isinstance(record, HookRan):
+            yield record
+        elif isinstance(record, StepStarted | StepFinished) and record.guard:
+            yield _guard(record)
+
+
+def _guard(record: StepStarted | StepFinished) -> HookRan:
+    """The default guard that was the only hook at its point: it has no record of its own."""
+    if isinstance(record, StepStarted):
+        point, step, outcome = "before_step", record.step, None
+    else:
+        point, step, outcome = "should_continue", record.step.index, record.step.outcome
+    return HookRan(
+        run_id=record.run_id,
+        seq=record.seq,
+        at=record.at,
+        point=point,
+        hook=record.guard,
+        step=step,
+        evaluations=outcome.evaluations if outcome is not None else (),
+    )

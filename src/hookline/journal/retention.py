@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import timedelta
 
 import msgspec
 
-from hookline.errors import UsageError
 from hookline.journal.run_info import RunInfo
 from hookline.journal.session import stream_of
 from hookline.state import RunStatus
@@ -19,46 +17,23 @@ _UNFINISHED = (RunStatus.RUNNING, RunStatus.PAUSED)
 class Retention(msgspec.Struct, frozen=True):
     """What may be deleted: trees of runs that are old enough, and not among the newest."""
 
-    older_than: timedelta | float | None = None
-    keep: int | None = None
-    unfinished: bool = False
-
-    def __post_init__(self) -> None:
-        if self.older_than is None and self.keep is None:
-            raise UsageError(
-                "prune needs to know what to keep.", remedy="Give older_than=, keep=, or both."
-            )
-        _check_number(self.keep, "keep", int)
-        if not isinstance(self.older_than, timedelta):
-            _check_number(self.older_than, "older_than", int, float)
-        if not (self.seconds >= 0 and (self.keep or 0) >= 0):
-            raise UsageError("older_than and keep cannot be negative.")
-
-    @property
-    def seconds(self) -> float:
-        """The age, as a number."""
-        age = self.older_than
-        return age.total_seconds() if isinstance(age, timedelta) else age or 0.0
+    older_than: float | None
+    """Seconds since the last record; None for any age."""
+    keep: int
+    unfinished: bool
 
     def choose(self, runs: list[RunInfo], now: float) -> list[list[str]]:
         """The trees to delete, of runs that are listed newest first: parents with children, sessions with runs."""
         return [
             [run.run_id for run in tree]
-            for tree in _trees(runs)[self.keep or 0 :]
+            for tree in _trees(runs)[self.keep :]
             if self._is_old(tree, now)
             and (self.unfinished or not any(_is_unfinished(run) for run in tree))
         ]
 
     def _is_old(self, tree: list[RunInfo], now: float) -> bool:
-        return self.older_than is None or max(run.updated_at for run in tree) < now - self.seconds
-
-
-def _check_number(value: object, name: str, *kinds: type) -> None:
-    if value is not None and type(value) not in kinds:
-        raise UsageError(
-            f"{name}={value!r} is not a number.",
-            remedy="keep= is a number of runs, older_than= one of seconds, or a timedelta.",
-        )
+        latest = max(run.updated_at for run in tree)
+        return self.older_than is None or latest < now - self.older_than
 
 
 def owner_of(run_id: str, session_id: object, parent: str | None, kind: object) -> str | None:

@@ -43,7 +43,7 @@ _STATUS_OF_SESSION = {
 _SESSION_STATUS = {of_run: status for status, of_run in _STATUS_OF_SESSION.items()}
 
 
-class RunInfo(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class RunInfo(msgspec.Struct, frozen=True, gc=False):
     """One recorded run, as a list shows it.
 
     A session has an entry of the same form: its title is the prompt, the number of its runs the steps.

@@ -18,6 +18,7 @@ from hookline.journal.schema import first_id, run_of
 
 _FIELDS = RunInfo.__struct_fields__
 _COLUMNS = ", ".join(_FIELDS)
+_ROWS: Any = list[tuple[tuple(field.type for field in msgspec.structs.fields(RunInfo))]]  # type: ignore[misc]
 _NEW_RUN = f"""
 INSERT INTO runs (run_id, session_id, agent_id, parent_run_id, status, prompt, records, steps,
                   started_at, updated_at, kind, head)
@@ -146,9 +147,7 @@ class Tables(Snapshot):
     def _to_infos(self, rows: list[Any]) -> list[RunInfo]:
         """The entries in these rows. An edit of the file may have put anything there."""
         try:
-            return msgspec.convert(
-                [dict(zip(_FIELDS, row, strict=True)) for row in rows], list[RunInfo]
-            )
+            return [RunInfo(*row) for row in msgspec.convert(rows, _ROWS)]
         except msgspec.ValidationError as error:
             raise JournalError(
                 f"the journal '{self._path}' is damaged: its list of runs holds {error}.",

@@ -2,9 +2,9 @@
 
 A commit that does not wait for the disk takes about thirty microseconds. A thread would cost more than that, so such
 a commit is made by the caller. A thread does the rest: all commits with `synchronous="FULL"`, large batches,
-checkpoints of the log, a file that another process is writing, a disk that has become slow, retries after an error,
-and work that is not a batch. What is queued while the thread works goes into its next transaction. Nothing is written
-by a caller while something is queued.
+checkpoints of the log, a file that another process is writing, a disk that has become slow, and retries after an
+error. What is queued while the thread waits or works goes into its next transaction. No batch is written by a caller
+while one is queued.
 
 Rejected: one transaction for all runs of an event loop (ten runs were not measurably faster), and a
 `ThreadPoolExecutor` (its `submit` holds a lock that is not reentrant, and garbage collection may write at any moment).
@@ -16,11 +16,11 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from queue import SimpleQueue
-from typing import Any, NamedTuple, TypeVar
+from typing import TypeVar
 
 from hookline.errors import JournalError
 from hookline.journal.base import DONE, BaseClaim, Release
@@ -30,7 +30,6 @@ from hookline.journal.connection import (
     closed_error,
     forked_error,
     journal_error,
-    without_resume,
 )
 from hookline.journal.run_info import RunInfo
 from hookline.journal.tables import Tail, insert_batch, insert_run, pack, update_run
@@ -48,20 +47,8 @@ _LOG_PAGES = 1000
 _PAGES_OF_A_BATCH = 3
 
 
-class _Queued(NamedTuple):
-    batch: Batch
-    done: Future[None]
-
-
-class _Job(NamedTuple):
-    """Other work with the connection, which opens its own transaction."""
-
-    work: Callable[[sqlite3.Connection], Any]
-    done: Future[Any]
-
-
 class Writer:
-    """Takes batches and jobs in order. Only the thread that holds `_using` uses the connection."""
+    """Takes batches in order. Only the thread that holds `_using` uses the connection."""
 
     def __init__(self, connection: sqlite3.Connection, path: str, *, waits_for_disk: bool) -> None:
         self._connection = connection
@@ -78,9 +65,9 @@ class Writer:
         self._using = threading.Lock()
         self._user: int | None = None
         self._lock = threading.RLock()  # garbage collection may write while this thread has it
-        self._queue: SimpleQueue[_Queued | _Job | None] = SimpleQueue()
+        self._queue: SimpleQueue[Batch | None] = SimpleQueue()
         self._waiting = 0
-        """How many items are queued, or being done by the thread."""
+        """How many batches are queued, or being committed by the thread."""
         self._is_open = True
         self._thread: threading.Thread | None = None
 
@@ -91,15 +78,23 @@ class Writer:
         if not self._waiting and self._is_quick(batch.size) and self._has_written(batch):
             return DONE
         done: Future[None] = Future()
+        batch.done = done
         done.set_running_or_notify_cancel()  # it cannot be cancelled: what happened is recorded
-        self._enqueue(_Queued(batch, done))
+        self._enqueue(batch)
         return done
 
     def do(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Have the thread do something else with the connection, and wait for it."""
-        done: Future[T] = Future()
-        self._enqueue(_Job(work, done))
-        return done.result()
+        """Do something else with the connection, when the thread does not use it. It opens its own transaction."""
+        with self._turn():
+            if not self._is_open:
+                raise closed_error()
+            try:
+                self._check_in_place()
+                return work(self._connection)
+            except Exception as error:
+                raise self._to_journal_error(error) from error
+            finally:
+                self._roll_back()  # what is not committed
 
     def is_used_here(self) -> bool:
         """Whether this thread is writing now: garbage may be collected in the middle of that."""
@@ -171,14 +166,14 @@ class Writer:
 
     # --- by the thread ---------------------------------------------------------------------------------
 
-    def _enqueue(self, item: _Queued | _Job) -> None:
+    def _enqueue(self, batch: Batch) -> None:
         with self._lock:
             if os.getpid() != self._pid:
                 raise forked_error(self._path)
             if not self._is_open:
                 raise closed_error()
             self._waiting += 1
-            self._queue.put(item)
+            self._queue.put(batch)
             if self._thread is not None:
                 return
             # A daemon, so that a forgotten journal does not keep the process alive. What is queued is still written,
@@ -189,7 +184,7 @@ class Writer:
                 self._thread = thread
             except RuntimeError:
                 # No thread can be started: the process is exiting, or has too many. In the middle of a commit of this
-                # thread the item waits for the next caller.
+                # thread the batch waits for the next caller.
                 if not self.is_used_here():
                     self._work_off_all()
 
@@ -203,60 +198,52 @@ class Writer:
         while not self._queue.empty():
             self._work_off(self._queue.get())
 
-    def _work_off(self, item: _Queued | _Job | None) -> bool:
-        """Do an item of the queue, and all batches behind it in one transaction. False for the end of the queue."""
-        queued: list[_Queued] = []
-        while isinstance(item, _Queued):
-            queued.append(item)
-            if self._queue.empty():
-                break
-            item = self._queue.get()
-        if queued:
-            self._take_turn(len(queued), self._commit, queued)
-        if isinstance(item, _Job):
-            self._take_turn(1, self._do, item)
+    def _work_off(self, first: Batch | None) -> bool:
+        """Commit a batch, and all that are queued behind it, in one transaction. False for the end of the queue."""
+        batches: list[Batch] = []
+        with self._turn():
+            item = first
+            while item is not None:
+                batches.append(item)
+                if self._queue.empty():
+                    break
+                item = self._queue.get()
+            if batches:
+                self._commit(batches)
+        with self._lock:
+            self._waiting -= len(batches)
+        for batch in batches:  # whoever waits may write without the thread now
+            batch.settle()
         return item is not None
 
-    def _take_turn(self, count: int, work: Callable[[T], _Outcomes], item: T) -> None:
-        """Use the connection, then report to those who wait: they may write without the thread then."""
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Use the connection, and wait for other processes."""
         with self._using:
             self._user = threading.get_ident()
             self._set_busy_timeout(BUSY_SECONDS)
-            outcomes = work(item)
-            self._set_busy_timeout(0)
-            self._user = None
-        with self._lock:
-            self._waiting -= count
-        for done, result, error in outcomes:
-            if error is None:
-                done.set_result(result)
-            else:
-                done.set_exception(error)
+            try:
+                yield
+            finally:
+                self._set_busy_timeout(0)
+                self._user = None
 
     def _set_busy_timeout(self, seconds: float) -> None:
         if not self._waits_for_disk:  # otherwise only the thread writes, and it always waits
             with suppress(sqlite3.Error):
                 self._connection.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
 
-    def _commit(self, queued: list[_Queued]) -> _Outcomes:
+    def _commit(self, batches: list[Batch]) -> None:
         if self._log_pages >= _LOG_PAGES:
             self._checkpoint()
         try:
-            self._transact([each.batch for each in queued])
+            self._transact(batches)
         except BaseException as error:  # whoever waits must get it, whatever it is
-            if len(queued) > 1:  # one run's error is not another's
-                return [outcome for each in queued for outcome in self._commit([each])]
-            ((batch, done),) = queued
-            return [(done, None, batch.fail(self._to_journal_error(error)))]
-        return [(each.done, None, None) for each in queued]
-
-    def _do(self, job: _Job) -> _Outcomes:
-        try:
-            self._check_in_place()
-            return [(job.done, job.work(self._connection), None)]
-        except BaseException as error:
-            self._roll_back()
-            return [(job.done, None, self._to_journal_error(error))]
+            if len(batches) > 1:  # one run's error is not another's
+                for batch in batches:
+                    self._commit([batch])
+            else:
+                batches[0].fail(self._to_journal_error(error))
 
     def _checkpoint(self) -> None:
         """Copy the log into the file, so that it is written from its beginning again."""
@@ -294,10 +281,6 @@ class Writer:
             f"the journal '{self._path}' cannot be written: {type(error).__name__}: {error}.",
             remedy="This is a fault in Hookline, or the process ran out of memory.",
         )
-
-
-_Outcomes = list[tuple[Future[Any], Any, JournalError | None]]
-"""The futures of those who wait, each with its result or its error."""
 
 
 def _identity(path: str) -> tuple[int, int] | None:
@@ -342,8 +325,6 @@ class SQLiteClaim(BaseClaim):
 class Batch:
     """The records of one `write`, and how they change the run's summary."""
 
-    __slots__ = ("_after", "_before", "_bodies", "_claim", "_records", "_tail_before", "size")
-
     def __init__(
         self, claim: SQLiteClaim, bodies: list[bytes], before: RunInfo, after: RunInfo
     ) -> None:
@@ -352,6 +333,9 @@ class Batch:
         self._before = before
         self._after = after
         self._tail_before: Tail | None = None
+        self._error: JournalError | None = None
+        self.done: Future[None] | None = None
+        """For whoever waits. A batch that is committed at once has none: it would cost as much as a statement."""
         self._records = pack(bodies)
         self.size = len(self._records)
 
@@ -384,12 +368,18 @@ class Batch:
         if self._tail_before is not None:
             self._claim.tail = self._tail_before
 
-    def fail(self, error: JournalError) -> JournalError:
-        """Note that it cannot be written, nor what follows it. Returns the error for whoever waits."""
-        if not self._claim.tail.run and self._after.parent_run_id is None:
-            error = without_resume(error)
+    def fail(self, error: JournalError) -> None:
+        """Note that it cannot be written, nor what follows it."""
+        self._error = error
         self._claim.fail(error)
-        return error
+
+    def settle(self) -> None:
+        """Report to whoever waits."""
+        assert self.done is not None
+        if self._error is None:
+            self.done.set_result(None)
+        else:
+            self.done.set_exception(self._error)
 
 
 def _overtaken(run_id: str) -> JournalError:

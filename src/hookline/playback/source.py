@@ -31,8 +31,8 @@ from hookline.flow import ErrorAction, ErrorClass, ErrorDecision
 from hookline.hooks import Plan, Point, Registration, Tier
 from hookline.journal import (
     ChildStarted,
+    Durable,
     ErrorRaised,
-    InMemory,
     Listener,
     Record,
     RunFinished,
@@ -222,7 +222,7 @@ class Playback:
         await _leave(partial(self.cancel, _NOT_THE_SAME))
 
 
-class PlaybackLog(InMemory):
+class PlaybackLog(Durable):
     """The record of a run that is played: in memory, and compared with what is on record."""
 
     __slots__ = ("_playback", "_source")
@@ -237,8 +237,7 @@ class PlaybackLog(InMemory):
         self.records.append(record)
         self._source.hear(record)
 
-    def for_child(self, run_id: str, listeners: Sequence[Listener]) -> PlaybackLog:  # noqa: ARG002 - nobody is told
-        """The record of a child run that is played too."""
+    def _make_child(self, run_id: str, listeners: Sequence[Listener]) -> PlaybackLog:  # noqa: ARG002 - nobody is told
         return PlaybackLog(self._playback, run_id)
 
 

@@ -90,7 +90,8 @@ async def test_a_call_runs_as_it_was_written_and_is_kept_without_its_secrets(
             streamed.append(str(record))
         result = stream.result
         records = list(journal.read(result.state.run_id))
-        journal.export_lines(None, tmp_path / "runs.jsonl")
+        with (tmp_path / "runs.jsonl").open("wb") as lines:
+            journal.export_lines(None, lines)
     main(["show", result.state.run_id, "--full", "--bare", "--journal", str(path)])
     shown = capsys.readouterr().out
     assert shell.ran == [COMMAND]

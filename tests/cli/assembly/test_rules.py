@@ -197,6 +197,13 @@ def test_a_rule_that_can_never_work_is_an_error(
     assert told in str(error.value)
 
 
+def test_a_module_of_hooks_that_fails_is_reported_as_it_fails(tmp_path: Path) -> None:
+    """An AttributeError while it is loaded is not a name that the module lacks."""
+    (tmp_path / "failing_hooks.py").write_text("import json\n\njson.nothing\n\ndef x(ctx): ...\n")
+    with pytest.raises(ConfigError, match=r"'failing_hooks:x' cannot be loaded: AttributeError"):
+        run_with(tmp_path, {"on": "stop", "run": "failing_hooks:x"})
+
+
 def test_rules_cannot_take_the_place_of_a_guard(tmp_path: Path) -> None:
     """Whatever they are called."""
     with pytest.raises(BuildError, match="cannot replace the default guard 'limits'"):

@@ -93,11 +93,35 @@ async def _open(settings: Settings, extras: Extras, stack: contextlib.AsyncExitS
                 find_target(target)
         own = opened_agent(target, lambda builder: _equip(builder, settings, extras))
         agent = await stack.enter_async_context(own)
-        return await stack.enter_async_context(_with_extras(agent, extras))
-    builder = AgentBuilder()
-    _add_model(builder, settings, extras)
-    await _configure(builder, settings, extras, stack)
-    return await stack.enter_async_context(builder.build())
+    else:
+        builder = AgentBuilder()
+        _add_model(builder, settings, extras)
+        await _configure(builder, settings, extras, stack)
+        agent = builder.build()
+    return await stack.enter_async_context(_with_extras(agent, extras))
+
+
+def _with_extras(agent: Agent, extras: Extras) -> Agent:
+    """The agent with what the command adds: hooks, listeners, the journal. The agent may be the user's own."""
+    definition = agent.definition
+    registrations = (
+        *definition.registrations,
+        *(
+            msgspec.structs.replace(registration, source=each.name)
+            for each in extras.capabilities
+            for registration in each.hooks()
+        ),
+    )
+    return Agent(
+        msgspec.structs.replace(
+            definition,
+            driver=definition.driver if extras.driver is None else extras.driver,
+            registrations=registrations,
+            plans=Plans(registrations),
+            listeners=(*definition.listeners, *extras.listeners),
+            journal=extras.journal if definition.journal is None else definition.journal,
+        )
+    )
 
 
 # --- the user's own agent -----------------------------------------------------------------------------
@@ -137,35 +161,11 @@ def _equip(builder: AgentBuilder | None, settings: Settings, extras: Extras) -> 
         )
         for capability in capabilities_of(limited, extras.folder, []):
             builder.with_capability(capability)
-    for each in extras.capabilities:
-        builder.with_capability(each)
     limits = {str(path[1]) for path in flags if path[0] == "limits"}
     if limits:
         builder.with_limits(**{name: getattr(configuration.limits, name) for name in limits})
     if "approvals" in names:
         builder.with_capability(_approval(settings, extras))
-
-
-def _with_extras(agent: Agent, extras: Extras) -> Agent:
-    """The agent with what the command adds. Hooks can also be added to an agent that is built already."""
-    definition = agent.definition
-    late = [
-        msgspec.structs.replace(registration, source=each.name)
-        for each in extras.capabilities
-        if each.name not in definition.capabilities
-        for registration in each.hooks()
-    ]
-    registrations = (*definition.registrations, *late)
-    return Agent(
-        msgspec.structs.replace(
-            definition,
-            driver=definition.driver if extras.driver is None else extras.driver,
-            registrations=registrations,
-            plans=Plans(registrations) if late else definition.plans,
-            listeners=(*definition.listeners, *extras.listeners),
-            journal=extras.journal if definition.journal is None else definition.journal,
-        )
-    )
 
 
 # --- an agent of the configuration --------------------------------------------------------------------
@@ -204,12 +204,6 @@ async def _configure(
         stack.push_async_callback(commands.aclose)
     if any(each.enabled for each in configuration.mcp.values()):
         builder.with_capability(await _open_servers(settings, stack))
-    for each in extras.capabilities:
-        builder.with_capability(each)
-    for listener in extras.listeners:
-        builder.on_event(listener)
-    if extras.journal is not None:
-        builder.with_journal(extras.journal)
 
 
 def _add_model(builder: AgentBuilder, settings: Settings, extras: Extras) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from hookline.cli.assembly.matchers import has_tool, match_of, matcher_of, names_in, ours_of
 from hookline.cli.assembly.rules import rule_of
 from hookline.cli.assembly.verify import located_errors
-from hookline.cli.target import split_target
+from hookline.cli.target import attribute_of, split_target
 from hookline.config import HookSettings, MatchSettings, Settings
 from hookline.definition import Definition, Note
 from hookline.errors import ConfigError
@@ -124,21 +124,17 @@ def load_hook(target: str, project: Path) -> Any:
     module_name, path = split_target(target, "a hook", 'run = "module:function"')
     try:
         with _importable(project):
-            found: Any = import_module(module_name)
-        for name in path.split("."):
-            found = getattr(found, name)
+            module = import_module(module_name)
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"the hook '{target}' cannot be loaded: there is no module '{error.name}'.",
             remedy=f"Modules are searched in {project} and {project / '.hookline'}.",
         ) from None
-    except AttributeError:
-        raise ConfigError(f"module '{module_name}' has no '{path}'.") from None
     except Exception as error:
         raise ConfigError(
             f"the hook '{target}' cannot be loaded: {type(error).__name__}: {error}."
         ) from error
-    return found
+    return attribute_of(module, path, "hook")
 
 
 # --- rules and hooks for tools that do not exist --------------------------------------------------------
