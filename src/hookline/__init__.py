@@ -78,6 +78,7 @@ __all__ = [
     "InferenceHookContext",
     "OutputHookContext",
     "PromptHookContext",
+    "RunLimits",
     "RunResult",
     "RunStatus",
     "SQLiteJournal",

@@ -19,7 +19,7 @@ from hookline.command_hooks.async_hooks import AsyncHooks
 from hookline.command_hooks.batch import HandlerBatch
 from hookline.command_hooks.handler import ProgramAnswer, ProgramResult
 from hookline.command_hooks.runner import HookReply, Runner
-from hookline.hooks import Options, register
+from hookline.hooks import HookOptions, register
 from hookline.journal import hooks_in
 from hookline.lifecycle import HookStack
 from hookline.state import AgentState, ToolCall
@@ -60,7 +60,7 @@ def decide(answers: list[ProgramAnswer], waits: list[float]) -> Any:
         register(
             HookPoint.BEFORE_TOOL_USE,
             group.hook(number),
-            Options(name=handler.name, on_failure="open"),
+            HookOptions(name=handler.name, on_failure="open"),
             source="command-hooks",
         )
         for number, handler in enumerate(handlers)

@@ -6,14 +6,15 @@ import importlib
 import inspect
 import pkgutil
 import types
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 
 import hookline
+import hookline.capabilities
 import hookline.testing
 from hookline.flow import RunLimits
-from hookline.hooks import HookOptions, Options
+from hookline.hooks import HookOptions, register
 from hookline.testing import ScriptedDriver, call, calls, say
 
 PACKAGES = sorted(
@@ -208,6 +209,8 @@ def test_every_registration_takes_the_same_options(method: str) -> None:
         hookline.AgentBuilder.add_hook,
         hookline.hook,
         hookline.HookStack.with_hook,
+        hookline.capabilities.Hooks.on,
+        hookline.testing.check_hook,
     ],
 )
 def test_every_way_to_register_takes_the_one_list_of_options(method: Any) -> None:
@@ -216,12 +219,15 @@ def test_every_way_to_register_takes_the_one_list_of_options(method: Any) -> Non
     assert (last.kind, last.annotation) == (last.VAR_KEYWORD, "Unpack[HookOptions]")
 
 
-def test_options_have_their_names_types_and_defaults() -> None:
-    """The list, and the value that is made of it."""
-    assert HookOptions.__annotations__.keys() == Options.__annotations__.keys()
-    assert get_type_hints(HookOptions) == get_type_hints(Options)
-    said = inspect.signature(Options).parameters.values()
-    assert {each.name: each.default for each in said} == HOOK_OPTIONS
+def test_an_option_has_its_name_and_default() -> None:
+    """A hook without options is registered like one with every default spelled out."""
+
+    def look(ctx: Any) -> None: ...
+
+    assert HookOptions.__annotations__.keys() == HOOK_OPTIONS.keys()
+    spelled_out = HookOptions(**HOOK_OPTIONS)  # type: ignore[typeddict-item]
+    point = hookline.HookPoint.STOP
+    assert register(point, look, spelled_out) == register(point, look)
 
 
 def test_the_fixed_example_runs() -> None:

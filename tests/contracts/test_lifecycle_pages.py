@@ -54,7 +54,10 @@ def test_the_page_says_what_a_block_means() -> None:
         (names(point)[0], block, failure)
         for point, block, failure in rows(section(HOOKS, "What a block means"))
     ]
-    expected = [(point.value, point.blocks or "cannot", point.failure.value) for point in HookPoint]
+    expected = [
+        (point.value, point.blocks or "cannot", "a block" if point.failure_blocks else "an error")
+        for point in HookPoint
+    ]
     assert table == expected
 
 

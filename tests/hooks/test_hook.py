@@ -12,7 +12,7 @@ import pytest
 from hookline.errors import BuildError, RegistrationError
 from hookline.hooks import (
     Context,
-    Options,
+    HookOptions,
     Point,
     Registration,
     Shape,
@@ -33,7 +33,7 @@ def plain(ctx: Context) -> None:
 def refused(hook: Any, point: Point[Any] = GATE, **options: Any) -> RegistrationError:
     """The error a registration gives."""
     with pytest.raises(RegistrationError) as caught:
-        register(point, hook, Options(**options))
+        register(point, hook, HookOptions(**options))
     assert isinstance(caught.value, BuildError)
     return caught.value
 
@@ -94,6 +94,13 @@ def two(first: Any, second: Any) -> None:
 @functools.wraps(plain)
 def wrapped(*args: Any, **kwargs: Any) -> None:
     """Has the signature of what it wraps."""
+
+
+def test_an_unknown_option_is_refused_by_name() -> None:
+    """A misspelled option is an error that lists the options."""
+    error = refused(plain, priorty=3)
+    assert "there is no option 'priorty'" in str(error)
+    assert "priority" in error.remedy
 
 
 @pytest.mark.parametrize(
@@ -272,13 +279,13 @@ def test_a_hook_is_called_what_it_is_called() -> None:
     assert name_of(lambda ctx: None) == "<lambda>"
     assert name_of(functools.partial(two, 1)) == "partial"
     assert register(GATE, Named()).name == "guard"
-    assert register(GATE, Named(), Options(name="other")).name == "other"
+    assert register(GATE, Named(), HookOptions(name="other")).name == "other"
 
 
 def test_a_registration_knows_whether_its_name_was_given() -> None:
     """Given names must be unique; others are numbered."""
     assert not register(GATE, plain).named
-    assert register(GATE, plain, Options(name="plain")).named
+    assert register(GATE, plain, HookOptions(name="plain")).named
 
 
 @pytest.mark.parametrize("name", ["", 5, ["a"]])
@@ -297,7 +304,7 @@ def test_other_hooks_are_named_as_one_name_or_several(option: str) -> None:
         ((name for name in ("log", "audit")), ("log", "audit")),
         ((), ()),
     ]:
-        assert getattr(register(GATE, plain, Options(**{option: given})), option) == expected
+        assert getattr(register(GATE, plain, HookOptions(**{option: given})), option) == expected
 
 
 @pytest.mark.parametrize("option", ["before", "after"])
@@ -324,17 +331,17 @@ def test_the_defaults_are_those_of_the_design() -> None:
 
 def test_a_policy_holds_for_the_tree_and_an_observer_fails_open() -> None:
     """Unless told otherwise."""
-    assert register(GATE, plain, Options(tier="policy")).scope == "tree"
-    assert register(GATE, plain, Options(tier="policy", scope="self")).scope == "self"
-    assert register(GATE, plain, Options(tier="policy")).on_failure == "closed"
-    assert register(GATE, plain, Options(tier="observer")).on_failure == "open"
-    assert register(GATE, plain, Options(tier="observer")).scope == "self"
+    assert register(GATE, plain, HookOptions(tier="policy")).scope == "tree"
+    assert register(GATE, plain, HookOptions(tier="policy", scope="self")).scope == "self"
+    assert register(GATE, plain, HookOptions(tier="policy")).on_failure == "closed"
+    assert register(GATE, plain, HookOptions(tier="observer")).on_failure == "open"
+    assert register(GATE, plain, HookOptions(tier="observer")).scope == "self"
 
 
 def test_a_tier_can_be_given_as_text_or_as_itself() -> None:
     """Both are the same value."""
-    assert register(GATE, plain, Options(tier=Tier.POLICY)).tier is Tier.POLICY
-    assert register(GATE, plain, Options(tier="policy")).tier is Tier.POLICY
+    assert register(GATE, plain, HookOptions(tier=Tier.POLICY)).tier is Tier.POLICY
+    assert register(GATE, plain, HookOptions(tier="policy")).tier is Tier.POLICY
 
 
 @pytest.mark.parametrize(
@@ -366,7 +373,7 @@ def test_an_option_that_means_nothing_is_refused(option: str, given: Any, words:
 
 def test_a_matcher_is_taken_as_people_write_it() -> None:
     """Text is a tool name."""
-    assert register(GATE, plain, Options(matcher="read_*")).matcher == ToolNameMatcher("read_*")
+    assert register(GATE, plain, HookOptions(matcher="read_*")).matcher == ToolNameMatcher("read_*")
 
 
 def test_a_policy_cannot_fail_open() -> None:
@@ -374,7 +381,7 @@ def test_a_policy_cannot_fail_open() -> None:
     error = refused(plain, tier="policy", on_failure="open")
     assert "a policy that fails open is no policy" in str(error)
     assert "shadow=True" in error.remedy
-    assert register(GATE, plain, Options(tier="policy", on_failure="open", shadow=True)).shadow
+    assert register(GATE, plain, HookOptions(tier="policy", on_failure="open", shadow=True)).shadow
 
 
 def test_an_observer_cannot_run_in_shadow() -> None:

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from hookline.errors import BuildError, OrderError, RegistrationError
 from hookline.hooks import (
     Context,
-    HookStack,
-    Options,
+    HookOptions,
     Point,
     Registration,
     Tier,
@@ -24,6 +23,7 @@ from hookline.hooks import (
     register,
     unique_names,
 )
+from hookline.lifecycle import HookStack
 
 GATE = Point("gate", Context)
 EXIT = Point("exit", Context)
@@ -44,7 +44,7 @@ def named(
 ) -> Registration:
     """A registration of which only the order matters."""
     return register(
-        GATE, hook, Options(name=name, priority=priority, before=before, after=after, tier=tier)
+        GATE, hook, HookOptions(name=name, priority=priority, before=before, after=after, tier=tier)
     )
 
 
@@ -152,7 +152,7 @@ def test_one_name_may_be_used_at_two_points() -> None:
 @pytest.mark.parametrize("option", ["before", "after"])
 def test_an_unknown_name_is_refused_with_the_one_that_was_meant(option: str) -> None:
     """The error names hook, point, option and the closest name there is."""
-    registration = register(GATE, hook, Options(name="log", **{option: "securty"}))  # type: ignore[arg-type]
+    registration = register(GATE, hook, HookOptions(name="log", **{option: "securty"}))  # type: ignore[arg-type]
     with pytest.raises(OrderError) as caught:
         names(registration, named("security"))
     assert str(caught.value) == (
@@ -198,7 +198,7 @@ def test_a_cycle_is_refused_and_shown() -> None:
 @pytest.mark.parametrize("option", ["before", "after"])
 def test_a_hook_cannot_wait_for_itself(option: str, others: tuple[Registration, ...]) -> None:
     """The shortest cycle, whether or not anyone else is there."""
-    itself = register(GATE, hook, Options(name="a", **{option: "a"}))  # type: ignore[arg-type]
+    itself = register(GATE, hook, HookOptions(name="a", **{option: "a"}))  # type: ignore[arg-type]
     with pytest.raises(OrderError, match="wait for each other: a -> a "):
         names(itself, *others)
 
@@ -290,7 +290,7 @@ def test_how_the_names_are_listed_makes_no_difference(
         register(
             GATE,
             hook,
-            Options(
+            HookOptions(
                 name=each.name,
                 priority=each.priority,
                 tier=each.tier,
@@ -303,7 +303,7 @@ def test_how_the_names_are_listed_makes_no_difference(
         register(
             GATE,
             hook,
-            Options(
+            HookOptions(
                 name=each.name,
                 priority=each.priority,
                 tier=each.tier,
@@ -336,7 +336,7 @@ def test_any_cycle_is_found_and_the_chain_shown_is_one(
         register(
             GATE,
             hook,
-            Options(
+            HookOptions(
                 name=each.name,
                 priority=each.priority,
                 tier=each.tier,
@@ -357,7 +357,8 @@ def test_any_cycle_is_found_and_the_chain_shown_is_one(
 def test_the_order_does_not_depend_on_the_hash_seed() -> None:
     """The same program makes the same plan in every process."""
     program = """
-from hookline.hooks import Context, HookStack, Point
+from hookline.hooks import Context, Point
+from hookline.lifecycle import HookStack
 gate = Point("gate", Context)
 stack = HookStack()
 for index in range(40):

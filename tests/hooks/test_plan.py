@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from hookline.hooks import Context, Entry, Options, Plan, Point, Tier, ToolNameMatcher, register
+from hookline.hooks import (
+    Brief,
+    Context,
+    Entry,
+    HookOptions,
+    Plan,
+    Point,
+    Tier,
+    ToolNameMatcher,
+    register,
+)
 
 GATE = Point("gate", Context)
 CTX = Context(point=GATE)
@@ -27,7 +37,7 @@ def hook(ctx: Context) -> Any:
 
 def entry(hook: Any = hook, **options: Any) -> Entry:
     """A hook as a plan calls it."""
-    return Entry(register(GATE, hook, Options(**options)))
+    return Entry(register(GATE, hook, options))
 
 
 def test_an_empty_plan_is_falsy() -> None:
@@ -39,13 +49,15 @@ def test_an_empty_plan_is_falsy() -> None:
 @pytest.mark.parametrize("tier", list(Tier))
 def test_a_plan_with_any_hook_is_truthy(tier: Tier) -> None:
     """An observer counts too."""
-    assert Plan(GATE, [register(GATE, hook, Options(tier=tier))])
+    assert Plan(GATE, [register(GATE, hook, HookOptions(tier=tier))])
 
 
 def test_a_plan_keeps_the_order_and_tells_the_tiers_apart() -> None:
     """Judges are hooks and policies; observers come after them."""
     given = [("a", "hook"), ("b", "hook"), ("c", "policy"), ("d", "observer"), ("e", "observer")]
-    plan = Plan(GATE, [register(GATE, hook, Options(name=name, tier=tier)) for name, tier in given])
+    plan = Plan(
+        GATE, [register(GATE, hook, HookOptions(name=name, tier=tier)) for name, tier in given]
+    )
 
     def named(entries: tuple[Entry, ...]) -> str:
         return "".join(each.name for each in entries)
@@ -56,17 +68,24 @@ def test_a_plan_keeps_the_order_and_tells_the_tiers_apart() -> None:
 
 
 @pytest.mark.parametrize("tier", ["hook", "policy"])
-def test_a_hook_is_bare_if_it_is_called_whatever_the_context_is(tier: str) -> None:
-    """Not middleware, one with a matcher, or one in shadow."""
+def test_a_hook_is_asked_without_a_context_only_if_it_needs_none(tier: str) -> None:
+    """Not one with a matcher or a time limit, one in shadow, or one that is not alone."""
 
-    def is_bare(judge: Any = hook, **options: Any) -> bool:
-        return Entry(register(GATE, judge, Options(tier=tier, **options))).is_bare
+    class Short(Brief):
+        def brief(self, live: object) -> None:
+            """It lets things be."""
 
-    assert is_bare()
-    assert is_bare(timeout=1)
-    assert not is_bare(Middleware())
-    assert not is_bare(matcher="bash")
-    assert not is_bare(shadow=True)
+        def __call__(self, ctx: Context) -> None: ...
+
+    def is_brief(*others: Any, **options: Any) -> bool:
+        short = register(GATE, Short(), HookOptions(tier=tier, **options))
+        return Plan(GATE, [short, *others]).brief is not None
+
+    assert is_brief()
+    assert not is_brief(timeout=1)
+    assert not is_brief(matcher="bash")
+    assert not is_brief(shadow=True)
+    assert not is_brief(register(GATE, hook))
 
 
 def test_an_entry_has_at_hand_what_the_engine_asks() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,16 +11,29 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from parcels import GATE, Parcel, decide, policy, says, stacked
+from parcels import DOOR, GATE, WATCH, Hook, Notes, Parcel, decide, observer, policy, says, stacked
 
+from hookline import AgentBuilder, tool
+from hookline.errors import HookError, RegistrationError
 from hookline.hooks import (
+    CallableMatcher,
+    CompositeMatcher,
+    Context,
     HookOutcome,
-    HookStack,
     Kind,
+    Matcher,
+    MetadataMatcher,
+    NotMatcher,
     Point,
     Result,
+    ToolArgsMatcher,
+    ToolNameMatcher,
+    Verdict,
     register,
+    run_hooks,
 )
+from hookline.lifecycle import HookStack
+from hookline.testing import ScriptedDriver, call, say
 
 
 def judged(hooks: Sequence[Kind], policies: Sequence[Kind]) -> HookStack:
@@ -286,3 +301,442 @@ async def test_a_result_that_proceeds_brings_its_changes() -> None:
     inner = stacked(GATE, lambda ctx: ctx.noted("inner"))
     assert (await decide(inner.process)).context.note == "inner"
     assert (await decide(policy(inner.process))).is_blocked
+
+
+# --- observers and shadows see everything and change nothing --------------------------------------
+
+
+def crash(ctx: Parcel) -> None:
+    """Fails."""
+    raise RuntimeError("down")
+
+
+# --- observers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        (None, Verdict(Kind.PROCEED, "", "")),
+        (HookOutcome.ask("sure?"), Verdict(Kind.ASK, "sure?", "judge")),
+        (HookOutcome.block("no"), Verdict(Kind.BLOCK, "no", "judge")),
+        (HookOutcome.stop("enough"), Verdict(Kind.STOP, "enough", "judge")),
+    ],
+)
+async def test_observers_see_what_was_decided_and_by_whom(answer: Any, verdict: Verdict) -> None:
+    """All of them, whatever it was, with the context as it was left."""
+    seen: list[Parcel] = []
+    result = await decide(
+        lambda ctx: ctx.noted("changed"),
+        (says(answer), {"name": "judge"}),
+        observer(seen.append),
+        observer(seen.append, name="second"),
+    )
+    assert [ctx.verdict for ctx in seen] == [verdict, verdict]
+    assert [ctx.note for ctx in seen] == ["changed", "changed"]
+    assert result.context.verdict is None
+
+
+async def test_an_observer_needs_no_verdict_in_its_context() -> None:
+    """A context without such a field is shown as it is."""
+    seen: list[Context] = []
+    ctx = Context(point=Point("bare", Context))
+    await HookStack().with_hook(seen.append, ctx.point, tier="observer").process(ctx)
+    assert seen == [ctx]
+
+
+async def changing(ctx: Parcel) -> Parcel:
+    """Changes the context, later."""
+    return ctx.weighing(99)
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        says(HookOutcome.block("no")),
+        says(HookOutcome.stop("no")),
+        says(HookOutcome.ask("no")),
+        says(False),
+        says("note"),
+        changing,
+        lambda ctx: changing(ctx),
+        crash,
+    ],
+)
+@pytest.mark.parametrize("on_failure", [None, "open", "closed"])
+@pytest.mark.parametrize("point", [GATE, DOOR, WATCH])
+async def test_nothing_an_observer_does_reaches_the_outcome(
+    hook: Hook, on_failure: str | None, point: Point[Any]
+) -> None:
+    """Words, changes, nonsense and crashes: the result is as without it, and the next observer looks on."""
+    seen: list[Parcel] = []
+    judge = lambda ctx: ctx.noted("judged")  # noqa: E731 - the same hook twice
+    watched = await decide(
+        judge, observer(hook, on_failure=on_failure), observer(seen.append), point=point
+    )
+    assert watched == await decide(judge, point=point)
+    assert len(seen) == 1
+    assert seen[0].weight == 1
+
+
+async def test_a_broken_matcher_of_an_observer_is_its_own_crash() -> None:
+    """It is noted like one."""
+    notes = Notes()
+    plan = stacked(DOOR, observer(says(None), name="eye", matcher=lambda ctx: 1 / 0)).plan(DOOR)
+    assert (await run_hooks(plan, Parcel(point=DOOR), notes)).kind is Kind.PROCEED
+    assert notes.entries == [("eye", "failed")]
+
+
+async def test_an_observer_too_slow_for_its_timeout_is_left_behind() -> None:
+    """The run does not wait any longer, and nothing else happens."""
+
+    async def slow(ctx: Parcel) -> None:
+        await asyncio.Event().wait()
+
+    notes = Notes()
+    plan = stacked(DOOR, observer(slow, timeout=0.01)).plan(DOOR)
+    assert (await run_hooks(plan, Parcel(point=DOOR), notes)).kind is Kind.PROCEED
+    assert notes.entries == [("slow", "failed")]
+
+
+# --- shadow ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("hook", "word"),
+    [
+        (says(HookOutcome.block("no")), "block"),
+        (says(HookOutcome.stop("no")), "stop"),
+        (says(HookOutcome.ask("no")), "ask"),
+        (says(HookOutcome.allow()), "allow"),
+        (lambda ctx: ctx.weighing(9), "proceed"),
+        (says("note"), "proceed"),
+        (says(False), "failed"),
+        (crash, "failed"),
+        (says(None), "proceed"),
+    ],
+)
+@pytest.mark.parametrize("point", [GATE, DOOR])
+async def test_in_shadow_a_verdict_is_recorded_and_not_enforced(
+    hook: Hook, word: str, point: Point[Any]
+) -> None:
+    """What would have happened is noted; everyone after it sees what they would have seen without it."""
+    if point is DOOR and word in ("ask", "allow", "proceed"):
+        answer = hook(Parcel(point=DOOR))
+        word = "proceed" if answer is None or isinstance(answer, Parcel) else "failed"
+    notes, seen = Notes(), []
+    stack = stacked(
+        point,
+        (hook, {"shadow": True, "name": "trial"}),
+        (lambda ctx: seen.append(ctx), {"name": "real"}),
+    )
+    parcel = Parcel(point=point)
+    result = await run_hooks(stack.plan(point), parcel, notes)
+    assert result == Result(parcel)
+    assert seen == [parcel]
+    assert notes.entries == [("trial", word), ("real", "ran")]
+
+
+async def test_a_policy_in_shadow_is_noted_beside_the_one_in_force() -> None:
+    """How a new policy is rolled out; allow in shadow lifts nothing either."""
+    notes = Notes()
+    plan = stacked(
+        GATE,
+        (says(HookOutcome.allow()), {"shadow": True, "name": "lenient"}),
+        (says(HookOutcome.ask("sure?")), {"name": "asks"}),
+        policy(says(HookOutcome.block("new rule")), shadow=True, name="new"),
+        policy(says(None), name="old"),
+    ).plan(GATE)
+    result = await run_hooks(plan, Parcel(point=GATE), notes)
+    assert (result.kind, result.decided_by) == (Kind.ASK, "asks")
+    assert notes.entries == [
+        ("lenient", "allow"),
+        ("asks", "ask"),
+        ("new", "block"),
+        ("old", "ran"),
+    ]
+
+
+async def test_in_an_agent_too_a_call_runs_as_if_the_shadow_were_not_there() -> None:
+    """Changed arguments are on record as what would have happened; the tool gets the real ones."""
+    got: list[int] = []
+
+    @tool
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        got.append(a)
+        return a + b
+
+    agent = (
+        AgentBuilder()
+        .with_driver(ScriptedDriver([call("add", a=2, b=3), say("5")]))
+        .with_tools(add)
+        .on_before_tool_use(lambda ctx: ctx.with_args(a=100), name="trial", shadow=True)
+        .build()
+    )
+    await agent.run("2+3?")
+    assert got == [2]
+
+
+# --- failures are heard of, and ways out are taken to the end --------------------------------------
+
+
+LAST = Point("last", Parcel, changes=frozenset({"note"}), verdicts=frozenset(), unskippable=True)
+
+
+class PassOn:
+    """Middleware that only hands on."""
+
+    async def handle(self, ctx: Any, next: Any) -> Any:
+        return await next(ctx)
+
+
+class Swallow:
+    """Middleware that hides whatever goes wrong behind it."""
+
+    async def handle(self, ctx: Any, next: Any) -> Any:
+        try:
+            return await next(ctx)
+        except Exception:
+            return None
+
+
+def fail_now(ctx: Any) -> None:
+    """Fails at once."""
+    raise ValueError("down")
+
+
+async def wait(ctx: Any) -> None:
+    """Waits to be cancelled."""
+    await asyncio.sleep(10)
+
+
+# --- observers hear of failures -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("point", [DOOR, LAST])
+@pytest.mark.parametrize(
+    "in_front", [(), (PassOn(),), (Swallow(),), (PassOn(), Swallow())], ids=["", "m", "s", "ms"]
+)
+async def test_observers_see_that_a_hook_failed_before_the_error_is_raised(
+    point: Point[Any], in_front: tuple[Any, ...]
+) -> None:
+    """At every point where a failure is an error, and whatever middleware stands in front."""
+    seen: list[Any] = []
+    with pytest.raises(HookError) as caught:
+        await decide(
+            *in_front,
+            lambda ctx: ctx.noted("before"),
+            (fail_now, {"name": "broken"}),
+            (lambda ctx: seen.append((ctx.note, ctx.verdict)), {"tier": "observer"}),
+            point=point,
+        )
+    assert caught.value.hook == "broken"
+    assert seen == [("before", Verdict(Kind.FAILED, "ValueError: down", "broken"))]
+    assert seen[0][1].label == "failed"
+
+
+async def test_a_failure_that_counts_as_a_block_is_shown_as_one() -> None:
+    """There the verdict is what the run goes by."""
+    seen: list[Any] = []
+    await decide(fail_now, (lambda ctx: seen.append(ctx.verdict.label), {"tier": "observer"}))
+    assert seen == ["block"]
+
+
+async def test_no_hook_answers_failed() -> None:
+    """The word is for verdicts only, with an answer of its own or without."""
+    for answer in (None, "yes"):
+        with pytest.raises(HookError, match="nothing can be failed here"):
+            await decide(lambda ctx, a=answer: HookOutcome(Kind.FAILED, "x", answer=a), point=DOOR)
+
+
+async def test_after_an_error_no_policy_is_asked() -> None:
+    """The first error ends the chain in every tier."""
+    ran: list[str] = []
+    with pytest.raises(HookError):
+        await decide(
+            PassOn(), fail_now, (lambda ctx: ran.append("policy"), {"tier": "policy"}), point=DOOR
+        )
+    assert ran == []
+
+
+# --- leaving the program --------------------------------------------------------------------------
+
+
+def leave(ctx: Any) -> Any:
+    """Calls sys.exit."""
+    sys.exit(3)
+
+
+async def leave_later(ctx: Any) -> None:
+    """Calls sys.exit when it is awaited."""
+    sys.exit(3)
+
+
+@pytest.mark.parametrize("hook", [leave, leave_later])
+@pytest.mark.parametrize("timeout", [None, 5.0])
+async def test_leaving_the_program_in_a_hook_is_a_crash_of_that_hook(
+    hook: Any, timeout: float | None
+) -> None:
+    """In a hook it blocks, in an observer it is nothing, and it never ends the program."""
+    result = await decide((hook, {"timeout": timeout}))
+    assert result.is_blocked
+    assert "SystemExit: 3" in result.reason
+    result = await decide((hook, {"timeout": timeout, "tier": "observer"}))
+    assert result.kind is Kind.PROCEED
+
+
+async def test_leaving_the_program_in_a_matcher_is_a_crash_of_its_hook() -> None:
+    """A matcher is part of its hook."""
+    result = await decide((lambda ctx: None, {"matcher": CallableMatcher(leave)}))
+    assert result.is_blocked
+
+
+# --- cancelled on the way out ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("around", [(), (PassOn(),)], ids=["flat", "middleware"])
+@pytest.mark.parametrize("options", [{}, {"on_failure": "open"}, {"tier": "policy"}])
+async def test_on_the_way_out_a_cancelled_hook_leaves_the_others_to_run(
+    around: tuple[Any, ...], options: dict[str, Any]
+) -> None:
+    """The cancellation is raised again after the last of them."""
+    ran: list[str] = []
+    task = asyncio.create_task(
+        decide(
+            *around,
+            (wait, {"name": "slow", "priority": 1, **options}),
+            lambda ctx: ran.append("hook"),
+            (lambda ctx: ran.append("policy"), {"tier": "policy"}),
+            (lambda ctx: ran.append("observer"), {"tier": "observer"}),
+            point=LAST,
+        )
+    )
+    await asyncio.sleep(0.001)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ran == ["hook", "policy", "observer"]
+
+
+async def test_on_the_way_out_a_cancelled_observer_leaves_the_others_to_run() -> None:
+    """Observers close files too."""
+    ran: list[str] = []
+    task = asyncio.create_task(
+        decide(
+            (wait, {"tier": "observer"}),
+            (lambda ctx: ran.append("observer"), {"tier": "observer"}),
+            point=LAST,
+        )
+    )
+    await asyncio.sleep(0.001)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ran == ["observer"]
+
+
+async def test_on_the_way_out_middleware_that_takes_too_long_cancels_nothing_but_what_it_waits_for() -> (
+    None
+):
+    """Its time limit is its own failure, and no cancellation of the run."""
+    ran: list[str] = []
+    with pytest.raises(HookError) as caught:
+        await decide(
+            (PassOn(), {"name": "short", "timeout": 0.01}),
+            (wait, {"name": "slow"}),
+            lambda ctx: ran.append("hook"),
+            (lambda ctx: ran.append("policy"), {"tier": "policy"}),
+            point=LAST,
+        )
+    assert caught.value.hook in ("short", "slow")
+    assert ran == ["hook", "policy"]
+
+
+async def test_elsewhere_a_cancelled_hook_is_the_last_one() -> None:
+    """A run that is being cancelled asks nobody else whether to go on."""
+    ran: list[str] = []
+    task = asyncio.create_task(decide(wait, lambda ctx: ran.append("hook"), point=DOOR))
+    await asyncio.sleep(0.001)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ran == []
+
+
+# --- matchers -------------------------------------------------------------------------------------
+
+
+async def answer_later(ctx: Any) -> bool:
+    """What a matcher cannot be."""
+    return False
+
+
+def answer_soon(ctx: Any) -> Any:
+    """The same, behind a plain function."""
+    return answer_later(ctx)
+
+
+class Own(Matcher):
+    """Somebody's own matcher, whose answer would have to be awaited."""
+
+    def matches(self, ctx: Any) -> Any:
+        return answer_later(ctx)
+
+
+class OwnAsync(Matcher):
+    """Somebody's own matcher, written as a coroutine function."""
+
+    async def matches(self, ctx: Any) -> bool:  # type: ignore[override]
+        return False
+
+
+@pytest.mark.parametrize(
+    "matcher",
+    [
+        answer_soon,
+        Own(),
+        ~Own(),
+        Own() & Own(),
+        CompositeMatcher.any_of(lambda ctx: False, answer_soon),
+    ],
+    ids=["function", "own", "not", "all", "any"],
+)
+async def test_a_matcher_that_gives_something_to_await_fails_its_hook(matcher: Any) -> None:
+    """A coroutine is always true, so the hook would run for everything and nobody would know."""
+    result = await decide((lambda ctx: None, {"matcher": matcher, "name": "picky"}))
+    assert result.is_blocked
+    assert result.decided_by == "picky"
+    assert "coroutine" in result.reason
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ToolArgsMatcher("pth"),  # type: ignore[arg-type]
+        lambda: ToolArgsMatcher({1: "x"}),  # type: ignore[dict-item]
+        lambda: ToolArgsMatcher({"path": answer_later}),
+        lambda: CompositeMatcher((ToolNameMatcher("a"), "x"), True),  # type: ignore[arg-type]
+        lambda: CompositeMatcher(ToolNameMatcher("a"), True),  # type: ignore[arg-type]
+        lambda: CompositeMatcher((ToolNameMatcher("a"),), "all"),  # type: ignore[arg-type]
+        lambda: CompositeMatcher((OwnAsync(),), True),
+        lambda: NotMatcher("x"),  # type: ignore[arg-type]
+        lambda: CallableMatcher(lambda: True),  # type: ignore[misc,arg-type]
+        lambda: CallableMatcher(lambda ctx, other: True),  # type: ignore[misc,arg-type]
+        lambda: MetadataMatcher(5),  # type: ignore[arg-type]
+        lambda: MetadataMatcher(""),
+        lambda: HookStack().with_hook(fail_now, GATE, matcher=OwnAsync()),
+    ],
+)
+def test_a_matcher_that_could_never_work_is_refused(make: Any) -> None:
+    """At once, and with a remedy."""
+    with pytest.raises(RegistrationError) as caught:
+        make()
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("shadow", ["no", 0, 1, None])
+def test_shadow_is_a_yes_or_a_no(shadow: Any) -> None:
+    """`shadow="no"` would have been a yes."""
+    with pytest.raises(RegistrationError, match="shadow= takes True or False"):
+        HookStack().with_hook(fail_now, GATE, shadow=shadow)

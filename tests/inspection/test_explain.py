@@ -19,8 +19,9 @@ from hookline import (
 )
 from hookline.errors import NotJSONError
 from hookline.hooks import MetadataMatcher, Registration, ToolArgsMatcher
+from hookline.inspection import explain
 from hookline.state import PendingApproval
-from hookline.testing import ScriptedDriver, say
+from hookline.testing import ScriptedDriver, call, say
 
 
 @tool(effect="pure", timeout=10, concurrency=2)
@@ -351,3 +352,85 @@ def test_nothing_is_wider_than_a_screen() -> None:
     for text in (agent.explain(), agent.explain("search", query="long " * 100)):
         assert max(map(len, text.splitlines())) <= 100
         assert "a-hook-with-quite" in text
+
+
+# --- what is explained fits the page that it is for -----------------------------------------------
+
+
+def shout(text: str) -> str:
+    """Say it louder."""
+    return text.upper()
+
+
+def only_words(_ctx: ToolHookContext) -> None:
+    """Let it be."""
+
+
+@pytest.mark.parametrize("width", [24, 30, 50, 70, 100, 160])
+def test_it_fits_the_width_that_is_given(width: int) -> None:
+    """On a narrow page the columns stand below each other, and nothing of them is left out."""
+    builder = AgentBuilder().with_tools(shout)
+    agent = builder.on_before_tool_use(only_words, matcher="shout", tier="policy").build()
+    for name, args in ((None, {}), ("shout", {"text": "a"}), ("shuot", {})):
+        told = explain(agent.definition, name, args, width=width)
+        assert max(map(len, told.splitlines())) <= width
+        if name != "shuot":
+            assert "only_words" in told
+            assert "policy" in told
+
+
+# --- what a hook says of itself is shown in the plan, where its name does not say it --------------
+
+
+class Careful:
+    """A hook that has something to say of itself."""
+
+    note = "lets nothing through on Fridays"
+
+    def handle(self, ctx: ToolHookContext) -> None:
+        """Let it through."""
+
+
+@tool
+def look_around() -> str:
+    """Look around."""
+    return "nothing"
+
+
+def test_a_note_is_shown_for_the_agent_and_for_a_call() -> None:
+    """It stands with the other notes; a hook without one, or with something else there, has none."""
+
+    def other(ctx: ToolHookContext) -> None:
+        pass
+
+    other.note = 3  # type: ignore[attr-defined]
+    agent = (
+        AgentBuilder()
+        .with_driver(ScriptedDriver([say("done")]))
+        .with_tools(look_around)
+        .on_before_tool_use(Careful(), name="careful")
+        .on_before_tool_use(other)
+        .build()
+    )
+    for text in (agent.explain(), agent.explain("look_around")):
+        assert "lets nothing through on Fridays" in " ".join(text.split())
+        assert text.count("Fridays") == 1
+
+
+def test_a_hook_can_ask_which_tool_a_call_would_run() -> None:
+    """By the name of the tool; one that there is not is None, and so is everything outside a run."""
+    found: list[object] = []
+
+    def ask(ctx: ToolHookContext) -> None:
+        assert ctx.run is not None
+        found.extend([ctx.run.tool("look_around"), ctx.run.tool("nothing")])
+
+    agent = (
+        AgentBuilder()
+        .with_driver(ScriptedDriver([call("look_around"), say("done")]))
+        .with_tools(look_around)
+        .on_before_tool_use(ask)
+        .build()
+    )
+    agent.run_sync("Go.")
+    assert found == [look_around, None]

@@ -31,7 +31,6 @@ from hookline import (
 )
 from hookline.errors import NotJSONError
 from hookline.flow import ErrorClass
-from hookline.hooks import Failure
 from hookline.lifecycle import AgentContext
 from hookline.state import ErrorInfo, InferenceRequest, InferenceResponse, ResultStatus, Step
 from hookline.testing import ScriptedDriver, call, say
@@ -280,7 +279,7 @@ def test_changing_what_a_point_does_not_allow_is_an_error_that_names_it(
         if record.type == "hook" and record.hook == "odd"
     }
     assert ran == ("failed", point, f"it changed '{field}', which cannot be changed here.")
-    assert (result.status is RunStatus.FAILED) is (HookPoint(point).failure is Failure.ERROR)
+    assert (result.status is RunStatus.FAILED) is (not HookPoint(point).failure_blocks)
 
 
 def test_metadata_lives_for_the_whole_run() -> None:

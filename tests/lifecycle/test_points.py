@@ -21,7 +21,7 @@ from hookline import (
     ToolHookContext,
 )
 from hookline.errors import RegistrationError
-from hookline.hooks import Failure, Point
+from hookline.hooks import Point
 from hookline.lifecycle import point_named, points
 
 SETTLED = {"state", "evaluations"}
@@ -33,11 +33,11 @@ TABLE: dict[str, tuple[type, set[str], bool, bool]] = {
     "prompt_submit": (PromptHookContext, SETTLED | {"prompt", "attachments"}, True, True),
     "before_step": (StepHookContext, SETTLED, True, False),
     "before_inference": (InferenceHookContext, SETTLED | {"request", "response"}, True, False),
-    "around_inference": (InferenceHookContext, set(), False, False),
+    "around_inference": (InferenceHookContext, {"request"}, False, False),
     "after_inference": (InferenceHookContext, SETTLED | {"response"}, True, False),
     "before_tool_use": (ToolHookContext, SETTLED | {"tool_call", "execution"}, True, True),
     "permission_request": (ToolHookContext, SETTLED, True, True),
-    "around_tool_use": (ToolHookContext, set(), False, False),
+    "around_tool_use": (ToolHookContext, {"tool_call"}, False, False),
     "after_tool_use": (ToolHookContext, SETTLED | {"execution"}, True, True),
     "after_step": (StepHookContext, SETTLED, False, False),
     "should_continue": (StopHookContext, SETTLED, False, False),
@@ -69,7 +69,7 @@ def test_the_rules_of_a_point(name: str) -> None:
     assert point.changes == changes
     assert (point.blocks is not None) is can_block
     assert ("block" in point.verdicts) is can_block or point.around
-    assert (point.failure is Failure.BLOCK) is fails_as_block
+    assert point.failure_blocks is fails_as_block
     assert point.around is name.startswith("around_")
 
 

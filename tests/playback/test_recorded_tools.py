@@ -12,7 +12,7 @@ from recorded_runs import Tape
 
 from hookline import AgentBuilder
 from hookline.capabilities import Bash
-from hookline.hooks import HookOutcome, Options, Registration, register
+from hookline.hooks import HookOptions, HookOutcome, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.playback import backtest, replay
 from hookline.testing import ScriptedDriver, call, say
@@ -36,7 +36,7 @@ class Own:
         return "worked"
 
     def hooks(self) -> list[Registration]:
-        return [register(HookPoint.BEFORE_TOOL_USE, self.look, Options(name="whose"))]
+        return [register(HookPoint.BEFORE_TOOL_USE, self.look, HookOptions(name="whose"))]
 
     def look(self, ctx: ToolHookContext) -> HookOutcome | None:
         found: Any = None if ctx.run is None else ctx.run.tool(ctx.tool_call.name)

@@ -14,6 +14,7 @@ from hookline.adapters import (
     StateProcessorAdapter,
     ToolMiddlewareAdapter,
 )
+from hookline.errors import RegistrationError
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.state import InferenceResponse
 from hookline.testing import ScriptedDriver, call, say
@@ -226,7 +227,7 @@ def test_a_decorator_without_parentheses() -> None:
 
 def test_a_decorator_with_an_option_that_does_not_exist() -> None:
     """Refused where it is written."""
-    with pytest.raises(TypeError, match="prio"):
+    with pytest.raises(RegistrationError, match="prio"):
         on.before_step(prio=4)(fine)
 
 

@@ -185,7 +185,7 @@ def test_next_that_is_not_awaited() -> None:
     result = builder().on_before_tool_use(Forgets()).build().run_sync("go")
     assert failure(result, "Forgets") == (
         "hook 'Forgets' at before_tool_use: it called next(ctx) and never awaited it. "
-        "Write `return await next(ctx)`."
+        "Write `await next(ctx)`."
     )
     assert result.steps[0].results[0].is_blocked
 
@@ -215,7 +215,7 @@ def test_call_next_that_is_not_awaited() -> None:
     for around in (returns, drops):
         result = builder().around_tool_use(around).build().run_sync("go")
         assert failure(result, around.__name__) == (
-            f"hook '{around.__name__}' at around_tool_use: it called call_next and never awaited it. "
+            f"hook '{around.__name__}' at around_tool_use: it called call_next(ctx) and never awaited it. "
             "Write `await call_next(ctx)`."
         )
 

@@ -11,13 +11,12 @@ from hookline.hooks import (
     Answered,
     Context,
     Entry,
-    Failure,
     HookNames,
-    HookStack,
     Point,
     Result,
     Verdict,
 )
+from hookline.lifecycle import HookStack
 
 
 class Parcel(Context, frozen=True, kw_only=True):
@@ -45,7 +44,7 @@ GATE = Point(
     changes=CHANGES,
     answers=((str, Parcel.noted),),
     blocks="the parcel stays",
-    failure=Failure.BLOCK,
+    failure_blocks=True,
     verdicts=ALL_WORDS,
 )
 

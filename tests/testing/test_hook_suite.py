@@ -8,7 +8,6 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
 import pytest
 
 from hookline import AgentBuilder, Decision, HookOutcome, HookPoint, ToolContext
@@ -296,7 +295,7 @@ async def test_wrong_use_of_a_hook_is_an_error_as_it_is_in_a_builder(check: Chec
         await check("before_tool_uses", too_big)
     with pytest.raises(RegistrationError, match="one argument"):
         await check("before_tool_use", lambda call, state: None)
-    with pytest.raises(TypeError):
+    with pytest.raises(RegistrationError, match="piority"):
         await check("before_tool_use", too_big, piority=3)
 
 
@@ -437,32 +436,6 @@ async def test_a_policy_that_changes_what_it_judges_is_found(check: Check_faults
         "before_tool_use", lambda ctx: ctx.with_args(b=0), name="meddler", tier="policy"
     )
     assert "a policy may only judge" in str(report)
-
-
-async def test_a_hook_that_changes_its_context_in_place_is_found(check: Check_faults) -> None:
-    """Forcing one's way past the frozen values does not go unnoticed."""
-
-    def forced(ctx: Any) -> None:
-        msgspec.structs.force_setattr(ctx, "step_index", 99)
-
-    report = await check("before_step", forced)
-    assert ("run", "the context of call 1 of the hook") in what(report)
-    assert "changed in place" in str(report)
-
-
-async def test_a_hook_that_takes_long_to_say_nothing_is_found(check: Check_faults) -> None:
-    """It costs time at every call, so it has to be quick; one that decides may take its time."""
-
-    async def dawdles(ctx: Any) -> HookOutcome | None:
-        await asyncio.sleep(0.002)
-        return too_big_faults(ctx)
-
-    report = await check("before_tool_use", dawdles, quick=0.001)
-    assert what(report) == {
-        ("every mode", "saying nothing, call 1"),
-        ("every mode", "saying nothing, call 3"),
-    }
-    assert (await check("before_tool_use", dawdles, quick=5.0)).ok
 
 
 async def test_a_hook_that_is_never_asked_was_not_checked(check: Check_faults) -> None:

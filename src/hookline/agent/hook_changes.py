@@ -12,7 +12,7 @@ from hookline.agent.redaction import original
 from hookline.agent.result import RunResult
 from hookline.errors import HookError
 from hookline.hooks import Entry
-from hookline.lifecycle import AgentContext
+from hookline.lifecycle import AgentContext, ToolHookContext
 from hookline.state import (
     AgentState,
     ContinuationEvaluation,
@@ -53,12 +53,8 @@ def settled_call(
     entry: Entry, before: Any, after: Any, current: CallInProgress | None, toolbox: Toolbox
 ) -> Any:
     """A hook's context with the call it made of a call: the same one, with arguments that fit its tool."""
-    call = after.tool_call
-    if current is None or type(call) is not ToolCall or call.id != before.tool_call.id:
-        raise HookError(
-            entry.name, before.point, "it replaced the call by something that is not the same call, changed.",
-            remedy="Derive it: ctx.with_args(...) or call.with_args(...), and keep the id.",
-        )  # fmt: skip
+    call = refuse_other_call(entry, before, None if current is None else after.tool_call)
+    assert current is not None
     call = original(call)  # from the record of a hook that gave its verdict before
     if call.redacted:
         return after  # nobody knows its arguments any more: it does not run
@@ -71,6 +67,16 @@ def settled_call(
         current.values = validated.values
     settled = ToolCall(call.id, call.name, validated.args)
     return msgspec.structs.replace(after, tool_call=settled)
+
+
+def refuse_other_call(entry: Entry, before: ToolHookContext, call: object) -> ToolCall:
+    """The call a hook made of a call; refuses what is not the same call, changed."""
+    if type(call) is not ToolCall or call.id != before.tool_call.id:
+        raise HookError(
+            entry.name, before.point, "it replaced the call by something that is not the same call, changed.",
+            remedy="Derive it: ctx.with_args(...) or call.with_args(...), and keep the id.",
+        )  # fmt: skip
+    return call
 
 
 def _with_results(entry: Entry, before: Any, after: Any) -> Any:

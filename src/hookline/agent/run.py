@@ -519,7 +519,7 @@ class Run:
         self.state = ctx.state
         self.evaluations = ctx.evaluations
 
-    def judged(self, entry: Entry, started: float, answer: Answered) -> float:
+    def judged(self, entry: Entry, started: float, answer: Answered[Any]) -> float:
         """A hook ran and said or changed something, or failed."""
         now = self.clock()
         if entry.is_recalled:

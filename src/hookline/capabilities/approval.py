@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from hookline.capabilities.notes import writes_our_notes
 from hookline.definition import Definition, Note
 from hookline.errors import BuildError, HooklineError, UsageError
-from hookline.hooks import HookOutcome, Options, Registration, register
+from hookline.hooks import HookOptions, HookOutcome, Registration, register
 from hookline.lifecycle import AgentContext, ExecutionHookContext, HookPoint, ToolHookContext
 from hookline.permissions import Root, Rule, Rules, Ruling
 from hookline.permissions.quiet import is_quiet
@@ -213,14 +213,14 @@ class Approval:
 
     def hooks(self) -> Iterator[Registration]:
         """The policy, the hook that keeps commands from changing anything, and those for answers and modes."""
-        judge = Options(name=self.name, tier="policy")
+        judge = HookOptions(name=self.name, tier="policy")
         yield register(HookPoint.BEFORE_TOOL_USE, _Judge(self), judge)
         # Last of the hooks, so that the policies judge the call that it leaves.
-        place = Options(name=f"{self.name}-place", scope="tree", priority=-1000)
+        place = HookOptions(name=f"{self.name}-place", scope="tree", priority=-1000)
         yield register(HookPoint.BEFORE_TOOL_USE, self._keep_from_changing, place)
-        answer = Options(name=f"{self.name}-answers", scope="tree")
+        answer = HookOptions(name=f"{self.name}-answers", scope="tree")
         yield register(HookPoint.PERMISSION_REQUEST, self._answer, answer)
-        keep = Options(name=f"{self.name}-keeper", scope="tree", priority=1000)
+        keep = HookOptions(name=f"{self.name}-keeper", scope="tree", priority=1000)
         for point in (
             HookPoint.EXECUTION_START,
             HookPoint.BEFORE_STEP,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Unpack
 
 import msgspec
 
 from hookline.agent.builder.hooks import registrations_of
 from hookline.errors import BuildError
-from hookline.hooks import HookLike, Options, Point, Registration, Tier, name_of, register
+from hookline.hooks import HookLike, HookOptions, Point, Registration, Tier, name_of, register
 from hookline.lifecycle import point_named
 
 
@@ -46,30 +46,10 @@ class Hooks:
         self,
         point: Point[Any] | str,
         hook: HookLike,
-        *,
-        priority: int = 0,
-        matcher: Any = None,
-        name: str | None = None,
-        before: str | Iterable[str] = (),
-        after: str | Iterable[str] = (),
-        tier: str = "hook",
-        scope: str | None = None,
-        timeout: float | None = None,
-        on_failure: str | None = None,
+        **options: Unpack[HookOptions],
     ) -> Hooks:
         """Add one hook at a point, with the options of every hook; returns the bundle."""
-        options = Options(
-            priority=priority,
-            matcher=matcher,
-            name=name,
-            before=before,
-            after=after,
-            tier=tier,
-            scope=scope,
-            timeout=timeout,
-            on_failure=on_failure,
-        )
-        who = f"hook '{name or name_of(hook)}' of '{self.name}'"
+        who = f"hook '{options.get('name') or name_of(hook)}' of '{self.name}'"
         self._registrations += (register(point_named(point, who), hook, options),)
         return self
 

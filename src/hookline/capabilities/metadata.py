@@ -11,7 +11,7 @@ import msgspec
 
 from hookline.capabilities.options import check_count, check_names
 from hookline.errors import BuildError, NotJSONError, ToolError
-from hookline.hooks import Options, Registration, register
+from hookline.hooks import HookOptions, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import AgentState, ErrorInfo, JSONValue, ResultStatus, freeze
 from hookline.tools import AnyTool, ToolContext, tool
@@ -91,7 +91,7 @@ class Metadata:
 
     def hooks(self) -> list[Registration]:
         """The hook that puts what was written into the state, after all other hooks."""
-        options = Options(name="metadata-persist", matcher="write_metadata", priority=-1000)
+        options = HookOptions(name="metadata-persist", matcher="write_metadata", priority=-1000)
         return [register(HookPoint.AFTER_TOOL_USE, self._persist, options)]
 
     def _persist(self, ctx: ToolHookContext) -> ToolHookContext | None:

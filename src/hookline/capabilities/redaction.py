@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from hookline.definition import Definition, Note
-from hookline.hooks import Options, Registration, register
+from hookline.hooks import HookOptions, Registration, register
 from hookline.lifecycle import (
     AgentContext,
     ExecutionHookContext,
@@ -107,8 +107,8 @@ class Redaction:
 
     def hooks(self) -> Iterator[Registration]:
         """A hook wherever something enters the state, here and in child runs."""
-        first = Options(name=self.name, scope="tree", priority=_FIRST)
-        last = Options(name=f"{self.name}-last", scope="tree", priority=-_FIRST)
+        first = HookOptions(name=self.name, scope="tree", priority=_FIRST)
+        last = HookOptions(name=f"{self.name}-last", scope="tree", priority=-_FIRST)
         yield register(HookPoint.EXECUTION_START, self._state, first)
         for options in (first, last):
             yield register(HookPoint.PROMPT_SUBMIT, self._prompt, options)

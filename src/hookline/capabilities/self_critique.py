@@ -18,7 +18,7 @@ from hookline.capabilities.notes import read_note
 from hookline.capabilities.options import check_choice, check_count, check_positive
 from hookline.drivers import Driver, driver_for
 from hookline.errors import BuildError, HooklineError, in_words
-from hookline.hooks import CRASHES, Options, Registration, register
+from hookline.hooks import CRASHES, HookOptions, Registration, register
 from hookline.lifecycle import HookPoint, RunHandle, StepHookContext, StopHookContext
 from hookline.state import AgentState, InferenceRequest, Step, StopReason, UserMessage
 
@@ -138,8 +138,8 @@ class SelfCritique:
     def hooks(self) -> list[Registration]:
         """Look at an answer after its step, and decide by that whether the run may end."""
         return [
-            register(HookPoint.AFTER_STEP, self._look, Options(name="self-critique")),
-            register(HookPoint.SHOULD_CONTINUE, self._decide, Options(name="self-critique")),
+            register(HookPoint.AFTER_STEP, self._look, HookOptions(name="self-critique")),
+            register(HookPoint.SHOULD_CONTINUE, self._decide, HookOptions(name="self-critique")),
         ]
 
     async def _look(self, ctx: StepHookContext) -> StepHookContext | None:

@@ -12,7 +12,7 @@ from hookline.capabilities.notes import states_above
 from hookline.capabilities.options import check_choice
 from hookline.definition import Definition
 from hookline.errors import BuildError, ToolError
-from hookline.hooks import HookOutcome, Options, Registration, register
+from hookline.hooks import HookOptions, HookOutcome, Registration, register
 from hookline.lifecycle import (
     ExecutionHookContext,
     HookPoint,
@@ -70,18 +70,24 @@ class Skills:
 
     def hooks(self) -> Iterator[Registration]:
         """The list before each step, what a loaded skill changes, and what holds while it is active."""
-        yield register(HookPoint.EXECUTION_START, self._begin, Options(name=f"{self.name}-fresh"))
-        yield register(HookPoint.PROMPT_SUBMIT, self._start, Options(name=f"{self.name}-prompt"))
-        yield register(HookPoint.BEFORE_INFERENCE, self._list, Options(name=f"{self.name}-list"))
+        yield register(
+            HookPoint.EXECUTION_START, self._begin, HookOptions(name=f"{self.name}-fresh")
+        )
+        yield register(
+            HookPoint.PROMPT_SUBMIT, self._start, HookOptions(name=f"{self.name}-prompt")
+        )
+        yield register(
+            HookPoint.BEFORE_INFERENCE, self._list, HookOptions(name=f"{self.name}-list")
+        )
         yield register(
             HookPoint.AFTER_TOOL_USE,
             self._activate,
-            Options(name=f"{self.name}-active", matcher=TOOL),
+            HookOptions(name=f"{self.name}-active", matcher=TOOL),
         )
         yield register(
             HookPoint.BEFORE_TOOL_USE,
             self._judge,
-            Options(name=f"{self.name}-allowed-tools", tier="policy"),
+            HookOptions(name=f"{self.name}-allowed-tools", tier="policy"),
         )
 
     def notes(self, definition: Definition) -> Iterator[Note]:

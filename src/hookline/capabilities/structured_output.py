@@ -17,7 +17,7 @@ from hookline.agent import RunResult
 from hookline.capabilities.notes import read_note
 from hookline.capabilities.options import check_count
 from hookline.errors import BuildError, HooklineError, NotJSONError, UsageError
-from hookline.hooks import Options, Registration, register
+from hookline.hooks import HookOptions, Registration, register
 from hookline.lifecycle import (
     HookPoint,
     InferenceHookContext,
@@ -153,17 +153,19 @@ class StructuredOutput(Generic[T]):
 
     def hooks(self) -> list[Registration]:
         """Keep the output, end the run with it and only then, and return it."""
-        keep = Options(name="structured-output-persist", matcher=TOOL, priority=-1000)
+        keep = HookOptions(name="structured-output-persist", matcher=TOOL, priority=-1000)
         made = [
             register(HookPoint.AFTER_TOOL_USE, self._persist, keep),
-            register(HookPoint.SHOULD_CONTINUE, self._insist, Options(name="structured-output")),
-            register(HookPoint.OUTPUT, _HandOver(self), Options(name="structured-output")),
+            register(
+                HookPoint.SHOULD_CONTINUE, self._insist, HookOptions(name="structured-output")
+            ),
+            register(HookPoint.OUTPUT, _HandOver(self), HookOptions(name="structured-output")),
         ]
         if self._parse_text:  # before other hooks judge the step
-            find = Options(name="structured-output-found", priority=1000)
+            find = HookOptions(name="structured-output-found", priority=1000)
             made.append(register(HookPoint.AFTER_STEP, self._find, find))
         if self._force:
-            demand = Options(name="structured-output-demand")
+            demand = HookOptions(name="structured-output-demand")
             made.append(register(HookPoint.BEFORE_INFERENCE, self._demand, demand))
         return made
 

@@ -11,7 +11,7 @@ from hookline.capabilities.notes import read_note
 from hookline.capabilities.options import check_choice, check_count
 from hookline.drivers import Driver, driver_for
 from hookline.errors import BuildError, HooklineError, in_words
-from hookline.hooks import HookOutcome, Options, Registration, register
+from hookline.hooks import HookOptions, HookOutcome, Registration, register
 from hookline.lifecycle import HookPoint, InferenceHookContext, RunHandle
 from hookline.state import (
     AgentState,
@@ -108,7 +108,7 @@ class Summarization:
 
     def hooks(self) -> list[Registration]:
         """Look at the conversation before the model is asked, and before other hooks look at the request."""
-        options = Options(name="summarization", priority=900)
+        options = HookOptions(name="summarization", priority=900)
         return [register(HookPoint.BEFORE_INFERENCE, self._shorten, options)]
 
     async def _shorten(

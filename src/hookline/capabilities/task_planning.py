@@ -11,7 +11,7 @@ import msgspec
 from hookline.capabilities.notes import read_note
 from hookline.capabilities.options import check_count
 from hookline.errors import ToolError
-from hookline.hooks import Options, Registration, register
+from hookline.hooks import HookOptions, Registration, register
 from hookline.lifecycle import HookPoint, InferenceHookContext, StopHookContext, ToolHookContext
 from hookline.state import AgentState, Log, StopReason, UserMessage
 from hookline.tools import AnyTool, tool
@@ -156,13 +156,13 @@ class TaskPlanning:
 
     def hooks(self) -> list[Registration]:
         """Keep the list, show it, and object to an end with open tasks."""
-        keep = Options(name="task-planning-persist", matcher="todo_write", priority=-1000)
+        keep = HookOptions(name="task-planning-persist", matcher="todo_write", priority=-1000)
         made = [register(HookPoint.AFTER_TOOL_USE, self._persist, keep)]
         if self._render or self._remind_after is not None:
-            show = Options(name="task-planning-show", priority=-500)
+            show = HookOptions(name="task-planning-show", priority=-500)
             made.append(register(HookPoint.BEFORE_INFERENCE, self._show, show))
         if self._insist:
-            object_ = Options(name="task-planning-insist")
+            object_ = HookOptions(name="task-planning-insist")
             made.append(register(HookPoint.STOP, self._object, object_))
         return made
 

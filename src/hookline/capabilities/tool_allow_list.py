@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from hookline.agent import Note
 from hookline.capabilities.notes import states_above, writes_our_notes
 from hookline.errors import BuildError, UsageError
-from hookline.hooks import HookOutcome, Options, Registration, register
+from hookline.hooks import HookOptions, HookOutcome, Registration, register
 from hookline.lifecycle import (
     AgentContext,
     HookPoint,
@@ -63,13 +63,13 @@ class ToolAllowList:
 
     def hooks(self) -> Iterator[Registration]:
         """The policy; with it what chooses the list, and what hides the other tools."""
-        policy = Options(name=self.name, tier="policy")
+        policy = HookOptions(name=self.name, tier="policy")
         yield register(HookPoint.BEFORE_TOOL_USE, self._judge, policy)
         if self._choose is not None:
-            choice = Options(name=f"{self.name}-choice", priority=_LAST)
+            choice = HookOptions(name=f"{self.name}-choice", priority=_LAST)
             yield register(HookPoint.PROMPT_SUBMIT, self._keep_choice, choice)
         if self._hide:
-            offer = Options(name=f"{self.name}-offer", priority=_LAST, scope="tree")
+            offer = HookOptions(name=f"{self.name}-offer", priority=_LAST, scope="tree")
             yield register(HookPoint.BEFORE_INFERENCE, self._offer, offer)
 
     def notes(self, _definition: object) -> Iterator[Note]:

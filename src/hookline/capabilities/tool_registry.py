@@ -12,7 +12,7 @@ import msgspec
 from hookline.capabilities.options import check_names
 from hookline.definition import Definition, Note
 from hookline.errors import ToolError
-from hookline.hooks import HookOutcome, Options, Registration, register
+from hookline.hooks import HookOptions, HookOutcome, Registration, register
 from hookline.lifecycle import HookPoint, InferenceHookContext, ToolHookContext
 from hookline.state import AgentState, ToolSpec
 from hookline.tools import AnyTool, ToolContext, tool
@@ -129,9 +129,9 @@ class ToolRegistry:
 
     def hooks(self) -> list[Registration]:
         """Keep what is enabled, offer no more than that, and let nothing else be called."""
-        offer = Options(name="tool-registry-offer", priority=-100)
-        guard = Options(name="tool-registry-guard", tier="policy", scope="self")
-        keep = Options(name="tool-registry-persist", matcher=TOOL, priority=-1000)
+        offer = HookOptions(name="tool-registry-offer", priority=-100)
+        guard = HookOptions(name="tool-registry-guard", tier="policy", scope="self")
+        keep = HookOptions(name="tool-registry-persist", matcher=TOOL, priority=-1000)
         return [
             register(HookPoint.BEFORE_INFERENCE, self._offer, offer),
             register(HookPoint.BEFORE_TOOL_USE, self._guard, guard),

@@ -18,6 +18,7 @@ from hookline.errors import HookError, UsageError
 from hookline.hooks import (
     Answered,
     Entry,
+    HookOptions,
     HookOutcome,
     Kind,
     Plan,
@@ -26,8 +27,7 @@ from hookline.hooks import (
     register,
     run_hooks,
 )
-from hookline.hooks import Options as HookOptions
-from hookline.lifecycle import HookPoint, OutputHookContext
+from hookline.lifecycle import AgentContext, HookPoint, OutputHookContext, ToolHookContext
 from hookline.state import ToolResult
 
 if TYPE_CHECKING:
@@ -98,19 +98,19 @@ class _AnswerLog:
 
     monotonic = staticmethod(time.perf_counter)
     error: HookError | None = None
-    answer: Answered | None = None
+    answer: Answered[Any] | None = None
 
     def passed(self, crew: Any, readings: Sequence[float]) -> None:
         """The hook had no objection."""
 
-    def left(self, ctx: Any) -> None:
+    def left(self, ctx: AgentContext) -> None:
         """The failure itself is raised after this."""
 
-    def appended(self, _entry: Entry, started: float, _ctx: Any) -> float:
+    def appended(self, _entry: Entry, started: float, _ctx: AgentContext) -> float:
         """The hook said whether to continue."""
         return started
 
-    def judged(self, _entry: Entry, started: float, answer: Answered) -> float:
+    def judged(self, _entry: Entry, started: float, answer: Answered[Any]) -> float:
         """The hook answered, or failed."""
         self.error, self.answer = answer.error, answer
         return started
@@ -134,11 +134,11 @@ class HookTester:
             register(HookPoint.AROUND_TOOL_USE, self._replace_tool, options),
         ]
 
-    async def _replace_tool(self, ctx: Any, _call_next: Any) -> ToolResult:
+    async def _replace_tool(self, ctx: ToolHookContext, _call_next: Any) -> ToolResult:
         call, result = ctx.tool_call, self._case.result or ""
         return ToolResult(result, call_id=call.id, name=call.name)
 
-    async def _ask_all(self, ctx: Any) -> HookOutcome:
+    async def _ask_all(self, ctx: AgentContext) -> HookOutcome:
         self.answers = await self._ask_at(ctx)
         if self._case.answer is not None:  # with an objection the run would not reach this point
             output = OutputHookContext(

@@ -7,7 +7,7 @@ import contextlib
 import signal
 from collections.abc import Callable, Iterator
 
-from hookline.hooks import HookOutcome, Options, Registration, register
+from hookline.hooks import HookOptions, HookOutcome, Registration, register
 from hookline.lifecycle import HookPoint, StepHookContext, StopHookContext
 from hookline.state import StopReason
 
@@ -27,7 +27,7 @@ class Interrupts:
 
     def hooks(self) -> Iterator[Registration]:
         """Between steps, in the run and its children."""
-        options = Options(name=self.name, scope="tree")
+        options = HookOptions(name=self.name, scope="tree")
         yield register(HookPoint.SHOULD_CONTINUE, self._between, options)
         yield register(HookPoint.BEFORE_STEP, self._before, options)
 

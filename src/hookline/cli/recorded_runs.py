@@ -171,10 +171,10 @@ class InvocationRecorder:
 
     def hooks(self) -> Iterator[Registration]:
         """One at the start: the flags may differ from those of earlier runs."""
-        from hookline.hooks import Options, register
+        from hookline.hooks import HookOptions, register
         from hookline.lifecycle import HookPoint
 
-        yield register(HookPoint.EXECUTION_START, self._record, Options(name="command-note"))
+        yield register(HookPoint.EXECUTION_START, self._record, HookOptions(name="command-note"))
 
     def _record(self, ctx: ExecutionHookContext) -> AgentState | None:
         known = Invocation.of(ctx.state) if KEY in ctx.state.metadata else Invocation("")

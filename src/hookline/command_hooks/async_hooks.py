@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any
 
 from hookline.command_hooks.handler import Handler, ProgramAnswer, RunFacts, labelled
 from hookline.command_hooks.objections import is_used_up, objections_in_a_row, used_up
 from hookline.command_hooks.runner import HookReply, Runner
 from hookline.hooks import HookOutcome, Kind
-from hookline.lifecycle import HookPoint
+from hookline.lifecycle import AgentContext, HookPoint, StopHookContext
 from hookline.state import StopReason
 
 _AT_ONCE = 8
@@ -35,24 +34,29 @@ class AsyncHooks:
         self._said: dict[str, list[tuple[Handler, ProgramAnswer]]] = {}
         self._slots: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
 
-    def start(self, handler: Handler, ctx: Any, facts: RunFacts) -> None:
+    def start(self, handler: Handler, ctx: AgentContext, facts: RunFacts) -> None:
         """Start a hook, and do not wait. When too many wait already, it is not started."""
         if len(self._tasks.get(ctx.state.run_id, ())) >= _MOST_WAITING:
             return
         wakes = handler.wakes and ctx.point != HookPoint.SESSION_START
         self._collect(handler, ctx, self._ask(handler, ctx, facts), wakes=wakes)
 
-    def adopt(self, handler: Handler, ctx: Any, rest: asyncio.Task[HookReply]) -> None:
+    def adopt(self, handler: Handler, ctx: AgentContext, rest: asyncio.Task[HookReply]) -> None:
         """A hook that was started continues as an async one."""
         self._collect(handler, ctx, rest)
 
-    async def _ask(self, handler: Handler, ctx: Any, facts: RunFacts) -> HookReply:
+    async def _ask(self, handler: Handler, ctx: AgentContext, facts: RunFacts) -> HookReply:
         loop = asyncio.get_running_loop()
         async with self._slots.setdefault(loop, asyncio.Semaphore(_AT_ONCE)):
             return await self._runner.ask(handler, ctx, facts)
 
     def _collect(
-        self, handler: Handler, ctx: Any, reply: Awaitable[HookReply], *, wakes: bool = False
+        self,
+        handler: Handler,
+        ctx: AgentContext,
+        reply: Awaitable[HookReply],
+        *,
+        wakes: bool = False,
     ) -> None:
         """Wait for a reply beside the run, and keep what counts of it."""
         run_id = ctx.state.run_id
@@ -68,7 +72,7 @@ class AsyncHooks:
             tasks.add(task)
             task.add_done_callback(tasks.discard)
 
-    def add_words(self, ctx: Any) -> HookOutcome | None:
+    def add_words(self, ctx: AgentContext) -> HookOutcome | None:
         """Before a step: their words go into the conversation, and the journal has which of them failed."""
         waiting = self._said.get(ctx.state.run_id, [])
         state = ctx.state
@@ -83,7 +87,7 @@ class AsyncHooks:
             return None
         return HookOutcome(Kind.PROCEED, "; ".join(failed), ctx.with_state(state))
 
-    async def object_to_end(self, ctx: Any) -> HookOutcome | None:
+    async def object_to_end(self, ctx: StopHookContext) -> HookOutcome | None:
         """At the end: a hook that found something has the run continue.
 
         Those that may do so are waited for, up to a limit: some are made to wait for hours for an event.
@@ -105,7 +109,7 @@ class AsyncHooks:
             return HookOutcome.stop(used_up(times, words), stop_reason=StopReason.OBJECTION_LIMIT)
         return HookOutcome.block(words)
 
-    async def end(self, ctx: Any) -> None:
+    async def end(self, ctx: AgentContext) -> None:
         """The run is over: the hooks have a moment, and are ended then."""
         run_id = ctx.state.run_id
         tasks = self._tasks.pop(run_id, set())

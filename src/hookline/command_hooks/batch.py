@@ -25,8 +25,14 @@ from hookline.command_hooks.handler import (
 from hookline.command_hooks.objections import ENDS, is_used_up, used_up
 from hookline.command_hooks.runner import HookReply, Runner, once_mark, with_once_mark
 from hookline.errors import CommandHookError, HooklineError
-from hookline.hooks import HookOutcome, Kind, Matcher
-from hookline.lifecycle import HookPoint
+from hookline.hooks import Context, HookOutcome, Kind, Matcher
+from hookline.lifecycle import (
+    AgentContext,
+    HookPoint,
+    SubagentHookContext,
+    ToolHookContext,
+    expect_context,
+)
 from hookline.state import Decision, Log, StopReason, UserMessage
 
 NOTES = "hookline.command_hooks"
@@ -40,9 +46,9 @@ class HandlerMatcher(Matcher):
         self._runner = runner
         self._handler = handler
 
-    def matches(self, ctx: Any) -> bool:
+    def matches(self, ctx: Context) -> bool:
         """Whether the hook is asked about this."""
-        return self._runner.matches(self._handler, ctx)
+        return self._runner.matches(self._handler, expect_context(ctx, AgentContext))
 
     def __repr__(self) -> str:
         handler = self._handler
@@ -55,7 +61,7 @@ class HandlerMatcher(Matcher):
         """The runs in which the hook is asked, in words; empty for all."""
         return self._handler.scope
 
-    def matches_anywhere(self, ctx: Any) -> bool:
+    def matches_anywhere(self, ctx: AgentContext) -> bool:
         """Whether the hook would be asked about this in the runs of its subagent or its skill."""
         return self._runner.matches(self._handler, ctx, anywhere=True)
 
@@ -96,7 +102,7 @@ class HandlerBatch:
         """A run is over, or paused."""
         self._firings.pop(run_id, None)
 
-    async def answer(self, index: int, ctx: Any) -> HookOutcome | None:
+    async def answer(self, index: int, ctx: AgentContext) -> HookOutcome | None:
         handler = self.handlers[index]
         if handler.is_async:
             self._async_hooks.start(
@@ -109,7 +115,7 @@ class HandlerBatch:
             self._firings.pop(ctx.state.run_id, None)
         return self._apply(handler, ctx, reply, firing)
 
-    async def _fire(self, index: int, ctx: Any) -> _Firing:
+    async def _fire(self, index: int, ctx: AgentContext) -> _Firing:
         """The firing that has this hook's reply; a new one if there is none."""
         run_id, occasion = ctx.state.run_id, _occasion(ctx)
         firing = self._firings.get(run_id)
@@ -138,11 +144,11 @@ class HandlerBatch:
             self._async_hooks.adopt(handler, ctx, rest)
         return reply
 
-    def _is_asked(self, handler: Handler, ctx: Any) -> bool:
+    def _is_asked(self, handler: Handler, ctx: AgentContext) -> bool:
         return not handler.is_async and self._runner.matches(handler, ctx)
 
     def _apply(
-        self, handler: Handler, ctx: Any, reply: HookReply, firing: _Firing
+        self, handler: Handler, ctx: AgentContext, reply: HookReply, firing: _Firing
     ) -> HookOutcome | None:
         answer = reply.answer
         if answer.has_failed:
@@ -156,29 +162,34 @@ class HandlerBatch:
         if handler.once and answer.decision != "deny":
             outcome = self._asked_once(handler, ctx, outcome)
         if outcome is not None and outcome.answer is not None:
-            self._runner.run(ctx.state).answered_call = ctx.tool_call.id
+            call = expect_context(ctx, ToolHookContext).tool_call
+            self._runner.run(ctx.state).answered_call = call.id
         if outcome is None or outcome.kind < Kind.BLOCK:
             return outcome
-        if ctx.point == HookPoint.SUBAGENT_STOP:
+        if isinstance(ctx, SubagentHookContext) and ctx.point == HookPoint.SUBAGENT_STOP:
             sent_back = self._runner.run(ctx.state).sent_back
             sent_back[ctx.child_run_id] = sent_back.get(ctx.child_run_id, 0) + 1
         words = "\n".join(answer.messages) if answer.reason else ""
         notes = [{"hook": handler.name, "said": "message", "reason": words}] if words else []
         return self._with_others(ctx, outcome, firing, notes)
 
-    def _asked_once(self, handler: Handler, ctx: Any, outcome: HookOutcome | None) -> HookOutcome:
+    def _asked_once(
+        self, handler: Handler, ctx: AgentContext, outcome: HookOutcome | None
+    ) -> HookOutcome:
         """The outcome of a hook that was asked for its one time, which the run and the session remember."""
         self._runner.session(ctx.state).asked_once.add(once_mark(handler))
         said = HookOutcome(Kind.PROCEED) if outcome is None else outcome
-        left = with_once_mark(handler, ctx if said.context is None else said.context)
+        given = ctx if said.context is None else expect_context(said.context, AgentContext)
+        left = with_once_mark(handler, given)
         return HookOutcome(said.kind, said.reason, left, said.stop_reason, said.answer)
 
     def _with_others(
-        self, ctx: Any, outcome: HookOutcome, firing: _Firing, notes: list[dict[str, str]]
+        self, ctx: AgentContext, outcome: HookOutcome, firing: _Firing, notes: list[dict[str, str]]
     ) -> HookOutcome:
         """The outcome with what the later hooks said, which are not called any more."""
         self._firings.pop(ctx.state.run_id, None)
-        left: Any = ctx if outcome.context is None else outcome.context
+        given = outcome.context
+        left = ctx if given is None else expect_context(given, AgentContext)
         for index, reply in sorted(firing.replies.items()):
             handler, said = self.handlers[index], reply.answer
             if not said.is_silent:
@@ -194,7 +205,7 @@ class HandlerBatch:
             return stop
         return HookOutcome(outcome.kind, outcome.reason, left, outcome.stop_reason, outcome.answer)
 
-    def _stop_of_others(self, ctx: Any, firing: _Firing) -> HookOutcome | None:
+    def _stop_of_others(self, ctx: AgentContext, firing: _Firing) -> HookOutcome | None:
         """The outcome of a later hook that ends the run, which takes precedence; None if there is none."""
         for index, reply in sorted(firing.replies.items()):
             said, name = reply.answer, self.handlers[index].name

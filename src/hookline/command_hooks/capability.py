@@ -37,8 +37,14 @@ from hookline.command_hooks.trust_store import (
 )
 from hookline.definition import Definition, Note
 from hookline.errors import BuildError
-from hookline.hooks import HookOutcome, Options, Registration, register
-from hookline.lifecycle import HookPoint, ToolHookContext, point_named
+from hookline.hooks import HookOptions, HookOutcome, Registration, register
+from hookline.lifecycle import (
+    AgentContext,
+    ExecutionHookContext,
+    HookPoint,
+    ToolHookContext,
+    point_named,
+)
 from hookline.state import EMPTY, RunStatus
 
 _PRIORITY = -100
@@ -204,7 +210,7 @@ class CommandHooks:
             yield from self._at(point, handlers)
         self._protected = self.protected_files()
         if self._protected:
-            options = Options(
+            options = HookOptions(
                 name=f"{self.name}-protection", tier="policy", matcher="/^(write|edit)$/"
             )
             yield register(HookPoint.BEFORE_TOOL_USE, self._protect, options)
@@ -213,32 +219,30 @@ class CommandHooks:
             if page.label in labels:
                 yield from kept_from_starting(page, self.project)
         if self.at("session_start"):
-            options = Options(
+            options = HookOptions(
                 name=f"{self.name}-variables", scope="tree", matcher="/^(bash|exec)$/"
             )
             yield register(HookPoint.AROUND_TOOL_USE, self.runner.variables.around_command, options)
-            options = Options(name=f"{self.name}-begun", tier="observer")
+            options = HookOptions(name=f"{self.name}-begun", tier="observer")
             yield register(HookPoint.SESSION_START, self.runner.begin_session, options)
             again = register(HookPoint.EXECUTION_START, self.runner.begin_session, options)
             yield msgspec.structs.replace(again, each_process=True)
         if any(not dialect_of(each).repeats_questions for each in self.at("permission_request")):
-            options = Options(name=f"{self.name}-questions", scope="tree", priority=-1000)
+            options = HookOptions(name=f"{self.name}-questions", scope="tree", priority=-1000)
             yield register(HookPoint.PERMISSION_REQUEST, self.runner.remember_question, options)
         if any(each.is_async or dialect_of(each).can_detach(each) for each in self.handlers):
-            options = Options(name=f"{self.name}-news", scope="tree")
+            options = HookOptions(name=f"{self.name}-news", scope="tree")
             yield register(HookPoint.BEFORE_STEP, self._async_hooks.add_words, options)
-            last = msgspec.structs.replace(
-                options, priority=-1000
-            )  # after those that start more of them
-            yield register(HookPoint.STOP, self._async_hooks.object_to_end, last)
+            options["priority"] = -1000  # after those that start more of them
+            yield register(HookPoint.STOP, self._async_hooks.object_to_end, options)
         if self.cap_of_others is not None:
             yield from self._capped(self.cap_of_others)
         if any(map(_is_after_compaction, self.at("before_inference"))):
-            options = Options(name=f"{self.name}-summaries", tier="observer", priority=-1000)
+            options = HookOptions(name=f"{self.name}-summaries", tier="observer", priority=-1000)
             yield register(HookPoint.BEFORE_COMPACT, self.runner.begin_summary, options)
             yield register(HookPoint.BEFORE_INFERENCE, self.runner.end_summary, options)
         if self.handlers:
-            options = Options(name=f"{self.name}-end", scope="tree", priority=-1000)
+            options = HookOptions(name=f"{self.name}-end", scope="tree", priority=-1000)
             yield register(HookPoint.EXECUTION_END, self._end, options)
             yield register(HookPoint.SESSION_END, self._forget, options)
 
@@ -297,7 +301,7 @@ class CommandHooks:
         dialect = dialect_of(handler)
         if point in ENDS and dialect.caps_objections:
             self._own_caps.add(name)
-        options = Options(
+        options = HookOptions(
             name=name,
             matcher=HandlerMatcher(self.runner, handler),
             tier="observer" if observes else "hook",
@@ -322,7 +326,7 @@ class CommandHooks:
         self._caps.append(cap)
         for point in ENDS:
             for tier in ("hook", "policy"):
-                options = Options(
+                options = HookOptions(
                     name=f"{self.name}-cap-{tier}", tier=tier, scope="tree", priority=_FIRST
                 )
                 yield register(point_named(point), cap, options)
@@ -353,7 +357,7 @@ class CommandHooks:
             )
         return None
 
-    async def _end(self, ctx: Any) -> None:
+    async def _end(self, ctx: ExecutionHookContext) -> None:
         is_paused = ctx.status is RunStatus.PAUSED
         for batch in self._batches:
             batch.forget(ctx.state.run_id)
@@ -363,7 +367,7 @@ class CommandHooks:
         if not is_paused:
             await self._async_hooks.end(ctx)
 
-    async def _forget(self, ctx: Any) -> None:
+    async def _forget(self, ctx: AgentContext) -> None:
         await self._async_hooks.end(ctx)  # those that were started at the end itself
         self.runner.end_session(ctx.state)
 

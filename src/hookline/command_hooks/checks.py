@@ -14,7 +14,7 @@ from hookline.command_hooks.handler import Handler
 from hookline.command_hooks.scripts import programs_of, with_project
 from hookline.definition import Note
 from hookline.errors import UsageError
-from hookline.inspection.cases import may_have_children
+from hookline.inspection.predictions import may_have_children
 from hookline.permissions import Rules
 from hookline.tools import Toolbox
 

@@ -27,6 +27,7 @@ from hookline.command_hooks.handler import (
 from hookline.command_hooks.tools import NameTest, ShownCall, ToolNames
 from hookline.command_hooks.transcripts import Transcripts
 from hookline.errors import RegistrationError, UsageError
+from hookline.lifecycle import AgentContext
 from hookline.state import InferenceRequest, ToolCall
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -119,11 +120,11 @@ class Dialect:
         """Whether an event happens also when another process resumes a run."""
         return self.starts_again and self.points.get(event) == "session_start"
 
-    def fires(self, event: str, ctx: Any) -> bool:  # noqa: ARG002 - for dialects with several events at a point
+    def fires(self, event: str, ctx: AgentContext) -> bool:  # noqa: ARG002 - for dialects with several events at a point
         """Whether what happens at the point is this event."""
         return True
 
-    def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:  # noqa: ARG002 - as above
+    def subject(self, event: str, ctx: AgentContext, facts: RunFacts) -> tuple[str, ...] | None:  # noqa: ARG002 - as above
         """The names that matchers are tested with; None where there are no matchers."""
         return None
 
@@ -163,7 +164,7 @@ class Dialect:
         """A call under the dialect's names."""
         return self.tools.show(call, facts.cwd)
 
-    def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
+    def payload(self, handler: Handler, ctx: AgentContext, facts: RunFacts) -> dict[str, Any]:
         """The JSON that a hook reads."""
         raise NotImplementedError
 

@@ -13,6 +13,7 @@ import msgspec
 
 from hookline.command_hooks.dialect import all_dialects, dialect_of
 from hookline.command_hooks.handler import Handler, ProgramAnswer, RunFacts, session_of
+from hookline.lifecycle import AgentContext
 from hookline.secret_tables import CLOUD_VARIABLE
 
 _KEPT_IN_REPOSITORIES = frozenset(
@@ -199,7 +200,7 @@ class SessionVariables:
         """The variables for a hook. A repository's are for its own hooks and for commands only."""
         return self._in(facts.session_id, of_repository=handler.source.level.is_repository)
 
-    async def around_command(self, ctx: Any, call_next: Any) -> Any:
+    async def around_command(self, ctx: AgentContext, call_next: Any) -> Any:
         """Run a command of the agent with these variables."""
         variables = self._in(session_of(ctx.state), of_repository=True)
         if not variables:

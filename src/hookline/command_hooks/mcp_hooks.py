@@ -10,7 +10,7 @@ from typing import Any
 from hookline.command_hooks.handler import Handler, ProgramResult
 from hookline.errors import HooklineError
 from hookline.hooks import run_hooks
-from hookline.lifecycle import HookPoint, ToolHookContext
+from hookline.lifecycle import AgentContext, HookPoint, ToolHookContext
 from hookline.state import ToolCall, ToolResult
 
 _PLACE = re.compile(r"\$\{([\w.-]+)\}")
@@ -21,7 +21,9 @@ def tool_of(server: str, tool: str) -> str:
     return f"mcp__{server}__{re.sub(r'[^a-zA-Z0-9_-]', '_', tool)}"
 
 
-async def call_tool(handler: Handler, ctx: Any, payload: Mapping[str, Any]) -> ProgramResult:
+async def call_tool(
+    handler: Handler, ctx: AgentContext, payload: Mapping[str, Any]
+) -> ProgramResult:
     """Call the tool. A missing or failing server is a hook that failed.
 
     The user agreed to the call with the hook, so no question is asked. What a policy forbids is not called.
@@ -46,7 +48,7 @@ async def call_tool(handler: Handler, ctx: Any, payload: Mapping[str, Any]) -> P
     return ProgramResult(0, result if isinstance(result, str) else json.dumps(result, default=str))
 
 
-def _found(name: str, ctx: Any) -> Any:
+def _found(name: str, ctx: AgentContext) -> Any:
     """The tool, of this run or of one above it: a guard holds in child runs without such a tool, too."""
     run = ctx.run
     while run is not None:
@@ -57,7 +59,7 @@ def _found(name: str, ctx: Any) -> Any:
     return None
 
 
-async def _refusal(call: ToolCall, ctx: Any) -> str:
+async def _refusal(call: ToolCall, ctx: AgentContext) -> str:
     """Why the policies of the run forbid a call; empty if they do not."""
     plan = ctx.live.plans.before_tool_use
     if plan is None or not plan.policies:

@@ -10,6 +10,7 @@ from typing import Any
 from hookline.command_hooks.dialect import ModelVerdict, dialect_of
 from hookline.command_hooks.handler import HOOK_AGENT, Handler, ProgramResult
 from hookline.errors import HooklineError
+from hookline.lifecycle import AgentContext, RunHandle
 from hookline.state import EMPTY, InferenceRequest, UserMessage
 
 _OWN = "inherit"
@@ -71,7 +72,9 @@ class HookModels:
                 await close()
 
 
-async def ask_model(handler: Handler, ctx: Any, body: bytes, driver: Any = None) -> ProgramResult:
+async def ask_model(
+    handler: Handler, ctx: AgentContext, body: bytes, driver: Any = None
+) -> ProgramResult:
     """Ask a model. Its answer has the form of a program's. Without a `driver` the agent's own model answers."""
     if ctx.run is None:
         return ProgramResult(
@@ -80,7 +83,7 @@ async def ask_model(handler: Handler, ctx: Any, body: bytes, driver: Any = None)
     asked = question(handler.prompt, body.decode().strip())
     try:
         ask = _agent if handler.kind == "agent" else _model
-        text = await ask(handler, ctx, asked, driver)
+        text = await ask(handler, ctx, ctx.run, asked, driver)
     except HooklineError as error:
         return ProgramResult(1, "", f"the model cannot be asked: {error}")
     verdict = read_verdict(text)
@@ -100,13 +103,17 @@ def question(prompt: str, event: str) -> str:
     return text if len(parts) > 1 else f"{text}\n\n{event}"
 
 
-async def _model(handler: Handler, ctx: Any, asked: str, driver: Any) -> str:
+async def _model(
+    handler: Handler, _ctx: AgentContext, run: RunHandle, asked: str, driver: Any
+) -> str:
     request = InferenceRequest((UserMessage(asked),), _SYSTEM)
-    response = await ctx.run.ask_model(request, name=handler.name, driver=driver)
+    response = await run.ask_model(request, name=handler.name, driver=driver)
     return str(response.text)
 
 
-async def _agent(handler: Handler, ctx: Any, asked: str, driver: Any) -> str:
+async def _agent(
+    handler: Handler, ctx: AgentContext, run: RunHandle, asked: str, driver: Any
+) -> str:
     """A child run with those of the agent's tools that change nothing."""
     from hookline.agent import AgentBuilder  # takes a while to load
     from hookline.tools import Effect
@@ -114,7 +121,7 @@ async def _agent(handler: Handler, ctx: Any, asked: str, driver: Any) -> str:
     driver = driver or ctx.live.definition.driver
     if driver is None:
         return ""
-    tools = [ctx.run.tool(spec.name) for spec in ctx.run.tools]
+    tools = [run.tool(spec.name) for spec in run.tools]
     agent = (
         AgentBuilder()
         .with_id(HOOK_AGENT)
@@ -124,7 +131,7 @@ async def _agent(handler: Handler, ctx: Any, asked: str, driver: Any) -> str:
         .with_limits(steps=_MOST_STEPS)
         .build()
     )
-    _, result = await ctx.run.spawn(ctx, agent, asked, name=f"{HOOK_AGENT}: {handler.name}")
+    _, result = await run.spawn(ctx, agent, asked, name=f"{HOOK_AGENT}: {handler.name}")
     return str(result.text)
 
 

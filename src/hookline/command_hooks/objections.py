@@ -9,7 +9,7 @@ from typing import Any
 from hookline.command_hooks.dialect import dialect_of
 from hookline.command_hooks.handler import Handler
 from hookline.hooks import HookOutcome
-from hookline.lifecycle import HookPoint
+from hookline.lifecycle import AgentContext, HookPoint, StopHookContext, SubagentHookContext
 from hookline.state import AgentState, ContinuationOutcome, StopReason
 
 ENDS = ("stop", "subagent_stop")
@@ -27,13 +27,13 @@ def used_up(times: int, wishes: str) -> str:
     return f"stop hooks objected {times} times in a row, which is the limit; the last: {wishes}"
 
 
-def is_abandoned(ctx: Any) -> bool:
+def is_abandoned(ctx: AgentContext) -> bool:
     """Whether a run is about to stop because a person ended it."""
     outcome = getattr(ctx, "continuation", None)
     return outcome is not None and outcome.stop_reason is StopReason.CANCELLED
 
 
-def objections_in_a_row(ctx: Any) -> int:
+def objections_in_a_row(ctx: AgentContext) -> int:
     """How often the run, or the child in question, was kept from stopping since the last call of a tool."""
     child = getattr(getattr(ctx, "result", None), "state", None)
     if isinstance(child, AgentState):
@@ -59,7 +59,7 @@ class ObjectionCap:
         self._made: dict[str, int] = {}
         """By run."""
 
-    async def handle(self, ctx: Any, next: Any) -> Any:
+    async def handle(self, ctx: StopHookContext | SubagentHookContext, next: Any) -> Any:
         """Override an objection above the cap."""
         said = await next(ctx)
         is_settled = ctx.continuation is not None and ctx.continuation.is_forbidden
@@ -84,7 +84,7 @@ class ObjectionCap:
         }
 
 
-def _continues(ctx: Any) -> bool:
+def _continues(ctx: AgentContext) -> bool:
     """Whether an evaluation already has the run continue, which is another way to object."""
     is_own = ctx.point == HookPoint.STOP
     return is_own and ContinuationOutcome.from_evaluations(ctx.evaluations).should_continue

@@ -37,7 +37,13 @@ from hookline.command_hooks.objections import ENDS, is_abandoned, objections_in_
 from hookline.command_hooks.process import ProgramSpec, Watch, run_program
 from hookline.command_hooks.scripts import changed_script
 from hookline.command_hooks.transcripts import Transcripts
-from hookline.lifecycle import HookPoint
+from hookline.lifecycle import (
+    AgentContext,
+    ExecutionHookContext,
+    HookPoint,
+    ToolHookContext,
+    expect_context,
+)
 from hookline.state import AgentState, AssistantMessage, Log, Message, ToolCall
 
 # --- texts of hooks -------------------------------------------------------------------------------------
@@ -111,12 +117,12 @@ class RunMemory:
         self.questions: set[str] = set()
         """The calls that hooks were asked about since the run began, or was resumed."""
 
-    def is_question_repeated(self, ctx: Any) -> bool:
+    def is_question_repeated(self, ctx: ToolHookContext) -> bool:
         """Whether hooks were asked about this very call before the run paused."""
         mark = _question(ctx)
         return mark in _listed(ctx.state, _QUESTIONS) and mark not in self.questions
 
-    def remember_question(self, ctx: Any) -> Any:
+    def remember_question(self, ctx: ToolHookContext) -> ToolHookContext | None:
         """The context in which hooks were asked about a call; None if it is known already."""
         mark, before = _question(ctx), _listed(ctx.state, _QUESTIONS)
         if mark in before:
@@ -171,7 +177,7 @@ def once_mark(handler: Handler) -> str:
     return f"{handler.event} {handler.matcher}: {handler.name}"
 
 
-def _question(ctx: Any) -> str:
+def _question(ctx: ToolHookContext) -> str:
     # It is kept in the state: a fingerprint of the exact call would let somebody guess a secret in it.
     call = ctx.tool_call if ctx.live is None else ctx.live.shown(ctx.tool_call)
     return f"{ctx.step_index} {call.id} {call.fingerprint()}"
@@ -244,7 +250,7 @@ class Runner:
 
     # --- whether it is asked ------------------------------------------------------------------------
 
-    def matches(self, handler: Handler, ctx: Any, *, anywhere: bool = False) -> bool:
+    def matches(self, handler: Handler, ctx: AgentContext, *, anywhere: bool = False) -> bool:
         """Whether a hook is asked about this; `anywhere` as in the runs of its subagent or its skill."""
         if not anywhere and not self._is_in_force(handler, ctx):
             return False
@@ -265,7 +271,7 @@ class Runner:
         call: ToolCall | None = getattr(ctx, "tool_call", None)
         return call is not None and applies(handler.rule, call, self.cwd)
 
-    def _is_in_force(self, handler: Handler, ctx: Any) -> bool:
+    def _is_in_force(self, handler: Handler, ctx: AgentContext) -> bool:
         if not is_in_scope(handler, ctx):
             return False
         if not handler.once:
@@ -273,7 +279,7 @@ class Runner:
         is_marked = once_mark(handler) in self.session(ctx.state).asked_once
         return not is_marked and not was_asked_once(handler, ctx)
 
-    def _is_over(self, handler: Handler, dialect: Dialect, ctx: Any) -> bool:
+    def _is_over(self, handler: Handler, dialect: Dialect, ctx: AgentContext) -> bool:
         """Whether the event is over for this hook: it was answered, or asked about, or has not happened yet.
 
         The state is looked at only where it counts: `explain` has none.
@@ -284,9 +290,9 @@ class Runner:
             return True
         if point == HookPoint.STOP:
             return is_abandoned(ctx) and not dialect.is_asked_when_cancelled
-        if point == HookPoint.PERMISSION_REQUEST:
+        if isinstance(ctx, ToolHookContext) and point == HookPoint.PERMISSION_REQUEST:
             return not dialect.repeats_questions and self.run(ctx.state).is_question_repeated(ctx)
-        if point == HookPoint.EXECUTION_START and dialect.is_restart(handler.event):
+        if isinstance(ctx, ExecutionHookContext) and dialect.is_restart(handler.event):
             return not ctx.resumed or self.session(ctx.state).has_begun
         if point == HookPoint.BEFORE_INFERENCE and handler.event in dialect.after_compaction:
             before = self.run(ctx.state).before_summary
@@ -296,7 +302,7 @@ class Runner:
     # --- asking -------------------------------------------------------------------------------------
 
     async def ask(
-        self, handler: Handler, ctx: Any, facts: RunFacts, watch: Watch | None = None
+        self, handler: Handler, ctx: AgentContext, facts: RunFacts, watch: Watch | None = None
     ) -> HookReply:
         """Run a hook, and read its answer. It raises only when the task is cancelled.
 
@@ -304,13 +310,13 @@ class Runner:
         """
         if handler.event not in dialect_of(handler).answered_once:
             return await self._ask(handler, ctx, facts, watch)
-        replies = self.run(ctx.state).replies
+        replies, asked = self.run(ctx.state).replies, expect_context(ctx, ToolHookContext).tool_call
         call, reply = replies.pop(id(handler), (None, None))
         is_second = ctx.point == HookPoint.PERMISSION_REQUEST
-        if isinstance(reply, HookReply) and call == ctx.tool_call and is_second:
+        if isinstance(reply, HookReply) and call == asked and is_second:
             return reply
         reply = await self._ask(handler, ctx, facts, watch)
-        replies[id(handler)] = (ctx.tool_call, reply)
+        replies[id(handler)] = (asked, reply)
         return reply
 
     async def ask_or_detach(
@@ -339,7 +345,7 @@ class Runner:
         return HookReply(ProgramAnswer(), ProgramResult(0)), task
 
     async def _ask(
-        self, handler: Handler, ctx: Any, facts: RunFacts, watch: Watch | None
+        self, handler: Handler, ctx: AgentContext, facts: RunFacts, watch: Watch | None
     ) -> HookReply:
         changed = changed_script(handler) if handler.pins else ""
         if changed:
@@ -367,7 +373,7 @@ class Runner:
     async def _run(
         self,
         handler: Handler,
-        ctx: Any,
+        ctx: AgentContext,
         facts: RunFacts,
         payload: dict[str, Any],
         watch: Watch | None,
@@ -385,7 +391,7 @@ class Runner:
         return await run_program(ProgramSpec(argv, body, env, cwd, handler.timeout, watch))
 
     async def _ask_otherwise(
-        self, handler: Handler, ctx: Any, payload: dict[str, Any]
+        self, handler: Handler, ctx: AgentContext, payload: dict[str, Any]
     ) -> ProgramResult:
         """Ask a hook that is no program, within its time."""
         try:
@@ -433,7 +439,7 @@ class Runner:
 
     # --- what it is sent ----------------------------------------------------------------------------
 
-    def facts(self, ctx: Any) -> RunFacts:
+    def facts(self, ctx: AgentContext) -> RunFacts:
         """What hooks are sent about a run, without a transcript."""
         state: AgentState = ctx.state
         memory = self.run(state)
@@ -454,7 +460,7 @@ class Runner:
             objections_in_a_row=objections_in_a_row(ctx) if ctx.point.value in ENDS else 0,
         )
 
-    def written_facts(self, ctx: Any, dialect: str) -> RunFacts:
+    def written_facts(self, ctx: AgentContext, dialect: str) -> RunFacts:
         """The same, with the transcript of a dialect brought up to date.
 
         It is called before any hook of a batch is started: nobody writes the file while they read it.
@@ -476,19 +482,19 @@ class Runner:
 
     # --- what happened ------------------------------------------------------------------------------
 
-    def begin_session(self, ctx: Any) -> None:
+    def begin_session(self, ctx: AgentContext) -> None:
         """A session has begun, or continues in this process."""
         self.session(ctx.state).has_begun = True
 
-    def begin_summary(self, ctx: Any) -> None:
+    def begin_summary(self, ctx: AgentContext) -> None:
         """History is about to be summarised, if nobody objects."""
         self.run(ctx.state).before_summary = ctx.state.messages
 
-    def end_summary(self, ctx: Any) -> None:
+    def end_summary(self, ctx: AgentContext) -> None:
         """All hooks after a summary were asked."""
         self.run(ctx.state).before_summary = None
 
-    def remember_question(self, ctx: Any) -> Any:
+    def remember_question(self, ctx: ToolHookContext) -> ToolHookContext | None:
         """All hooks were asked about a call."""
         return self.run(ctx.state).remember_question(ctx)
 
@@ -549,7 +555,7 @@ def _changed(script: str, ctx: Any) -> ProgramAnswer:
     return failed(problem)
 
 
-def _turn(ctx: Any) -> tuple[Message, ...]:
+def _turn(ctx: AgentContext) -> tuple[Message, ...]:
     """What the model has just said, while that is not in the state yet."""
     response = getattr(ctx, "response", None)
     if response is None:
@@ -557,7 +563,7 @@ def _turn(ctx: Any) -> tuple[Message, ...]:
     return (AssistantMessage(response.text, response.calls, response.reasoning),)
 
 
-def _model(ctx: Any) -> str:
+def _model(ctx: AgentContext) -> str:
     """The model that has answered, or that is asked; empty where the driver does not say."""
     response = getattr(ctx, "response", None)
     if response is not None and response.model:

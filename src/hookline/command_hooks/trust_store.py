@@ -17,7 +17,7 @@ from hookline.command_hooks.handler import Handler, HookPage, HookSearch, Level
 from hookline.command_hooks.runner import ACTIVE_SKILL
 from hookline.command_hooks.scripts import named_files, scripts_of
 from hookline.errors import TrustError, UsageError
-from hookline.hooks import HookOutcome, Options, Registration, register
+from hookline.hooks import HookOptions, HookOutcome, Registration, register
 from hookline.lifecycle import HookPoint
 
 _NOBODY = Path(os.devnull) / "nobody"
@@ -217,7 +217,7 @@ def kept_from_starting(page: HookPage, project: Path) -> Iterator[Registration]:
         f"the hooks of {page.subject} ({page.label}) are not trusted, and without them it is not "
         f"started; the user can look at them, and run: hookline trust {project}"
     )
-    options = Options(name=f"{page.label}: its hooks are off", tier="policy")
+    options = HookOptions(name=f"{page.label}: its hooks are off", tier="policy")
 
     def start(ctx: Any) -> HookOutcome | None:
         return HookOutcome.block(reason) if ctx.name == page.agent else None
@@ -239,6 +239,6 @@ def kept_from_starting(page: HookPage, project: Path) -> Iterator[Registration]:
     yield register(
         HookPoint.BEFORE_TOOL_USE,
         load,
-        Options(name=options.name, tier="policy", matcher=_LOAD_SKILL),
+        HookOptions(name=options["name"], tier="policy", matcher=_LOAD_SKILL),
     )
     yield register(HookPoint.PROMPT_SUBMIT, submit, options)

@@ -179,7 +179,7 @@ class Note(msgspec.Struct, frozen=True):
     capability: str = ""
     """Whose it is; filled in when the agent is built."""
     hook: str = ""
-    """The hook it is about, if it says why that one never runs: nobody has to say so again."""
+    """The hook it is about, if it says why that hook never runs: `lint()` does not report it again."""
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,7 +192,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     plans: Plans
     error_policy: ErrorPolicy
     driver_source: str = ""
-    """Where the driver comes from, when nobody gave it to the builder."""
+    """Where the driver comes from, if the builder was not given one."""
     system_prompt: str = ""
     approver: Approver | None = None
     expire_after: float | None = None
@@ -200,7 +200,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     listeners: tuple[Listener, ...] = ()
     journal: JournalStore | None = None
     redact: Redact | None = None
-    """What every record goes through before it is written or told."""
+    """What every record goes through before it is written or reported."""
     redact_content: RedactContent | None = None
     """What arguments of calls and progress messages go through before that."""
     on_in_doubt: OnInDoubt = "tell"

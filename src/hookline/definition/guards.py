@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from hookline.flow import STOP_REASONS, Ledger, RunLimits
-from hookline.hooks import Brief, HookOutcome, Options, Plan, Registration, register
+from hookline.hooks import Brief, HookOptions, HookOutcome, Plan, Registration, register
 from hookline.lifecycle import AgentContext, HookPoint, StopHookContext
 from hookline.state import ContinuationDecision, ContinuationEvaluation, ContinuationOutcome
 
@@ -30,7 +30,7 @@ _STOPS = ContinuationOutcome.from_evaluations((_DONE,))
 
 
 class ToolCallPresence(Brief):
-    """Go on while the model calls tools; when it only answers, there is nothing left to do."""
+    """Continue while the model calls tools; when it only answers, the run is done."""
 
     def __call__(self, ctx: StopHookContext) -> ContinuationEvaluation:
         """What that means for the step that was made."""
@@ -38,7 +38,7 @@ class ToolCallPresence(Brief):
 
     @staticmethod
     def brief(run: Any) -> ContinuationOutcome:
-        """What that adds up to when nobody else has a say."""
+        """The outcome if no other hook decides."""
         return _GOES_ON if run.step.response is not None and run.step.response.calls else _STOPS
 
 
@@ -145,7 +145,7 @@ def _guards(before_step: Plan | None) -> Iterator[tuple[Registration, LimitsGuar
 @lru_cache(maxsize=64)
 def default_guards(limits: RunLimits) -> tuple[Registration, ...]:
     """The registrations of the default guards for these limits."""
-    presence = Options(name="tool-calls")
+    presence = HookOptions(name="tool-calls")
     return (
         *_limit_guards(limits),
         register(HookPoint.SHOULD_CONTINUE, ToolCallPresence(), presence, source=SOURCE),
@@ -153,22 +153,14 @@ def default_guards(limits: RunLimits) -> tuple[Registration, ...]:
 
 
 def _limit_guards(limits: RunLimits) -> tuple[Registration, ...]:
-    options = Options(name="limits", scope="tree", priority=1000)
+    options = HookOptions(name="limits", scope="tree", priority=1000)
     guards: list[Registration] = []
     if any(getattr(limits, name) is not None for name in _BEFORE_STEP):
         guards.append(register(HookPoint.BEFORE_STEP, LimitsGuard(limits), options, source=SOURCE))
     if limits.tool_calls is not None:
-        policy = msgspec.structs.replace(options, tier="policy")
-        guards.append(
-            register(
-                HookPoint.BEFORE_TOOL_USE,
-                LimitsGuard(
-                    limits, ("tool_calls",)
-                ),  # calls of the batch that are admitted already count
-                policy,
-                source=SOURCE,
-            )
-        )
+        options["tier"] = "policy"
+        guard = LimitsGuard(limits, ("tool_calls",))  # admitted calls of the batch count already
+        guards.append(register(HookPoint.BEFORE_TOOL_USE, guard, options, source=SOURCE))
     return tuple(guards)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import Annotated, Any, NoReturn, TypeAlias
 
 import msgspec
 
@@ -131,80 +131,61 @@ def _check(turn: object, position: int) -> None:
 # --- a script in a file ---------------------------------------------------------------------------------
 
 _FORMS = '{"say": "..."}, {"call": "TOOL", "args": {...}} or {"calls": [{"call": ...}, ...]}'
-_OF_TURN = frozenset({"say", "call", "args", "calls", "tokens"})
-_OF_CALL = frozenset({"call", "args"})
 
 
-class _Problem(Exception):
-    """What is wrong with a script, and where in it."""
+class _FileCall(msgspec.Struct, forbid_unknown_fields=True):
+    call: str
+    args: dict[str, Any] = {}
+
+    def scripted(self) -> ScriptedCall:
+        return ScriptedCall(self.call, freeze_dict(self.args, "an argument"))
+
+
+class _FileTurn(msgspec.Struct, forbid_unknown_fields=True):
+    say: str | None = None
+    call: str | None = None
+    args: dict[str, Any] | None = None
+    calls: list[_FileCall] | None = None
+    tokens: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+    def scripted(self) -> ScriptedTurn:
+        if self.call is not None and self.calls is not None:
+            raise ValueError("it has 'call' and 'calls'")
+        if self.args is not None and self.call is None:
+            raise ValueError("it has 'args' without a 'call'")
+        made = self.calls or []
+        if self.call is not None:
+            made = [_FileCall(self.call, self.args or {})]
+        if self.say is None and not made:
+            raise ValueError("it neither says nor calls anything")
+        calls = tuple(each.scripted() for each in made)
+        return ScriptedTurn(join_halves(self.say or ""), calls, self.tokens)
 
 
 def _read_turns(path: str | os.PathLike[str]) -> list[ScriptedTurn]:
-    where = os.fspath(path)
-    if not where:
+    where = f"the script '{os.fspath(path)}'"
+    if not os.fspath(path):
         _refuse("no file is named for the script")
     try:
         with open(path, encoding="utf-8") as file:
             turns = json.load(file)
-        if not isinstance(turns, list):
-            raise _Problem("is not a list of turns")
-        return [_turn(turn, f"turn {number}") for number, turn in enumerate(turns, start=1)]
     except OSError as error:
-        _refuse(f"the script '{where}' cannot be read: {error.strerror or error}")
+        _refuse(f"{where} cannot be read: {error.strerror or error}")
     except json.JSONDecodeError as error:
-        _refuse(f"the script '{where}', line {error.lineno}, column {error.colno}: {error.msg}")
+        _refuse(f"{where}, line {error.lineno}, column {error.colno}: {error.msg}")
     except (UnicodeDecodeError, RecursionError) as error:
-        _refuse(f"the script '{where}' is not JSON: {error}")
-    except _Problem as error:
-        _refuse(f"the script '{where}' {error}")
+        _refuse(f"{where} is not JSON: {error}")
+    if not isinstance(turns, list):
+        _refuse(f"{where} is not a list of turns")
+    read = []
+    for number, turn in enumerate(turns, start=1):
+        try:
+            read.append(msgspec.convert(turn, _FileTurn).scripted())
+        except (ValueError, NotJSONError) as error:  # a ValidationError is a ValueError
+            problem = error.message if isinstance(error, NotJSONError) else str(error)
+            _refuse(f"{where}, turn {number}: {problem.rstrip('.')}")
+    return read
 
 
 def _refuse(problem: str) -> NoReturn:
     raise BuildError(f"{problem}.", remedy=f"A script is a list of turns: {_FORMS}.") from None
-
-
-def _turn(turn: Any, where: str) -> ScriptedTurn:
-    _check_keys(turn, _OF_TURN, where)
-    if "call" in turn and "calls" in turn:
-        raise _Problem(f"has 'call' and 'calls' in {where}")
-    if "args" in turn and "call" not in turn:
-        raise _Problem(f"has 'args' without a 'call' in {where}")
-    made = (
-        [_call({key: turn[key] for key in _OF_CALL & turn.keys()}, where)] if "call" in turn else []
-    )
-    if "calls" in turn:
-        listed = _typed(turn["calls"], list, f"'calls' in {where}", "a list")
-        made = [_call(each, f"{where}, call {n}") for n, each in enumerate(listed, start=1)]
-    if "say" not in turn and not made:
-        raise _Problem(f"neither says nor calls anything in {where}")
-    tokens = _typed(turn.get("tokens", 0), int, f"'tokens' in {where}", "a whole number")
-    if tokens < 0:
-        raise _Problem(f"has 'tokens' below zero in {where}")
-    say = _typed(turn.get("say", ""), str, f"'say' in {where}", "text")
-    return ScriptedTurn(join_halves(say), tuple(made), tokens)
-
-
-def _call(call: Any, where: str) -> ScriptedCall:
-    _check_keys(call, _OF_CALL, where)
-    if "call" not in call:
-        raise _Problem(f"has no 'call' in {where}")
-    tool = _typed(call["call"], str, f"'call' in {where}", "a tool's name")
-    args = _typed(call.get("args", {}), dict, f"'args' in {where}", "an object")
-    try:
-        return ScriptedCall(tool, freeze_dict(args, "an argument"))
-    except NotJSONError as error:
-        raise _Problem(f"has wrong 'args' in {where}: {error.message.rstrip('.')}") from None
-
-
-def _check_keys(value: Any, known: frozenset[str], where: str) -> None:
-    if not isinstance(value, dict):
-        raise _Problem(f"has something that is not an object in {where}")
-    for key in value:
-        if key not in known:
-            raise _Problem(f"has the unknown key {key!r} in {where}")
-
-
-def _typed(value: Any, kind: type, what: str, name: str) -> Any:
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise _Problem(f"has {what} that is not {name}")
-    return value

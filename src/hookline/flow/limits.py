@@ -14,7 +14,7 @@ class RunLimits(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     steps: int | None = 20
     tokens: int | None = 32_768
     seconds: float | None = 300.0
-    """Active time: time a run spends paused, or waiting for whoever drives it step by step, does not count."""
+    """Active time: time a run spends paused, or waiting for the caller between steps, does not count."""
     cost: float | None = None
     tool_calls: int | None = None
 

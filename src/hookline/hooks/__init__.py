@@ -1,10 +1,9 @@
-"""The hook engine. It knows nothing about agents and can be used alone."""
+"""The hook engine. It knows nothing about agents."""
 
 from hookline.hooks.crash import CRASHES, cut_off, hook_failure
 from hookline.hooks.hook import (
     HookLike,
     HookOptions,
-    Options,
     Registration,
     Shape,
     Tier,
@@ -29,9 +28,8 @@ from hookline.hooks.next import Next
 from hookline.hooks.order import in_order, unique_names
 from hookline.hooks.outcome import HookOutcome, Kind, Result, Verdict
 from hookline.hooks.plan import Brief, Entry, HookNames, Plan
-from hookline.hooks.point import Context, Failure, Point, spelled
-from hookline.hooks.run import observe, run_hooks
-from hookline.hooks.stack import HookStack
+from hookline.hooks.point import Context, Point, spelled
+from hookline.hooks.run import observe, run_around, run_hooks
 
 __all__ = [
     "CRASHES",
@@ -42,19 +40,16 @@ __all__ = [
     "Context",
     "Entry",
     "EventTypeMatcher",
-    "Failure",
     "HookLike",
     "HookLog",
     "HookNames",
     "HookOptions",
     "HookOutcome",
-    "HookStack",
     "Kind",
     "Matcher",
     "MetadataMatcher",
     "Next",
     "NotMatcher",
-    "Options",
     "Plan",
     "Point",
     "Registration",
@@ -73,6 +68,7 @@ __all__ = [
     "name_of",
     "observe",
     "register",
+    "run_around",
     "run_hooks",
     "spelled",
     "unique_names",

@@ -10,13 +10,13 @@ from hookline.hooks.crash import hook_failure
 from hookline.hooks.log import Answered
 from hookline.hooks.outcome import HookOutcome, Kind, Result
 from hookline.hooks.plan import Entry
-from hookline.hooks.point import Context
+from hookline.hooks.point import C, Context, Point
 
 Settle = Callable[[Entry, Any, Any], Any]
-"""(hook, context before, context after) -> the context to go on with. Called when a hook changed the context."""
+"""(hook, context before, context after) -> the context to continue with. Called when a hook changed the context."""
 
 
-def understand(entry: Entry, ctx: Context, answer: Any, settle: Settle | None) -> Answered:
+def understand(entry: Entry, ctx: C, answer: Any, settle: Settle | None) -> Answered[C]:
     """What an answer means at its point. An answer that means nothing is a failure of the hook."""
     if isinstance(answer, HookError):
         return Answered(ctx, ctx, error=answer)
@@ -26,9 +26,9 @@ def understand(entry: Entry, ctx: Context, answer: Any, settle: Settle | None) -
         return Answered(ctx, ctx, error=hook_failure(entry, ctx, error))
 
 
-def _meaning(entry: Entry, ctx: Context, answer: Any, settle: Settle | None) -> Answered:
+def _meaning(entry: Entry, ctx: C, answer: Any, settle: Settle | None) -> Answered[C]:
     point = ctx.point
-    if isinstance(answer, Result):  # what another stack decided is this hook's word
+    if isinstance(answer, Result):  # what another stack decided is this hook's answer
         answer = HookOutcome(
             answer.kind, answer.reason, answer.context, answer.stop_reason, answer.answer
         )
@@ -40,43 +40,34 @@ def _meaning(entry: Entry, ctx: Context, answer: Any, settle: Settle | None) -> 
                 answer = meaning(ctx, answer)
                 break
         else:
-            raise HookError(
-                entry.name,
-                point,
-                f"it returned {answer!r} ({type(answer).__name__}), which means nothing here.",
-                remedy=f"Return {point.expected()}.",
-            )
+            problem = f"it returned {answer!r} ({type(answer).__name__}), which means nothing here."
+            raise HookError(entry.name, point, problem, remedy=f"Return {point.expected()}.")
     if isinstance(answer, Context):
         return Answered(ctx, changed_by(entry, ctx, answer, settle))
-    kind = answer.kind
-    if not isinstance(answer.reason, str):
-        raise HookError(
-            entry.name, point, f"its reason is {answer.reason!r}.", remedy="Give it as text."
-        )
-    if answer.stop_reason is not None and not isinstance(answer.stop_reason, str):
-        raise HookError(
-            entry.name,
-            point,
-            f"its stop reason is {answer.stop_reason!r}.",
-            remedy="Give it as text.",
-        )
-    answer.reason.encode()  # half a surrogate pair cannot be saved: the hook's failure, here and now
-    reason = str.__str__(answer.reason)  # of a class of its own it could not be saved either
-    own_answer = answer.answer is not None and kind is not Kind.FAILED
-    if kind is not Kind.PROCEED and not own_answer and kind.label not in point.verdicts:
+    _check_outcome(entry, point, answer)
+    after = ctx if answer.context is None else changed_by(entry, ctx, answer.context, settle)
+    reason = str.__str__(answer.reason)  # a subclass of str cannot be saved
+    return Answered(ctx, after, answer.kind, reason, answer.stop_reason, answer.answer)
+
+
+def _check_outcome(entry: Entry, point: Point[Any], outcome: HookOutcome) -> None:
+    """Refuse an outcome that cannot be saved, or that means nothing at its point."""
+    kind = outcome.kind
+    for name, text in (("reason", outcome.reason), ("stop reason", outcome.stop_reason)):
+        if not isinstance(text, str) and not (text is None and name == "stop reason"):
+            raise HookError(
+                entry.name, point, f"its {name} is {text!r}.", remedy="Give it as text."
+            )
+    outcome.reason.encode()  # half a surrogate pair cannot be saved: that is the hook's failure
+    has_own_answer = outcome.answer is not None and kind is not Kind.FAILED
+    if kind is not Kind.PROCEED and not has_own_answer and kind.label not in point.verdicts:
         allowed = ", ".join(sorted({"proceed", *point.verdicts}))
         raise HookError(
             entry.name, point, f"nothing can be {_DONE[kind]} here.", remedy=f"Possible: {allowed}."
         )
     if kind is Kind.ALLOW and entry.is_policy:
-        raise HookError(
-            entry.name,
-            point,
-            "a policy may only narrow, and `allow` widens.",
-            remedy="Return None.",
-        )
-    after = ctx if answer.context is None else changed_by(entry, ctx, answer.context, settle)
-    return Answered(ctx, after, kind, reason, answer.stop_reason, answer.answer)
+        problem = "a policy may only narrow, and `allow` widens."
+        raise HookError(entry.name, point, problem, remedy="Return None.")
 
 
 _DONE = {
@@ -88,7 +79,7 @@ _DONE = {
 }
 
 
-def changed_by(entry: Entry, ctx: Context, changed: Any, settle: Settle | None) -> Any:
+def changed_by(entry: Entry, ctx: C, changed: Any, settle: Settle | None) -> C:
     """The context a hook leaves behind, if it changed only what it may."""
     if changed is ctx:
         return ctx
@@ -115,5 +106,5 @@ def changed_by(entry: Entry, ctx: Context, changed: Any, settle: Settle | None) 
             remedy="Return HookOutcome.block/stop/ask, or register it with tier='hook'.",
         )  # fmt: skip
     if fields and settle is not None:
-        return settle(entry, ctx, changed)
-    return changed
+        changed = settle(entry, ctx, changed)
+    return changed  # type: ignore[no-any-return] # it has the context's type

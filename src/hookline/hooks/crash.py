@@ -30,19 +30,19 @@ def hook_failure(entry: Entry, ctx: Context, error: BaseException) -> HookError:
 
 
 def _is_cancellation(error: BaseException, ctx: Context) -> bool:
-    """Whether the run is being cancelled. A child of the hook's may know of it before the task that it is in."""
+    """Whether the run is being cancelled. A child task of the hook may know it before the hook's own task."""
     return isinstance(error, asyncio.CancelledError) and (
         is_being_cancelled() or is_of_cancelled_run(ctx)
     )
 
 
 def is_of_cancelled_run(ctx: Context) -> bool:
-    """Whether what the hook is asked about belongs to a run, and that was cancelled."""
+    """Whether the context belongs to a run that was cancelled."""
     return bool(getattr(getattr(ctx, "live", None), "is_cancelled", False))
 
 
 def cut_off(entry: Entry, ctx: Context, error: BaseException) -> HookError | None:
-    """How a hook failed whose task was cancelled while it waited; None for any other crash."""
+    """The failure of a hook whose task was cancelled while it waited; None for any other crash."""
     if not _is_cancellation(error, ctx):
         return None
     failure = HookError(entry.name, ctx.point, "it was cancelled while it waited.")

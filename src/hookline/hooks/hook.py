@@ -18,7 +18,7 @@ from hookline.hooks.point import Point
 HookLike: TypeAlias = Any
 """A hook, in one of three shapes:
 
-- a function of the context, sync or async. It returns None to go on, a `HookOutcome`, a changed
+- a function of the context, sync or async. It returns None to continue, a `HookOutcome`, a changed
   context, or a plain value the point understands;
 - an object with `handle(ctx, next)`: middleware over the rest of its tier. `await next(ctx)` gives
   what the rest decided. An object with `handle(ctx)` is like a function;
@@ -65,7 +65,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     external: str = ""
     """Of a hook that is a command, an address or a model: a digest of its definition and script. Empty for Python."""
     each_process: bool = False
-    """What it sets up is gone with its process: whoever takes up a run whose process has died asks it once more."""
+    """What it sets up ends with its process: the process that continues a run asks it again."""
 
 
 class HookOptions(TypedDict, total=False):
@@ -87,41 +87,62 @@ class HookOptions(TypedDict, total=False):
     on_failure: str | None
     """`closed` or `open`: whether its failure lets things through."""
     shadow: bool
-    """It is asked and recorded, and its verdict is not enforced."""
+    """It is asked and recorded, and its answer is not enforced."""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """The same as a value, with the defaults."""
-
-    priority: int = 0
-    matcher: Any = None
-    name: str | None = None
-    before: str | Iterable[str] = ()
-    after: str | Iterable[str] = ()
-    tier: str = "hook"
-    scope: str | None = None
-    timeout: float | None = None
-    on_failure: str | None = None
-    shadow: bool = False
-
-
-DEFAULTS = Options()
+NO_OPTIONS = HookOptions()
 
 
 def register(
-    point: Point[Any], hook: HookLike, options: Options = DEFAULTS, *, source: str = ""
+    point: Point[Any], hook: HookLike, options: HookOptions = NO_OPTIONS, *, source: str = ""
 ) -> Registration:
     """A checked registration. Every mistake it can see is an error that names hook, point and remedy."""
-    name = options.name if options.name is not None else name_of(hook)
+    given = options.get("name")
+    name = name_of(hook) if given is None else given
     where = f"hook '{name}' at {point.value}"
     if not (isinstance(name, str) and name):
         raise RegistrationError(f"{where}: name= takes a name as text, not {name!r}.")
     name = _plain_name(name, point)
-    if not isinstance(options.shadow, bool):
-        raise RegistrationError(f"{where}: shadow= takes True or False, not {options.shadow!r}.")
+    refuse_unknown(options, where)
     shape = _shape(point, hook, where)
     tier = _tier(point, options, where)
-    if options.shadow and tier is Tier.OBSERVER:
+    matcher = options.get("matcher")
+    scope = options.get("scope") or ("tree" if tier is Tier.POLICY else "self")
+    on_failure = options.get("on_failure") or ("open" if tier is Tier.OBSERVER else "closed")
+    return Registration(
+        point=point,
+        hook=hook,
+        name=name,
+        named=given is not None,
+        priority=_number(options.get("priority", 0), "priority", where),
+        before=_names(options.get("before", ()), "before", where),
+        after=_names(options.get("after", ()), "after", where),
+        matcher=None if matcher is None else _matcher(matcher, where),
+        tier=tier,
+        scope=_one_of(scope, ("self", "tree"), "scope", where),
+        timeout=_timeout(options.get("timeout"), where),
+        on_failure=_one_of(on_failure, ("closed", "open"), "on_failure", where),
+        shadow=_shadow(options, shape, tier, where),
+        shape=shape,
+        source=source,
+    )
+
+
+def refuse_unknown(options: HookOptions, where: str) -> None:
+    """Refuse options that no hook has."""
+    for option in options:
+        if option not in HookOptions.__annotations__:
+            raise RegistrationError(
+                f"{where}: there is no option {option!r}.",
+                remedy=f"Options: {', '.join(HookOptions.__annotations__)}.",
+            )
+
+
+def _shadow(options: HookOptions, shape: Shape, tier: Tier, where: str) -> bool:
+    shadow = options.get("shadow", False)
+    if not isinstance(shadow, bool):
+        raise RegistrationError(f"{where}: shadow= takes True or False, not {shadow!r}.")
+    if shadow and tier is Tier.OBSERVER:
         raise RegistrationError(
             f"{where}: an observer decides nothing, so it cannot run in shadow."
         )
@@ -130,33 +151,7 @@ def register(
             f"{where}: an observer decides nothing, so it has no `next` to call.",
             remedy="Give it handle(ctx), or register it with tier='hook'.",
         )
-    return Registration(
-        point=point,
-        hook=hook,
-        name=name,
-        named=options.name is not None,
-        priority=_number(options.priority, "priority", where),
-        before=_names(options.before, "before", where),
-        after=_names(options.after, "after", where),
-        matcher=None if options.matcher is None else _matcher(options.matcher, where),
-        tier=tier,
-        scope=_one_of(
-            options.scope or ("tree" if tier is Tier.POLICY else "self"),
-            ("self", "tree"),
-            "scope",
-            where,
-        ),
-        timeout=_timeout(options.timeout, where),
-        on_failure=_one_of(
-            options.on_failure or ("open" if tier is Tier.OBSERVER else "closed"),
-            ("closed", "open"),
-            "on_failure",
-            where,
-        ),
-        shadow=options.shadow,
-        shape=shape,
-        source=source,
-    )
+    return shadow
 
 
 def _plain_name(name: str, point: Point[Any]) -> str:
@@ -236,14 +231,16 @@ def _refuse_what_is_no_hook(hook: HookLike, where: str) -> None:
         )
 
 
-def _tier(point: Point[Any], options: Options, where: str) -> Tier:
-    tier = Tier(_one_of(options.tier, tuple(tier.value for tier in Tier), "tier", where))
+def _tier(point: Point[Any], options: HookOptions, where: str) -> Tier:
+    given = options.get("tier", "hook")
+    tier = Tier(_one_of(given, tuple(tier.value for tier in Tier), "tier", where))
     if point.around and tier is not Tier.HOOK:
         raise RegistrationError(
             f"{where}: only tier 'hook' can wrap an action.",
             remedy="Register a policy at before_tool_use and an observer at after_tool_use.",
         )
-    if tier is Tier.POLICY and options.shadow is False and options.on_failure == "open":
+    fails_open = options.get("on_failure") == "open"
+    if tier is Tier.POLICY and fails_open and not options.get("shadow"):
         raise RegistrationError(
             f"{where}: a policy that fails open is no policy.",
             remedy="Drop on_failure='open', or roll it out with shadow=True first.",

@@ -1,20 +1,22 @@
-"""What is heard of hooks as they run: who let things be, who said what, who failed."""
+"""The hook log: which hooks had no objection, which answered what, which failed."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from hookline.errors import HookError
 from hookline.hooks.outcome import Kind
 from hookline.hooks.plan import Entry, HookNames
-from hookline.hooks.point import Context
+from hookline.hooks.point import C, Context
+
+Shown = TypeVar("Shown", bound=Context, contravariant=True)
 
 
-class HookLog(Protocol):
+class HookLog(Protocol[Shown]):
     """Where the engine reports which hooks ran, in the order they ran."""
 
     @property
@@ -23,27 +25,27 @@ class HookLog(Protocol):
         ...
 
     def passed(self, names: HookNames, readings: Sequence[float]) -> None:
-        """These hooks ran and let things be. The readings are the clock's before the first and after each."""
+        """These hooks ran and had no objection. `readings` are the clock before the first and after each."""
         ...
 
-    def left(self, ctx: Any) -> None:
-        """A hook failed, or was cancelled: this is the context that those before it leave behind."""
+    def left(self, ctx: Shown) -> None:
+        """A hook failed or was cancelled: `ctx` is what the hooks before it left."""
         ...
 
-    def appended(self, entry: Entry, started: float, ctx: Any) -> float:
-        """A hook ran and appended a value to its context, which is all it did. Gives the time the next one starts."""
+    def appended(self, entry: Entry, started: float, ctx: Shown) -> float:
+        """A hook only appended a value to its context. Returns the time the next one starts."""
         ...
 
-    def judged(self, entry: Entry, started: float, answer: Answered) -> float:
-        """A hook ran and said or changed something, or failed. Gives the time the next one starts."""
+    def judged(self, entry: Entry, started: float, answer: Answered[Any]) -> float:
+        """A hook answered, changed something, or failed. Returns the time the next one starts."""
         ...
 
 
-class Answered(msgspec.Struct, frozen=True):
+class Answered(msgspec.Struct, Generic[C], frozen=True):
     """One hook's answer, understood."""
 
-    before: Context
-    after: Context
+    before: C
+    after: C
     kind: Kind = Kind.PROCEED
     reason: str = ""
     stop_reason: str | None = None
@@ -59,14 +61,14 @@ class NoLog:
     def passed(self, names: HookNames, readings: Sequence[float]) -> None:
         """Not kept."""
 
-    def left(self, ctx: Any) -> None:
+    def left(self, ctx: Context) -> None:
         """Not kept."""
 
-    def appended(self, entry: Entry, started: float, ctx: Any) -> float:  # noqa: ARG002 - the protocol's signature
+    def appended(self, entry: Entry, started: float, ctx: Context) -> float:  # noqa: ARG002 - the protocol's signature
         """Not kept."""
         return started
 
-    def judged(self, entry: Entry, started: float, answer: Answered) -> float:  # noqa: ARG002 - as above
+    def judged(self, entry: Entry, started: float, answer: Answered[Any]) -> float:  # noqa: ARG002 - as above
         """Not kept."""
         return started
 

@@ -258,7 +258,7 @@ def predicate(matcher: Matcher) -> Callable[[Any], bool]:
     if type(matcher) is ToolNameMatcher:
         fits = matcher.predicate()
 
-        def matches(ctx: Any) -> bool:
+        def matches(ctx: Context) -> bool:
             call = getattr(ctx, "tool_call", None)
             return call is not None and fits(call.name)
 
@@ -295,12 +295,12 @@ def _fits(value: object, wanted: object) -> bool:
 
 
 def _truth(answer: object) -> bool:
-    """A matcher's answer. One that would have to be awaited or run is always true, which nobody means."""
+    """A matcher's answer as a bool. An awaitable or a generator is always true, so it is refused."""
     if answer is True or answer is False:
         return answer
     if inspect.isawaitable(answer):
         if inspect.iscoroutine(answer):
-            answer.close()  # nobody is going to await it, and Python would warn about that
+            answer.close()  # it is never awaited, and Python would warn about that
         raise UsageError(
             f"its matcher gave a {type(answer).__name__}, which nobody awaits and which is always true.",
             remedy="Match with a plain function that returns True or False.",
@@ -314,7 +314,7 @@ def _truth(answer: object) -> bool:
 
 
 def _refuse_always_true(test: object) -> None:
-    """Refuse a function whose answer is true before it has said anything: negated, it would never match."""
+    """Refuse an async or generator function: its result is always true."""
     if is_async_callable(test):
         raise RegistrationError(
             f"matcher {test!r} is async: nobody awaits it, and a coroutine is always true.",

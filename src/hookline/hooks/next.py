@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
@@ -10,117 +11,133 @@ import msgspec
 from hookline._aio import Once
 from hookline.errors import HookError
 from hookline.hooks.answers import Settle, changed_by
-from hookline.hooks.log import Answered, HookLog
+from hookline.hooks.log import Answered
 from hookline.hooks.outcome import HookOutcome, Result
-from hookline.hooks.plan import Entry, HookNames
-from hookline.hooks.point import Context
+from hookline.hooks.plan import Entry
+from hookline.hooks.point import C, Context
 from hookline.hooks.verdicts import Verdicts
 
 T = TypeVar("T")
-Judge = Callable[
-    [tuple[Entry, ...], HookNames, Any, Verdicts, HookLog, Settle | None], Awaitable[Any]
-]
-"""Asks the hooks of a chain one after the other; gives the context they leave behind."""
+_AS_GIVEN: Any = object()
 
 
-class Next(Generic[T]):
-    """What a hook calls to continue inwards. It must await what that gives."""
+class Next(Generic[C, T]):
+    """What a hook calls to continue inwards, and what it got. It must await each call.
 
-    def __init__(self, entry: Entry, ctx: Context) -> None:
+    An action may be left out, done once, or repeated.
+    """
+
+    def __init__(
+        self,
+        entry: Entry,
+        ctx: C,
+        inside: Callable[[C], Awaitable[T]],
+        settle: Settle | None = None,
+    ) -> None:
         self.entry = entry
-        self.context: Any = ctx  # of the kind that the hook was given
+        self.given = self.handed = ctx
+        self.results: list[T] = []
+        self.raised: BaseException | None = None
+        self._inside = inside
+        self._settle = settle
         self._calls: list[Once[T]] = []
 
-    def __call__(self, ctx: Context) -> Once[T]:
-        call = Once(lambda: self._enter(ctx))
+    def __call__(self, ctx: C = _AS_GIVEN) -> Once[T]:
+        call = Once(lambda: self._enter(self.given if ctx is _AS_GIVEN else ctx))
         self._calls.append(call)
         return call
 
-    async def _enter(self, ctx: Context) -> T:
-        """Continue inwards with this context."""
-        raise NotImplementedError
+    async def _enter(self, ctx: C) -> T:
+        self.handed = changed_by(self.entry, self.given, ctx, self._settle)
+        try:
+            result = await self._inside(self.handed)
+        except BaseException as error:
+            self.raised = error
+            raise
+        self.results.append(result)
+        return result
 
-    @property
-    def is_left_unawaited(self) -> bool:
-        """It was called, and nobody awaited it: it did nothing, which its author did not mean."""
-        return any(not call.awaited for call in self._calls)
+    async def answer(self) -> Any:
+        """Call the hook. A call of `next` that was not awaited did nothing, so it is an error."""
+        answer = self.entry.call(self.given, self)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if not all(call.awaited for call in self._calls):
+            name = "call_next" if self.given.point.around else "next"
+            raise self.error(
+                f"it called {name}(ctx) and never awaited it.", f"Write `await {name}(ctx)`."
+            )
+        return answer
 
     def error(self, problem: str, remedy: str) -> HookError:
         """What the hook did wrong."""
-        return HookError(self.entry.name, self.context.point, problem, remedy=remedy)
+        return HookError(self.entry.name, self.given.point, problem, remedy=remedy)
 
 
-class RestOfTier(Next[Result[Any]]):
-    """The rest of a tier, inside middleware: it runs once."""
+class RestOfTier(Next[Any, Result[Any]]):
+    """The rest of a tier, inside middleware. It runs once, and to its end."""
 
     def __init__(
         self,
         entry: Entry,
         ctx: Context,
-        judge: Judge,
-        inside: tuple[tuple[Entry, ...], HookNames],
+        judge: Callable[[Any], Awaitable[Any]],
         verdicts: Verdicts,
-        log: HookLog,
-        settle: Settle | None,
     ) -> None:
-        super().__init__(entry, ctx)
+        super().__init__(entry, ctx, self._pretend if entry.shadow else self._run, verdicts.settle)
+        self.context: Any = ctx
+        """What the rest left behind; what it was handed, while it runs."""
         self._judge = judge
-        self._inside = inside
         self._verdicts = verdicts
-        self._log = log
-        self._settle = settle
-        self._given = self._handed = ctx
-        self._started = log.monotonic()
+        self._started = verdicts.log.monotonic()
         self.is_told = False
-        """It handed on a changed context, and that is on record."""
+        """It passed on a changed context, and that is recorded."""
         self.ran = False
-        self.result: Result[Any] | None = None
 
-    def pretend(self, ctx: Context) -> Once[Result[Any]]:
-        """For middleware in shadow: the rest runs anyway, later, and not at its word."""
+    async def _pretend(self, ctx: Context) -> Result[Any]:
+        """For middleware in shadow: the rest runs later, as it would without this hook."""
+        return Result(ctx)
 
-        async def answer() -> Result[Any]:
-            return Result(ctx)
-
-        call = Once(answer)
-        self._calls.append(call)
-        return call
-
-    async def _enter(self, ctx: Context) -> Result[Any]:
+    async def _run(self, ctx: Context) -> Result[Any]:
         if self.ran:
             raise self.error("it called next twice.", "Call next once.")
-        given, verdicts, log = self.context, self._verdicts, self._log
-        self._handed = self.context = changed_by(self.entry, given, ctx, self._settle)
-        self.ran = True
-        if self._handed is not given:  # said now: the hooks inside run on what it handed them
-            log.judged(self.entry, self._started, Answered(given, self._handed))
+        verdicts = self._verdicts
+        self.context, self.ran = ctx, True
+        if ctx is not self.given:  # recorded now: the hooks inside see what it passed on
+            verdicts.log.judged(self.entry, self._started, Answered(self.given, ctx))
             self.is_told = True
-        self.context = await self._judge(*self._inside, self.context, verdicts, log, self._settle)
+        self.context = await self._judge(ctx)
         if verdicts.failure is not None and self.lost:
             raise verdicts.failure
-        self.result = verdicts.result(self.context)
-        return self.result
+        return verdicts.result(self.context)
+
+    async def answer(self) -> Any:
+        """Call the hook. If it began the rest, it must have waited for its end."""
+        answer = await super().answer()
+        if self.cut_short:
+            raise self.error("it did not wait for next to finish.", "Write `await next(ctx)`.")
+        return answer
 
     @property
     def cut_short(self) -> bool:
-        """The rest was begun and not heard to its end: nobody knows what it would have said."""
-        return self.ran and self.result is None
+        """The rest began and did not end: its verdict is unknown."""
+        return self.ran and not self.results
 
     @property
     def lost(self) -> bool:
-        """A later hook failed where that is an error: middleware neither hides nor owns that."""
-        return self._verdicts.failure is not None and not self.context.point.unskippable
+        """A later hook failed where that is an error: middleware can neither hide it nor answer for it."""
+        return self._verdicts.failure is not None and not self.given.point.unskippable
 
     def own_part(self, answer: Any) -> Any:
-        """The middleware's own part of its answer: what the rest decided is counted, what it changed stays."""
-        if self.result is None:
+        """The middleware's own part of its answer, without what the rest decided and changed."""
+        if not self.ran or not self.results:
             return None if answer is self.context else answer
-        if isinstance(answer, Result) and answer.kind <= self.result.kind:
+        if isinstance(answer, Result) and answer.kind <= self.results[0].kind:
             answer = answer.context
         if isinstance(answer, HookOutcome) and answer.context is not None:
             return msgspec.structs.replace(answer, context=self._rebased(answer.context))
         own = self._rebased(answer)
-        return None if own is self.context else own  # it handed back what came of the rest
+        return None if own is self.context else own  # it returned what the rest decided
 
     def _rebased(self, changed: Any) -> Any:
         """A context derived from the one before `next`, as if it were derived from the one after."""
@@ -129,16 +146,6 @@ class RestOfTier(Next[Result[Any]]):
         mine = {}
         for name in changed.__struct_fields__:
             value = getattr(changed, name)
-            if value is not getattr(self._given, name) and value is not getattr(self._handed, name):
+            if value is not getattr(self.given, name) and value is not getattr(self.handed, name):
                 mine[name] = value
         return msgspec.structs.replace(self.context, **mine)
-
-    def check_awaited(self) -> None:
-        """Refuse what was begun and not waited for."""
-        if self.cut_short or self.is_left_unawaited:
-            problem = (
-                "it did not wait for next to finish."
-                if self.cut_short
-                else "it called next(ctx) and never awaited it."
-            )
-            raise self.error(problem, "Write `return await next(ctx)`.")

@@ -19,7 +19,7 @@ class Kind(enum.IntEnum):
     BLOCK = 2
     STOP = 3
     FAILED = 4
-    """A hook failed where that is an error. No hook answers this: it is what observers are told."""
+    """A hook failed where that is an error. Hooks cannot answer this; observers see it."""
 
     @property
     def label(self) -> str:
@@ -39,7 +39,7 @@ class HookOutcome(msgspec.Struct, frozen=True):
 
     @staticmethod
     def proceed(context: Context | None = None) -> HookOutcome:
-        """Go on, with this context if one is given."""
+        """Continue, with this context if one is given."""
         return _PROCEED if context is None else HookOutcome(Kind.PROCEED, "", context)
 
     @staticmethod
@@ -63,7 +63,7 @@ class HookOutcome(msgspec.Struct, frozen=True):
     def allow(reason: str = "", context: Context | None = None) -> HookOutcome:
         """No need to ask: lifts an ask of another hook, never a block and never a policy.
 
-        Nor an ask of the same capability: its hooks are one voice, and the strictest of them counts.
+        It does not lift an ask of its own capability: of its hooks the strictest counts.
         """
         return HookOutcome(Kind.ALLOW, reason, context)
 
@@ -87,7 +87,7 @@ _PROCEED = HookOutcome(Kind.PROCEED)
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
-    """What was decided at a point, and by whom: what observers are shown."""
+    """What was decided at a point, and by which hook. Observers see it."""
 
     kind: Kind = Kind.PROCEED
     reason: str = ""
@@ -100,7 +100,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 
 
 class Result(msgspec.Struct, Generic[C], frozen=True):
-    """What all hooks at a point decided: the strictest verdict, who gave it, and the context they leave behind."""
+    """What all hooks at a point decided: the strictest verdict, which hook gave it, and the context they left."""
 
     context: C
     kind: Kind = Kind.PROCEED
@@ -110,13 +110,13 @@ class Result(msgspec.Struct, Generic[C], frozen=True):
     answer: Any = None
     """At points with answers of their own (a permission decision), the answer that was given."""
     withheld: tuple[str, str] | None = None
-    """After a stop: why what stands is blocked all the same, and by whom."""
+    """After a stop: why the thing that was judged is also blocked, and by which hook."""
     asks: tuple[tuple[str, str], ...] = ()
     """Everybody who asked, the policies first: who, and why. `decided_by` and `reason` are the first of them."""
 
     @property
     def refusal(self) -> tuple[str, str] | None:
-        """Why what was judged is blocked, and by whom; None when it stands. A run may be stopped as well."""
+        """Why it is blocked, and by which hook; None if it is not. The run may be stopped, too."""
         return (self.reason, self.decided_by) if self.kind is Kind.BLOCK else self.withheld
 
     @property

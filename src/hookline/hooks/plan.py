@@ -17,7 +17,7 @@ from hookline.hooks.point import Point
 
 
 class HookNames(msgspec.Struct, frozen=True, gc=False):
-    """Hooks that run one after the other at a point, by name: what is reported of those that let things be."""
+    """The names of hooks that run one after the other at a point, for the hook log."""
 
     point: str
     hooks: tuple[str, ...] = ()
@@ -50,7 +50,6 @@ class Entry:
     __slots__ = (
         "call",
         "is_async",
-        "is_bare",
         "is_middleware",
         "is_plain",
         "is_policy",
@@ -77,9 +76,7 @@ class Entry:
         self.is_policy = registration.tier is Tier.POLICY
         self.is_middleware = registration.shape is Shape.MIDDLEWARE
         self.is_plain = not (self.is_middleware or self.shadow)
-        """It is called with the context alone, and what it says counts."""
-        self.is_bare = self.is_plain and registration.matcher is None
-        """It is called whatever the context is."""
+        """It is called with the context alone, and its answer counts."""
         self.matches = None if registration.matcher is None else predicate(registration.matcher)
         target = target_of(registration.hook)
         self.is_async = registration.timeout is not None or is_async_callable(target)
@@ -88,11 +85,11 @@ class Entry:
         )
 
     def recalling(self, answer: Callable[[Any], Any]) -> Entry:
-        """This hook as it answered before: it is not called again, and nothing more is reported of it."""
+        """This hook with its recorded answer: it is not called again, and not recorded again."""
         entry = copy.copy(self)
         entry.call = answer
         entry.is_recalled = True
-        entry.is_async = entry.is_bare = entry.is_middleware = entry.is_plain = entry.shadow = False
+        entry.is_async = entry.is_middleware = entry.is_plain = entry.shadow = False
         entry.matches = None
         return entry
 
@@ -126,22 +123,22 @@ class Plan:
         return bool(self.judges or self.observers)
 
     def recalling(self, recall: Callable[[Entry], Entry]) -> Plan:
-        """This plan with some of its hooks as they answered before."""
+        """This plan with the recorded answers of some of its hooks."""
         judges = tuple(map(recall, self.judges))
         return self.with_entries(judges, tuple(map(recall, self.observers)))
 
     def of_recalled(self) -> Plan:
-        """This plan with nobody but those who answered before."""
+        """This plan with only the hooks that have a recorded answer."""
         return self.with_entries(tuple(entry for entry in self.judges if entry.is_recalled))
 
     def of_each_process(self) -> Plan:
-        """This plan with nobody but those that every process asks which continues a run."""
+        """This plan with only the hooks that each process asks when it continues a run."""
         kept = [each for each in self.entries if each.registration.each_process]
         judges = tuple(each for each in kept if each.tier is not Tier.OBSERVER)
         return self.with_entries(judges, tuple(each for each in kept if each not in judges))
 
     def with_entries(self, judges: tuple[Entry, ...], observers: tuple[Entry, ...] = ()) -> Plan:
-        """This plan with others in their place, in this order in each tier. They are always asked with a context."""
+        """This plan with other hooks, in this order in each tier. They are always asked with a context."""
         plan = copy.copy(self)
         plan.hooks = tuple(entry for entry in judges if not entry.is_policy)
         plan.policies = tuple(entry for entry in judges if entry.is_policy)
@@ -153,7 +150,7 @@ class Plan:
 
     @property
     def decides(self) -> bool:
-        """Whether anyone here can make a difference: not those who only look on, nor those in shadow."""
+        """Whether a hook here can decide something: not an observer, and not one in shadow."""
         return any(not entry.shadow for entry in self.judges)
 
     @property
@@ -163,24 +160,21 @@ class Plan:
 
 
 class Brief:
-    """A hook that may be able to answer without a context, from what is alive, when it stands alone at its point.
+    """A hook that can often answer without a context, from the run itself, when it is alone at its point.
 
-    `brief(live)` gives something false when it lets things be; otherwise what it has decided, or that it must be called
-    after all. It saves the context, which costs more than a guard that only compares numbers.
+    `brief(run)` returns something false when there is no objection; otherwise its decision, or that it must be called.
+    It saves the context, which costs more than a guard that only compares numbers.
     """
 
     brief: Callable[[Any], Any]
 
-    def __call__(self, ctx: Any) -> Any:
-        """What it answers with a context."""
-        raise NotImplementedError
-
 
 def _brief(entry: Entry) -> Callable[[Any], Any] | None:
     hook = entry.registration.hook
-    if not isinstance(hook, Brief) or not entry.is_bare or entry.tier is Tier.OBSERVER:
+    if not isinstance(hook, Brief) or not entry.is_plain or entry.tier is Tier.OBSERVER:
         return None
-    return hook.brief if entry.registration.timeout is None else None
+    registration = entry.registration
+    return hook.brief if registration.matcher is None and registration.timeout is None else None
 
 
 def _with_timeout(target: Callable[..., Any], seconds: float) -> Callable[..., Awaitable[Any]]:
@@ -200,7 +194,7 @@ def _with_timeout(target: Callable[..., Any], seconds: float) -> Callable[..., A
                 raise TimeoutError(too_long) from error
             raise
         if timer.expired():
-            raise TimeoutError(too_long)  # it was cancelled and answered all the same: too late
+            raise TimeoutError(too_long)  # it was cancelled and answered anyway: too late
         return answer
 
     return limited

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 C = TypeVar("C", bound="Context")
-
-
-class Failure(enum.Enum):
-    """What a failing hook (`on_failure="closed"`) counts as at a point."""
-
-    BLOCK = "a block"
-    ERROR = "an error"
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +29,8 @@ class Point(str, Generic[C]):
     changes: frozenset[str]
     answers: tuple[tuple[type, Callable[[Any, Any], Any]], ...]
     blocks: str | None
-    failure: Failure
+    failure_blocks: bool
+    """A hook that fails (`on_failure="closed"`) counts as a block here; elsewhere it is an error."""
     verdicts: frozenset[str]
     appends: type | None
     """Answers of this type are appended to the context by `append(ctx, answer, hook name)`, and decide nothing."""
@@ -45,9 +38,9 @@ class Point(str, Generic[C]):
     around: bool
     """Hooks here wrap an action: they are called as `(ctx, call_next)`."""
     unskippable: bool
-    """When one hook fails here the others still run: these are the points on the way out."""
+    """When one hook fails here the others still run: a run always passes these points at its end."""
     stands: bool
-    """A stop takes nothing back here: what was judged stands, so policies judge it all the same."""
+    """A stop undoes nothing here, so policies still judge it after a stop."""
 
     def __new__(
         cls,
@@ -58,7 +51,7 @@ class Point(str, Generic[C]):
         changes: frozenset[str] = frozenset(),
         answers: tuple[tuple[type, Callable[[Any, Any], Any]], ...] = (),
         blocks: str | None = None,
-        failure: Failure = Failure.ERROR,
+        failure_blocks: bool = False,
         verdicts: frozenset[str] = frozenset({"block", "stop"}),
         append: tuple[type, Callable[[Any, Any, str], Any]] | None = None,
         around: bool = False,
@@ -71,7 +64,7 @@ class Point(str, Generic[C]):
         point.changes = changes
         point.answers = answers
         point.blocks = blocks
-        point.failure = failure
+        point.failure_blocks = failure_blocks
         point.verdicts = verdicts if blocks is not None else verdicts - {"block"}
         point.appends, point.append = append if append is not None else (None, None)
         point.around = around
@@ -101,5 +94,5 @@ class Point(str, Generic[C]):
 
 
 def spelled(text: str) -> str:
-    """A name without case and separators, so that every spelling of it reads alike."""
+    """A name without case and separators, so that all its spellings are equal."""
     return str(text).replace("_", "").replace("-", "").lower()

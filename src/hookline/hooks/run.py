@@ -1,48 +1,50 @@
 """The semantics of a hook call, on one screen.
 
-Hooks run one after the other in plan order, then policies, then observers. A hook that answers None lets things be.
-`block` and `stop` end the chain; `ask` does not, so that everyone else still judges. Where what was judged stands after
-a stop, policies are asked all the same, and a block of theirs counts too. Middleware wraps the rest of its own tier:
-what policies have judged nobody changes afterwards.
+Hooks run one after the other in plan order, then policies, then observers. A hook that answers None has no objection.
+`block` and `stop` end the chain; `ask` does not, so the other hooks still judge. Where a stop undoes nothing, policies
+are asked after it, and their block counts, too. Middleware wraps the rest of its own tier, so nothing changes after the
+policies have judged. Hooks at `around_*` points wrap an action in the same way.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 
-from hookline.errors import UsageError
+from hookline.errors import HookError, UsageError
 from hookline.hooks.answers import Settle, understand
 from hookline.hooks.crash import CRASHES, cut_off, hook_failure
 from hookline.hooks.log import NO_LOG, Answered, HookLog
-from hookline.hooks.next import RestOfTier
+from hookline.hooks.next import Next, RestOfTier
 from hookline.hooks.outcome import Result, Verdict
 from hookline.hooks.plan import Entry, HookNames, Plan
-from hookline.hooks.point import C, Context
+from hookline.hooks.point import C
 from hookline.hooks.verdicts import Verdicts
 
+T = TypeVar("T")
 Decided = Callable[[Any], object]
-"""Told the result once everyone has judged, and before observers look on: it stands, also when they are cut off."""
+"""Called with the result after all hooks and before the observers: it is valid even if those are cancelled."""
 
 
 async def run_hooks(
     plan: Plan,
     ctx: C,
-    log: HookLog = NO_LOG,
+    log: HookLog[C] = NO_LOG,
     settle: Settle | None = None,
     *,
     policies_only: bool = False,
     decided: Decided | None = None,
 ) -> Result[C]:
     """Ask every hook of a point. Raises HookError when one failed closed at a point where that is an error."""
-    verdicts, entries, names = Verdicts(), plan.judges, plan.names
+    verdicts, entries, names = Verdicts(log, settle), plan.judges, plan.names
     if policies_only:
         entries, names = plan.policies, names.part(len(plan.hooks), len(plan.judges))
     try:
-        ctx = await _judge(entries, names, ctx, verdicts, log, settle)
+        ctx = await _judge(entries, names, verdicts, ctx)
     except BaseException:
         log.left(ctx if verdicts.left is None else verdicts.left)
         raise
@@ -59,15 +61,9 @@ async def run_hooks(
     return result
 
 
-async def _judge(
-    entries: tuple[Entry, ...],
-    names: HookNames,
-    ctx: Any,
-    verdicts: Verdicts,
-    log: HookLog,
-    settle: Settle | None,
-) -> Any:
-    """Ask hooks one after the other; gives the context they leave behind."""
+async def _judge(entries: tuple[Entry, ...], names: HookNames, verdicts: Verdicts, ctx: C) -> C:
+    """Ask hooks one after the other; returns the context they leave."""
+    log = verdicts.log
     monotonic = log.monotonic
     readings = [monotonic()]  # before the first hook that is not reported yet, and after each since
     first = skip = 0
@@ -76,28 +72,24 @@ async def _judge(
             continue
         rest: RestOfTier | None = None
         try:
-            if entry.is_bare:
-                answer = entry.call(ctx)
-            elif entry.matches is not None and not entry.matches(ctx):
+            if entry.matches is not None and not entry.matches(ctx):
                 first, readings = _report(log, names, first, readings, position)
                 continue
-            elif entry.is_middleware:
+            if entry.is_middleware:
                 first, readings = _report(log, names, first, readings, position)
                 end = _end_of_tier(entries, position)
-                inside = (entries[position + 1 : end], names.part(position + 1, end))
-                rest = RestOfTier(entry, ctx, _judge, inside, verdicts, log, settle)
-                answer = entry.call(ctx, rest.pretend if entry.shadow else rest)
+                inside = entries[position + 1 : end], names.part(position + 1, end)
+                rest = RestOfTier(entry, ctx, partial(_judge, *inside, verdicts), verdicts)
+                answer = await rest.answer()
             else:
                 answer = entry.call(ctx)
-            if answer is not None and (entry.is_async or hasattr(answer, "__await__")):
-                answer = await answer
-            if rest is not None:
-                rest.check_awaited()
+                if answer is not None and (entry.is_async or hasattr(answer, "__await__")):
+                    answer = await answer
         except CRASHES as error:
             first, readings = _report(log, names, first, readings, position)
-            if verdicts.left is None:  # what the innermost chain had got to
+            if verdicts.left is None:  # how far the innermost chain got
                 verdicts.left = ctx if rest is None else rest.context
-            answer = verdicts.crash(entry, ctx, error, log, readings[0])
+            answer = verdicts.crash(entry, ctx, error, readings[0])
             verdicts.left = None
         if answer is None and entry.is_plain:
             readings.append(monotonic())
@@ -105,10 +97,10 @@ async def _judge(
         first, readings = _report(log, names, first, readings, position)
         if rest is not None:
             if rest.lost:
-                return rest.context
+                return rest.context  # type: ignore[no-any-return]
             answer, ctx = rest.own_part(answer), rest.context
             skip = end if rest.ran else skip
-        ctx, now = _weigh(entry, ctx, answer, verdicts, log, settle, readings[0], rest)
+        ctx, now = _weigh(entry, ctx, answer, verdicts, readings[0], rest)
         readings = [now]
         if verdicts.ended:
             end = _end_of_tier(entries, position)
@@ -119,10 +111,62 @@ async def _judge(
     return ctx
 
 
+async def run_around(
+    entries: tuple[Entry, ...],
+    ctx: C,
+    action: Callable[[C], Awaitable[T]],
+    log: HookLog[C],
+    settle: Settle,
+    check: Callable[[Entry, object], T],
+) -> T:
+    """Do an action inside the hooks around it. Each may time, cache, replace or repeat what is inside it.
+
+    `check` takes what a hook made up as the result of the action, or raises. A hook in shadow is called too, and the
+    action is done once, as it is.
+    """
+    if not entries:
+        return await action(ctx)
+    entry, is_asked = entries[0], True
+    failure: HookError | None = None
+    result: T | None = None
+
+    async def inside(handed: C) -> T:
+        if not entry.shadow:
+            return await run_around(entries[1:], handed, action, log, settle, check)
+        if next_.results:
+            return next_.results[0]
+        return await run_around(entries[1:], ctx, action, log, settle, check)
+
+    next_ = Next(entry, ctx, inside, settle)
+    started = log.monotonic()
+    try:
+        is_asked = entry.matches is None or entry.matches(ctx)
+        result = await next_.answer() if is_asked else None
+        if is_asked and not any(result is each for each in next_.results):
+            result = check(entry, result)
+    except CRASHES as error:
+        if (cut := cut_off(entry, ctx, error)) is not None:
+            log.judged(entry, started, Answered(ctx, ctx, error=cut))
+            raise
+        if error is next_.raised:
+            raise  # the action's own error, which the hook did not handle
+        failure = hook_failure(entry, ctx, error)
+    if is_asked:
+        log.judged(entry, started, Answered(ctx, ctx, error=failure))
+    if not entry.shadow:
+        if failure is not None and entry.registration.on_failure == "closed":
+            raise failure
+        if failure is None and result is not None:
+            return result
+    if next_.raised is not None and not next_.results:
+        raise next_.raised
+    return next_.results[-1] if next_.results else await inside(ctx)
+
+
 def _report(
-    log: HookLog, names: HookNames, first: int, readings: list[float], position: int
+    log: HookLog[Any], names: HookNames, first: int, readings: list[float], position: int
 ) -> tuple[int, list[float]]:
-    """Report the hooks that let things be, up to this one. Gives where the next ones begin, and their clock."""
+    """Report the hooks without an objection up to this one. Returns where the next ones begin, and their clock."""
     count = len(readings) - 1
     if count:
         log.passed(names.part(first, first + count), readings)
@@ -137,30 +181,24 @@ def _end_of_tier(entries: tuple[Entry, ...], position: int) -> int:
 
 
 def _weigh(
-    entry: Entry,
-    ctx: Any,
-    answer: Any,
-    verdicts: Verdicts,
-    log: HookLog,
-    settle: Settle | None,
-    started: float,
-    rest: RestOfTier | None,
-) -> tuple[Any, float]:
+    entry: Entry, ctx: C, answer: Any, verdicts: Verdicts, started: float, rest: RestOfTier | None
+) -> tuple[C, float]:
     """Understand an answer, report it, and count it; in shadow it is only reported."""
-    point = ctx.point
+    point, log = ctx.point, verdicts.log
     if answer is None and not entry.shadow:
         now = log.monotonic()
         if not entry.is_recalled and (rest is None or not rest.is_told):
             log.passed(entry.names, (started, now))
         return ctx, now
-    if type(answer) is point.appends and entry.is_plain and not entry.is_policy:
-        # The one answer that hooks give at every step: it is not weighed, only written down.
+    append = point.append if type(answer) is point.appends else None
+    if append is not None and entry.is_plain and not entry.is_policy:
+        # The one answer that hooks give at every step: it decides nothing, and is only recorded.
         try:
-            ctx = point.append(ctx, answer, entry.name)
+            ctx = append(ctx, answer, entry.name)
             return ctx, log.appended(entry, started, ctx)
         except UsageError as error:
             answer = hook_failure(entry, ctx, error)
-    said = Answered(ctx, ctx) if answer is None else understand(entry, ctx, answer, settle)
+    said = Answered(ctx, ctx) if answer is None else understand(entry, ctx, answer, verdicts.settle)
     now = log.judged(entry, started, said)
     if entry.shadow:
         return ctx, now
@@ -168,7 +206,7 @@ def _weigh(
     return said.after, now
 
 
-async def observe(plan: Plan, ctx: Context, verdict: Verdict, log: HookLog = NO_LOG) -> None:
+async def observe(plan: Plan, ctx: C, verdict: Verdict, log: HookLog[C] = NO_LOG) -> None:
     """Show what was decided to the observers. Nothing they do reaches the run."""
     shown = msgspec.structs.replace(ctx, verdict=verdict) if hasattr(ctx, "verdict") else ctx
     cancelled: BaseException | None = None

@@ -22,8 +22,8 @@ from hookline.hooks import (
     describe,
     name_of,
 )
-from hookline.inspection.foresee import foresee_call
 from hookline.inspection.layout import WIDTH, Page, Row, Section
+from hookline.inspection.predictions import predict_call
 from hookline.lifecycle import HookPoint
 from hookline.state import ToolCall
 from hookline.tools import AnyTool, Effect, Toolbox
@@ -301,7 +301,7 @@ def _call_rows(
 ) -> Iterator[Row]:
     number = 0
     for entry in entries:
-        said, words = _foreseen(entry.registration.matcher, point, tool, call)
+        said, words = _predicted(entry.registration.matcher, point, tool, call)
         identity = _identity(entry, number)
         if said is False:
             yield ("-", *identity, words, "")
@@ -311,12 +311,12 @@ def _call_rows(
         yield (mark, *identity, words, "; ".join(_flags(entry.registration)))
 
 
-def _foreseen(
+def _predicted(
     matcher: Matcher | None, point: Point[Any], tool: AnyTool, call: ToolCall | None
 ) -> tuple[bool | None, str]:
     """Whether a hook with this matcher would run for the call, and that in words."""
     if matcher is None:
         return True, "runs"
-    said, obstacle = foresee_call(matcher, point, tool, call)
+    said, obstacle = predict_call(matcher, point, tool, call)
     words = {True: "runs", False: "no match", None: obstacle}[said]
     return said, f"{words}: {describe(matcher)}"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 WIDTH = 100
-"""Columns of a page that nobody has said a width for."""
+"""Columns of a page if no width is given."""
 _LEAST = 20
 _NARROWEST = 16
 """How narrow the last two columns of a table may get. Where they would be narrower, there is no table."""
@@ -24,7 +24,7 @@ Section = tuple[str, list[Row]]
 
 
 class Page(msgspec.Struct, frozen=True):
-    """A page of so many columns. On a narrow one things stand below each other that stand beside each other else."""
+    """A page of so many columns. On a narrow one, columns become lines."""
 
     width: int = WIDTH
 

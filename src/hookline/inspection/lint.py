@@ -26,8 +26,8 @@ from hookline.hooks import (
     ToolNameMatcher,
     describe,
 )
-from hookline.inspection.cases import Runs, may_have_children, possible, runs_of
-from hookline.inspection.reading import Deeds, deeds_of
+from hookline.inspection.hook_code import HookEffects, effects_of
+from hookline.inspection.predictions import Runs, may_have_children, possible, runs_of
 from hookline.lifecycle import HookPoint
 from hookline.tools import Toolbox
 
@@ -68,11 +68,11 @@ class _Hooks:
         plans = [definition.plans.of(point) for point in HookPoint]
         self.plans = [plan for plan in plans if plan]
         self.all = [entry.registration for plan in self.plans for entry in plan.entries]
-        self._deeds = {id(each.hook): deeds_of(each.hook) for each in self.all}
+        self._effects = {id(each.hook): effects_of(each.hook) for each in self.all}
 
-    def deeds(self, registration: Registration) -> Deeds:
+    def effects(self, registration: Registration) -> HookEffects:
         """What the hook's code says it does."""
-        return self._deeds[id(registration.hook)]
+        return self._effects[id(registration.hook)]
 
     def enforced(self, plan: Plan) -> list[Registration]:
         """The hooks of tier `hook` at a point that are not in shadow: those that can change things."""
@@ -217,7 +217,7 @@ def _is_after(later: Registration, earlier: str, here: dict[str, Registration]) 
 
 def _contested(hooks: _Hooks, first: Registration, second: Registration) -> str:
     """A field that both certainly write in one and the same case; empty if there is none."""
-    pairs = itertools.product(hooks.deeds(first).writes, hooks.deeds(second).writes)
+    pairs = itertools.product(hooks.effects(first).writes, hooks.effects(second).writes)
     for one, other in pairs:
         if not _overlap(one.field, other.field) or (one.adds and other.adds):
             continue
@@ -261,10 +261,10 @@ def _gates(hooks: _Hooks) -> Iterator[Finding]:
 
 
 def _judged_too_early(hooks: _Hooks, gate: Registration, rewriter: Registration) -> str:
-    judge = hooks.deeds(gate)
+    judge = hooks.effects(gate)
     if not judge.verdicts & {"block", "stop", "ask"} or judge.chooses_tools:
         return ""
-    for write, read in itertools.product(hooks.deeds(rewriter).writes, sorted(judge.reads)):
+    for write, read in itertools.product(hooks.effects(rewriter).writes, sorted(judge.reads)):
         if _overlap(write.field, read) and _meet(hooks, gate, True, rewriter, write.is_sure):
             return max(write.field, read, key=len)
     return ""
@@ -281,11 +281,11 @@ def _overlap(one: str, other: str) -> bool:
 def _verdicts(hooks: _Hooks) -> Iterator[Finding]:
     """Answers that mean nothing where they are given."""
     for each in hooks.all:
-        deeds = hooks.deeds(each)
+        effects = hooks.effects(each)
         shared = sum(other.hook == each.hook for other in hooks.all) > 1
-        if shared or deeds.looks_where_it_is:
+        if shared or effects.looks_where_it_is:
             continue  # it may well answer so at another point only
-        for verdict in sorted(deeds.verdicts):
+        for verdict in sorted(effects.verdicts):
             why = _meaningless(verdict, each)
             if why:
                 said = f"answers HookOutcome.{verdict}, and {why}."

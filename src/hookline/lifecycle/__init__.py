@@ -15,8 +15,10 @@ from hookline.lifecycle.contexts import (
     StopHookContext,
     SubagentHookContext,
     ToolHookContext,
+    expect_context,
 )
-from hookline.lifecycle.points import HookPoint, HookStack, point_named
+from hookline.lifecycle.points import HookPoint, point_named
+from hookline.lifecycle.stack import HookStack
 
 __all__ = [
     "AgentContext",
@@ -35,5 +37,6 @@ __all__ = [
     "StopHookContext",
     "SubagentHookContext",
     "ToolHookContext",
+    "expect_context",
     "point_named",
 ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from hookline.hooks import Context
 from hookline.journal import with_changes
+from hookline.lifecycle.contexts import AgentContext, InferenceHookContext, expect_context
 from hookline.state import (
     AgentState,
     Attachment,
@@ -23,6 +24,7 @@ from hookline.state import (
     freeze,
 )
 
+A = TypeVar("A", bound=AgentContext)
 _KINDS: dict[str, Any] = {
     "tool_call": ToolCall,
     "execution": ToolResult,
@@ -53,9 +55,9 @@ def describe_changes(before: Context, after: Context) -> dict[str, Any] | None:
 
 
 def describe_request(old: InferenceRequest, new: InferenceRequest) -> dict[str, Any]:
-    """A changed request by the fields that differ. Messages that were only added to are told by what was added:
+    """A changed request by the fields that differ. Of messages that were only added to, the added ones are kept:
 
-    a conversation is as long as the run, and hooks that add a word to it do so at every step.
+    a conversation is as long as the run, and hooks add to it at every step.
     """
     changed: dict[str, Any] = {}
     for name in new.__struct_fields__:
@@ -69,7 +71,7 @@ def describe_request(old: InferenceRequest, new: InferenceRequest) -> dict[str, 
 
 
 def _shown(old: Sequence[Message], new: Sequence[Message]) -> Any:
-    """What became of the messages; None if they are the same."""
+    """How the messages changed; None if they are the same."""
     added = new.since(old) if isinstance(old, Log) and isinstance(new, Log) else None
     if added is None:  # they share nothing but, perhaps, what they say
         was, now = tuple(old), tuple(new)
@@ -94,7 +96,7 @@ def redo_request(request: InferenceRequest, changed: dict[str, Any]) -> Inferenc
 
 
 def _typed(value: object) -> Any:
-    """An answer of a type of its own: as JSON it is shown, and not made again."""
+    """An answer of a user's type as JSON, for display only: it cannot be made again."""
     try:
         return freeze(value)
     except Exception:  # the author's own type, which may do as it likes
@@ -146,14 +148,14 @@ def can_be_redone(changes: dict[str, Any] | None) -> bool:
     return changes is None or changes.keys() <= known
 
 
-def redo_changes(ctx: Any, changes: dict[str, Any] | None) -> Any:
+def redo_changes(ctx: A, changes: dict[str, Any] | None) -> A:
     """A context with what a hook did to it done again. Evaluations are in the hook's record beside the changes."""
     redone: dict[str, Any] = {}
     for name, value in (changes or {}).items():
         if name == "state":
             redone[name] = with_changes(ctx.state, value)
         elif name == "request":
-            redone[name] = redo_request(ctx.request, value)
+            redone[name] = redo_request(expect_context(ctx, InferenceHookContext).request, value)
         elif name in _KINDS:
             redone[name] = msgspec.convert(value, _KINDS[name])
         elif name in _AS_IT_IS:

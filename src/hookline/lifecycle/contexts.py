@@ -10,6 +10,7 @@ import msgspec
 from hookline.errors import UsageError
 from hookline.flow import ErrorClass
 from hookline.hooks import Context, Result, Verdict
+from hookline.hooks.point import C
 from hookline.state import (
     AgentState,
     Attachment,
@@ -59,7 +60,7 @@ class RunHandle:
 
     @property
     def depth(self) -> int:
-        """How many runs are above this one: zero when nobody started it but the caller."""
+        """How many runs are above this one: zero when the caller started it."""
         return self._live.depth  # type: ignore[no-any-return]
 
     @property
@@ -69,7 +70,7 @@ class RunHandle:
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
-        """All tools of the agent, as models are told about them."""
+        """All tools of the agent, as models see them."""
         return self._live.definition.toolbox.specs  # type: ignore[no-any-return]
 
     @property
@@ -122,17 +123,17 @@ class RunHandle:
     async def ask_model(
         self, request: InferenceRequest, *, name: str, driver: Any = None
     ) -> InferenceResponse:
-        """Ask a model: the agent's own, or that of another driver. It is on record, and the run pays for it.
+        """Ask a model: the agent's own, or that of another driver. It is recorded, and counts against the run's limits.
 
-        `name` says on whose behalf. What failed is tried again as the error policy says; what fails for good is
-        raised. A run that is taken up after a crash has the answer from its journal.
+        `name` says for which hook. Failures are retried as the error policy says; the last one is raised. A run that
+        continues after a crash has the answer from its journal.
         """
         return await self._live.services.ask_model(request, name, driver)  # type: ignore[no-any-return]
 
     async def spawn(self, ctx: Self, agent: Any, prompt: str, *, name: str) -> tuple[Self, Any]:
         """Run another agent as a child of this run, under its limits and policies.
 
-        Gives the hook's context with what hooks around the child said about going on, and the child's result.
+        Returns the hook's context with the evaluations of hooks around the child, and the child's result.
         """
         return await self._live.services.spawn(ctx, agent, prompt, name)  # type: ignore[no-any-return]
 
@@ -141,7 +142,7 @@ class RunHandle:
     ) -> Result[CompactHookContext]:
         """Ask the before_compact hooks whether these messages may be summarised, and by which instructions.
 
-        What they changed and said is in the result's context: go on with its state and its evaluations.
+        What they changed is in the result's context: continue with its state and its evaluations.
         """
         return await self._live.services.before_compact(ctx, messages, instructions)  # type: ignore[no-any-return]
 
@@ -154,7 +155,7 @@ class AgentContext(Context, frozen=True, kw_only=True):
 
     state: AgentState = AgentState()
     evaluations: tuple[ContinuationEvaluation, ...] = ()
-    """What hooks have said about going on since this step began."""
+    """What hooks have decided about continuing since this step began."""
     verdict: Verdict | None = None
     """For observers: what was decided here, and by whom."""
     live: Any = None
@@ -191,7 +192,7 @@ class AgentContext(Context, frozen=True, kw_only=True):
         return self._evaluate(ContinuationDecision.REQUEST_CONTINUATION, reason, None)
 
     def allow_stop(self: Self, reason: str = "") -> Self:
-        """Nothing speaks against stopping."""
+        """There is no objection to stopping."""
         return self._evaluate(ContinuationDecision.ALLOW_STOP, reason, None)
 
     def allow_continue(self: Self, reason: str = "") -> Self:
@@ -206,13 +207,20 @@ class AgentContext(Context, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, evaluations=(*self.evaluations, said))
 
 
+def expect_context(ctx: Context, kind: type[C]) -> C:
+    """The context, which is of this kind because of the event it is shown at."""
+    if not isinstance(ctx, kind):
+        raise TypeError(f"{ctx.point} has a {type(ctx).__name__}, not a {kind.__name__}.")
+    return ctx
+
+
 class SessionHookContext(AgentContext, frozen=True, kw_only=True):
     """session_start, session_end."""
 
     session_id: str = ""
     source: str = "startup"
-    """At the start: `startup`; `resume` when the conversation goes on from an earlier state, or the session had been
-    closed; `fork` when it goes on from another session; `clear` when it was cleared. At the end, why: `clear`,
+    """At the start: `startup`; `resume` when the conversation continues from an earlier state, or the session had been
+    closed; `fork` when it continues from another session; `clear` when it was cleared. At the end, why: `clear`,
     `prompt_input_exit` when a person has left the conversation, `other`, or what `session.close(reason=)` says."""
 
 
@@ -246,7 +254,7 @@ class ExecutionHookContext(AgentContext, frozen=True, kw_only=True):
     outcome: ContinuationOutcome | None = None
     """At the end: what decided that it ended."""
     resumed: bool = False
-    """At the start: the run goes on after a pause."""
+    """At the start: the run continues after a pause."""
 
     @property
     def is_start(self) -> bool:

@@ -28,9 +28,8 @@ from typing import Any
 
 import msgspec
 
-from hookline import hooks
 from hookline.errors import RegistrationError, UsageError
-from hookline.hooks import Failure, HookOutcome, Point, spelled
+from hookline.hooks import HookOutcome, Point, spelled
 from hookline.hooks.outcome import Kind
 from hookline.lifecycle.contexts import (
     AgentContext,
@@ -58,10 +57,6 @@ from hookline.state import (
 )
 
 
-def _state(ctx: AgentContext, state: AgentState) -> AgentContext:
-    return ctx.with_state(state)
-
-
 def _evaluation(
     ctx: AgentContext, evaluation: ContinuationEvaluation, hook: str = ""
 ) -> AgentContext:
@@ -75,29 +70,13 @@ def _evaluation(
     return msgspec.structs.replace(ctx, evaluations=(*ctx.evaluations, evaluation))
 
 
-def _call(ctx: ToolHookContext, call: ToolCall) -> ToolHookContext:
-    return ctx.with_tool_call(call)
-
-
-def _execution(ctx: ToolHookContext, execution: ToolResult) -> ToolHookContext:
-    return ctx.with_execution(execution)
-
-
-def _request(ctx: InferenceHookContext, request: InferenceRequest) -> InferenceHookContext:
-    return ctx.with_request(request)
-
-
-def _response(ctx: InferenceHookContext, response: InferenceResponse) -> InferenceHookContext:
-    return ctx.with_response(response)
-
-
 def _decision(_ctx: ToolHookContext, decision: Decision) -> HookOutcome:
     if decision.answer is Answer.DENY:
         return HookOutcome(Kind.BLOCK, decision.reason or "denied", answer=decision)
     return HookOutcome(Kind.ALLOW, decision.reason, answer=decision)
 
 
-_STATE = ((AgentState, _state), (ContinuationEvaluation, _evaluation))
+_STATE = ((AgentState, AgentContext.with_state), (ContinuationEvaluation, _evaluation))
 _APPEND = (ContinuationEvaluation, _evaluation)
 _SETTLED = frozenset({"state", "evaluations"})
 _LAST_WORD = frozenset[str]()
@@ -141,7 +120,7 @@ class HookPoint(metaclass=_Points):
         answers=((str, PromptHookContext.with_prompt), *_STATE),
         append=_APPEND,
         blocks="the prompt is refused and the run ends stopped",
-        failure=Failure.BLOCK,
+        failure_blocks=True,
     )
     BEFORE_STEP = Point(
         "before_step",
@@ -157,17 +136,23 @@ class HookPoint(metaclass=_Points):
         InferenceHookContext,
         aliases=("pre_inference",),
         changes=_SETTLED | {"request", "response"},
-        answers=((InferenceRequest, _request), (InferenceResponse, _response), *_STATE),
+        answers=(
+            (InferenceRequest, InferenceHookContext.with_request),
+            (InferenceResponse, InferenceHookContext.with_response),
+            *_STATE,
+        ),
         append=_APPEND,
         blocks="the model is not called and reads the reason in the next step",
     )
-    AROUND_INFERENCE = Point("around_inference", InferenceHookContext, around=True)
+    AROUND_INFERENCE = Point(
+        "around_inference", InferenceHookContext, changes=frozenset({"request"}), around=True
+    )
     AFTER_INFERENCE = Point(
         "after_inference",
         InferenceHookContext,
         aliases=("post_inference",),
         changes=_SETTLED | {"response"},
-        answers=((InferenceResponse, _response), *_STATE),
+        answers=((InferenceResponse, InferenceHookContext.with_response), *_STATE),
         append=_APPEND,
         blocks="the response is discarded and the model reads the reason in the next step",
         stands=True,
@@ -177,10 +162,14 @@ class HookPoint(metaclass=_Points):
         ToolHookContext,
         aliases=("pre_tool_use", "before_tool_call", "before_tool"),
         changes=_SETTLED | {"tool_call", "execution"},
-        answers=((ToolCall, _call), (ToolResult, _execution), *_STATE),
+        answers=(
+            (ToolCall, ToolHookContext.with_tool_call),
+            (ToolResult, ToolHookContext.with_execution),
+            *_STATE,
+        ),
         append=_APPEND,
         blocks="the call is not run and the model reads the reason",
-        failure=Failure.BLOCK,
+        failure_blocks=True,
         verdicts=frozenset({"block", "stop", "ask", "allow"}),
     )
     PERMISSION_REQUEST = Point(
@@ -190,19 +179,21 @@ class HookPoint(metaclass=_Points):
         answers=((Decision, _decision), *_STATE),
         append=_APPEND,
         blocks="the call is denied",
-        failure=Failure.BLOCK,
+        failure_blocks=True,
         verdicts=frozenset({"block", "stop"}),
     )
-    AROUND_TOOL_USE = Point("around_tool_use", ToolHookContext, around=True)
+    AROUND_TOOL_USE = Point(
+        "around_tool_use", ToolHookContext, changes=frozenset({"tool_call"}), around=True
+    )
     AFTER_TOOL_USE = Point(
         "after_tool_use",
         ToolHookContext,
         aliases=("post_tool_use", "after_tool_call", "after_tool"),
         changes=_SETTLED | {"execution"},
-        answers=((ToolResult, _execution), *_STATE),
+        answers=((ToolResult, ToolHookContext.with_execution), *_STATE),
         append=_APPEND,
         blocks="the result is withheld and the model reads the reason",
-        failure=Failure.BLOCK,
+        failure_blocks=True,
         stands=True,
     )
     AFTER_STEP = Point(
@@ -231,7 +222,7 @@ class HookPoint(metaclass=_Points):
         answers=((str, OutputHookContext.with_output), *_STATE),
         append=_APPEND,
         blocks="the answer is withheld and the run ends stopped",
-        failure=Failure.BLOCK,
+        failure_blocks=True,
     )
     EXECUTION_END = Point(
         "execution_end",
@@ -268,7 +259,7 @@ class HookPoint(metaclass=_Points):
         changes=frozenset({"prompt", "evaluations"}),
         answers=((str, SubagentHookContext.with_prompt),),
         blocks="the child is not started and the parent's model reads the reason",
-        failure=Failure.BLOCK,
+        failure_blocks=True,
     )
     SUBAGENT_STOP = Point(
         "subagent_stop",
@@ -284,7 +275,7 @@ class HookPoint(metaclass=_Points):
         answers=((str, CompactHookContext.with_instructions), *_STATE),
         append=_APPEND,
         blocks="compaction is skipped",
-        failure=Failure.BLOCK,
+        failure_blocks=True,
     )
     SESSION_END = Point(
         "session_end",
@@ -324,13 +315,3 @@ def point_named(name: str | Point[Any], who: str = "") -> Point[Any]:
         if close
         else f"Points: {', '.join(point.value for point in _ALL)}.",
     )
-
-
-class HookStack(hooks.HookStack):
-    """A set of hooks, usable alone. It takes points by name: `HookStack().with_hook(hook, "PreToolUse")`."""
-
-    __slots__ = ()
-
-    def point(self, meant: Point[Any] | str) -> Point[Any]:
-        """The point that is meant: one of the lifecycle by its name, or any point itself."""
-        return point_named(meant)

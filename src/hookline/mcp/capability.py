@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from hookline.errors import BuildError, ToolSourceError, UsageError
-from hookline.hooks import HookOutcome, Options, Registration, register
+from hookline.hooks import HookOptions, HookOutcome, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.mcp.pins import Pins, PinStore
 from hookline.mcp.server import McpServer, tool_names
@@ -112,7 +112,7 @@ class McpServers:
 
     def hooks(self) -> list[Registration]:
         """The hook that asks a person before a tool runs that is not what was trusted."""
-        options = Options(name=f"{self.name}-pins", tier="policy", matcher="mcp__*")
+        options = HookOptions(name=f"{self.name}-pins", tier="policy", matcher="mcp__*")
         return [register(HookPoint.BEFORE_TOOL_USE, self._judge, options)]
 
     async def _judge(self, ctx: ToolHookContext) -> HookOutcome | None:

@@ -22,14 +22,13 @@ from hookline.hooks import (
     Answered,
     Entry,
     HookNames,
-    HookStack,
     Plan,
     Registration,
     Tier,
     run_hooks,
 )
 from hookline.journal import HookRan, JournalStore, Record
-from hookline.lifecycle import AgentContext, HookPoint
+from hookline.lifecycle import AgentContext, HookPoint, HookStack
 from hookline.playback.findings import (
     Change,
     HookCounts,
@@ -584,7 +583,7 @@ class Watch:
         """One said whether to go on."""
         return self._told(entry, started, "proceed")
 
-    def judged(self, entry: Entry, started: float, answer: Answered) -> float:
+    def judged(self, entry: Entry, started: float, answer: Answered[Any]) -> float:
         """One said or changed something, or failed."""
         if answer.after is not answer.before and not entry.shadow:
             self.changed_by = entry.name

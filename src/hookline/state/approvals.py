@@ -130,7 +130,7 @@ class PendingApproval(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
 
 
 def to_remember(approval: PendingApproval, decision: Decision) -> dict[str, Decision]:
-    """What a state keeps of an answer that is valid for the session: the last answer, and who was told yes.
+    """What a state keeps of an answer that is valid for the session: the last answer, and the hooks that got a yes.
 
     With a rule, it is kept for the rule and each hook that asked.
     """

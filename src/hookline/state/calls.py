@@ -1,4 +1,4 @@
-"""A tool call, and what came of it."""
+"""A tool call and its result."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ _KEPT_FROM_RUNNING_OR_SEEING = frozenset(
 
 
 class ToolResult(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What came of one tool call: a value, or an error. Every call gets exactly one.
+    """The result of one tool call: a value, or an error. Every call gets exactly one.
 
     `ToolResult("text")` is enough for a hook that supplies a result itself.
     """

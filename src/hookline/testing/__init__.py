@@ -1,9 +1,10 @@
 """Fakes that ship with Hookline, for testing hooks and agents without a model."""
 
 from hookline.drivers import ScriptedDriver, call, calls, say
+from hookline.hooks import HookOptions
 from hookline.testing.cassette import Cassette
 from hookline.testing.clock import FakeClock
-from hookline.testing.hook_suite import HookOptions, check_hook, check_hook_sync
+from hookline.testing.hook_suite import check_hook, check_hook_sync
 from hookline.testing.provider_suite import (
     ProviderCase,
     ProviderReport,
@@ -11,14 +12,14 @@ from hookline.testing.provider_suite import (
     provider_cases,
 )
 from hookline.testing.recorder import Blocked, Recorder, Visit, transcript
-from hookline.testing.report import Difference, Report
+from hookline.testing.report import Deviation, Report
 from hookline.testing.scripted_provider import ScriptedProvider, ScriptedWire
 from hookline.testing.wire import Failure, Wire, WireCall, WireTurn
 
 __all__ = [
     "Blocked",
     "Cassette",
-    "Difference",
+    "Deviation",
     "Failure",
     "FakeClock",
     "HookOptions",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
-import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from hookline._aio import is_async_callable
 from hookline.agent import Agent, AgentBuilder
 from hookline.drivers import ScriptedDriver
-from hookline.hooks import CompositeMatcher, HookLike, Options, Point, Registration, Shape, register
-from hookline.hooks.hook import target_of
+from hookline.hooks import (
+    CompositeMatcher,
+    HookLike,
+    HookOptions,
+    Point,
+    Registration,
+    register,
+)
 from hookline.journal import (
     CallAdmitted,
     CallSettled,
@@ -38,7 +41,7 @@ class HookCase(msgspec.Struct, frozen=True, kw_only=True):
 
     point: Point[Any]
     make: Callable[[], HookLike]
-    options: Options
+    options: HookOptions
     script: Sequence[Any]
     tools: Sequence[Any] = ()
     prompt: str = "Go."
@@ -50,7 +53,7 @@ class HookCase(msgspec.Struct, frozen=True, kw_only=True):
         return register(self.point, self.make(), self.options)
 
 
-class HookAnswer(msgspec.Struct, frozen=True):
+class SeenAnswer(msgspec.Struct, frozen=True):
     """What the hook said, once: about which call, its verdict, and what it changed."""
 
     verdict: str
@@ -69,7 +72,7 @@ class HookAnswer(msgspec.Struct, frozen=True):
 class HookRunResult(msgspec.Struct, frozen=True):
     """What one run of the conversation showed. Two runs with a conforming hook show the same."""
 
-    verdicts: tuple[HookAnswer, ...]
+    verdicts: tuple[SeenAnswer, ...]
     evaluations: tuple[str, ...]
     results: tuple[str, ...]
     transcript: tuple[Line, ...]
@@ -84,7 +87,6 @@ class HookRun:
         self.case = case
         self.script = case.script if script is None else script
         self.registration = case.register()
-        self.watch = HookWatch()
         self.records: list[Record] = []
         self.state = AgentState()
 
@@ -104,13 +106,12 @@ class HookRun:
         return self.install(self.builder()).build()
 
     def install(self, builder: AgentBuilder, only: Any = None) -> AgentBuilder:
-        """Add the hook, watched; `only` is one more matcher."""
+        """Add the hook; `only` is one more matcher."""
         registration = self.registration
         matcher = registration.matcher
         if only is not None:
             matcher = CompositeMatcher.all_of(only, *([matcher] if matcher is not None else []))
-        hook = self.watch.wrap(registration)
-        return builder.with_hooks(msgspec.structs.replace(registration, hook=hook, matcher=matcher))
+        return builder.with_hooks(msgspec.structs.replace(registration, matcher=matcher))
 
     def _look(self, ctx: AgentContext) -> None:
         self.state = ctx.state
@@ -138,13 +139,13 @@ class HookRun:
             if ran.hook == mine.name and ran.point == mine.point:
                 yield ran
 
-    def _said(self, record: HookRan, about: ToolCall | None) -> HookAnswer:
+    def _said(self, record: HookRan, about: ToolCall | None) -> SeenAnswer:
         changes = _without(msgspec.to_builtins(record.changes), self.case.ignore)
         for part, key in (("tool_call", "id"), ("execution", "call_id")):
             if changes and isinstance(changes.get(part), dict):
                 changes[part].pop(key, None)  # ids say in which step a call was made
         tool, args = (about.name, thaw(about.args)) if about is not None else ("", None)
-        return HookAnswer(record.verdict, record.reason, tool, args, changes)
+        return SeenAnswer(record.verdict, record.reason, tool, args, changes)
 
     def _evaluations(self) -> Iterator[str]:
         for said in self._all_said():
@@ -215,78 +216,3 @@ def _without(value: Any, ignored: frozenset[str]) -> Any:
     if isinstance(value, dict):
         return {key: _without(item, ignored) for key, item in value.items() if key not in ignored}
     return [_without(item, ignored) for item in value] if isinstance(value, list) else value
-
-
-# --- the hook, watched from outside ---------------------------------------------------------------
-
-
-class HookWatch:
-    """What was noticed about a hook beside its answers."""
-
-    def __init__(self) -> None:
-        self.seconds: list[float | None] = []
-        """For each time it was asked: how long it took to say nothing, or None when it said something."""
-        self.meddled: list[int] = []
-        """The times (counted from zero) it changed its context in place."""
-
-    def wrap(self, registration: Registration) -> HookLike:
-        """The hook of a registration in the same shape, watched."""
-        call = self._call(target_of(registration.hook))
-        return _Middleware(call) if registration.shape is Shape.MIDDLEWARE else call
-
-    def _call(self, target: Callable[..., Any]) -> Callable[..., Any]:
-        async def watch(answer: Awaitable[Any], look: _Look) -> Any:
-            try:
-                said = await answer
-            except BaseException:
-                look.close(self, said_nothing=False)
-                raise
-            look.close(self, said_nothing=said is None)
-            return said
-
-        async def call_async(ctx: Any, *rest: Any) -> Any:
-            look = _Look(ctx)
-            return await watch(target(ctx, *rest), look)
-
-        def call(ctx: Any, *rest: Any) -> Any:
-            look = _Look(ctx)
-            try:
-                said = target(ctx, *rest)
-            except BaseException:
-                look.close(self, said_nothing=False)
-                raise
-            if inspect.isawaitable(said):
-                return watch(said, look)
-            look.close(self, said_nothing=said is None)
-            return said
-
-        return call_async if is_async_callable(target) else call
-
-
-class _Look:
-    """One call of the hook: its context as it was, and when."""
-
-    def __init__(self, ctx: Any) -> None:
-        self.ctx = ctx
-        # Values compare equal to themselves even when they were changed; their text does not.
-        self.text = repr(ctx)
-        self.started = time.perf_counter()
-
-    def close(self, watch: HookWatch, *, said_nothing: bool) -> None:
-        took = time.perf_counter() - self.started
-        if repr(self.ctx) != self.text:
-            watch.meddled.append(len(watch.seconds))
-        watch.seconds.append(took if said_nothing else None)
-
-
-class _Middleware:
-    """Middleware differs from a plain hook by its `handle` of exactly two arguments."""
-
-    def __init__(self, call: Callable[..., Any]) -> None:
-        async def handle_async(ctx: Any, next: Any) -> Any:
-            return await call(ctx, next)
-
-        def handle(ctx: Any, next: Any) -> Any:
-            return call(ctx, next)
-
-        self.handle = handle_async if is_async_callable(call) else handle

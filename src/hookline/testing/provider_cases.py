@@ -330,8 +330,8 @@ async def withheld(setup: CaseSetup) -> None:
     """Of an answer that a hook discards nothing is shown, not even for a moment."""
 
     def configure(builder: AgentBuilder) -> None:
-        def judge(ctx: Any) -> HookOutcome | None:
-            secret = "swordfish" in ctx.response.text
+        def judge(ctx: InferenceHookContext) -> HookOutcome | None:
+            secret = ctx.response is not None and "swordfish" in ctx.response.text
             return HookOutcome.block("that is a secret") if secret else None
 
         builder.on_after_inference(judge)

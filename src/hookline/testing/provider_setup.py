@@ -17,7 +17,7 @@ from hookline.journal import CallDelta, ErrorRaised, ReasoningDelta, Record, Tex
 from hookline.providers import Feature, Provider
 from hookline.state import Attachment
 from hookline.testing.clock import FakeClock
-from hookline.testing.report import Difference
+from hookline.testing.report import Deviation
 from hookline.testing.wire import Wire, WireCall, WireTurn
 
 DRIVERS: dict[str, type[ToolCallingDriver] | type[ReActDriver]] = {
@@ -40,7 +40,7 @@ def look_up(key: str, times: int = 1) -> str:
 class Mismatch(AssertionError):
     """Something was not as it should be."""
 
-    def __init__(self, difference: Difference) -> None:
+    def __init__(self, difference: Deviation) -> None:
         self.difference = difference
         super().__init__(str(difference))
 
@@ -200,9 +200,9 @@ class CaseSetup:
     def expect(self, what: str, expected: Any, got: Any, remedy: str = "") -> None:
         """Refuse what is not as it should be."""
         if got != expected:
-            raise Mismatch(Difference(self.mode, what, expected, got, remedy))
+            raise Mismatch(Deviation(self.mode, what, expected, got, remedy))
 
     def expect_in(self, what: str, part: str, whole: str, remedy: str = "") -> None:
         """Refuse a text that lacks something."""
         if part not in whole:
-            raise Mismatch(Difference(self.mode, what, f"... {part} ...", whole, remedy))
+            raise Mismatch(Deviation(self.mode, what, f"... {part} ...", whole, remedy))

@@ -14,7 +14,7 @@ import msgspec
 from hookline.errors import UsageError
 from hookline.testing.provider_cases import CASES
 from hookline.testing.provider_setup import DRIVERS, CaseSetup, Inapplicable, Mismatch
-from hookline.testing.report import Difference
+from hookline.testing.report import Deviation
 from hookline.testing.wire import Wire
 
 _PATIENCE = 30.0
@@ -38,7 +38,7 @@ class ProviderCase(msgspec.Struct, frozen=True):
             return str(reason)
         except TimeoutError:
             raise Mismatch(
-                Difference(setup.mode, self.name, "an end", f"none within {_PATIENCE:g} s")
+                Deviation(setup.mode, self.name, "an end", f"none within {_PATIENCE:g} s")
             ) from None
         return ""
 

@@ -216,7 +216,7 @@ def _decision(verdict: str, by: str, reason: str) -> str:
 
 
 def _who_ran(hooks: tuple[HookRan, ...]) -> Iterator[str]:
-    """A line for each hook that said something, and one for those that let things be."""
+    """A line for each hook that said something, and one for those without an objection."""
     quiet = [ran.hook for ran in hooks if _is_quiet(ran)]
     if quiet:
         yield f"proceed: {', '.join(quiet)}"

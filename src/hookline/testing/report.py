@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 
-class Difference(msgspec.Struct, frozen=True):
+class Deviation(msgspec.Struct, frozen=True):
     """Something that was not as it should be, or not as it was under `run`."""
 
     mode: str
@@ -37,7 +37,7 @@ class Report(msgspec.Struct, frozen=True):
     """The ways of driving the agent that were compared."""
     skipped: dict[str, str]
     """Those that were not, and why."""
-    differences: tuple[Difference, ...]
+    differences: tuple[Deviation, ...]
     verdicts: tuple[str, ...]
     """What the hook said under `run`, in order."""
     ending: str
@@ -66,7 +66,7 @@ class Report(msgspec.Struct, frozen=True):
 
     def _differences(self) -> Iterator[str]:
         """The first difference of each mode in full: the others mostly follow from it."""
-        by_mode: dict[str, list[Difference]] = {}
+        by_mode: dict[str, list[Deviation]] = {}
         for difference in self.differences:
             by_mode.setdefault(difference.mode, []).append(difference)
         for first, *others in by_mode.values():

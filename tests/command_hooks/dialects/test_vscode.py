@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline import tool
+from hookline import HookPoint, ToolHookContext, tool
 from hookline.command_hooks import CommandHooks, Handler, HookSource, RunFacts
 from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.dialects.copilot.known_fields import words_in
@@ -204,10 +204,8 @@ def test_a_tool_of_a_server() -> None:
     copilot = all_dialects()["copilot"].show(seen, PLACE)
     assert (copilot.name, copilot.aliases) == ("github-list_issues", ("mcp__github__list_issues",))
 
-    class Ctx:
-        tool_call = seen
-
-    names = VSCODE.subject("PreToolUse", Ctx, PLACE)
+    ctx = ToolHookContext(point=HookPoint.BEFORE_TOOL_USE, tool_call=seen)
+    names = VSCODE.subject("PreToolUse", ctx, PLACE)
     assert names is not None
     wanted = {"mcp__github__list_issues", "github-list_issues", "mcp_github_list_issues"}
     assert wanted <= set(names)

@@ -11,12 +11,12 @@ from hookline.hooks import (
     Context,
     HookLike,
     HookOptions,
-    Options,
     Point,
     Registration,
     name_of,
     register,
 )
+from hookline.hooks.hook import refuse_unknown
 from hookline.lifecycle import (
     CompactHookContext,
     ExecutionHookContext,
@@ -45,7 +45,7 @@ def hook(
 ) -> Registration:
     """A hook at a point, with its options: what capabilities give from `hooks()`."""
     who = f"hook '{options.get('name') or name_of(callback)}'"
-    return register(point_named(point, who), callback, Options(**options))
+    return register(point_named(point, who), callback, options)
 
 
 class _On:
@@ -57,8 +57,10 @@ class _On:
         point = point_named(name)
 
         def decorator(bare: Any = None, /, **options: Unpack[HookOptions]) -> Any:
+            refuse_unknown(options, f"@on.{name}")
+
             def mark(function: Decorated) -> Decorated:
-                marked = [*getattr(function, MARK, ()), (point, Options(**options))]
+                marked = [*getattr(function, MARK, ()), (point, options)]
                 setattr(function, MARK, marked)
                 return function
 
@@ -172,7 +174,7 @@ class BoundRegistrar(Generic[F, B]):
         **options: Unpack[HookOptions],
     ) -> B:
         """Register a hook at this point."""
-        return self._builder._add(register(self._point, callback, Options(**options)))
+        return self._builder._add(register(self._point, callback, options))
 
 
 class TakesHooks:
@@ -217,7 +219,7 @@ class TakesHooks:
     ) -> Self:
         """Register a hook at any point, by the point or by any of its names (`PreToolUse`)."""
         who = f"hook '{options.get('name') or name_of(hook)}'"
-        return self._add(register(point_named(point, who), hook, Options(**options)))
+        return self._add(register(point_named(point, who), hook, options))
 
     def with_hooks(self, *hooks: Any) -> Self:
         """Hooks that say where they go: decorated functions, objects with decorated methods, registrations."""

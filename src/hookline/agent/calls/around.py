@@ -1,20 +1,19 @@
-"""The onion around an action: each hook may time, cache, replace or repeat what is inside it."""
+"""The model and the tools inside the hooks around them: what such a hook may hand inwards, and give back."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TypeVar
 
-from hookline._aio import Once
-from hookline.agent.checks import check_request, check_response, check_result
+from hookline.agent.checks import check_response, check_result
+from hookline.agent.hook_changes import refuse_other_call, settled
 from hookline.agent.run import Run
 from hookline.errors import HookError
-from hookline.hooks import CRASHES, Answered, Entry, Next, Plan, cut_off, hook_failure
-from hookline.lifecycle import InferenceHookContext, ToolHookContext
-from hookline.state import InferenceRequest, InferenceResponse, ToolCall, ToolResult
+from hookline.hooks import Entry, Plan, run_around
+from hookline.lifecycle import HookPoint, InferenceHookContext, ToolHookContext
+from hookline.state import InferenceRequest, InferenceResponse, ToolResult
 
-Inner = Callable[[Any], Awaitable[Any]]
+T = TypeVar("T")
 
 
 async def around_inference(
@@ -25,10 +24,10 @@ async def around_inference(
 ) -> InferenceResponse:
     """Ask the model through the hooks around it."""
 
-    async def core(inner: InferenceHookContext) -> InferenceResponse:
+    async def action(inner: InferenceHookContext) -> InferenceResponse:
         return await ask(inner.request)
 
-    response = await _onion(run, plan.hooks, ctx, core, InferenceResponse, ("request",))
+    response = await run_around(plan.hooks, ctx, action, run, settled, _response)
     return check_response(response, "a hook around the inference")
 
 
@@ -39,125 +38,30 @@ async def around_tool(
     use: Callable[[ToolHookContext], Awaitable[ToolResult]],
 ) -> ToolResult:
     """Use a tool through the hooks around it."""
-    return await _onion(run, plan.hooks, ctx, use, ToolResult, ("tool_call",))  # type: ignore[no-any-return]
+    run.clock()  # the duration of the call begins here
+    return await run_around(plan.hooks, ctx, use, run, _same_call, _result)
 
 
-async def _onion(
-    run: Run,
-    entries: tuple[Entry, ...],
-    ctx: Any,
-    core: Inner,
-    kind: type,
-    changeable: tuple[str, ...],
-) -> Any:
-    if not entries:
-        return await core(ctx)
-    entry, rest = entries[0], entries[1:]
-    if entry.matches is not None and not _applies(run, entry, ctx):
-        return await _onion(run, rest, ctx, core, kind, changeable)
-    layer = _Layer(
-        entry, ctx, changeable, lambda inner: _onion(run, rest, inner, core, kind, changeable)
-    )
-    return await layer.call(run, kind)
+def _same_call(entry: Entry, before: ToolHookContext, after: ToolHookContext) -> ToolHookContext:
+    refuse_other_call(entry, before, after.tool_call)
+    return after
 
 
-def _applies(run: Run, entry: Entry, ctx: Any) -> bool:
-    """Whether the hook's matcher picks this action; a matcher that crashes is a crash of its hook."""
-    try:
-        return bool(entry.matches(ctx))  # type: ignore[misc]
-    except CRASHES as error:
-        failure = hook_failure(entry, ctx, error)
-    run.judged(entry, run.clock(), Answered(ctx, ctx, error=failure))
-    if entry.registration.on_failure == "closed" and not entry.shadow:
-        raise failure
-    return False
+def _response(entry: Entry, given: object) -> InferenceResponse:
+    return _checked(entry, HookPoint.AROUND_INFERENCE, given, InferenceResponse)
 
 
-class _Layer(Next[Any]):
-    """One hook around an action, and what it did with it."""
+def _result(entry: Entry, given: object) -> ToolResult:
+    result = _checked(entry, HookPoint.AROUND_TOOL_USE, given, ToolResult)
+    return check_result(result, f"hook '{entry.name}'")
 
-    def __init__(self, entry: Entry, ctx: Any, changeable: tuple[str, ...], inside: Inner) -> None:
-        super().__init__(entry, ctx)
-        self.changeable = changeable
-        self.inside = inside
-        self.results: list[Any] = []
-        self.raised: BaseException | None = None
 
-    def __call__(self, ctx: Any = None) -> Once[Any]:
-        return super().__call__(self.context if ctx is None else ctx)
-
-    async def _enter(self, ctx: Any) -> Any:
-        self._check(ctx)
-        if self.entry.shadow:  # it only shows what it would do: the action is done once, as it is
-            if self.results:
-                return self.results[0]
-            ctx = self.context
-        try:
-            result = await self.inside(ctx)
-        except BaseException as error:
-            self.raised = error
-            raise
-        self.results.append(result)
-        return result
-
-    def _check(self, ctx: Any) -> None:
-        given = self.context
-        if type(ctx) is not type(given):
-            raise self.error(
-                f"it called call_next with {ctx!r}.", "Pass the context, or one derived from it."
-            )
-        for name in ctx.__struct_fields__:
-            if name not in self.changeable and getattr(ctx, name) is not getattr(given, name):
-                raise self.error(
-                    f"it changed '{name}', which cannot be changed around an action.",
-                    f"Changeable: {', '.join(self.changeable)}.",
-                )
-        if "request" in self.changeable:
-            if ctx.request is not given.request:
-                check_request(self.entry, given, ctx.request)
-        elif type(ctx.tool_call) is not ToolCall or ctx.tool_call.id != given.tool_call.id:
-            raise self.error(
-                "it replaced the call by something that is not the same call, changed.",
-                "Derive it: ctx.with_args(...), and keep the id.",
-            )
-
-    async def call(self, run: Run, kind: type) -> Any:
-        """Run the hook; what it fails at counts as its fail mode says."""
-        entry, ctx, started = self.entry, self.context, run.clock()
-        failure: HookError | None = None
-        result: Any = None
-        try:
-            result = entry.call(ctx, self)
-            if inspect.isawaitable(result):
-                result = await result
-            result = self._checked_answer(result, kind)
-        except CRASHES as error:
-            cut = cut_off(entry, ctx, error)
-            if cut is not None:
-                run.judged(entry, started, Answered(ctx, ctx, error=cut))
-                raise
-            if error is self.raised:
-                raise  # the action's own error, which the hook let pass
-            failure = hook_failure(entry, ctx, error)
-        run.judged(entry, started, Answered(ctx, ctx, error=failure))
-        if failure is None and not entry.shadow:
-            return result
-        if failure is not None and entry.registration.on_failure == "closed" and not entry.shadow:
-            raise failure
-        if self.raised is not None and not self.results:
-            raise self.raised
-        return self.results[-1] if self.results else await self.inside(ctx)
-
-    def _checked_answer(self, result: Any, kind: type) -> Any:
-        if self.is_left_unawaited:
-            raise self.error(
-                "it called call_next and never awaited it.", "Write `await call_next(ctx)`."
-            )
-        if not isinstance(result, kind):
-            raise self.error(
-                f"it returned {result!r} ({type(result).__name__}).",
-                f"Return what `await call_next(ctx)` gives, or a {kind.__name__}.",
-            )
-        if isinstance(result, ToolResult) and not any(result is one for one in self.results):
-            return check_result(result, f"hook '{self.entry.name}'")
-        return result
+def _checked(entry: Entry, point: str, given: object, kind: type[T]) -> T:
+    if not isinstance(given, kind):
+        raise HookError(
+            entry.name,
+            point,
+            f"it returned {given!r} ({type(given).__name__}).",
+            remedy=f"Return what `await call_next(ctx)` gives, or a {kind.__name__}.",
+        )
+    return given

@@ -19,7 +19,7 @@ from hookline.containment.interpreter import module_places_in
 from hookline.containment.sandbox import PLACES, Place
 from hookline.definition import Definition, Note
 from hookline.errors import BuildError, HooklineError, SandboxError, ToolError
-from hookline.hooks import Options, Registration, register
+from hookline.hooks import HookOptions, Registration, register
 from hookline.lifecycle import ExecutionHookContext, HookPoint, ToolHookContext
 from hookline.state import AgentState, RunStatus, ToolCall, ToolResult
 from hookline.tools import AnyTool, ToolContext, tool
@@ -138,19 +138,21 @@ class Bash:
     def hooks(self) -> list[Registration]:
         """The policy, the note about the sandbox, what is kept between commands, and the end of background commands."""
         commands = "/^(bash|exec)$/"
-        policy = Options(name=f"{self.name}-policy", tier="policy", matcher=commands, scope="tree")
-        said = Options(name=f"{self.name}-sandbox")
-        ended = Options(name=f"{self.name}-end", scope="tree")
+        policy = HookOptions(
+            name=f"{self.name}-policy", tier="policy", matcher=commands, scope="tree"
+        )
+        said = HookOptions(name=f"{self.name}-sandbox")
+        ended = HookOptions(name=f"{self.name}-end", scope="tree")
         made = [
             register(HookPoint.EXECUTION_START, self._say_where, said),
             register(HookPoint.BEFORE_TOOL_USE, self._guard, policy),
             register(HookPoint.EXECUTION_END, self._end, ended),
         ]
         if self.keep == "session":
-            kept = Options(name=f"{self.name}-session", matcher="bash", scope="tree")
+            kept = HookOptions(name=f"{self.name}-session", matcher="bash", scope="tree")
             made.append(register(HookPoint.AFTER_TOOL_USE, self._keep, kept))
             # Behind other hooks, so that policies, rules, the fingerprint and the journal have the directory.
-            where = Options(
+            where = HookOptions(
                 name=f"{self.name}-directory", matcher=commands, scope="tree", priority=-500
             )
             made.append(register(HookPoint.BEFORE_TOOL_USE, self._name_directory, where))

@@ -34,7 +34,7 @@ from hookline.errors import (
     ToolError,
     UsageError,
 )
-from hookline.hooks import Options, Registration, register
+from hookline.hooks import HookOptions, Registration, register
 from hookline.lifecycle import HookPoint, StepHookContext
 from hookline.state import AgentState, ToolResult
 from hookline.tools import AnyTool, ToolContext, tool
@@ -127,10 +127,10 @@ class Files:
     def hooks(self) -> list[Registration]:
         """The jail as a policy, here and in child runs, and the hook that notes what was read."""
         guard = Guard(self.jail, self.read_only, self.ask, self.show)
-        jail = Options(name="files-jail", tier="policy", matcher=MATCHER)
-        images = Options(name="files-images")
+        jail = HookOptions(name="files-jail", tier="policy", matcher=MATCHER)
+        images = HookOptions(name="files-images")
         # After all others: a hook may have formatted what was written.
-        seen = Options(name="files-seen", matcher="/^(read|write|edit)$/", priority=-1000)
+        seen = HookOptions(name="files-seen", matcher="/^(read|write|edit)$/", priority=-1000)
         made = [
             register(HookPoint.BEFORE_TOOL_USE, guard.judge, jail),
             register(HookPoint.AFTER_TOOL_USE, self._seen_files.settle, seen),

@@ -10,7 +10,7 @@ import msgspec
 from hookline.capabilities.subagents.subagent import Subagent
 from hookline.definition import Definition
 from hookline.errors import BuildError
-from hookline.hooks import HookOutcome, Options, Registration, register
+from hookline.hooks import HookOptions, HookOutcome, Registration, register
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.markdown import grants_tool, is_aside, is_known_elsewhere, means_tool, names_in
 from hookline.permissions import Rule, Rules
@@ -194,7 +194,7 @@ def grant_policies(member: Subagent, grant: ToolGrant) -> tuple[Registration, ..
     if not grant.narrowed:
         return ()
     uses = _AllowedUses(member, grant.narrowed)
-    options = Options(name=f"{member.name}-tools", tier="policy", scope="self")
+    options = HookOptions(name=f"{member.name}-tools", tier="policy", scope="self")
     return (register(HookPoint.BEFORE_TOOL_USE, uses, options),)
 
 
@@ -202,10 +202,10 @@ def denial_policies(member: Subagent) -> tuple[Registration, ...]:
     """The policies that block what a subagent, and what it starts, may not call."""
     made: list[Registration] = []
     if member.disallowed_tools:
-        options = Options(name=f"{member.name}-disallowed-tools", tier="policy")
+        options = HookOptions(name=f"{member.name}-disallowed-tools", tier="policy")
         made.append(register(HookPoint.BEFORE_TOOL_USE, _DisallowedTools(member), options))
     if member.read_only:
-        options = Options(name=f"{member.name}-read-only", tier="policy")
+        options = HookOptions(name=f"{member.name}-read-only", tier="policy")
         made.append(register(HookPoint.BEFORE_TOOL_USE, _only_reading, options))
     return tuple(made)
 

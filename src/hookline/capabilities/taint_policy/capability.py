@@ -20,7 +20,7 @@ from hookline.capabilities.taint_policy.provenance import (
     digest,
 )
 from hookline.errors import BuildError
-from hookline.hooks import HookOutcome, Options, Registration, register
+from hookline.hooks import HookOptions, HookOutcome, Registration, register
 from hookline.lifecycle import (
     AgentContext,
     CompactHookContext,
@@ -80,13 +80,13 @@ class TaintPolicy:
     def hooks(self) -> Iterator[Registration]:
         """The policy, here and in children."""
         yield register(
-            HookPoint.BEFORE_TOOL_USE, self._judge, Options(name=self.name, tier="policy")
+            HookPoint.BEFORE_TOOL_USE, self._judge, HookOptions(name=self.name, tier="policy")
         )
-        prompt = Options(name=f"{self.name}-prompt", scope="tree", priority=_LAST)
+        prompt = HookOptions(name=f"{self.name}-prompt", scope="tree", priority=_LAST)
         yield register(HookPoint.PROMPT_SUBMIT, self._note_prompt, prompt)
-        keep = Options(name=f"{self.name}-keep", scope="tree", priority=_LAST)
+        keep = HookOptions(name=f"{self.name}-keep", scope="tree", priority=_LAST)
         yield register(HookPoint.BEFORE_COMPACT, self._keep, keep)
-        forget = Options(name=f"{self.name}-over", scope="tree")
+        forget = HookOptions(name=f"{self.name}-over", scope="tree")
         yield register(HookPoint.EXECUTION_END, self._forget, forget)
 
     def notes(self, _definition: object) -> Iterator[Note]:

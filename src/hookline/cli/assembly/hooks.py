@@ -18,7 +18,7 @@ from hookline.cli.target import attribute_of, split_target
 from hookline.config import HookSettings, MatchSettings, Settings
 from hookline.definition import Definition, Note
 from hookline.errors import ConfigError
-from hookline.hooks import Options, Registration, register
+from hookline.hooks import HookOptions, Registration, register
 from hookline.lifecycle import point_named
 from hookline.state import ToolCall
 from hookline.tools import Toolbox
@@ -87,9 +87,9 @@ def _default_name(hook: HookSettings) -> str:
     return f"{hook.do}: {about}" if about else f"{hook.do} at {hook.on}"
 
 
-def _options(hook: HookSettings, matcher: Any) -> Options:
+def _options(hook: HookSettings, matcher: Any) -> HookOptions:
     tier = hook.tier or ("policy" if hook.do in ("block", "ask", "stop") else "hook")
-    return Options(
+    return HookOptions(
         priority=hook.priority,
         matcher=matcher,
         name=hook.name or (_default_name(hook) if hook.do is not None else None),

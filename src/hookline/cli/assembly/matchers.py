@@ -11,6 +11,7 @@ from hookline.config import HookSettings, MatchSettings
 from hookline.errors import ConfigError
 from hookline.hooks import CompositeMatcher, Matcher, Point, ToolArgsMatcher, ToolNameMatcher
 from hookline.lifecycle import (
+    AgentContext,
     CompactHookContext,
     ExecutionHookContext,
     FailureHookContext,
@@ -142,14 +143,14 @@ def pattern_of(text: str) -> re.Pattern[str]:
 def _by_text(text: str) -> Callable[[Any], bool]:
     pattern = pattern_of(text)
 
-    def has(ctx: Any) -> bool:
+    def has(ctx: AgentContext) -> bool:
         return any(pattern.search(said) is not None for said in _texts(ctx))
 
     has.__qualname__ = f"the text has {text}"
     return has
 
 
-def _texts(ctx: Any) -> list[str]:
+def _texts(ctx: AgentContext) -> list[str]:
     """All text at a point."""
     if isinstance(ctx, ToolHookContext):
         said: Any = ctx.tool_call.args if ctx.execution is None else ctx.execution.text()

@@ -14,6 +14,7 @@ from hookline.config import HookSettings, MatchSettings
 from hookline.errors import ConfigError
 from hookline.hooks import HookOutcome, Matcher, Point
 from hookline.lifecycle import (
+    AgentContext,
     HookPoint,
     InferenceHookContext,
     OutputHookContext,
@@ -50,7 +51,7 @@ def rule_of(
     verdict = {"block": HookOutcome.block, "ask": HookOutcome.ask, "stop": HookOutcome.stop}
     outcome = verdict[settings.do or "block"](settings.reason)
 
-    def rule(_ctx: Any) -> HookOutcome:
+    def rule(_ctx: AgentContext) -> HookOutcome:
         return outcome
 
     return rule, matcher
@@ -83,7 +84,7 @@ def _check_point(settings: HookSettings, point: Point[Any]) -> None:
 
 
 def _logs(name: str, reason: str) -> Callable[[Any], None]:
-    def log(ctx: Any) -> None:
+    def log(ctx: AgentContext) -> None:
         call = getattr(ctx, "tool_call", None)
         about = f" {call.name}" if call is not None and call.name else ""
         _log.warning("%s at %s%s%s", name, ctx.point.value, about, f": {reason}" if reason else "")
@@ -119,7 +120,7 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
     return value
 
 
-def _redacted(ctx: Any, without: Callable[[Any], Any]) -> Any:
+def _redacted(ctx: AgentContext, without: Callable[[Any], Any]) -> Any:
     """The context without the redacted text; None if there was none."""
     if isinstance(ctx, ToolHookContext):
         if ctx.point == HookPoint.BEFORE_TOOL_USE:

@@ -50,7 +50,11 @@ from hookline.command_hooks.tools import (
     mcp_names,
 )
 from hookline.command_hooks.transcripts import Line, Transcripts
-from hookline.lifecycle import HookPoint
+from hookline.lifecycle import (
+    AgentContext,
+    HookPoint,
+    ToolHookContext,
+)
 from hookline.state import (
     AssistantMessage,
     Message,
@@ -194,7 +198,7 @@ def _is_failure(e: EventFacts) -> bool:
     return e.has_failed or e.ctx.execution.status in _REFUSED
 
 
-def _server(ctx: Any) -> dict[str, str]:
+def _server(ctx: ToolHookContext) -> dict[str, str]:
     """The address or the command of a tool's server."""
     words = event_facts.served_by(ctx)
     if not words:
@@ -209,7 +213,7 @@ def _failure(execution: ToolResult) -> str:
     return "timeout" if execution.metadata.get("ended") == "timeout" else "error"
 
 
-def _status(ctx: Any) -> str:
+def _status(ctx: AgentContext) -> str:
     """How a run ended, or is about to."""
     if ctx.point == HookPoint.AGENT_FAILED:
         return "error"

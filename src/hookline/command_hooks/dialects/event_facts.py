@@ -14,7 +14,7 @@ from hookline.command_hooks.dialect import Dialect
 from hookline.command_hooks.handler import TITLE, Handler, ProgramResult, RunFacts, as_uuid
 from hookline.command_hooks.tools import ShownCall
 from hookline.hooks import Kind
-from hookline.lifecycle import HookPoint
+from hookline.lifecycle import AgentContext, HookPoint, ToolHookContext, expect_context
 from hookline.state import (
     AgentState,
     AssistantMessage,
@@ -65,6 +65,14 @@ def has_failed(execution: ToolResult | None) -> bool:
     if execution is None or execution.status is ResultStatus.ERROR or is_interrupted(execution):
         return True
     return execution.metadata.get("exit_code") not in (0, None)
+
+
+def execution_of(ctx: AgentContext) -> ToolResult:
+    """The result of the call, which a context after a tool has."""
+    execution = expect_context(ctx, ToolHookContext).execution
+    if execution is None:
+        raise TypeError(f"{ctx.point} has no result of a call.")
+    return execution
 
 
 def is_interrupted(execution: ToolResult) -> bool:
@@ -119,7 +127,7 @@ def last_words(state: AgentState, response: Any = None) -> str:
     return ""
 
 
-def agent_fields(ctx: Any, called: Callable[[str], str] = str) -> dict[str, str]:
+def agent_fields(ctx: AgentContext, called: Callable[[str], str] = str) -> dict[str, str]:
     """The fields that name a child run; `called` makes an id of its run id."""
     state: AgentState = ctx.state
     if state.parent_run_id is None:
@@ -132,7 +140,7 @@ def agent_id(run_id: str) -> str:
     return f"a{as_uuid(run_id).replace('-', '')[:16]}"
 
 
-def session_source(ctx: Any) -> str:
+def session_source(ctx: AgentContext) -> str:
     """How a session began: `startup`, `resume`, `clear`, `compact` or `fork`."""
     if ctx.point == HookPoint.EXECUTION_START:
         return "resume"
@@ -146,7 +154,7 @@ def session_title(state: AgentState) -> str:
     return title if isinstance(title, str) else ""
 
 
-def served_by(ctx: Any) -> tuple[str, ...]:
+def served_by(ctx: ToolHookContext) -> tuple[str, ...]:
     """The command or the address of a tool's MCP server, without secrets; empty for a tool of no server."""
     tool = None if ctx.run is None else ctx.run.tool(ctx.tool_call.name)
     words = () if tool is None else tool.served_by
@@ -174,7 +182,7 @@ def ending_of(state: AgentState) -> str:
     return _SESSION_ENDINGS.get(ending.status, "completed")
 
 
-def end_reason(ctx: Any) -> str:
+def end_reason(ctx: AgentContext) -> str:
     """Why a session is over: `clear`, `prompt_input_exit` or `other`."""
     said = getattr(ctx, "source", "")
     return said if said in ("clear", "prompt_input_exit") else "other"

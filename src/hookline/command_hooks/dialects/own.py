@@ -31,7 +31,17 @@ from hookline.command_hooks.handler import (
 )
 from hookline.command_hooks.tools import NAMES, NameTest, ShownCall, names_or_expression
 from hookline.errors import RegistrationError, UsageError
-from hookline.lifecycle import HookPoint, ToolHookContext, point_named
+from hookline.lifecycle import (
+    AgentContext,
+    FailureHookContext,
+    HookPoint,
+    InferenceHookContext,
+    SessionHookContext,
+    SubagentHookContext,
+    ToolHookContext,
+    expect_context,
+    point_named,
+)
 from hookline.state import RunStatus, ToolCall, thaw
 
 _DECISIONS: dict[str, Any] = {
@@ -74,27 +84,30 @@ class Own(Dialect):
     caps_objections = False
     fails_closed = True
 
-    def fires(self, event: str, ctx: Any) -> bool:
+    def fires(self, event: str, ctx: AgentContext) -> bool:
         """Not after a model that gave no response."""
-        return event != "after_inference" or ctx.response is not None
+        if event != "after_inference":
+            return True
+        return expect_context(ctx, InferenceHookContext).response is not None
 
     def matcher(self, handler: Handler) -> NameTest:
         return names_or_expression(handler.matcher)
 
-    def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:  # noqa: ARG002 - as above
+    def subject(self, event: str, ctx: AgentContext, facts: RunFacts) -> tuple[str, ...] | None:  # noqa: ARG002 - as above
         """The tool under our name and Claude's, the child, or how the session began."""
         call = getattr(ctx, "tool_call", None)
         if call is not None:
             form = CLAUDE_TOOLS.get(call.name)
             return (call.name,) if form is None else (call.name, form.name, *form.aliases)
-        if event in ("subagent_start", "subagent_stop"):
+        if isinstance(ctx, SubagentHookContext):
             return (ctx.name,)
-        return (ctx.source,) if event == "session_start" else None
+        is_start = event == "session_start"
+        return (expect_context(ctx, SessionHookContext).source,) if is_start else None
 
     def show(self, call: ToolCall, facts: RunFacts) -> ShownCall:  # noqa: ARG002 - paths stay as the model wrote them
         return ShownCall(call.name, thaw(call.args))
 
-    def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
+    def payload(self, handler: Handler, ctx: AgentContext, facts: RunFacts) -> dict[str, Any]:
         """The point, the run, and the fields of the point."""
         return {
             "point": handler.event,
@@ -108,12 +121,12 @@ class Own(Dialect):
             **self._particulars(handler.event, ctx),
         }
 
-    def _particulars(self, event: str, ctx: Any) -> dict[str, Any]:
+    def _particulars(self, event: str, ctx: AgentContext) -> dict[str, Any]:
         sent: dict[str, Any] = {}
         call = getattr(ctx, "tool_call", None)
         if call is not None:
             sent |= {"tool_name": call.name, "tool_input": thaw(call.args), "tool_use_id": call.id}
-        if event == "permission_request":
+        if isinstance(ctx, ToolHookContext) and event == "permission_request":
             sent |= {"reason": ctx.reason, "asked_by": ctx.asked_by}
         execution = getattr(ctx, "execution", None)
         if execution is not None:
@@ -134,9 +147,9 @@ class Own(Dialect):
                 "objections": ctx.state.counters.objections,
                 "last_message": event_facts.last_words(ctx.state),
             }
-        if event == "subagent_stop":
+        if isinstance(ctx, SubagentHookContext) and event == "subagent_stop":
             sent["result"] = getattr(ctx.result, "text", None)
-        if event in ("error", "agent_failed"):
+        if isinstance(ctx, FailureHookContext):
             sent |= {"error": ctx.error_message, "error_class": str(ctx.error_class)}
         status = getattr(ctx, "status", None)
         return {**sent, "status": status.value} if isinstance(status, RunStatus) else sent

@@ -53,6 +53,7 @@ from hookline.command_hooks.tools import (
     whole_expression,
 )
 from hookline.command_hooks.transcripts import timestamp
+from hookline.lifecycle import AgentContext, ToolHookContext, expect_context
 from hookline.state import ToolCall
 
 _FILE = ("file_path", "filePath", "path")
@@ -182,14 +183,15 @@ class VsCode(Claude):
             return everything
         return names_or_expression(text) if NAMES.fullmatch(text) else whole_expression(text)
 
-    def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:
+    def subject(self, event: str, ctx: AgentContext, facts: RunFacts) -> tuple[str, ...] | None:
         """As Claude's; for a tool also its names in Copilot and VS Code."""
         found = super().subject(event, ctx, facts)
         if event == "SessionStart" and found == ("new",):
             return ("startup", "new")
         if found is None or event not in TOOL_EVENTS:
             return found
-        return (*found, self._copilot.show(ctx.tool_call, facts).name, *_names_of(ctx.tool_call))
+        call = expect_context(ctx, ToolHookContext).tool_call
+        return (*found, self._copilot.show(call, facts).name, *_names_of(call))
 
     def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
         """As Claude's, with the fields of Copilot and VS Code."""
@@ -199,7 +201,7 @@ class VsCode(Claude):
         return sent | self._tool_there(handler, ctx, facts, sent) if "tool_name" in sent else sent
 
     def _tool_there(
-        self, handler: Handler, ctx: Any, facts: RunFacts, sent: dict[str, Any]
+        self, handler: Handler, ctx: ToolHookContext, facts: RunFacts, sent: dict[str, Any]
     ) -> dict[str, Any]:
         """A tool under the names that the script knows, and its result as text."""
         shown = self._copilot.show(ctx.tool_call, facts)
@@ -208,7 +210,7 @@ class VsCode(Claude):
             name = _name_for(handler, ctx.tool_call) if is_theirs else shown.name
         shown_there: dict[str, Any] = {"tool_name": name}
         if is_theirs and "tool_response" in sent:
-            shown_there["tool_response"] = event_facts.output_text(ctx.execution)
+            shown_there["tool_response"] = event_facts.output_text(event_facts.execution_of(ctx))
         if reads_camel_case(handler):
             given = sent["tool_input"] if is_theirs else shown.input
             shown_there["toolName"] = name if is_theirs else shown.name

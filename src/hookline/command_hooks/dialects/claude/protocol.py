@@ -41,6 +41,7 @@ from hookline.command_hooks.tools import (
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.flow import ErrorClass
 from hookline.journal import stream_of
+from hookline.lifecycle import AgentContext
 from hookline.state import (
     NO_USAGE,
     AgentState,
@@ -580,7 +581,7 @@ class Claude(EventDialect):
         return {**ends, **blocked} if event == "PostToolUse" else blocked
 
 
-def _prompt_id(event: str, ctx: Any) -> dict[str, str]:
+def _prompt_id(event: str, ctx: AgentContext) -> dict[str, str]:
     """The id of the prompt: one for a run and its children, none at the start and the end of a session."""
     state: AgentState = ctx.state
     if event == "SessionStart" or state.run_id == stream_of(state.session_id):

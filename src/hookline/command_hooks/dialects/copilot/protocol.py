@@ -32,7 +32,7 @@ from hookline.command_hooks.handler import (
 from hookline.command_hooks.tools import NameTest, ToolForm, ToolNames, everything, whole_expression
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.flow import ErrorClass
-from hookline.lifecycle import HookPoint
+from hookline.lifecycle import AgentContext, FailureHookContext, HookPoint
 from hookline.state import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 
 TOOLS: dict[str, ToolForm] = {
@@ -277,7 +277,7 @@ def read_denying(said: ProgramAnswer, printed: str, result: ProgramResult) -> Pr
     return denied(f"the hook failed: {problem}") if problem else said
 
 
-def failure(ctx: Any) -> dict[str, Any]:
+def failure(ctx: FailureHookContext) -> dict[str, Any]:
     """The error that ended a run."""
     where = "system" if ctx.error_class in _OF_THE_SYSTEM else "model_call"
     return {
@@ -287,7 +287,7 @@ def failure(ctx: Any) -> dict[str, Any]:
     }
 
 
-def session_end_reason(ctx: Any) -> str:
+def session_end_reason(ctx: AgentContext) -> str:
     """Why a session is over."""
     is_left = event_facts.end_reason(ctx) == "prompt_input_exit"
     return "user_exit" if is_left else _REASONS[event_facts.ending_of(ctx.state)]

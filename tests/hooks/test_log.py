@@ -28,10 +28,10 @@ from hookline.errors import HookError
 from hookline.hooks import (
     Entry,
     HookOutcome,
-    HookStack,
     Point,
     run_hooks,
 )
+from hookline.lifecycle import HookStack
 
 
 class Stamp(str):

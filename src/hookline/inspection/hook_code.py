@@ -1,17 +1,17 @@
-"""Reading a hook's code: what it plainly says it writes, looks at and decides.
-
-It is read as far as it is plain; what is not, or cannot be read at all, is left out.
-"""
+"""What a hook's code plainly says it writes, reads and decides. Code that is not plain says nothing."""
 
 from __future__ import annotations
 
 import ast
+import functools
+import linecache
 from collections.abc import Iterable, Iterator
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 import msgspec
 
-from hookline.inspection.syntax import syntax_of
+from hookline.hooks.hook import target_of
 
 
 class Write(msgspec.Struct, frozen=True):
@@ -24,7 +24,7 @@ class Write(msgspec.Struct, frozen=True):
     """The code reads the field as well, so that nothing of what was there need be lost."""
 
 
-class Deeds(msgspec.Struct, frozen=True):
+class HookEffects(msgspec.Struct, frozen=True):
     """What a hook's code plainly says it does."""
 
     writes: tuple[Write, ...] = ()
@@ -37,17 +37,17 @@ class Deeds(msgspec.Struct, frozen=True):
     """It looks at the point or at types, so it may act at some points only."""
 
 
-def deeds_of(hook: Any) -> Deeds:
+def effects_of(hook: Any) -> HookEffects:
     """What a hook does, as far as its code can be found and is plain."""
     node = syntax_of(hook)
     if node is None:
-        return Deeds()
+        return HookEffects()
     body: list[Any] = [ast.Return(node.body)] if isinstance(node, ast.Lambda) else node.body
     tree = ast.Module(body, [])
     words = {each.attr for each in ast.walk(tree) if isinstance(each, ast.Attribute)}
     names = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
     reader = _Writes(tree)
-    return Deeds(
+    return HookEffects(
         writes=tuple(reader.writes),
         reads=frozenset(_arguments_read(tree)),
         verdicts=frozenset(_verdicts_given(tree)),
@@ -189,3 +189,60 @@ def _parts(field: str, given: ast.AST) -> Iterable[str]:
     if called.startswith("with_"):
         return (f"{field}.{called.removeprefix('with_')}",)
     return (field,) if called[:1].isupper() else ()
+
+
+# --- from a registered hook to the syntax of its function ------------------------------------------
+
+
+Syntax = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+"""What a hook's function is in the syntax tree of its file."""
+
+
+def syntax_of(hook: Any) -> Syntax | None:
+    """The syntax of a hook's function; None when its source cannot be had."""
+    function = _function_of(target_of(hook))
+    if function is None:
+        return None
+    code = function.__code__
+    tree = _parsed("".join(linecache.getlines(code.co_filename, function.__globals__)))
+    if tree is None:
+        return None
+    found = [node for node in ast.walk(tree) if isinstance(node, Syntax) and _is_of(node, code)]
+    # Of lambdas on one line that hold each other, the innermost that fits.
+    innermost = [node for node in found if all(node in ast.walk(outer) for outer in found)]
+    return innermost[0] if innermost else None
+
+
+def _function_of(target: Any) -> FunctionType | None:
+    while isinstance(target, functools.partial):
+        target = target.func
+    if not isinstance(target, FunctionType | MethodType):
+        target = type(target).__call__
+    function = target.__func__ if isinstance(target, MethodType) else target
+    return function if isinstance(function, FunctionType) else None
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(source: str) -> ast.Module | None:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError):
+        return None
+
+
+def _is_of(node: Syntax, code: CodeType) -> bool:
+    if not isinstance(node, ast.Lambda):
+        first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+        return node.name == code.co_name and first == code.co_firstlineno
+    if code.co_name != "<lambda>" or node.lineno != code.co_firstlineno:
+        return False
+    return all(_is_inside(place, node.body) for place in code.co_positions())
+
+
+def _is_inside(place: tuple[int | None, ...], node: ast.expr) -> bool:
+    """Whether an instruction comes from this expression. One without a width comes from the call itself."""
+    line, _, column, end = place
+    if line is None or column is None or column == end:
+        return True
+    last = (node.end_lineno or line, node.end_col_offset or column)
+    return (node.lineno, node.col_offset) <= (line, column) <= last

@@ -16,15 +16,14 @@ from hookline.hooks import (
     Answered,
     Context,
     Entry,
-    Failure,
     HookNames,
     HookOutcome,
-    HookStack,
     Kind,
     Point,
     Result,
     run_hooks,
 )
+from hookline.lifecycle import HookStack
 
 
 class Parcel(Context, frozen=True, kw_only=True):
@@ -44,8 +43,8 @@ RULES: dict[str, Any] = {
     "blocks": "the parcel stays",
     "verdicts": frozenset({"block", "stop", "ask", "allow"}),
 }
-GATE = Point("gate", Parcel, failure=Failure.BLOCK, **RULES)
-DOOR = Point("door", Parcel, failure=Failure.ERROR, **RULES)
+GATE = Point("gate", Parcel, failure_blocks=True, **RULES)
+DOOR = Point("door", Parcel, **RULES)
 LAST = Point("last", Parcel, changes=frozenset({"note"}), unskippable=True)
 
 Next = Callable[[Any], Awaitable[Result[Any]]]
@@ -422,7 +421,7 @@ async def test_calling_next_without_awaiting_it_is_an_error() -> None:
     with pytest.raises(HookError) as caught:
         await decide(Around(forgetful), point=DOOR)
     assert str(caught.value) == (
-        "hook 'around' at door: it called next(ctx) and never awaited it. Write `return await next(ctx)`."
+        "hook 'around' at door: it called next(ctx) and never awaited it. Write `await next(ctx)`."
     )
 
 

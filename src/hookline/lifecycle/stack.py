@@ -6,18 +6,27 @@ from collections.abc import Iterable
 from typing import Any, Self, Unpack
 
 from hookline.errors import RegistrationError, UsageError
-from hookline.hooks.hook import HookLike, HookOptions, Options, Registration, register
-from hookline.hooks.order import in_order, unique_names
-from hookline.hooks.outcome import Result
-from hookline.hooks.plan import Plan
-from hookline.hooks.point import C, Context, Point
-from hookline.hooks.run import run_hooks
+from hookline.hooks import (
+    Context,
+    HookLike,
+    HookOptions,
+    Plan,
+    Point,
+    Registration,
+    Result,
+    in_order,
+    register,
+    run_hooks,
+    unique_names,
+)
+from hookline.hooks.point import C
+from hookline.lifecycle.points import point_named
 
 
 class HookStack:
-    """An immutable set of registrations and the plans made from them.
+    """An immutable set of hooks, usable alone: `HookStack().with_hook(hook, "PreToolUse")`.
 
-    The engine knows no points by name. A lifecycle does: its own stack takes them in any spelling.
+    It takes points of the lifecycle by any of their names, and points of your own.
     """
 
     __slots__ = ("_plans", "registrations")
@@ -33,22 +42,14 @@ class HookStack:
         **options: Unpack[HookOptions],
     ) -> Self:
         """This stack and one more hook."""
-        registration = register(self.point(point), hook, Options(**options))
+        registration = register(point_named(point), hook, options)
         return type(self)((*self.registrations, registration))
-
-    def point(self, meant: Point[Any] | str) -> Point[Any]:
-        """The point that is meant; refuses what is none."""
-        if not isinstance(meant, Point):
-            raise RegistrationError(
-                f"{meant!r} is not a hook point.", remedy="Pass one, such as HookPoint.BEFORE_STEP."
-            )
-        return meant
 
     def plan(self, point: Point[Any] | str) -> Plan:
         """What runs at a point, in order."""
         plan = self._plans.get(point)
         if plan is None:
-            plan = self._plans[point] = self._make_plan(self.point(point))
+            plan = self._plans[point] = self._make_plan(point_named(point))
         return plan
 
     def _make_plan(self, point: Point[Any]) -> Plan:

@@ -15,16 +15,15 @@ from hookline.hooks import (
     Answered,
     Context,
     Entry,
-    Failure,
     HookNames,
     HookOutcome,
-    HookStack,
     Kind,
     Point,
     Result,
     Verdict,
     run_hooks,
 )
+from hookline.lifecycle import HookStack
 
 
 class Parcel(Context, frozen=True, kw_only=True):
@@ -36,7 +35,7 @@ class Parcel(Context, frozen=True, kw_only=True):
 
 
 NOTES = frozenset({"note"})
-GATE = Point("gate", Parcel, changes=NOTES, blocks="the parcel stays", failure=Failure.BLOCK)
+GATE = Point("gate", Parcel, changes=NOTES, blocks="the parcel stays", failure_blocks=True)
 DOOR = Point("door", Parcel, changes=NOTES, blocks="the door stays shut")
 LAST = Point("last", Parcel, changes=NOTES, verdicts=frozenset(), unskippable=True)
 
