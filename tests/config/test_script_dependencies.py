@@ -155,9 +155,12 @@ def test_a_module_that_is_run(project: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ('. "$CONFIG"', "$CONFIG is known only when it runs"),
-        ('python3 "$DIR/$name.py"', "$DIR/$name.py is known only when it runs"),
-        ('. "$DIR/nowhere.sh"', "$DIR/nowhere.sh is known only when it runs"),
+        ('. "$CONFIG"', 'the file in `. "$CONFIG"` is known only when it runs'),
+        (
+            'python3 "$DIR/$name.py"',
+            'the file in `python3 "$DIR/$name.py"` is known only when it runs',
+        ),
+        ('. "$DIR/nowhere.sh"', 'the file in `. "$DIR/nowhere.sh"` is known only when it runs'),
         ("npm test", "npm runs what other files say"),
     ],
 )

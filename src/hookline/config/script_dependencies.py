@@ -8,6 +8,7 @@ of that file. What is known only when a script runs is reported in words, so tha
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import re
 import sys
@@ -16,11 +17,14 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from hookline.shell_text import UNKNOWN, ShellVisitor, TooDeep, read_shell_text
+
 _MAX_FILES = 100
 _MAX_DEPTH = 8
 _MAX_BYTES = 1 << 17
 _MAX_LINE = 2_000
 """Characters of a line that are read. A longer line is an attempt to keep us busy."""
+_MAX_SHOWN = 100
 _MAX_RUNS = 500
 _MAX_COMMANDS = 5_000
 # Compiled at first use: most projects have no script.
@@ -32,19 +36,8 @@ _KINDS = {
     **dict.fromkeys((".py", ".pyw"), "python"),
     **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx"), "node"),
 }
-_INSIDE = r"(?:[^()\n]|\([^()\n]*\))*"
-_INNER = rf"\$\(({_INSIDE})\)"
-_QUOTED = r""""(?:[^"\\\n]|\\.)*"|'[^'\n]*'"""
-_TOKEN = rf"""((?:{_QUOTED}|\$\({_INSIDE}\)|\$\{{[^}}\n]*\}}|[^\s;|&<>()"'`])+)|[;|&()`\n]"""
-"""A word of a shell script, or the end of a command."""
-_BEFORE = frozenset(
-    "if then else elif do while until exec command time nohup ! { export local readonly declare".split()  # noqa: SIM905 - a table of names
-)
-"""Words that may stand before a command, or before its assignments."""
-_ASSIGNED = r"(?s)([A-Za-z_]\w*)=(.*)"
-_VARIABLE = r"\$\{?([A-Za-z_]\w*)\}?"
-_EXPANDED = r"(?s).*(?:\)|\}|\$\w+|`)"
-"""A word up to the end of its last expansion."""
+_STARTERS = frozenset({"exec", "command", "nohup"})
+"""Words before a command that change nothing about what it runs."""
 _IMPORT = (
     r"(?m)^[ \t]*(?:import[ \t]+([\w., \t]+)"
     r"|from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]{0,4000}\)|[^\n#;]*))"
@@ -152,34 +145,32 @@ def _by_first_line(text: str) -> str:
 # --- shell ------------------------------------------------------------------------------------------
 
 
+class _ShellCommands(ShellVisitor):
+    """The commands of a shell script, each with its text."""
+
+    def __init__(self) -> None:
+        super().__init__(variables={"0": UNKNOWN})
+        self.found: list[tuple[list[str], str]] = []
+
+    def command(self, words: list[str], text: str, inner: object) -> None:
+        del inner  # a substitution is found like any other command
+        while words and words[0] in _STARTERS:
+            words = words[1:]
+        if words:
+            self.found.append((words, text))
+
+
 def _in_shell(text: str, path: Path, project: Path) -> Iterator[_Run]:
-    text = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#"))
-    values: dict[str, str] = {}
-    whole = "\n".join((text, *re.findall(_INNER, text), ""))
-    for words in islice(_commands(whole, values), _MAX_COMMANDS):
+    commands = _ShellCommands()
+    with contextlib.suppress(TooDeep):  # what was found until then counts
+        read_shell_text(text, commands)
+    for words, written in commands.found[:_MAX_COMMANDS]:
         yield from _as_module(words, project)
         place = _what_runs(words)
         if place is not None:
-            yield from _named(words[place], place > 0, values, path, project)
+            yield _named(words[place], written if place else "", path, project)
         elif is_task_runner(words[0]):
             yield _Run((), f"{words[0]} runs what other files say")
-
-
-def _commands(text: str, values: dict[str, str]) -> Iterator[list[str]]:
-    """The commands of a shell script as lists of words. Assignments are added to `values`."""
-    words: list[str] = []
-    for match in re.finditer(_TOKEN, text):
-        word = match[1]
-        if word is None:
-            if words:
-                yield words
-            words = []
-        elif words or word not in _BEFORE:
-            assigned = None if words else re.fullmatch(_ASSIGNED, word)
-            if assigned is not None:
-                values[assigned[1]] = assigned[2]
-            else:
-                words.append(word)
 
 
 def _as_module(words: list[str], project: Path) -> Iterator[_Run]:
@@ -190,11 +181,11 @@ def _as_module(words: list[str], project: Path) -> Iterator[_Run]:
 
 def _what_runs(words: list[str]) -> int | None:
     """The position of the word that names the file to run; None if no word does."""
-    program = os.path.basename(_unquoted(words[0]))
+    program = os.path.basename(words[0])
     if words[0] not in ("source", ".") and not any(
         re.fullmatch(kind, program) for kind in (_SHELL, _PYTHON, _NODE)
     ):
-        return 0 if "/" in words[0] or words[0].startswith(('"$', "$")) else None
+        return 0 if "/" in words[0] or UNKNOWN in words[0] else None
     is_shell = re.fullmatch(_SHELL, program) is not None
     for place, word in enumerate(words[1:], 1):
         if word in (_NO_SCRIPT_FOR_A_SHELL if is_shell else _NO_SCRIPT):
@@ -204,23 +195,17 @@ def _what_runs(words: list[str]) -> int | None:
     return None
 
 
-def _named(
-    word: str, is_given: bool, values: dict[str, str], path: Path, project: Path
-) -> Iterator[_Run]:
-    """The file that a word names. The word may begin with an expansion that only a shell can resolve."""
-    plain = _unquoted(word)
-    variable = re.fullmatch(_VARIABLE, plain)
-    if variable and variable[1] in values:
-        plain = _unquoted(values[variable[1]])
-    tail = re.sub(_EXPANDED, "", plain, count=1)
-    if tail == plain:  # no expansion
+def _named(word: str, written: str, path: Path, project: Path) -> _Run:
+    """The file that a word names. The word may begin with a value that only the shell knows."""
+    _, mark, tail = word.rpartition(UNKNOWN)
+    bases: list[Path] = []
+    if not mark:
         bases = [project, path.parent]
     elif tail.startswith("/"):
         bases, tail = [path.parent, *_above(path, project)], tail.lstrip("/")
-    else:
-        bases = []
-    words = f"{plain} is known only when it runs" if is_given and tail != plain else ""
-    yield _Run(tuple(Path(os.path.normpath(base / tail)) for base in bases), words)
+    shown = " ".join(written.split())[:_MAX_SHOWN]
+    unseen = f"the file in `{shown}` is known only when it runs" if written and mark else ""
+    return _Run(tuple(Path(os.path.normpath(base / tail)) for base in bases), unseen)
 
 
 def _above(path: Path, project: Path) -> Iterator[Path]:
@@ -228,10 +213,6 @@ def _above(path: Path, project: Path) -> Iterator[Path]:
         if not folder.is_relative_to(project):
             return
         yield folder
-
-
-def _unquoted(word: str) -> str:
-    return word.replace('"', "").replace("'", "")
 
 
 # --- Python -----------------------------------------------------------------------------------------

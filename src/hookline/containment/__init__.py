@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         SandboxStatus,
     )
     from hookline.containment.sandbox.environment import variables_besides
+    from hookline.containment.shell.command_reader import read_command
     from hookline.containment.shell.policy import ShellPolicy
-    from hookline.containment.shell.reading import read_command
     from hookline.containment.shell.verdict import Verdict
     from hookline.containment.shell.words import Command, Reading, Word
 
@@ -47,7 +47,7 @@ _HOME: dict[str, str] = {
     "Verdict": "shell.verdict",
     "Word": "shell.words",
     "end_with_us": "processes",
-    "read_command": "shell.reading",
+    "read_command": "shell.command_reader",
     "start_program": "processes",
     "variables_besides": "sandbox.environment",
 }

@@ -13,22 +13,7 @@ from hookline.permissions.wildcard import MANY, ONE, Glob, fits, fits_text, glob
 Word: TypeAlias = Any
 """A word of a command: its text, or ONE or MANY where that is not known before it runs."""
 
-_QUOTES = re.compile(r"[\"'\\]")
-_REDIRECT = re.compile(r"&>>?|\d*(?:<<<|<<-?|<>|>\||>>|[<>]&-?|[<>])(?!\()")
-_LINE_PIECE = re.compile(
-    rf"""'[^']*'|"(?:\\.|[^"\\])*"|\\.|{_REDIRECT.pattern}|[<>]\(|[;&|\n()`]+|[^\S\n]+"""
-    r"""|[^\s;&|()`'"\\<>]+|.""",
-    re.DOTALL,
-)
-_BROKEN = re.compile(r"[;&|\n()`]+")
 _BETWEEN = re.compile(r"[\s;&|()'\"`<>={}]+")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
-_LEADS_ON = frozenset(
-    {"!", "coproc", "do", "elif", "else", "if", "then", "time", "until", "while", "{", "}"}
-)
-"""Words of the shell after which a command may begin."""
-_OF_TIME = ("-p", "--")
-_SUBSTITUTED = "$"
 _PIECE = re.compile(r"""\s+|\\.|'[^']*'|"[^"]*"|[^\s'"\\]+|.""", re.DOTALL)
 _CODE = re.compile(r"[\s(]")
 _MOST_WORDS = 2000
@@ -39,8 +24,7 @@ class CommandPart(NamedTuple):
     """One command of a command line. `argv` is None when its words are not known before it runs."""
 
     argv: tuple[str, ...] | None
-    text: str
-    words: tuple[Word, ...] | None = None
+    words: tuple[Word, ...] = ()
     """The words that are known, when not all are."""
 
 
@@ -68,15 +52,8 @@ class CommandPattern:
 
     def touches(self, part: CommandPart) -> bool:
         """Whether the command may match, in another spelling or when it runs."""
-        if self.is_anything or self.covers(part):
-            return True
-        known = part.argv or part.words
-        if known is not None:
-            return self._may_be(known)
-        return any(self._may_hold(guess) for guess in guesses(part.text))
-
-    def _may_be(self, words: Sequence[Word]) -> bool:
-        if self._touching.may_be(words):
+        words = part.argv or part.words
+        if self.is_anything or self.covers(part) or self._touching.may_be(words):
             return True
         inner = _inner_words(words)
         # It is not known where a command within another ends.
@@ -84,20 +61,6 @@ class CommandPattern:
         return len(inner) > _MOST_WORDS or any(
             loose.may_be(inner[start:]) for start in range(len(inner))
         )
-
-    def _may_hold(self, guess: Guess) -> bool:
-        """Whether one of the commands in a guess may match, at any place where one may begin."""
-        words, starts = guess
-        if len(words) > _MOST_WORDS:
-            return True
-        loose = self._touching._replace(has_rest=True)
-        for start, word in enumerate(words):
-            if start in starts and self._may_be(words[start:]):
-                return True
-            is_seen = start in starts or (isinstance(word, str) and loose.begins_with(word))
-            if is_seen and loose.may_be(words[start:]):
-                return True
-        return False
 
 
 class _Loose(NamedTuple):
@@ -228,81 +191,6 @@ def _words(text: str) -> list[Glob]:
     return [glob(word) for word in words if word is not None]
 
 
-# --- a command line that was not understood ------------------------------------------------------------
-
-
-class Guess(NamedTuple):
-    """Words that may be a command, and the places where one may begin."""
-
-    words: list[Word]
-    starts: frozenset[int]
-
-
-def guesses(text: str) -> Iterator[Guess]:
-    """The commands that a line may consist of, too many rather than too few.
-
-    It is split three times, because a quoted text may be an argument, a command, or neither.
-    """
-    text = text.replace("\\\n", "")
-    for tokens in (*_quoted(text), *(piece.split() for piece in _BROKEN.split(text))):
-        guess = _guess(tokens)
-        if guess.words:
-            yield guess
-    yield Guess(inner_words(text), frozenset())
-
-
 def inner_words(text: str) -> list[Word]:
-    """The words of a text that may contain a command, without quotes and operators."""
+    """The words of a text in any language that may contain a command, without quotes and operators."""
     return [word.replace("\\", "") for word in _BETWEEN.split(text) if word.strip(":")]
-
-
-def _guess(tokens: list[str]) -> Guess:
-    words: list[Word] = []
-    starts = {0}
-    is_target = False
-    for token in tokens:
-        was_target, is_target = is_target, _REDIRECT.fullmatch(token) is not None
-        if is_target or was_target:
-            continue
-        if len(words) in starts and (_ASSIGNMENT.match(token) or token in _OF_TIME):
-            continue
-        if token in _LEADS_ON:
-            if token not in ("{", "}") and len(words) not in starts:
-                words.append(token)  # it may be an ordinary word
-            starts.add(len(words))
-            continue
-        words.append(_word(token))
-    return Guess(words, frozenset(starts))
-
-
-def _quoted(text: str) -> Iterator[list[str]]:
-    """The commands of a text as tokens. A quoted text is part of one token, a redirect is one."""
-    tokens = [""]
-    for found in _LINE_PIECE.finditer(text):
-        piece = found[0]
-        if piece in (
-            "<(",
-            ">(",
-        ):  # the inner text is a command; all of it is one word of this command
-            tokens[-1] += _SUBSTITUTED
-            yield [token for token in tokens if token]
-            tokens = [""]
-        elif _REDIRECT.fullmatch(piece):
-            tokens += [piece, ""]
-        elif _BROKEN.fullmatch(piece):
-            yield [token for token in tokens if token]
-            tokens = [""]
-        elif piece.isspace():
-            tokens.append("")
-        else:
-            tokens[-1] += piece
-    yield [token for token in tokens if token]
-
-
-def _word(token: str) -> Word:
-    """A word without its quotes: ONE if it may be another word when it runs, MANY if it may be several."""
-    if any(mark in token for mark in "$`{"):
-        return MANY
-    if "~" in token[:1] or any(mark in token for mark in "*?["):
-        return token if token in ("[", "[[") else ONE
-    return _QUOTES.sub("", token)

@@ -5,18 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from hookline.containment.shell.runners import RUNNERS, RUNNERS_OF_ANY, SHELLS
+
 # fmt: off
-RUNS_OTHERS = frozenset({
-    ".", "alias", "ash", "at", "bash", "batch", "bubblewrap", "builtin", "bunx", "busybox", "bwrap", "caffeinate",
-    "chroot", "chrt", "command", "coproc", "csh", "dash", "dbus-run-session", "doas",
-    "entr", "env", "eval", "exec", "faketime", "find", "firejail", "fish", "flock", "gosu", "hyperfine", "ionice",
-    "ksh", "ltrace", "mksh", "nice", "nix-shell", "nohup", "npx", "nsenter",
-    "numactl", "parallel", "perf", "pkexec", "proot", "proxychains",
-    "proxychains4", "rbash", "rlwrap", "runcon", "runuser", "screen", "script", "setarch", "setpriv", "setsid",
-    "sg", "sh", "source", "ssh", "stdbuf", "strace", "su", "su-exec", "sudo", "systemd-run", "taskset", "tcsh",
-    "tini", "time", "timeout", "tmux", "torsocks", "toybox", "trap", "tsocks", "unbuffer", "unshare", "uvx",
-    "valgrind", "watch", "watchexec", "xargs", "xvfb-run", "zsh",
-})
+RUNS_OTHERS = RUNNERS | RUNNERS_OF_ANY | SHELLS | {
+    ".", "at", "batch", "eval", "find", "source", "ssh",
+}
 """Programs that run the command that is written after them, or in one of their arguments."""
 _BY_VERB = frozenset({
     "bundle", "conda", "direnv", "docker", "kubectl", "mamba", "mise", "nerdctl", "nix", "npm", "pdm", "pipenv",
@@ -24,10 +18,9 @@ _BY_VERB = frozenset({
 })
 _VERBS = frozenset({"dlx", "exec", "run", "shell", "tool", "x"})
 """These programs run others only with one of these words."""
-READS_COMMANDS = frozenset({
-    ".", "ash", "at", "bash", "batch", "busybox", "csh", "dash", "eval", "fish", "ksh", "mksh", "parallel", "rbash",
-    "sh", "source", "ssh", "su", "tcsh", "toybox", "xargs", "zsh",
-})
+READS_COMMANDS = SHELLS | {
+    ".", "at", "batch", "busybox", "eval", "parallel", "source", "ssh", "su", "toybox", "xargs",
+}
 """Programs that run what they read: the output of another command, a here-document, a file."""
 _RUN_ANYTHING = RUNS_OTHERS | {
     "ansible", "ant", "awk", "bazel", "bun", "chmod", "chown", "cmake", "crontab", "dd", "deno", "ed", "emacs", "ex",

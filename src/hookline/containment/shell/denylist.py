@@ -16,7 +16,7 @@ from typing import NamedTuple
 from hookline.containment.protected import AGENT_CONFIGURATION, INSTRUCTIONS, RUN_AT_LOGIN
 from hookline.containment.shell.find import PICKING, roots_of
 from hookline.containment.shell.places import is_below
-from hookline.containment.shell.unread import name_of
+from hookline.containment.shell.runners import name_of
 
 PRIVILEGE = frozenset(
     "sudo sudoedit su doas pkexec run0 gosu su-exec runuser gksudo kdesudo".split()

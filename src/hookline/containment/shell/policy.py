@@ -9,13 +9,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from hookline.containment.shell.allowlist import Allowlist, program_name
-from hookline.containment.shell.danger import RUNNERS, RUNNERS_OF_ANY, Danger, find_danger
+from hookline.containment.shell.command_reader import read_command
+from hookline.containment.shell.danger import Danger, find_danger
 from hookline.containment.shell.denylist import PRIVILEGE
 from hookline.containment.shell.places import Places
 from hookline.containment.shell.programs import PROGRAMS, WRAPPERS
-from hookline.containment.shell.reading import read_command
 from hookline.containment.shell.rules import ShellRule
-from hookline.containment.shell.unread import runs_code
+from hookline.containment.shell.runners import RUNNERS, RUNNERS_OF_ANY, runs_code
 from hookline.containment.shell.verdict import Verdict
 from hookline.containment.shell.words import Command, Reading, Word
 from hookline.errors import UsageError

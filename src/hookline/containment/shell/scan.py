@@ -175,7 +175,7 @@ class _Scanner:
                 break
             if not needed:
                 self._skip_prefix()
-            is_group = self.text[self.at] in "({"
+            is_group = self.text.startswith(("(", "{"), self.at)
             self._read_command(piped)
             operator = self._read_operator(closer)
             self.feeder = len(self.found) if operator == "|" and not is_group else None

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.containment import ShellPolicy, read_command
-from hookline.containment.shell import grammar
+from hookline.containment.shell import command_reader
 from hookline.errors import UsageError
 
 READ = {
@@ -142,6 +142,12 @@ def test_too_much_is_asked_about(text: str) -> None:
     assert ShellPolicy.default().judge(text).decision != "allow"
 
 
+@pytest.mark.parametrize("text", ["!", "! ", "ls; ! ", "time ", "ls && time\t"])
+def test_a_prefix_without_a_command_is_not_claimed(text: str) -> None:
+    """The text ends where a command belongs."""
+    assert not read_command(text).known
+
+
 def test_the_far_end_of_unicode_does_no_harm() -> None:
     """Characters that bring the grammar down are kept from it."""
     for character in ("\U0003b558", "\U000def9f", "\U0010ffff", "\ue000", "\udcff"):
@@ -189,7 +195,7 @@ def test_without_the_extra_everything_asks(monkeypatch: pytest.MonkeyPatch) -> N
             raise ImportError(f"No module named {name!r}")
         return real(name, *rest)
 
-    grammar._language.cache_clear()
+    command_reader._language.cache_clear()
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(UsageError, match=r"pip install 'hookline\[shell\]'"):
         read_command("ls")
