@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from hookline.errors import UsageError
-from hookline.permissions.wildcard import MANY, fits, fits_text, glob
+from hookline.wildcards import MANY, fits, fits_text, glob
 
 _MOST_FILES = 50_000
 

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from hookline.containment.shell.command_pattern import CommandPattern
 from hookline.errors import UsageError
-from hookline.permissions.commands import CommandPattern
 from hookline.permissions.names import COMMAND_TOOLS, FILE_TOOLS, names_like, names_tool
 from hookline.permissions.paths import FilePathPattern, Root
 from hookline.permissions.subject import (
@@ -24,8 +24,8 @@ from hookline.permissions.subject import (
     texts_of,
     value_of,
 )
-from hookline.permissions.wildcard import fits_text, glob
 from hookline.state import ToolCall
+from hookline.wildcards import fits_text, glob
 
 _TOOL = re.compile(r"[\w.*?:/@-]+")
 _NAMED = re.compile(r"(?P<name>[A-Za-z_][\w.]*)=")

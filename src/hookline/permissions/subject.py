@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from hookline.containment.shell.command_pattern import CommandPart, PatternWord
+from hookline.containment.shell.runners import reads_commands, runs_others
 from hookline.errors import HooklineError
-from hookline.permissions.commands import CommandPart, Word
 from hookline.permissions.names import COMMAND_TOOLS, FILE_TOOLS
 from hookline.permissions.paths import PathPlace, Root, fixed_part
-from hookline.permissions.programs import reads_commands, runs_others
-from hookline.permissions.wildcard import MANY
 from hookline.shell_text import UNKNOWN
 from hookline.state import ToolCall
+from hookline.wildcards import MANY, ONE
 
 _COMMANDS = ("command", "cmd", "commands", "script", "argv")
 _PATHS = ("path", "paths", "file", "files", "filepath", "filename", "directory", "dir", "folder")
@@ -186,14 +186,20 @@ def _possible_parts(text: str) -> tuple[CommandPart, ...]:
     return tuple(CommandPart(None, tuple(map(_open_word, words))) for words in found or ((),))
 
 
-def _open_word(text: str) -> Word:
+def _open_word(text: str) -> PatternWord:
     """A word, or MANY if it may be another one when it runs."""
     is_open = UNKNOWN in text or text.startswith("~") or not _PATTERN.isdisjoint(text)
     return MANY if is_open and text not in ("[", "[[") else text
 
 
-def _words(command: Any) -> tuple[Word, ...]:
-    return tuple(word.text if word.exact else MANY for word in command.words)
+def _words(command: Any) -> tuple[PatternWord, ...]:
+    return tuple(_known_part(word) for word in command.words)
+
+
+def _known_part(word: Any) -> PatternWord:
+    if word.exact:
+        return word.text
+    return MANY if word.start[:1] in ("", "-") else ONE
 
 
 def _reads_commands(command: Any) -> bool:

@@ -6,7 +6,6 @@ the home, else from the root. `places.py` makes them, of what is written and of 
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Iterable
 from functools import lru_cache
@@ -22,6 +21,7 @@ from hookline.secret_tables import (
     SECRET_PAIRS,
     is_env_file,
 )
+from hookline.wildcards import matches
 
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _OF_PROCESS = frozenset(
@@ -203,7 +203,7 @@ def _may_be_shadow(name: str, whole: str) -> bool:
     names = ("shadow", "gshadow")
     if not _is_pattern(name):
         return COPY_ENDING.sub("", name) in names
-    return whole.startswith("/etc/") and any(fnmatch.fnmatchcase(one, name) for one in names)
+    return whole.startswith("/etc/") and any(matches(one, name) for one in names)
 
 
 def _names_secret(name: str) -> bool:
@@ -237,17 +237,17 @@ def _may_match_secret(pattern: str) -> bool:
 
 
 def _is_one_of(names: Iterable[str], pattern: str) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for name in names)
+    return any(matches(name, pattern) for name in names)
 
 
 def _is_nearly_secret(pattern: str) -> bool:
     """Whether a pattern leaves single letters open, and is a secret's name but for these."""
     if "*" in pattern or len(re.findall("[a-z0-9]", pattern)) < 3:
         return False
-    if fnmatch.fnmatchcase(".env", pattern[:4]) and pattern[4:5] in {"", ".", "_", "-", "?"}:
+    if matches(".env", pattern[:4]) and pattern[4:5] in {"", ".", "_", "-", "?"}:
         return True
     endings = (one for one in SECRET_ENDINGS if re.search("[a-z0-9]{2}", pattern[-len(one) :]))
-    ends = any(fnmatch.fnmatchcase(one, pattern[-len(one) :]) for one in endings)
+    ends = any(matches(one, pattern[-len(one) :]) for one in endings)
     return ends or _is_one_of((*SECRET_FILES, "service-account.json"), pattern)
 
 
@@ -260,7 +260,7 @@ def picks_secret(pattern: str) -> bool:
     if not re.search("[a-z0-9]", plain):
         return False
     parts = [part for one in spellings for part in one.split("/") if part.strip("*")]
-    return any(fnmatch.fnmatchcase(name, part) for part in parts for name in _LIKELY)
+    return any(matches(name, part) for part in parts for name in _LIKELY)
 
 
 @lru_cache(_REMEMBERED)
