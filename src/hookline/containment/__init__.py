@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     )
     from hookline.containment.sandbox.environment import variables_besides
     from hookline.containment.shell.command_reader import read_command
-    from hookline.containment.shell.policy import ShellPolicy
-    from hookline.containment.shell.verdict import Verdict
+    from hookline.containment.shell.policy import ShellPolicy, Verdict
     from hookline.containment.shell.words import Command, Reading, Word
 
 _HOME: dict[str, str] = {
@@ -44,7 +43,7 @@ _HOME: dict[str, str] = {
     "SandboxPaths": "sandbox",
     "SandboxStatus": "sandbox",
     "ShellPolicy": "shell.policy",
-    "Verdict": "shell.verdict",
+    "Verdict": "shell.policy",
     "Word": "shell.words",
     "end_with_us": "processes",
     "read_command": "shell.command_reader",

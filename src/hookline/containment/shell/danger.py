@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -21,12 +21,16 @@ from hookline.containment.shell.denylist import (
     is_network,
     is_protected,
 )
-from hookline.containment.shell.env_files import env_files_in
 from hookline.containment.shell.find import PICKING, roots_of
-from hookline.containment.shell.places import Places
+from hookline.containment.shell.places import Places, expand, is_below
 from hookline.containment.shell.runners import code_words, is_source, name_of
+from hookline.containment.shell.words import Word
+from hookline.secret_tables import is_env_file
 from hookline.shell_text import UNREAD, Stage, TooDeep
 
+_LONGEST = 1_000
+_JOINTS = re.compile(r"[=:,@]")
+_MAGIC = re.compile(r"[*?\[]")
 _UNREAD = "it runs what comes from the network or has been decoded"
 _LIST_OPTION = re.compile(r"-[1Ad]+")
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
@@ -141,4 +145,26 @@ class _DangerSearch(CommandSearch):
         for word in words:
             if (word, where) not in self.seen:
                 self.seen.add((word, where))
-                self.env_files |= dict.fromkeys(env_files_in(word, where, root))
+                self.env_files |= dict.fromkeys(_env_files_in(word, where, root))
+
+
+def _env_files_in(word: str, where: str, root: str) -> Iterator[str]:
+    """The whole paths of existing environment files below the work directory that a word names, or leads to.
+
+    A name may be joined to an option or to other names: `--env-file=.env`, `-f.env`, `./.env:/x`, `@.env`.
+    """
+    if len(word) > _LONGEST or "\0" in word:
+        return
+    pieces = {word, *_JOINTS.split(word), *([word[2:]] if word.startswith("-") else ())}
+    for piece in pieces - {""}:
+        texts = [piece]
+        if _MAGIC.search(piece):
+            texts = [one.text for one in expand(Word(piece, exact=False), where) or ()]
+        for text in texts:
+            path = os.path.normpath(os.path.join(where, os.path.expanduser(text)))
+            if is_env_file(os.path.basename(path)) or os.path.islink(path):
+                real = os.path.realpath(path)
+                for each in {path, real}:
+                    is_one = is_below(each, root) and is_env_file(os.path.basename(each))
+                    if is_one and os.path.exists(each) and not os.path.isdir(each):
+                        yield each

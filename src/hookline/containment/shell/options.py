@@ -106,17 +106,17 @@ def only(
 ) -> OptionTable:
     """Exactly these options, each kind a text of names with blanks between them."""
     return OptionTable(
-        frozenset(flags.split()),
-        frozenset(takes.split()),
-        frozenset(texts.split()),
-        frozenset(maybe.split()),
-        None if pattern is None else frozenset(pattern.split()),
-        operands,
-        shows,
-        plain_words,
-        glues,
-        tame,
-        check,
+        flags=frozenset(flags.split()),
+        takes=frozenset(takes.split()),
+        texts=frozenset(texts.split()),
+        maybe=frozenset(maybe.split()),
+        pattern=None if pattern is None else frozenset(pattern.split()),
+        operands=operands,
+        shows=shows,
+        plain_words=plain_words,
+        glues=glues,
+        tame=tame,
+        check=check,
     )
 
 

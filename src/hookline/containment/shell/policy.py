@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -16,7 +17,6 @@ from hookline.containment.shell.denylist import PRIVILEGE
 from hookline.containment.shell.places import Places
 from hookline.containment.shell.programs import PROGRAMS, WRAPPERS
 from hookline.containment.shell.runners import RUNNERS, RUNNERS_OF_ANY, runs_code
-from hookline.containment.shell.verdict import Verdict
 from hookline.containment.shell.words import Command, Reading
 from hookline.errors import UsageError
 from hookline.wildcards import MANY, ONE
@@ -27,6 +27,23 @@ _NO_WORD = re.compile(r"[;|&<>\n\r`]|\$\(|^\s*[A-Za-z_]\w*\(")
 _PROGRAM = re.compile(r"[A-Za-z0-9_][\w.+-]*")
 _GIT_SETTINGS = frozenset({"-c", "--config-env", "--exec-path"})
 _ENTRY = re.compile(r"--?[\w-]+|[\w:.-]+(?: [\w:.-]+)*")
+
+
+Decision = Literal["allow", "ask", "deny"]
+
+
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """A decision, why, and which part of the command it is about."""
+
+    decision: Decision
+    reason: str
+    """One sentence that names the part it is about."""
+    command: str = ""
+    """That part."""
+    asks_in_sandbox: bool = False
+    """Whether a person is asked even where a sandbox contains the command: what it removes cannot be restored."""
+    env_files: tuple[str, ...] = ()
+    """The environment files (`.env`) that a word of the command names, as whole paths."""
 
 
 class ShellPolicy(msgspec.Struct, frozen=True):

@@ -135,13 +135,13 @@ class _Parts:
         static = not self.assignments and all(word.exact for word in self.words)
         static = static and all(redirect.cannot_fail for redirect in self.redirects)
         command = Command(
-            tuple(word.text for word in self.words) if static else None,
-            text,
-            tuple(self.words),
-            tuple(self.assignments),
-            tuple(self.redirects),
-            piped,
-            is_fed_by_one,
+            argv=tuple(word.text for word in self.words) if static else None,
+            text=text,
+            words=tuple(self.words),
+            assignments=tuple(self.assignments),
+            redirects=tuple(self.redirects),
+            piped=piped,
+            is_fed_by_one=is_fed_by_one,
         )
         return FoundCommand(command, tuple(self.spans))
 

@@ -7,7 +7,6 @@ the home, else from the root. `places.py` makes them, of what is written and of 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
 
@@ -53,15 +52,10 @@ _PLAIN_IN_HOME = tuple(
 )
 """What in a home begins with a dot and holds nothing secret. Programs keep their tokens in all the others."""
 _SAMPLES = (
-    *(name for name in _LIKELY if not name.startswith(".")),
+    *_LIKELY,
+    *SECRET_FILES,
     *(f"x{ending}" for ending in SECRET_ENDINGS),
-    *(
-        "my_secret",
-        "my_credentials",
-        "my_password",
-        "passwords",
-        "terraform.tfstate",
-    ),
+    *"my_secret my_credentials my_password passwords terraform.tfstate service-account.json".split(),
 )
 """Names that a pattern which spells out some of a secret's name would match."""
 _WHOLE_PLACES = frozenset(
@@ -74,8 +68,6 @@ _CONFIG_OF_HOME = re.compile(r"/\.(?:config|local)/")
 _RANGES = re.compile(r"\{[0-9]+\.\.[0-9]+\}")
 _MAGIC = re.compile(r"^:(\([^)]*\)|[/!^]*)")
 """What git reads in front of a path."""
-_TOLD = re.compile(r"\.[\w.-]{3}|[\w.-]{5}|[\w.-]{4}[*?][\w.-]{3}")
-"""A pattern of which enough is spelled out to be held against every name."""
 _LONGEST = 255
 """Of the name of a file. Longer words are no files, and longer patterns are not looked at."""
 _SOURCE = re.compile(
@@ -196,7 +188,7 @@ def _is_process(parts: list[str]) -> bool:
 
 
 def _may_hold_shadow(parts: list[str]) -> bool:
-    return len(parts) == 1 or _is_one_of(("etc", "backups"), parts[-2])
+    return len(parts) == 1 or any(matches(one, parts[-2]) for one in ("etc", "backups"))
 
 
 def _may_be_shadow(name: str, whole: str) -> bool:
@@ -224,31 +216,26 @@ def _names_secret(name: str) -> bool:
 
 def _may_match_secret(pattern: str) -> bool:
     """Only patterns that spell out some of the name: `*` matches no hidden file, and asking about it helps nobody."""
-    if pattern.endswith(SECRET_ENDINGS) or _is_nearly_secret(pattern):
+    if pattern.endswith(SECRET_ENDINGS) or pattern.startswith((".env", "id_", "cred", "secret")):
         return True
-    known = (*_LIKELY, *SECRET_FILES) if _TOLD.match(pattern) else _LIKELY
-    if pattern.startswith("."):
-        return pattern.startswith(".env") or _is_one_of(known, pattern)
-    if pattern.startswith(("id_", "cred", "secret")):
-        return True
+    is_hidden = pattern.startswith(".")
     spelled = len(re.findall("[a-z0-9]", pattern)) > 1 or re.search(r"\.[a-z0-9]", pattern)
-    samples = (*_SAMPLES, *SECRET_FILES) if _TOLD.match(pattern) else _SAMPLES
-    return bool(spelled) and _is_one_of(samples, pattern)
-
-
-def _is_one_of(names: Iterable[str], pattern: str) -> bool:
-    return any(matches(name, pattern) for name in names)
+    if not (is_hidden or spelled):
+        return False
+    is_hidden = is_hidden or (pattern.startswith("?") and "*" not in pattern)  # it was `[.]`
+    return _is_nearly_secret(pattern) or any(
+        matches(name, pattern) for name in _SAMPLES if is_hidden or not name.startswith(".")
+    )
 
 
 def _is_nearly_secret(pattern: str) -> bool:
-    """Whether a pattern leaves single letters open, and is a secret's name but for these."""
-    if "*" in pattern or len(re.findall("[a-z0-9]", pattern)) < 3:
+    """Whether single letters are open, and the rest begins or ends like a secret's name: `.e?v.prod`, `x.p?m`."""
+    if "*" in pattern:
         return False
     if matches(".env", pattern[:4]) and pattern[4:5] in {"", ".", "_", "-", "?"}:
         return True
-    endings = (one for one in SECRET_ENDINGS if re.search("[a-z0-9]{2}", pattern[-len(one) :]))
-    ends = any(matches(one, pattern[-len(one) :]) for one in endings)
-    return ends or _is_one_of((*SECRET_FILES, "service-account.json"), pattern)
+    tails = ((one, pattern[-len(one) :]) for one in SECRET_ENDINGS)
+    return any(re.search("[a-z0-9]{2}", tail) and matches(one, tail) for one, tail in tails)
 
 
 def picks_secret(pattern: str) -> bool:
