@@ -53,9 +53,8 @@ _PLAIN_IN_HOME = tuple(
 """What in a home begins with a dot and holds nothing secret. Programs keep their tokens in all the others."""
 _SAMPLES = (
     *_LIKELY,
-    *SECRET_FILES,
     *(f"x{ending}" for ending in SECRET_ENDINGS),
-    *"my_secret my_credentials my_password passwords terraform.tfstate service-account.json".split(),
+    *"my_secret my_credentials my_password passwords terraform.tfstate".split(),
 )
 """Names that a pattern which spells out some of a secret's name would match."""
 _WHOLE_PLACES = frozenset(
@@ -68,6 +67,8 @@ _CONFIG_OF_HOME = re.compile(r"/\.(?:config|local)/")
 _RANGES = re.compile(r"\{[0-9]+\.\.[0-9]+\}")
 _MAGIC = re.compile(r"^:(\([^)]*\)|[/!^]*)")
 """What git reads in front of a path."""
+_TOLD = re.compile(r"\.[\w.-]{3}|[\w.-]{5}|[\w.-]{4}[*?][\w.-]{3}")
+"""A pattern of which enough is spelled out to be held against every name: `*.json` is not."""
 _LONGEST = 255
 """Of the name of a file. Longer words are no files, and longer patterns are not looked at."""
 _SOURCE = re.compile(
@@ -223,8 +224,9 @@ def _may_match_secret(pattern: str) -> bool:
     if not (is_hidden or spelled):
         return False
     is_hidden = is_hidden or (pattern.startswith("?") and "*" not in pattern)  # it was `[.]`
+    known = (*_SAMPLES, *SECRET_FILES) if _TOLD.match(pattern) else _SAMPLES
     return _is_nearly_secret(pattern) or any(
-        matches(name, pattern) for name in _SAMPLES if is_hidden or not name.startswith(".")
+        matches(name, pattern) for name in known if is_hidden or not name.startswith(".")
     )
 
 
@@ -233,6 +235,9 @@ def _is_nearly_secret(pattern: str) -> bool:
     if "*" in pattern:
         return False
     if matches(".env", pattern[:4]) and pattern[4:5] in {"", ".", "_", "-", "?"}:
+        return True
+    is_spelled = len(re.findall("[a-z0-9]", pattern)) > 2
+    if is_spelled and any(matches(n, pattern) for n in (*SECRET_FILES, "service-account.json")):
         return True
     tails = ((one, pattern[-len(one) :]) for one in SECRET_ENDINGS)
     return any(re.search("[a-z0-9]{2}", tail) and matches(one, tail) for one, tail in tails)
