@@ -12,6 +12,7 @@ import contextlib
 import os
 import re
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -38,10 +39,6 @@ _KINDS = {
 }
 _STARTERS = frozenset({"exec", "command", "nohup"})
 """Words before a command that change nothing about what it runs."""
-_IMPORT = (
-    r"(?m)^[ \t]*(?:import[ \t]+([\w., \t]+)"
-    r"|from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]{0,4000}\)|[^\n#;]*))"
-)
 _REQUIRED = r"""(?:\brequire\s*\(|\bimport\s*\(|\bimport\s+|\bfrom\s+)\s*['"]([^'"\n]+)['"]"""
 _NO_SCRIPT_FOR_A_SHELL = ("-c", "-s", "-")
 _NO_SCRIPT = ("-c", "-m", "-e", "--eval", "-p", "--print", "-", "pip", "sync", "tool")
@@ -125,7 +122,7 @@ def _runs(path: Path, project: Path) -> Iterator[_Run]:
     if kind == "shell":
         yield from _in_shell(text, path, project)
     elif kind == "python":
-        yield from _in_python(text, path, project)
+        yield from _in_python(whole, path, project)
     elif kind == "node":
         for name in re.findall(_REQUIRED, text):
             if name.startswith("."):
@@ -180,7 +177,7 @@ def _as_module(words: list[str], project: Path) -> Iterator[_Run]:
 
 
 def _what_runs(words: list[str]) -> int | None:
-    """The position of the word that names the file to run; None if no word does."""
+    """Where in the command the file to run is named; None if it names none."""
     program = os.path.basename(words[0])
     if words[0] not in ("source", ".") and not any(
         re.fullmatch(kind, program) for kind in (_SHELL, _PYTHON, _NODE)
@@ -218,18 +215,44 @@ def _above(path: Path, project: Path) -> Iterator[Path]:
 # --- Python -----------------------------------------------------------------------------------------
 
 
+class _Import(NamedTuple):
+    """An import of a module, or of names from one."""
+
+    module: str
+    names: tuple[str, ...] = ()
+    level: int = 0
+    """How many dots stand before the module."""
+
+
+def _imports(source: str | bytes) -> list[_Import] | None:
+    """The imports of a Python file; None if it is not Python of this version."""
+    try:
+        with warnings.catch_warnings():  # of the file, and of no interest here
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    found: list[_Import] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [_Import(alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = tuple(alias.name for alias in node.names)
+            found.append(_Import(node.module or "", names, node.level))
+    return found
+
+
 def _in_python(text: str, path: Path, project: Path) -> Iterator[_Run]:
-    for plain, dots, module, names in re.findall(_IMPORT, text):
-        if plain:
-            for each in plain.split(","):
-                yield from _imported(each.split()[0] if each.split() else "", path, project)
-        elif dots:
-            base = path.parents[min(len(dots), len(path.parents)) - 1]
-            yield from _from(base, module, names)
-        else:
-            yield from _imported(module, path, project)
-            for place in _module_places(module, path, project):
-                yield from _from(place, module, names)
+    imports = _imports(text)
+    if imports is None:
+        yield _Run((), "it is no Python that can be read here")
+    for module, names, level in imports or ():
+        if level:
+            yield from _from(path.parents[min(level, len(path.parents)) - 1], module, names)
+            continue
+        yield from _imported(module, path, project)
+        for place in _module_places(module, path, project) if names else ():
+            yield from _from(place, module, names)
 
 
 def _imported(module: str, path: Path, project: Path) -> Iterator[_Run]:
@@ -240,12 +263,12 @@ def _imported(module: str, path: Path, project: Path) -> Iterator[_Run]:
             yield _Run(tuple(_of_module(place, ".".join(parts[:count]))))
 
 
-def _from(place: Path, module: str, names: str) -> Iterator[_Run]:
+def _from(place: Path, module: str, names: Iterable[str]) -> Iterator[_Run]:
     """The modules that are imported from a package."""
     if module:
         yield _Run(tuple(_of_module(place, module)))
     base = place.joinpath(*module.split(".")) if module else place
-    for name in re.findall(r"(\w+)(?:[ \t]+as[ \t]+\w+)?[ \t]*(?:,|\)|\n|$)", names):
+    for name in names:
         yield _Run(tuple(_of_module(base, name)))
 
 
@@ -272,8 +295,7 @@ _MODULE_FOLDERS = (".", "src", ".hookline")
 def find_module_files(project: Path, module: str) -> list[Path]:
     """Find the files of a module of the project, and of everything it imports from there.
 
-    All files of a package count: the package decides which of them are loaded. The parser is Python's own, not the
-    patterns above: this is code that we load ourselves, so it is Python of this version.
+    All files of a package count: the package decides which of them are loaded.
     """
     waiting, seen, found = [module.partition(".")[0]], set[str](), dict[Path, None]()
     while waiting:
@@ -299,13 +321,7 @@ def _files_of_name(project: Path, name: str) -> Iterator[Path]:
 
 def _imported_names(path: Path) -> list[str]:
     try:
-        tree = ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        imports = _imports(path.read_bytes()) or []
+    except OSError:
         return []
-    names: list[str] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names += [alias.name.partition(".")[0] for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            names.append(node.module.partition(".")[0])
-    return names
+    return [each.module.partition(".")[0] for each in imports if not each.level]
