@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -176,6 +177,7 @@ def _read(text: str) -> Subject:
     return Subject(SubjectKind.COMMAND, parts, all(map(_is_its_words, commands)), also)
 
 
+@lru_cache(maxsize=256)  # each rule asks again
 def _possible_parts(text: str) -> tuple[CommandPart, ...]:
     """Every command that a text may run, one without words if it runs none; none if there are too many to look at."""
     from hookline.containment.shell.command_search import find_commands
