@@ -1,7 +1,7 @@
 """awk: which programs only compute and print.
 
 Where a string or a pattern of awk ends depends on what comes before it, and differs between awks. So little is read:
-names that could reach outside must not occur at all, in whatever place, and `>` and `|` beside a `print` only where
+names that could reach outside must not occur anywhere, and `>` and `|` beside a `print` only where
 no doubt about strings and patterns is left.
 """
 

@@ -103,7 +103,7 @@ class Location(NamedTuple):
 
 
 def find_denied(argv: Sequence[str], location: Location) -> DenyFinding | None:
-    """What there is to say against a command, by its words alone."""
+    """Why a command is denied or asked about everywhere, by its words alone; or None."""
     name, words = _guess_name(name_of(argv)), argv[1:]
     if name in PRIVILEGE:
         return DenyFinding(f"{name} gives it the rights of another user")

@@ -388,5 +388,5 @@ VERSIONED = frozenset(
     python3 rsync ruby script sqlite3 ssh strace svn tar tmux unzip vim wget xz zip zsh
     """.split()
 )
-"""Besides the programs above, those whose `--version` obeys no file of the project. That of `yarn`, `cargo`, `mvn`,
+"""More programs, whose `--version` obeys no file of the project. That of `yarn`, `cargo`, `mvn`,
 `dotnet` and `pytest` does: they start or load what the project names."""

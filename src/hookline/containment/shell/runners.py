@@ -109,7 +109,7 @@ def commands_in(argv: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _inner_commands(argv: Sequence[str]) -> Iterator[list[str]]:
-    """The commands that a command may run, by the words of its own."""
+    """The commands that a command may run, by its own words."""
     name, start = name_of(argv), 1
     if name in {"find", "fd", "fdfind"}:
         for at, word in enumerate(argv):
@@ -205,7 +205,7 @@ def reads_commands(program: str) -> bool:
 
 
 def runs_anything(program: str) -> bool:
-    """Whether a program can do anything, in whatever version: `python3.11` is `python`."""
+    """Whether a program can do anything, in any version: `python3.11` is `python`."""
     name = program.rpartition("/")[2].removesuffix(".exe")
     return name in _RUN_ANYTHING or _VERSION.sub("", name) in _RUN_ANYTHING
 

@@ -116,7 +116,7 @@ class _OpenWord:
                 self.prefix = before
         if self.exact:
             return Word(self.text)
-        # `$HOME.x` is no path below it; quoted signs can no longer be told from those that are not.
+        # `$HOME.x` is no path below it; quoted signs can no longer be distinguished from others.
         is_joined = self.begins_with_variable and self.text[1:2] not in {"", "/"}
         hidden = self.hidden or self.has_marks or is_joined
         return Word(self.text, False, self.prefix or "", hidden)
@@ -393,7 +393,7 @@ class _Scanner:
         """A tilde is the home directory at the beginning of a word, and an ordinary character after a letter."""
         if self.at == start:
             if not (self._ends_word(self.at + 1) or self.text[self.at + 1] == "/"):
-                raise Unreadable("the home directory of somebody")
+                raise Unreadable("the home directory of another user")
             word.open("/")
         elif not re.match(r"[A-Za-z0-9_^@}]", self.text[self.at - 1]):
             raise Unreadable("a tilde in a strange place")

@@ -163,7 +163,7 @@ def _is_kept_in_home(whole: str, parts: list[str]) -> bool:
         below = parts[2:]
     elif whole.startswith("/var/home/"):
         below = parts[3:]
-    elif whole.startswith("/") and (found := _CONFIG_OF_HOME.search(whole)):  # whoever's home it is
+    elif whole.startswith("/") and (found := _CONFIG_OF_HOME.search(whole)):  # any user's home
         below = parts_of(whole[found.start() :])
     else:
         return False
@@ -216,7 +216,7 @@ def _names_secret(name: str) -> bool:
 
 
 def _may_match_secret(pattern: str) -> bool:
-    """Only patterns that spell out some of the name: `*` matches no hidden file, and asking about it helps nobody."""
+    """Only patterns that spell out some of the name: `*` matches no hidden file."""
     if pattern.endswith(SECRET_ENDINGS) or pattern.startswith((".env", "id_", "cred", "secret")):
         return True
     is_hidden = pattern.startswith(".")
@@ -257,7 +257,7 @@ def picks_secret(pattern: str) -> bool:
 
 @lru_cache(_REMEMBERED)
 def is_whole_home(path: str) -> bool:
-    """Whether a path is somebody's home, or all homes, or everything, or a place where many secrets lie."""
+    """Whether a path is a home directory, all of them, everything, or a place with many secrets."""
     spellings = _spellings(path)
     return spellings is None or any(map(_is_home_place, spellings))
 
