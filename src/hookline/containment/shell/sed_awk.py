@@ -21,10 +21,10 @@ _SCRIPT = ("-e", "--expression")
 
 
 def _until(delimiter: str) -> str:
-    """What stands before a delimiter, as a pattern. Repeats are possessive: the time is linear."""
+    """What stands before a delimiter, as a pattern. Its groups are atomic: the time is linear."""
     inside = rf"(?!{delimiter})(?:[^\]\[\\\n]|\\[a-z])"
-    bracket = rf"\[\^?+\]?+(?:\[:\w++:\]|{inside})*+\]"
-    return rf"(?:(?!{delimiter})[^\\\n\[]|\\[^\n]|{bracket})*+{delimiter}"
+    bracket = rf"\[\^?+\]?+(?>(?:\[:\w++:\]|{inside})*)\]"
+    return rf"(?>(?:(?!{delimiter})[^\\\n\[]|\\[^\n]|{bracket})*){delimiter}"
 
 
 _ADDRESS = rf"(?:[0-9]+(?:~[0-9]+)?|\$|/{_until('/')}[IM]*)"
@@ -33,7 +33,7 @@ _COMMAND = re.compile(
     [ \t\n;]*+
     (?: {_ADDRESS} (?: ,[ \t]*(?:{_ADDRESS}|[+~][0-9]+) )? [ \t]*!?[ \t]* )?
     (?: [pdDPqQ=nNhHgGxlF][0-9]*
-      | [sy](?P<mark>[/|,\#:@!%~]){_until("(?P=mark)")}(?:(?!(?P=mark))[^\\\n]|\\[^\n])*+(?P=mark)[gpiImM0-9]*
+      | [sy](?P<mark>[/|,\#:@!%~]){_until("(?P=mark)")}(?>(?:(?!(?P=mark))[^\\\n]|\\[^\n])*)(?P=mark)[gpiImM0-9]*
     )
     [ \t]*(?:[;\n]|\Z)
     """,
