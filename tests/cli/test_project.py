@@ -180,7 +180,7 @@ def test_trust_follows_what_a_script_sources(place: Any) -> None:
     library = place.write("lib.sh", "exit 0\n")
     place.write("hookline.toml", '[[hooks]]\non = "before_tool_use"\ncommand = "sh guard.sh"\n')
     said = place.run("trust")
-    assert "not covered: guard.sh: $MORE is known only when it runs" in said.stdout
+    assert 'not covered: guard.sh: the file in `. "$MORE"` is known only when' in said.stdout
     assert place.run("trust", "--show").returncode == 0
     library.write_text("exit 2\n")
     assert place.run("trust", "--show").returncode == 6

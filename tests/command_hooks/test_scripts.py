@@ -154,7 +154,7 @@ def test_what_is_not_covered_is_said(project: Path) -> None:
     handler = Handler(HookSource("claude"), "Stop", command="make lint && ./guard.sh")
     assert not_covered(handler, project) == (
         "make runs what other files say",
-        "guard.sh: $RULES is known only when it runs",
+        'guard.sh: the file in `. "$RULES"` is known only when it runs',
     )
 
 

@@ -111,6 +111,13 @@ def test_a_python_script(project: Path, line: str, found: list[str]) -> None:
     assert names(project, f"{line}\n", "hooks/a.py") == found
 
 
+def test_python_that_cannot_be_read_is_reported(project: Path) -> None:
+    """Of another version, or broken; an odd escape is neither."""
+    found = followed(project, "import beside\nprint 'x'\n", "hooks/a.py")
+    assert found == ScriptDependencies((), ("hooks/a.py: it is no Python that can be read here",))
+    assert names(project, "import beside\nx = '\\d'\n", "hooks/a.py") == ["hooks/beside.py"]
+
+
 @pytest.mark.parametrize(
     "line",
     ["const b = require('./lib/b')", 'import b from "./lib/b.js"', "await import('./lib/b.js')"],
@@ -155,9 +162,12 @@ def test_a_module_that_is_run(project: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ('. "$CONFIG"', "$CONFIG is known only when it runs"),
-        ('python3 "$DIR/$name.py"', "$DIR/$name.py is known only when it runs"),
-        ('. "$DIR/nowhere.sh"', "$DIR/nowhere.sh is known only when it runs"),
+        ('. "$CONFIG"', 'the file in `. "$CONFIG"` is known only when it runs'),
+        (
+            'python3 "$DIR/$name.py"',
+            'the file in `python3 "$DIR/$name.py"` is known only when it runs',
+        ),
+        ('. "$DIR/nowhere.sh"', 'the file in `. "$DIR/nowhere.sh"` is known only when it runs'),
         ("npm test", "npm runs what other files say"),
     ],
 )

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import base64
+import json
+
 import pytest
 
-from hookline.redaction import redact
+from hookline.redaction import Redactor, redact
 
 
 @pytest.mark.parametrize(
@@ -79,3 +82,79 @@ def test_what_stands_in_the_place_of_a_value_stays(text: str) -> None:
 def test_what_says_nothing_stays(text: str) -> None:
     """Switches, small numbers, single letters, directories, sentences and cookies of a letter."""
     assert redact(text) == text
+
+
+# --- Secrets that stand elsewhere than right behind their names, and names that only look like secrets
+
+
+MARK = "[redacted:secret]"
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("mysql://root:p@ss@host/db", "mysql://[redacted:url-password]@host/db"),
+        ("<password>hunter2</password>", f"<password>{MARK}</password>"),
+        ('<db:password type="x">a b</db:password>', f'<db:password type="x">{MARK}</db:password>'),
+        ("password:\n  hunter2", f"password:\n  {MARK}"),
+        ("db:\n  password: |\n    one\n    two\n  user: me", f"db:\n  password: |\n    {MARK}\n  user: me"),
+        ("passphrase: a b c d", f"passphrase: {MARK}"),
+        ("passphrase: correct horse battery staple\nnext", f"passphrase: {MARK}\nnext"),
+        ("x-api-key: abcdef", f"x-api-key: {MARK}"),
+        ("GET /\nx-api-key: abcdef\n", f"GET /\nx-api-key: {MARK}\n"),
+        ("client_secret=abc", f"client_secret={MARK}"),
+        ("grant=x&client_secret=abc&id=1", f"grant=x&client_secret={MARK}&id=1"),
+    ],
+)  # fmt: skip
+def test_where_secrets_stand(text: str, redacted: str) -> None:
+    """In addresses, tags, blocks, headers and forms they are found, and nothing around them is touched."""
+    assert redact(text) == redacted
+    assert redact(redacted) == redacted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pk_index_users_email_2024",
+        "sk-learn-contrib-imbalanced-1234567890",
+        "token=550e8400-e29b-41d4-a716-446655440000",
+        "password:\n  type: string",
+        "password:\n  required",
+        "<password></password>",
+        "<token>string</token>",
+        "passphrase: the words that protect it, or none.",
+        "f(client_secret=secret, b=1)",
+        "client_secret=client_secret",
+        "http://localhost:8080/path@2x.png",
+        "x-api-key: string",
+        "self.password=password",
+    ],
+)
+def test_what_only_looks_like_a_secret(text: str) -> None:
+    """Names of other things, schemas and code stay as they are."""
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize(
+    "key", ["sk-proj-aB3dE5fG7hI9jK1lM3", "sk-0123456789abcdefghij", "pk_0a1b2c3d4e5f6g7h8"]
+)
+def test_keys_are_still_found(key: str) -> None:
+    """What is no word and no number is a key."""
+    assert redact(f"use {key}").startswith("use [redacted:")
+
+
+@pytest.mark.parametrize("before", [40, 50, 56])
+def test_a_known_value_in_folded_base64(before: int) -> None:
+    """Base64 in lines of 76 letters hides nothing, as it is or within JSON."""
+    secret = "correct-horse-battery-staple"
+    folded = base64.encodebytes(b"x" * before + secret.encode()).decode()
+    assert "\n" in folded.strip()
+    redactor = Redactor(values=[secret])
+    assert "[redacted:known-value]" in redactor.text(folded)
+    assert "[redacted:known-value]" in redactor.text(json.dumps(folded))
+
+
+def test_a_known_value_as_bytes_are_shown() -> None:
+    """Letters that are several bytes are found as these."""
+    secret = "Päss-wörd-42"
+    assert "[redacted:known-value]" in Redactor(values=[secret]).text(repr(secret.encode()))

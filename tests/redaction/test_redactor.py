@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import base64
 import html
+import io
 import json
+import logging
 import random
 import re
 import string
@@ -14,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.errors import ToolError, UsageError
-from hookline.redaction import Redactor, is_secret_name, redact, redact_value
+from hookline.redaction import RedactingFilter, Redactor, is_secret_name, redact, redact_value
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nMIIEow+/x=\n-----END RSA PRIVATE KEY-----"
@@ -349,3 +351,32 @@ def test_patterns_come_by_kind() -> None:
     """A list of them has no word for what stands in their place."""
     with pytest.raises(UsageError, match="patterns= takes them by kind, not as list"):
         Redactor(patterns=[r"T-\d+"])  # type: ignore[arg-type]
+
+
+TOKEN = "ghp_abcdefghij0123456789abcdefghij012345"
+
+
+def test_logs_say_no_secrets() -> None:
+    """Messages, arguments, tracebacks and added fields are redacted, in every handler that has the filter."""
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(logging.Formatter("%(message)s %(password)s %(more)s"))
+    handler.addFilter(RedactingFilter(Redactor(values=["a known value"])))
+    log = logging.getLogger("tests.redaction")
+    log.propagate = False
+    log.addHandler(handler)
+    try:
+        try:
+            raise ValueError(f"bad {TOKEN}")
+        except ValueError:
+            log.exception(
+                "using %s and %s", TOKEN, "a known value", extra={"password": "x1", "more": 7}
+            )
+        log.error("two %s %s", TOKEN, extra={"password": None, "more": [TOKEN]})
+    finally:
+        log.removeHandler(handler)
+    said = written.getvalue()
+    assert TOKEN not in said
+    assert "a known value" not in said
+    assert "using [redacted:github-token] and [redacted:known-value] [redacted:secret] 7" in said
+    assert "ValueError: bad [redacted:github-token]" in said

@@ -9,7 +9,6 @@ import re
 import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, TypeVar
 
 from hookline.capabilities.notes import writes_our_notes
@@ -20,6 +19,7 @@ from hookline.lifecycle import AgentContext, ExecutionHookContext, HookPoint, To
 from hookline.permissions import Root, Rule, Rules, Ruling
 from hookline.permissions.quiet import is_quiet
 from hookline.state import AgentState, Decision
+from hookline.wildcards import matches
 
 
 class ApprovalMode(enum.StrEnum):
@@ -324,7 +324,7 @@ class Approval:
             return None  # a running tool asks, and not about the call that the rules are about
         askers = {ctx.asked_by, *ctx.also_asked_by}
         may_answer = all(
-            hook == self.name or any(fnmatchcase(hook, known) for known in self._answers)
+            hook == self.name or any(matches(hook, known) for known in self._answers)
             for hook in askers
         )
         if not may_answer or self.judge(ctx) is not None:

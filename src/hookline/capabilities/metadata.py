@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
 import msgspec
@@ -16,6 +15,7 @@ from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import AgentState, ErrorInfo, JSONValue, ResultStatus, freeze
 from hookline.tools import AnyTool, ToolContext, tool
 from hookline.tools.problems import closest, did_you_mean
+from hookline.wildcards import matches
 
 _KEY = re.compile(r"[\w.:/-]{1,128}", re.ASCII)
 _Value = str | int | float | bool | list[Any] | dict[str, Any] | None
@@ -183,7 +183,7 @@ class Metadata:
 
 
 def _fits(key: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(key, pattern) for pattern in patterns)
+    return any(matches(key, pattern) for pattern in patterns)
 
 
 def _frozen(key: str, value: object) -> JSONValue:

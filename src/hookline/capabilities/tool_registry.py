@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
 import msgspec
@@ -17,6 +16,7 @@ from hookline.lifecycle import HookPoint, InferenceHookContext, ToolHookContext
 from hookline.state import AgentState, ToolSpec
 from hookline.tools import AnyTool, ToolContext, tool
 from hookline.tools.problems import closest, did_you_mean
+from hookline.wildcards import matches
 
 KEY = "enabled_tools"
 """Where the enabled tools are kept in the state's metadata, by name."""
@@ -195,7 +195,7 @@ def _chosen(known: Sequence[ToolSpec], action: str, names: Sequence[str]) -> lis
     by_name = {spec.name: spec for spec in known}
     chosen: dict[str, ToolSpec] = {}
     for name in names:
-        found = {each: spec for each, spec in by_name.items() if fnmatchcase(each, name)}
+        found = {each: spec for each, spec in by_name.items() if matches(each, name)}
         if not found:
             raise ToolError(
                 f"there is no tool '{name}'.{did_you_mean(closest(name, by_name))}",
@@ -206,7 +206,7 @@ def _chosen(known: Sequence[ToolSpec], action: str, names: Sequence[str]) -> lis
 
 
 def _fits(name: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    return any(matches(name, pattern) for pattern in patterns)
 
 
 # --- ranking tools by a query ------------------------------------------------------------------

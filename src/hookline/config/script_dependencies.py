@@ -8,19 +8,24 @@ of that file. What is known only when a script runs is reported in words, so tha
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import re
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
+
+from hookline.shell_text import UNKNOWN, ShellVisitor, TooDeep, read_shell_text
 
 _MAX_FILES = 100
 _MAX_DEPTH = 8
 _MAX_BYTES = 1 << 17
 _MAX_LINE = 2_000
 """Characters of a line that are read. A longer line is an attempt to keep us busy."""
+_MAX_SHOWN = 100
 _MAX_RUNS = 500
 _MAX_COMMANDS = 5_000
 # Compiled at first use: most projects have no script.
@@ -32,23 +37,8 @@ _KINDS = {
     **dict.fromkeys((".py", ".pyw"), "python"),
     **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx"), "node"),
 }
-_INSIDE = r"(?:[^()\n]|\([^()\n]*\))*"
-_INNER = rf"\$\(({_INSIDE})\)"
-_QUOTED = r""""(?:[^"\\\n]|\\.)*"|'[^'\n]*'"""
-_TOKEN = rf"""((?:{_QUOTED}|\$\({_INSIDE}\)|\$\{{[^}}\n]*\}}|[^\s;|&<>()"'`])+)|[;|&()`\n]"""
-"""A word of a shell script, or the end of a command."""
-_BEFORE = frozenset(
-    "if then else elif do while until exec command time nohup ! { export local readonly declare".split()  # noqa: SIM905 - a table of names
-)
-"""Words that may stand before a command, or before its assignments."""
-_ASSIGNED = r"(?s)([A-Za-z_]\w*)=(.*)"
-_VARIABLE = r"\$\{?([A-Za-z_]\w*)\}?"
-_EXPANDED = r"(?s).*(?:\)|\}|\$\w+|`)"
-"""A word up to the end of its last expansion."""
-_IMPORT = (
-    r"(?m)^[ \t]*(?:import[ \t]+([\w., \t]+)"
-    r"|from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]{0,4000}\)|[^\n#;]*))"
-)
+_STARTERS = frozenset({"exec", "command", "nohup"})
+"""Words before a command that change nothing about what it runs."""
 _REQUIRED = r"""(?:\brequire\s*\(|\bimport\s*\(|\bimport\s+|\bfrom\s+)\s*['"]([^'"\n]+)['"]"""
 _NO_SCRIPT_FOR_A_SHELL = ("-c", "-s", "-")
 _NO_SCRIPT = ("-c", "-m", "-e", "--eval", "-p", "--print", "-", "pip", "sync", "tool")
@@ -132,7 +122,7 @@ def _runs(path: Path, project: Path) -> Iterator[_Run]:
     if kind == "shell":
         yield from _in_shell(text, path, project)
     elif kind == "python":
-        yield from _in_python(text, path, project)
+        yield from _in_python(whole, path, project)
     elif kind == "node":
         for name in re.findall(_REQUIRED, text):
             if name.startswith("."):
@@ -152,34 +142,32 @@ def _by_first_line(text: str) -> str:
 # --- shell ------------------------------------------------------------------------------------------
 
 
+class _ShellCommands(ShellVisitor):
+    """The commands of a shell script, each with its text."""
+
+    def __init__(self) -> None:
+        super().__init__(variables={"0": UNKNOWN})
+        self.found: list[tuple[list[str], str]] = []
+
+    def command(self, words: list[str], text: str, inner: object) -> None:
+        del inner  # a substitution is found like any other command
+        while words and words[0] in _STARTERS:
+            words = words[1:]
+        if words:
+            self.found.append((words, text))
+
+
 def _in_shell(text: str, path: Path, project: Path) -> Iterator[_Run]:
-    text = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#"))
-    values: dict[str, str] = {}
-    whole = "\n".join((text, *re.findall(_INNER, text), ""))
-    for words in islice(_commands(whole, values), _MAX_COMMANDS):
+    commands = _ShellCommands()
+    with contextlib.suppress(TooDeep):  # what was found until then counts
+        read_shell_text(text, commands)
+    for words, written in commands.found[:_MAX_COMMANDS]:
         yield from _as_module(words, project)
         place = _what_runs(words)
         if place is not None:
-            yield from _named(words[place], place > 0, values, path, project)
+            yield _named(words[place], written if place else "", path, project)
         elif is_task_runner(words[0]):
             yield _Run((), f"{words[0]} runs what other files say")
-
-
-def _commands(text: str, values: dict[str, str]) -> Iterator[list[str]]:
-    """The commands of a shell script as lists of words. Assignments are added to `values`."""
-    words: list[str] = []
-    for match in re.finditer(_TOKEN, text):
-        word = match[1]
-        if word is None:
-            if words:
-                yield words
-            words = []
-        elif words or word not in _BEFORE:
-            assigned = None if words else re.fullmatch(_ASSIGNED, word)
-            if assigned is not None:
-                values[assigned[1]] = assigned[2]
-            else:
-                words.append(word)
 
 
 def _as_module(words: list[str], project: Path) -> Iterator[_Run]:
@@ -189,12 +177,12 @@ def _as_module(words: list[str], project: Path) -> Iterator[_Run]:
 
 
 def _what_runs(words: list[str]) -> int | None:
-    """The position of the word that names the file to run; None if no word does."""
-    program = os.path.basename(_unquoted(words[0]))
+    """Where in the command the file to run is named; None if it names none."""
+    program = os.path.basename(words[0])
     if words[0] not in ("source", ".") and not any(
         re.fullmatch(kind, program) for kind in (_SHELL, _PYTHON, _NODE)
     ):
-        return 0 if "/" in words[0] or words[0].startswith(('"$', "$")) else None
+        return 0 if "/" in words[0] or UNKNOWN in words[0] else None
     is_shell = re.fullmatch(_SHELL, program) is not None
     for place, word in enumerate(words[1:], 1):
         if word in (_NO_SCRIPT_FOR_A_SHELL if is_shell else _NO_SCRIPT):
@@ -204,23 +192,17 @@ def _what_runs(words: list[str]) -> int | None:
     return None
 
 
-def _named(
-    word: str, is_given: bool, values: dict[str, str], path: Path, project: Path
-) -> Iterator[_Run]:
-    """The file that a word names. The word may begin with an expansion that only a shell can resolve."""
-    plain = _unquoted(word)
-    variable = re.fullmatch(_VARIABLE, plain)
-    if variable and variable[1] in values:
-        plain = _unquoted(values[variable[1]])
-    tail = re.sub(_EXPANDED, "", plain, count=1)
-    if tail == plain:  # no expansion
+def _named(word: str, written: str, path: Path, project: Path) -> _Run:
+    """The file that a word names. The word may begin with a value that only the shell knows."""
+    _, mark, tail = word.rpartition(UNKNOWN)
+    bases: list[Path] = []
+    if not mark:
         bases = [project, path.parent]
     elif tail.startswith("/"):
         bases, tail = [path.parent, *_above(path, project)], tail.lstrip("/")
-    else:
-        bases = []
-    words = f"{plain} is known only when it runs" if is_given and tail != plain else ""
-    yield _Run(tuple(Path(os.path.normpath(base / tail)) for base in bases), words)
+    shown = " ".join(written.split())[:_MAX_SHOWN]
+    unseen = f"the file in `{shown}` is known only when it runs" if written and mark else ""
+    return _Run(tuple(Path(os.path.normpath(base / tail)) for base in bases), unseen)
 
 
 def _above(path: Path, project: Path) -> Iterator[Path]:
@@ -230,25 +212,47 @@ def _above(path: Path, project: Path) -> Iterator[Path]:
         yield folder
 
 
-def _unquoted(word: str) -> str:
-    return word.replace('"', "").replace("'", "")
-
-
 # --- Python -----------------------------------------------------------------------------------------
 
 
+class _Import(NamedTuple):
+    """An import of a module, or of names from one."""
+
+    module: str
+    names: tuple[str, ...] = ()
+    level: int = 0
+    """How many dots stand before the module."""
+
+
+def _imports(source: str | bytes) -> list[_Import] | None:
+    """The imports of a Python file; None if it is not Python of this version."""
+    try:
+        with warnings.catch_warnings():  # of the file, and of no interest here
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    found: list[_Import] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [_Import(alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = tuple(alias.name for alias in node.names)
+            found.append(_Import(node.module or "", names, node.level))
+    return found
+
+
 def _in_python(text: str, path: Path, project: Path) -> Iterator[_Run]:
-    for plain, dots, module, names in re.findall(_IMPORT, text):
-        if plain:
-            for each in plain.split(","):
-                yield from _imported(each.split()[0] if each.split() else "", path, project)
-        elif dots:
-            base = path.parents[min(len(dots), len(path.parents)) - 1]
-            yield from _from(base, module, names)
-        else:
-            yield from _imported(module, path, project)
-            for place in _module_places(module, path, project):
-                yield from _from(place, module, names)
+    imports = _imports(text)
+    if imports is None:
+        yield _Run((), "it is no Python that can be read here")
+    for module, names, level in imports or ():
+        if level:
+            yield from _from(path.parents[min(level, len(path.parents)) - 1], module, names)
+            continue
+        yield from _imported(module, path, project)
+        for place in _module_places(module, path, project) if names else ():
+            yield from _from(place, module, names)
 
 
 def _imported(module: str, path: Path, project: Path) -> Iterator[_Run]:
@@ -259,12 +263,12 @@ def _imported(module: str, path: Path, project: Path) -> Iterator[_Run]:
             yield _Run(tuple(_of_module(place, ".".join(parts[:count]))))
 
 
-def _from(place: Path, module: str, names: str) -> Iterator[_Run]:
+def _from(place: Path, module: str, names: Iterable[str]) -> Iterator[_Run]:
     """The modules that are imported from a package."""
     if module:
         yield _Run(tuple(_of_module(place, module)))
     base = place.joinpath(*module.split(".")) if module else place
-    for name in re.findall(r"(\w+)(?:[ \t]+as[ \t]+\w+)?[ \t]*(?:,|\)|\n|$)", names):
+    for name in names:
         yield _Run(tuple(_of_module(base, name)))
 
 
@@ -291,8 +295,7 @@ _MODULE_FOLDERS = (".", "src", ".hookline")
 def find_module_files(project: Path, module: str) -> list[Path]:
     """Find the files of a module of the project, and of everything it imports from there.
 
-    All files of a package count: the package decides which of them are loaded. The parser is Python's own, not the
-    patterns above: this is code that we load ourselves, so it is Python of this version.
+    All files of a package count: the package decides which of them are loaded.
     """
     waiting, seen, found = [module.partition(".")[0]], set[str](), dict[Path, None]()
     while waiting:
@@ -318,13 +321,7 @@ def _files_of_name(project: Path, name: str) -> Iterator[Path]:
 
 def _imported_names(path: Path) -> list[str]:
     try:
-        tree = ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        imports = _imports(path.read_bytes()) or []
+    except OSError:
         return []
-    names: list[str] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names += [alias.name.partition(".")[0] for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-            names.append(node.module.partition(".")[0])
-    return names
+    return [each.module.partition(".")[0] for each in imports if not each.level]

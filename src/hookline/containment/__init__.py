@@ -22,9 +22,8 @@ if TYPE_CHECKING:
         SandboxStatus,
     )
     from hookline.containment.sandbox.environment import variables_besides
-    from hookline.containment.shell.policy import ShellPolicy
-    from hookline.containment.shell.reading import read_command
-    from hookline.containment.shell.verdict import Verdict
+    from hookline.containment.shell.command_reader import read_command
+    from hookline.containment.shell.policy import ShellPolicy, Verdict
     from hookline.containment.shell.words import Command, Reading, Word
 
 _HOME: dict[str, str] = {
@@ -44,10 +43,10 @@ _HOME: dict[str, str] = {
     "SandboxPaths": "sandbox",
     "SandboxStatus": "sandbox",
     "ShellPolicy": "shell.policy",
-    "Verdict": "shell.verdict",
+    "Verdict": "shell.policy",
     "Word": "shell.words",
     "end_with_us": "processes",
-    "read_command": "shell.reading",
+    "read_command": "shell.command_reader",
     "start_program": "processes",
     "variables_besides": "sandbox.environment",
 }

@@ -213,6 +213,7 @@ def _rules(page: Document, folder: Path) -> tuple[str, ...] | None:
 
 
 def _words(arguments: str) -> list[str]:
+    """The arguments of a skill, quoted as in a shell. They are no command line, and nothing in them is expanded."""
     try:
         return shlex.split(arguments)
     except ValueError:

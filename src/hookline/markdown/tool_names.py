@@ -6,7 +6,7 @@ from hookline.permissions import Rule
 from hookline.state import ToolCall
 
 _ASIDE = {"bash_poll": "bash", "bash_stop": "bash"}
-"""Tools that control what another tool started: whoever may use that may use these."""
+"""Tools that control what another tool started: who may use that one may use these."""
 _ALSO = {"BashOutput": "bash_poll", "KillBash": "bash_stop", "KillShell": "bash_stop"}
 _JUST = {"Read": "read", "Edit": "edit", "MultiEdit": "edit", "Write": "write"}
 """In rules these names mean all tools that read or change files; in a list of tools each is one tool."""

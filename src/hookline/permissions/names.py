@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from hookline.permissions.wildcard import fits_text, glob
+from hookline.wildcards import fits_text, glob
 
 COMMAND_TOOLS = frozenset({"bash", "exec"})
 READING = frozenset({"read", "list", "glob", "search"})

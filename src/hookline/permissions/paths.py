@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from hookline.errors import UsageError
-from hookline.permissions.wildcard import MANY, fits, fits_text, glob
+from hookline.wildcards import MANY, fits, fits_text, glob
 
 _MOST_FILES = 50_000
 
@@ -87,7 +87,7 @@ class FilePathPattern:
     def _meant(self, place: PathPlace) -> Iterator[tuple[str, ...] | None]:
         yield from self._compared(place)
         if self._may_be_absolute:
-            # `/etc/x` means `etc/x` below the root; whoever forbids it may mean the absolute path.
+            # `/etc/x` means `etc/x` below the root; a rule that forbids it may mean the absolute path.
             yield from place.ways
 
     def _compared(self, place: PathPlace) -> Iterator[tuple[str, ...] | None]:

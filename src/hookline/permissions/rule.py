@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from hookline.containment.shell.command_pattern import CommandPattern
 from hookline.errors import UsageError
-from hookline.permissions.commands import CommandPattern
 from hookline.permissions.names import COMMAND_TOOLS, FILE_TOOLS, names_like, names_tool
 from hookline.permissions.paths import FilePathPattern, Root
 from hookline.permissions.subject import (
@@ -24,8 +24,8 @@ from hookline.permissions.subject import (
     texts_of,
     value_of,
 )
-from hookline.permissions.wildcard import fits_text, glob
 from hookline.state import ToolCall
+from hookline.wildcards import fits_text, glob
 
 _TOOL = re.compile(r"[\w.*?:/@-]+")
 _NAMED = re.compile(r"(?P<name>[A-Za-z_][\w.]*)=")
@@ -84,13 +84,11 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
     def covers(self, call: ToolCall, root: str | os.PathLike[str] | Root = ".") -> bool:
         """Whether all of this call certainly matches. What is not known is not covered."""
         named = named_arguments(self.argument or "")
-        if not names_tool(self.tool, call.name) or _leaves_unsaid(call, named):
+        if not self._may_cover(call, named):
             return False
         if self.argument is None:
             return True
         root = as_root(root)
-        if self.argument != "*" and _is_elsewhere(call, named):
-            return False
         if named:
             return all(
                 self._covers_whole(value_of(call, name, root), value) for name, value in named
@@ -99,14 +97,14 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
 
     def covers_part(self, call: ToolCall, subject: Subject, part: Any) -> bool:
         """Whether one part of a call certainly matches, for example one command of several."""
-        if not names_tool(self.tool, call.name) or _leaves_unsaid(call, []):
+        pattern = _pattern(subject.kind, self.argument or "*")
+        return pattern is not None and self._may_cover(call, []) and bool(pattern.covers(part))
+
+    def _may_cover(self, call: ToolCall, named: list[tuple[str, str]]) -> bool:
+        """Whether the rule is about this tool, and about where the call runs."""
+        if not names_tool(self.tool, call.name) or _leaves_unsaid(call, named):
             return False
-        if self.argument is None:
-            return True
-        if self.argument != "*" and _is_elsewhere(call, []):
-            return False
-        pattern = _pattern(subject.kind, self.argument)
-        return pattern is not None and bool(pattern.covers(part))
+        return self.argument in (None, "*") or not _is_elsewhere(call, named)
 
     def touches(self, call: ToolCall, root: str | os.PathLike[str] | Root = ".") -> bool:
         """Whether this call, or a part of it, may match. What is not known may be anything."""

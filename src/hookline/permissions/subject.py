@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
+from hookline.containment.shell.command_pattern import CommandPart, PatternWord
+from hookline.containment.shell.runners import reads_commands, runs_others
 from hookline.errors import HooklineError
-from hookline.permissions.commands import CommandPart, inner_words
 from hookline.permissions.names import COMMAND_TOOLS, FILE_TOOLS
 from hookline.permissions.paths import PathPlace, Root, fixed_part
-from hookline.permissions.programs import reads_commands, runs_others
-from hookline.permissions.wildcard import MANY
+from hookline.shell_text import UNKNOWN
 from hookline.state import ToolCall
+from hookline.wildcards import MANY, ONE
 
 _COMMANDS = ("command", "cmd", "commands", "script", "argv")
 _PATHS = ("path", "paths", "file", "files", "filepath", "filename", "directory", "dir", "folder")
@@ -22,6 +24,7 @@ _PATH_ENDINGS = ("_path", "_paths", "_file", "_dir", "_directory", "_folder")
 _MOVES = frozenset({"source", "destination"})
 _MOVERS = frozenset({"cd", "pushd", "popd"})
 _ADDRESSES = ("url", "uri", "address")
+_PATTERN = frozenset("*?[{")
 
 
 class SubjectKind(enum.Enum):
@@ -86,15 +89,16 @@ def names_relative_program(call: ToolCall) -> bool:
 def moves(call: ToolCall) -> bool:
     """Whether a command line goes to another directory on its way: what follows runs there."""
     return any(
-        (part.argv or part.words or ("",))[0] in _MOVERS for part in _commands(call.args).parts
+        word in _MOVERS
+        for part in _commands(call.args).parts
+        for word in (part.argv or part.words)[:1]
     )
 
 
 def _is_relative(part: CommandPart) -> bool:
     """Whether one command names a program from where it runs, itself or as what it starts."""
-    words = part.argv or part.words or tuple(inner_words(part.text))
-    is_known = bool(part.argv or part.words) and not runs_others(words)
-    named = words[:1] if is_known else words
+    words = part.argv or part.words
+    named = words if runs_others(words) else words[:1]
     return any(
         not isinstance(word, str) or ("/" in word and not word.startswith(("/", "-")))
         for word in named
@@ -152,31 +156,52 @@ def _commands(args: Mapping[str, Any]) -> Subject:
         return _read(given[0])
     if isinstance(given[0], list) and given[0] and all(isinstance(word, str) for word in given[0]):
         argv = tuple(given[0])
-        return Subject(SubjectKind.COMMAND, (CommandPart(argv, " ".join(argv)),), True)
+        return Subject(SubjectKind.COMMAND, (CommandPart(argv),), True)
     return Subject(SubjectKind.COMMAND, (), False)
 
 
 def _read(text: str) -> Subject:
-    """The commands of a command line. What cannot be read is not known."""
-    unknown = Subject(SubjectKind.COMMAND, (CommandPart(None, text),), False)
+    """The commands of a command line. One that cannot be read consists of all commands that it may run."""
     try:
         from hookline.containment import read_command
 
         reading = read_command(text)
-    except (ImportError, HooklineError):  # its parser is not installed, or does not understand it
-        return unknown
-    commands = tuple(reading.commands)
-    if reading.problem or not commands or any(command.argv == () for command in commands):
-        return unknown
-    parts = tuple(CommandPart(command.argv, command.text, _words(command)) for command in commands)
-    is_whole = all(map(_is_its_words, commands))
+        commands = () if reading.problem else reading.commands
+    except (ImportError, HooklineError):  # its parser is not installed
+        commands = ()
+    if not commands:
+        return Subject(SubjectKind.COMMAND, _possible_parts(text), False)
+    parts = tuple(CommandPart(command.argv, _words(command)) for command in commands)
     # A shell runs what it reads: the output of another command, or a here-document.
-    also = (CommandPart(None, text),) if any(map(_reads_commands, commands)) else ()
-    return Subject(SubjectKind.COMMAND, parts, is_whole, also)
+    also = _possible_parts(text) if any(map(_reads_commands, commands)) else ()
+    return Subject(SubjectKind.COMMAND, parts, all(map(_is_its_words, commands)), also)
 
 
-def _words(command: Any) -> tuple[Any, ...]:
-    return tuple(word.text if word.exact else MANY for word in command.words)
+@lru_cache(maxsize=256)  # each rule asks again
+def _possible_parts(text: str) -> tuple[CommandPart, ...]:
+    """Every command that a text may run, one without words if it runs none; none if there are too many to look at."""
+    from hookline.containment.shell.command_search import find_commands
+
+    found = find_commands(text)
+    if found is None:
+        return ()
+    return tuple(CommandPart(None, tuple(map(_open_word, words))) for words in found or ((),))
+
+
+def _open_word(text: str) -> PatternWord:
+    """A word, or MANY if it may be another one when it runs."""
+    is_open = UNKNOWN in text or text.startswith("~") or not _PATTERN.isdisjoint(text)
+    return MANY if is_open and text not in ("[", "[[") else text
+
+
+def _words(command: Any) -> tuple[PatternWord, ...]:
+    return tuple(_known_part(word) for word in command.words)
+
+
+def _known_part(word: Any) -> PatternWord:
+    if word.exact:
+        return word.text
+    return MANY if word.start[:1] in ("", "-") else ONE
 
 
 def _reads_commands(command: Any) -> bool:

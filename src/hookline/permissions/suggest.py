@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 
-from hookline.permissions.commands import CommandPart
+from hookline.containment.shell.command_pattern import CommandPart
+from hookline.containment.shell.runners import runs_anything, verb_runs_anything
 from hookline.permissions.paths import PathPlace, Root
-from hookline.permissions.programs import runs_anything, verb_runs_anything
 from hookline.permissions.rule import Rule
 from hookline.permissions.subject import SubjectKind, subject_of
 from hookline.state import ToolCall

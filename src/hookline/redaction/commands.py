@@ -1,7 +1,9 @@
 """Secrets on command lines: `mysql -pSECRET`, `curl -u user:SECRET`.
 
 The meaning of an option depends on the program, so there is a table of programs. A text is read once, from the name
-of a program to the end of its command: hostile text costs no more than other text.
+of a program to the end of its command: hostile text costs no more than other text. It has its own notion of a word:
+the text is prose, a log or JSON with a command somewhere in it, and what counts are the positions, which
+`hookline.shell_text` does not keep.
 """
 
 from __future__ import annotations

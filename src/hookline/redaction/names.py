@@ -150,7 +150,7 @@ def behind(names: Iterable[str]) -> re.Pattern[str]:
 
 
 def spans_behind(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
-    """Where a text says `name = value` with a name that somebody has given."""
+    """Where a text says `name = value` with one of the given names."""
     for found in pattern.finditer(text):
         opened = found["open"]
         end = _closing(text, found.end(), opened) if opened[-1:] in _QUOTES else None

@@ -98,7 +98,7 @@ class Provenance:
         self._kept = 0
         self._prompts: tuple[str, ...] | None = None
         self._calls: dict[str, ToolCall] = {}
-        self._told: dict[str, set[str]] = {}
+        self._results: dict[str, set[str]] = {}
         """How the results of steps begin, by call, to recognise them in the conversation."""
         self._trusted.add(system_prompt)
 
@@ -110,7 +110,7 @@ class Provenance:
         steps = _since(state.steps, self._steps)
         for step in steps:
             for call, result in zip(step.calls, step.results, strict=False):
-                self._told.setdefault(call.id, set()).add(result.text()[:_HEAD])
+                self._results.setdefault(call.id, set()).add(result.text()[:_HEAD])
         # Steps come last: messages that belong to no step count as read before the model said anything.
         for message in (*notes.kept[self._kept :], *_since(state.messages, self._messages)):
             self._read_message(message)
@@ -124,7 +124,7 @@ class Provenance:
             message
             for message in messages
             if isinstance(message, UserMessage)
-            or (isinstance(message, ToolMessage) and not self._was_told(message))
+            or (isinstance(message, ToolMessage) and not self._is_result_of_step(message))
         ]
 
     def _read_message(self, message: Message) -> None:
@@ -132,14 +132,14 @@ class Provenance:
             self._calls.update((call.id, call) for call in message.calls)
         elif isinstance(message, ToolMessage):
             # Results of steps are read with them, and the reason why a call did not run is no result.
-            if not self._was_told(message):
+            if not self._is_result_of_step(message):
                 call = self._calls.get(message.call_id) or ToolCall(message.call_id, message.name)
                 self._keep(call, message.text)
         else:
             self._read_user(message)
 
-    def _was_told(self, message: ToolMessage) -> bool:
-        return message.text[:_HEAD] in self._told.get(message.call_id, ())
+    def _is_result_of_step(self, message: ToolMessage) -> bool:
+        return message.text[:_HEAD] in self._results.get(message.call_id, ())
 
     def _read_user(self, message: UserMessage) -> None:
         is_prompt = not message.by and (
@@ -160,7 +160,7 @@ class Provenance:
             self._note_own(call)
         for call, result in zip(step.calls, step.results, strict=False):
             if result.status in _RAN:
-                self._keep(call, told(result))
+                self._keep(call, result_text(result))
 
     def _keep(self, call: ToolCall, text: str) -> None:
         corpus = self._trusted if self._trust.result(call) else self._untrusted
@@ -353,7 +353,7 @@ def _inner(text: str, name: str) -> Iterator[tuple[str, Any]]:
             yield f"{name}[{place}]", part
 
 
-def told(result: ToolResult) -> str:
+def result_text(result: ToolResult) -> str:
     """All that a result says, keys included: they can be written by others as well."""
     if result.error is not None:
         return str(result.error)

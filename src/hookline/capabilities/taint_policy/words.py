@@ -128,7 +128,7 @@ def trimmed(found: list[str]) -> list[str]:
 
 
 def _is_common(word: str) -> bool:
-    # One letter or two are no word, but in scripts in which each letter is one.
+    # One or two letters are not a word, except in scripts where each letter is one.
     is_short = word.isascii() and (len(word) == 1 or (len(word) == 2 and word.isalpha()))
     return is_short or word in _COMMON
 
@@ -226,7 +226,7 @@ class Corpus:
         self._numbers: set[str] = set()
         self._phrases: set[int] = set()
         self.long_identifiers: dict[str, str] = {}
-        """Identifiers that can be told without what parts them, by their squeezed form."""
+        """Identifiers that are recognised without their separators, by their squeezed form."""
 
     def add(self, text: str, source: str = "") -> None:
         """One more text. What is known already is kept once."""

@@ -6,7 +6,6 @@ directory, the work directory or its `.git`, and writes that change what the use
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,8 @@ from typing import NamedTuple
 from hookline.containment.protected import AGENT_CONFIGURATION, INSTRUCTIONS, RUN_AT_LOGIN
 from hookline.containment.shell.find import PICKING, roots_of
 from hookline.containment.shell.places import is_below
-from hookline.containment.shell.unread import name_of
+from hookline.containment.shell.runners import name_of
+from hookline.wildcards import matches
 
 PRIVILEGE = frozenset(
     "sudo sudoedit su doas pkexec run0 gosu su-exec runuser gksudo kdesudo".split()
@@ -103,7 +103,7 @@ class Location(NamedTuple):
 
 
 def find_denied(argv: Sequence[str], location: Location) -> DenyFinding | None:
-    """What there is to say against a command, by its words alone."""
+    """Why a command is denied or asked about everywhere, by its words alone; or None."""
     name, words = _guess_name(name_of(argv)), argv[1:]
     if name in PRIVILEGE:
         return DenyFinding(f"{name} gives it the rights of another user")
@@ -158,7 +158,7 @@ def _is_kept(name: str) -> bool:
     """Whether a name is one of those, or a pattern that spells out most of one."""
     if not re.search(r"[*?\[]", name) or len(re.findall("[a-z]", name)) < 4 or len(name) > 40:
         return name in _KEPT
-    return any(fnmatch.fnmatchcase(one, name) for one in _KEPT)
+    return any(matches(one, name) for one in _KEPT)
 
 
 def _guess_name(name: str) -> str:
@@ -166,7 +166,7 @@ def _guess_name(name: str) -> str:
     if len(name) > 30 or not re.search(r"[?*\[]", name) or not re.search(r"\w", name):
         return name
     known = ("rm", "sudo", "dd", "su", "shutdown", "reboot", "tee")
-    return next((one for one in known if fnmatch.fnmatchcase(one, name)), name)
+    return next((one for one in known if matches(one, name)), name)
 
 
 def _written(name: str, words: Sequence[str]) -> Iterator[str]:
@@ -214,7 +214,7 @@ def is_vital(target: str, location: Location) -> bool:
         return is_root or is_below(home, directory)
     if is_below(home, path) or is_below(location.root, path) or directory == "/":
         return True
-    if last.startswith(".") and fnmatch.fnmatchcase(".git", last.lower()):
+    if last.startswith(".") and matches(".git", last.lower()):
         return True
     return re.fullmatch(r"/(?:home|Users)/[^/]+", path) is not None
 

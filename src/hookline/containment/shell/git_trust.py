@@ -129,7 +129,7 @@ def _mark(path: str) -> _Mark:
 
 @lru_cache(64)
 def _inspect(top: str, _places: tuple[_Mark, ...], marks: tuple[_Mark, ...]) -> str | None:
-    """What there is to say against a repository, while its files are those of the marks."""
+    """Why git may not read in a repository, while its files are those of the marks; or None."""
     inside = os.path.join(top, ".git")
     for name, mark in zip(_CONFIGURATION, marks, strict=False):
         if mark == _MISSING and name != "config":

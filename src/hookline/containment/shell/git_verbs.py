@@ -61,7 +61,7 @@ def _listed(call: Call) -> str | None:
 
 
 def _reflog(call: Call) -> str | None:
-    """A word may be a sub-command of its own."""
+    """A word may be a sub-command."""
     if {"expire", "delete", "drop", "write"} & set(call.texts):
         return "it may change the log"
     return _no_outside(call)

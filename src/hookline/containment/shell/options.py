@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"-[0-9.]+[A-Za-z%]?")
 
 
 class Call(msgspec.Struct, frozen=True):
-    """The words after a program's name, told apart."""
+    """The words after a program's name, sorted into options and operands."""
 
     options: tuple[tuple[str, Word | None], ...] = ()
     """Each option by its name, with its value if it has one."""
@@ -52,7 +52,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 Check = Callable[[Call], str | None]
-"""Takes the words of a call, told apart; answers why they are not harmless, or None."""
+"""Takes a call; returns why it is not harmless, or None."""
 
 
 class OptionTable(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ class OptionTable(msgspec.Struct, frozen=True):
     shows: bool = True
     """Whether it shows what is in the files it is given."""
     plain_words: bool = False
-    """Whether no word is an option to this reader: the check looks at all of them."""
+    """Whether all words count as operands, and the check looks at them."""
     glues: bool = True
     """Whether a short option may have its value in the same word."""
     tame: bool = False
@@ -86,7 +86,7 @@ class OptionTable(msgspec.Struct, frozen=True):
         return name in self.flags or name in self.maybe or self.wants_value(name)
 
     def wants_value(self, name: str) -> bool:
-        """Whether an option has a value, be it in the next word."""
+        """Whether an option has a value, in the same word or the next."""
         return name in self.takes or name in self.texts
 
 
@@ -106,17 +106,17 @@ def only(
 ) -> OptionTable:
     """Exactly these options, each kind a text of names with blanks between them."""
     return OptionTable(
-        frozenset(flags.split()),
-        frozenset(takes.split()),
-        frozenset(texts.split()),
-        frozenset(maybe.split()),
-        None if pattern is None else frozenset(pattern.split()),
-        operands,
-        shows,
-        plain_words,
-        glues,
-        tame,
-        check,
+        flags=frozenset(flags.split()),
+        takes=frozenset(takes.split()),
+        texts=frozenset(texts.split()),
+        maybe=frozenset(maybe.split()),
+        pattern=None if pattern is None else frozenset(pattern.split()),
+        operands=operands,
+        shows=shows,
+        plain_words=plain_words,
+        glues=glues,
+        tame=tame,
+        check=check,
     )
 
 
@@ -127,7 +127,7 @@ class _UnknownOption(Exception):
 def read_call(
     options: OptionTable, words: Sequence[Word], *, to_operand: bool = False
 ) -> Call | str:
-    """Tell words apart by a table, or say which of them is not harmless. `to_operand`: only those before an operand."""
+    """Sort words by a table, or say which of them is not harmless. `to_operand`: only those before an operand."""
     try:
         call = _CallReader(options, words, to_operand=to_operand).read()
     except _UnknownOption as odd:
@@ -136,7 +136,7 @@ def read_call(
         return call
     late = len(call.options) - call.early  # to some versions these are names as well
     if options.operands is not None and len(call.operands) + late > options.operands:
-        return "it is given more names than a mere question has"
+        return "it is given more names than a command that only reads has"
     return (options.check(call) if options.check else None) or call
 
 

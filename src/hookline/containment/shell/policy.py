@@ -5,24 +5,45 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
 from hookline.containment.shell.allowlist import Allowlist, program_name
-from hookline.containment.shell.danger import RUNNERS, RUNNERS_OF_ANY, Danger, find_danger
+from hookline.containment.shell.command_pattern import CommandPart, CommandPattern
+from hookline.containment.shell.command_reader import read_command
+from hookline.containment.shell.danger import Danger, find_danger
 from hookline.containment.shell.denylist import PRIVILEGE
 from hookline.containment.shell.places import Places
 from hookline.containment.shell.programs import PROGRAMS, WRAPPERS
-from hookline.containment.shell.reading import read_command
-from hookline.containment.shell.rules import ShellRule
-from hookline.containment.shell.unread import runs_code
-from hookline.containment.shell.verdict import Verdict
-from hookline.containment.shell.words import Command, Reading, Word
+from hookline.containment.shell.runners import RUNNERS, RUNNERS_OF_ANY, runs_code
+from hookline.containment.shell.words import Command, Reading
 from hookline.errors import UsageError
+from hookline.wildcards import MANY, ONE
 
+_OF_TOOL = re.compile(r"(?i:bash|exec)\((.*)\)", re.DOTALL)
+_QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.", re.DOTALL)
+_NO_WORD = re.compile(r"[;|&<>\n\r`]|\$\(|^\s*[A-Za-z_]\w*\(")
 _PROGRAM = re.compile(r"[A-Za-z0-9_][\w.+-]*")
 _GIT_SETTINGS = frozenset({"-c", "--config-env", "--exec-path"})
 _ENTRY = re.compile(r"--?[\w-]+|[\w:.-]+(?: [\w:.-]+)*")
+
+
+Decision = Literal["allow", "ask", "deny"]
+
+
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """A decision, why, and which part of the command it is about."""
+
+    decision: Decision
+    reason: str
+    """One sentence that names the part it is about."""
+    command: str = ""
+    """That part."""
+    asks_in_sandbox: bool = False
+    """Whether a person is asked even where a sandbox contains the command: what it removes cannot be restored."""
+    env_files: tuple[str, ...] = ()
+    """The environment files (`.env`) that a word of the command names, as whole paths."""
 
 
 class ShellPolicy(msgspec.Struct, frozen=True):
@@ -32,10 +53,10 @@ class ShellPolicy(msgspec.Struct, frozen=True):
     what the policy asks about; what the policy denies it lifts only if it was added with `even_denied=True`.
     """
 
-    allow: tuple[ShellRule, ...] = ()
-    ask: tuple[ShellRule, ...] = ()
-    deny: tuple[ShellRule, ...] = ()
-    allow_denied: tuple[ShellRule, ...] = ()
+    allow: tuple[CommandPattern, ...] = ()
+    ask: tuple[CommandPattern, ...] = ()
+    deny: tuple[CommandPattern, ...] = ()
+    allow_denied: tuple[CommandPattern, ...] = ()
     trusted: Collection[str] = ()
     """Directories of repositories in which git may read without asking. In a mapping, each with the hash of its
     configuration: one that has changed is no longer trusted."""
@@ -121,9 +142,8 @@ class ShellPolicy(msgspec.Struct, frozen=True):
 
     def _is_lifted(self, reading: Reading) -> bool:
         return reading.static and all(
-            any(rule.allows(one.argv) for rule in self.allow_denied)
+            any(rule.covers(CommandPart(one.argv)) for rule in self.allow_denied)
             for one in reading.commands
-            if one.argv is not None
         )
 
     def _asked(self, reading: Reading, danger: Danger) -> Verdict | None:
@@ -180,16 +200,16 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         ):
             return False
         name, *rest = (word.text for word in command.words)
+        program = program_name(name)
         if command.argv is None:  # an open word may become what another rule is about
-            words = (Word(program_name(name), exact=command.words[0].exact), *command.words[1:])
-            if any(rule.may_match(words) for rule in self.ask + self.deny):
+            first = program if command.words[0].exact else MANY
+            opened = (first, *(w.text if w.exact else ONE for w in command.words[1:]))
+            if any(rule.touches(CommandPart(None, opened)) for rule in self.ask + self.deny):
                 return False
         # `git -c alias.x=push x` is another command than it seems.
-        odd = _GIT_SETTINGS & set(rest) if program_name(name) == "git" else set[str]()
-        return any(
-            rule.allows([program_name(name), *rest]) and odd <= set(rule.words)
-            for rule in self.allow
-        )
+        odd = _GIT_SETTINGS & set(rest) if program == "git" else set[str]()
+        written = CommandPart((program, *rest))
+        return any(rule.covers(written) and all(map(rule.has_word, odd)) for rule in self.allow)
 
 
 def _check_program(name: str, entries: object) -> None:
@@ -222,12 +242,32 @@ def _check_program(name: str, entries: object) -> None:
         )
 
 
-def _parse(name: str, rules: Iterable[str]) -> tuple[ShellRule, ...]:
+def _parse(name: str, rules: Iterable[str]) -> tuple[CommandPattern, ...]:
     if isinstance(rules, str):
         raise UsageError(
             f"{name}={rules!r} is a text, not a list of rules.", remedy=f"Write {name}=[{rules!r}]."
         )
-    return tuple(ShellRule.parse(rule) for rule in rules)
+    return tuple(map(_parse_rule, rules))
+
+
+def _parse_rule(text: str) -> CommandPattern:
+    """A pattern, also in the form `bash(git push *)`. One that no command can match is refused."""
+    found = _OF_TOOL.fullmatch(text.strip()) if isinstance(text, str) else None
+    pattern = found[1] if found else text
+    if not isinstance(pattern, str) or not pattern.strip():
+        raise UsageError(
+            f"the shell rule {text!r} has no words.",
+            remedy="Write a command, such as 'git status' or 'git push *'.",
+        )
+    if odd := _NO_WORD.search(_QUOTED.sub("", pattern)):
+        raise UsageError(
+            f"the shell rule {text!r} holds {odd[0]!r}, which no word of a command does.",
+            remedy="Write one rule for each command, without redirects; quote it if it is meant literally.",
+        )
+    try:
+        return CommandPattern(pattern.strip())
+    except UsageError as error:
+        raise UsageError(f"the shell rule {text!r}: {error.message}", remedy=error.remedy) from None
 
 
 def _nothing(text: str) -> Verdict:
@@ -244,8 +284,8 @@ def _is_relative(command: Command) -> bool:
 
 
 def _matching(
-    rules: tuple[ShellRule, ...], danger: Danger, reading: Reading
-) -> tuple[ShellRule, str] | None:
+    rules: tuple[CommandPattern, ...], danger: Danger, reading: Reading
+) -> tuple[CommandPattern, str] | None:
     """The first rule that fits any command anywhere in the line, by whatever way it would be run."""
     if not rules:
         return None
@@ -253,7 +293,7 @@ def _matching(
     for argv in spellings:
         for spelling in (argv, (program_name(argv[0]), *argv[1:])):
             for rule in rules:
-                if rule.matches(spelling):
+                if rule.touches(CommandPart(spelling)):
                     return rule, _shown(" ".join(spelling))
     return None
 

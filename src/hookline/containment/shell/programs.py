@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 
-from hookline.containment.shell.awk import AWK
 from hookline.containment.shell.find import FIND
 from hookline.containment.shell.options import Call, Check, OptionTable, only
 from hookline.containment.shell.scan import VARIABLES
-from hookline.containment.shell.sed import SED
+from hookline.containment.shell.sed_awk import AWK, SED
 
 _GNU = " --help --version"
 _PLAIN_PS = re.compile(r"[aufjlxw]+|-[Aadefjlu]+|--sort=[\w,+-]+|--forest|root")
@@ -388,5 +387,5 @@ VERSIONED = frozenset(
     python3 rsync ruby script sqlite3 ssh strace svn tar tmux unzip vim wget xz zip zsh
     """.split()
 )
-"""Besides the programs above, those whose `--version` obeys no file of the project. That of `yarn`, `cargo`, `mvn`,
+"""More programs, whose `--version` obeys no file of the project. That of `yarn`, `cargo`, `mvn`,
 `dotnet` and `pytest` does: they start or load what the project names."""

@@ -116,7 +116,7 @@ class _OpenWord:
                 self.prefix = before
         if self.exact:
             return Word(self.text)
-        # `$HOME.x` is no path below it; quoted signs can no longer be told from those that are not.
+        # `$HOME.x` is no path below it; quoted signs can no longer be distinguished from others.
         is_joined = self.begins_with_variable and self.text[1:2] not in {"", "/"}
         hidden = self.hidden or self.has_marks or is_joined
         return Word(self.text, False, self.prefix or "", hidden)
@@ -135,13 +135,13 @@ class _Parts:
         static = not self.assignments and all(word.exact for word in self.words)
         static = static and all(redirect.cannot_fail for redirect in self.redirects)
         command = Command(
-            tuple(word.text for word in self.words) if static else None,
-            text,
-            tuple(self.words),
-            tuple(self.assignments),
-            tuple(self.redirects),
-            piped,
-            is_fed_by_one,
+            argv=tuple(word.text for word in self.words) if static else None,
+            text=text,
+            words=tuple(self.words),
+            assignments=tuple(self.assignments),
+            redirects=tuple(self.redirects),
+            piped=piped,
+            is_fed_by_one=is_fed_by_one,
         )
         return FoundCommand(command, tuple(self.spans))
 
@@ -175,7 +175,7 @@ class _Scanner:
                 break
             if not needed:
                 self._skip_prefix()
-            is_group = self.text[self.at] in "({"
+            is_group = self.text.startswith(("(", "{"), self.at)
             self._read_command(piped)
             operator = self._read_operator(closer)
             self.feeder = len(self.found) if operator == "|" and not is_group else None
@@ -393,7 +393,7 @@ class _Scanner:
         """A tilde is the home directory at the beginning of a word, and an ordinary character after a letter."""
         if self.at == start:
             if not (self._ends_word(self.at + 1) or self.text[self.at + 1] == "/"):
-                raise Unreadable("the home directory of somebody")
+                raise Unreadable("the home directory of another user")
             word.open("/")
         elif not re.match(r"[A-Za-z0-9_^@}]", self.text[self.at - 1]):
             raise Unreadable("a tilde in a strange place")

@@ -6,9 +6,7 @@ the home, else from the root. `places.py` makes them, of what is written and of 
 
 from __future__ import annotations
 
-import fnmatch
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
 
@@ -22,6 +20,7 @@ from hookline.secret_tables import (
     SECRET_PAIRS,
     is_env_file,
 )
+from hookline.wildcards import matches
 
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _OF_PROCESS = frozenset(
@@ -53,15 +52,9 @@ _PLAIN_IN_HOME = tuple(
 )
 """What in a home begins with a dot and holds nothing secret. Programs keep their tokens in all the others."""
 _SAMPLES = (
-    *(name for name in _LIKELY if not name.startswith(".")),
+    *_LIKELY,
     *(f"x{ending}" for ending in SECRET_ENDINGS),
-    *(
-        "my_secret",
-        "my_credentials",
-        "my_password",
-        "passwords",
-        "terraform.tfstate",
-    ),
+    *"my_secret my_credentials my_password passwords terraform.tfstate".split(),
 )
 """Names that a pattern which spells out some of a secret's name would match."""
 _WHOLE_PLACES = frozenset(
@@ -75,7 +68,7 @@ _RANGES = re.compile(r"\{[0-9]+\.\.[0-9]+\}")
 _MAGIC = re.compile(r"^:(\([^)]*\)|[/!^]*)")
 """What git reads in front of a path."""
 _TOLD = re.compile(r"\.[\w.-]{3}|[\w.-]{5}|[\w.-]{4}[*?][\w.-]{3}")
-"""A pattern of which enough is spelled out to be held against every name."""
+"""A pattern of which enough is spelled out to be held against every name: `*.json` is not."""
 _LONGEST = 255
 """Of the name of a file. Longer words are no files, and longer patterns are not looked at."""
 _SOURCE = re.compile(
@@ -170,7 +163,7 @@ def _is_kept_in_home(whole: str, parts: list[str]) -> bool:
         below = parts[2:]
     elif whole.startswith("/var/home/"):
         below = parts[3:]
-    elif whole.startswith("/") and (found := _CONFIG_OF_HOME.search(whole)):  # whoever's home it is
+    elif whole.startswith("/") and (found := _CONFIG_OF_HOME.search(whole)):  # any user's home
         below = parts_of(whole[found.start() :])
     else:
         return False
@@ -196,14 +189,14 @@ def _is_process(parts: list[str]) -> bool:
 
 
 def _may_hold_shadow(parts: list[str]) -> bool:
-    return len(parts) == 1 or _is_one_of(("etc", "backups"), parts[-2])
+    return len(parts) == 1 or any(matches(one, parts[-2]) for one in ("etc", "backups"))
 
 
 def _may_be_shadow(name: str, whole: str) -> bool:
     names = ("shadow", "gshadow")
     if not _is_pattern(name):
         return COPY_ENDING.sub("", name) in names
-    return whole.startswith("/etc/") and any(fnmatch.fnmatchcase(one, name) for one in names)
+    return whole.startswith("/etc/") and any(matches(one, name) for one in names)
 
 
 def _names_secret(name: str) -> bool:
@@ -223,32 +216,31 @@ def _names_secret(name: str) -> bool:
 
 
 def _may_match_secret(pattern: str) -> bool:
-    """Only patterns that spell out some of the name: `*` matches no hidden file, and asking about it helps nobody."""
-    if pattern.endswith(SECRET_ENDINGS) or _is_nearly_secret(pattern):
+    """Only patterns that spell out some of the name: `*` matches no hidden file."""
+    if pattern.endswith(SECRET_ENDINGS) or pattern.startswith((".env", "id_", "cred", "secret")):
         return True
-    known = (*_LIKELY, *SECRET_FILES) if _TOLD.match(pattern) else _LIKELY
-    if pattern.startswith("."):
-        return pattern.startswith(".env") or _is_one_of(known, pattern)
-    if pattern.startswith(("id_", "cred", "secret")):
-        return True
+    is_hidden = pattern.startswith(".")
     spelled = len(re.findall("[a-z0-9]", pattern)) > 1 or re.search(r"\.[a-z0-9]", pattern)
-    samples = (*_SAMPLES, *SECRET_FILES) if _TOLD.match(pattern) else _SAMPLES
-    return bool(spelled) and _is_one_of(samples, pattern)
-
-
-def _is_one_of(names: Iterable[str], pattern: str) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for name in names)
+    if not (is_hidden or spelled):
+        return False
+    is_hidden = is_hidden or (pattern.startswith("?") and "*" not in pattern)  # it was `[.]`
+    known = (*_SAMPLES, *SECRET_FILES) if _TOLD.match(pattern) else _SAMPLES
+    return _is_nearly_secret(pattern) or any(
+        matches(name, pattern) for name in known if is_hidden or not name.startswith(".")
+    )
 
 
 def _is_nearly_secret(pattern: str) -> bool:
-    """Whether a pattern leaves single letters open, and is a secret's name but for these."""
-    if "*" in pattern or len(re.findall("[a-z0-9]", pattern)) < 3:
+    """Whether single letters are open, and the rest begins or ends like a secret's name: `.e?v.prod`, `x.p?m`."""
+    if "*" in pattern:
         return False
-    if fnmatch.fnmatchcase(".env", pattern[:4]) and pattern[4:5] in {"", ".", "_", "-", "?"}:
+    if matches(".env", pattern[:4]) and pattern[4:5] in {"", ".", "_", "-", "?"}:
         return True
-    endings = (one for one in SECRET_ENDINGS if re.search("[a-z0-9]{2}", pattern[-len(one) :]))
-    ends = any(fnmatch.fnmatchcase(one, pattern[-len(one) :]) for one in endings)
-    return ends or _is_one_of((*SECRET_FILES, "service-account.json"), pattern)
+    is_spelled = len(re.findall("[a-z0-9]", pattern)) > 2
+    if is_spelled and any(matches(n, pattern) for n in (*SECRET_FILES, "service-account.json")):
+        return True
+    tails = ((one, pattern[-len(one) :]) for one in SECRET_ENDINGS)
+    return any(re.search("[a-z0-9]{2}", tail) and matches(one, tail) for one, tail in tails)
 
 
 def picks_secret(pattern: str) -> bool:
@@ -260,12 +252,12 @@ def picks_secret(pattern: str) -> bool:
     if not re.search("[a-z0-9]", plain):
         return False
     parts = [part for one in spellings for part in one.split("/") if part.strip("*")]
-    return any(fnmatch.fnmatchcase(name, part) for part in parts for name in _LIKELY)
+    return any(matches(name, part) for part in parts for name in _LIKELY)
 
 
 @lru_cache(_REMEMBERED)
 def is_whole_home(path: str) -> bool:
-    """Whether a path is somebody's home, or all homes, or everything, or a place where many secrets lie."""
+    """Whether a path is a home directory, all of them, everything, or a place with many secrets."""
     spellings = _spellings(path)
     return spellings is None or any(map(_is_home_place, spellings))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +30,7 @@ from hookline.command_hooks.handler import (
     text_of,
 )
 from hookline.command_hooks.mcp_hooks import tool_of
+from hookline.wildcards import matches
 
 _ON_A_MAC = Path("/Library/Application Support/ClaudeCode")
 _RANK = {Level.MANAGED: 0, Level.USER: 1, Level.PLUGIN: 1, Level.LOCAL: 2, Level.PROJECT: 2}
@@ -180,7 +180,7 @@ def _may_call(handler: Handler, trusted: Iterable[Mapping[str, Any]], warn: Warn
         allowed = content.get("allowedHttpHookUrls")
         if not isinstance(allowed, list):
             continue
-        if not any(isinstance(each, str) and fnmatchcase(handler.url, each) for each in allowed):
+        if not any(isinstance(each, str) and matches(handler.url, each) for each in allowed):
             warn(f"'{handler.url}' is not among the allowedHttpHookUrls, so it is not called")
             return False
     return True

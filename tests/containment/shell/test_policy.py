@@ -35,7 +35,7 @@ def decision(policy: ShellPolicy, command: str) -> str:
         ("exec(make)", ["make"], ["make all"]),
         ("make*", ["make", "makex"], ["remake", "make -j4 all"]),
         ("python -m pytest *", ["python -m pytest -x tests"], ["python -m http.server", "python x.py"]),
-        ("docker * up", ["docker compose up", "docker up"], ["docker compose up -d"]),
+        ("docker * up", ["docker compose up"], ["docker up", "docker compose up -d"]),
         ("touch *.txt", ["touch a.txt"], ["touch a.py"]),
         ("git commit -m 'a b'", ["git commit -m 'a b'", 'git commit -m "a b"'], ["git commit -m a b"]),
     ],

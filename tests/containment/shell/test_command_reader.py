@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import builtins
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.containment import ShellPolicy, read_command
-from hookline.containment.shell import grammar
+from hookline.containment.shell import command_reader
 from hookline.errors import UsageError
 
 READ = {
@@ -142,6 +143,12 @@ def test_too_much_is_asked_about(text: str) -> None:
     assert ShellPolicy.default().judge(text).decision != "allow"
 
 
+@pytest.mark.parametrize("text", ["!", "! ", "ls; ! ", "time ", "ls && time\t"])
+def test_a_prefix_without_a_command_is_not_claimed(text: str) -> None:
+    """The text ends where a command belongs."""
+    assert not read_command(text).known
+
+
 def test_the_far_end_of_unicode_does_no_harm() -> None:
     """Characters that bring the grammar down are kept from it."""
     for character in ("\U0003b558", "\U000def9f", "\U0010ffff", "\ue000", "\udcff"):
@@ -189,7 +196,7 @@ def test_without_the_extra_everything_asks(monkeypatch: pytest.MonkeyPatch) -> N
             raise ImportError(f"No module named {name!r}")
         return real(name, *rest)
 
-    grammar._language.cache_clear()
+    command_reader._language.cache_clear()
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(UsageError, match=r"pip install 'hookline\[shell\]'"):
         read_command("ls")
@@ -197,3 +204,38 @@ def test_without_the_extra_everything_asks(monkeypatch: pytest.MonkeyPatch) -> N
     assert (verdict.decision, "hookline[shell]" in verdict.reason) == ("ask", True)
     monkeypatch.undo()
     assert ShellPolicy.default().judge("ls").decision == "allow"
+
+
+BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
+
+
+@pytest.mark.timeout(300)
+def test_no_claim_about_fuzzed_strings_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is claimed of two thousand strings is what real bash would run, and enough of them are claimed."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import shell_bash
+    import shell_fuzz
+
+    if reason := shell_bash.unusable():
+        pytest.skip(reason)
+    with shell_bash.Cage() as cage:
+        tallies = shell_fuzz.fuzz(cage, 2000, seed=20)
+    assert [wrong for tally in tallies for wrong in tally.wrong] == []
+    assert sum(t.static for t in tallies) >= 0.15 * sum(t.strings for t in tallies)
+
+
+def test_the_comparison_sees_a_wrong_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reading that says something else than bash is found out."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import shell_bash
+    import shell_fuzz
+    from hookline.containment import read_command
+
+    if reason := shell_bash.unusable():
+        pytest.skip(reason)
+    with shell_bash.Cage() as cage:
+        (ran,) = cage.traces(["find . -del\\\nete"])
+    assert ran[0] == ("find", ".", "-delete")
+    assert shell_fuzz.agrees(read_command("find . -delete"), ran)
+    assert not shell_fuzz.agrees(read_command("find . -del ete"), ran)
+    assert not shell_fuzz.agrees(read_command("find . -delete; ls"), ran)

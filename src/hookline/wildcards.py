@@ -1,8 +1,14 @@
-"""Wildcards over letters, words and path components, matched without exponential time."""
+"""The one pattern language: `*` and `?` over letters, words and path components, matched without exponential time.
+
+Two other matchers stay, each for what this one does not know: `capabilities/files/patterns.py` reads the patterns of
+ignore files and of the glob tool (`[a-z]`, `{a,b}`, `**`), and `containment/shell/places.py` finds what bash makes of
+an unquoted word.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
 
@@ -71,3 +77,8 @@ def glob(text: str, *, single: bool = False) -> Glob:
 def fits_text(pattern: Glob, text: str) -> bool:
     """Whether a text matches a pattern over letters."""
     return fits(pattern, text, str.__eq__)
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether a name matches a pattern with `*`, `?` and `[a-z]`: of tools, hooks, keys and single files."""
+    return fnmatchcase(name, pattern)

@@ -6,30 +6,16 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from hookline.containment.shell.runners import runs_anything, runs_others
 from hookline.errors import UsageError
-from hookline.permissions.programs import runs_anything, runs_others
-from hookline.permissions.wildcard import MANY, ONE, Glob, fits, fits_text, glob
+from hookline.wildcards import MANY, ONE, Glob, fits, fits_text, glob
 
-Word: TypeAlias = Any
-"""A word of a command: its text, or ONE or MANY where that is not known before it runs."""
+PatternWord: TypeAlias = Any
+"""A word of a command: its text, MANY where it may be any words, or ONE where it may be any but options."""
 
-_QUOTES = re.compile(r"[\"'\\]")
-_REDIRECT = re.compile(r"&>>?|\d*(?:<<<|<<-?|<>|>\||>>|[<>]&-?|[<>])(?!\()")
-_LINE_PIECE = re.compile(
-    rf"""'[^']*'|"(?:\\.|[^"\\])*"|\\.|{_REDIRECT.pattern}|[<>]\(|[;&|\n()`]+|[^\S\n]+"""
-    r"""|[^\s;&|()`'"\\<>]+|.""",
-    re.DOTALL,
-)
-_BROKEN = re.compile(r"[;&|\n()`]+")
 _BETWEEN = re.compile(r"[\s;&|()'\"`<>={}]+")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
-_LEADS_ON = frozenset(
-    {"!", "coproc", "do", "elif", "else", "if", "then", "time", "until", "while", "{", "}"}
-)
-"""Words of the shell after which a command may begin."""
-_OF_TIME = ("-p", "--")
-_SUBSTITUTED = "$"
 _PIECE = re.compile(r"""\s+|\\.|'[^']*'|"[^"]*"|[^\s'"\\]+|.""", re.DOTALL)
+_PATH_NAME = re.compile(r"[/{},]")
 _CODE = re.compile(r"[\s(]")
 _MOST_WORDS = 2000
 """A longer command line may contain any command."""
@@ -39,19 +25,20 @@ class CommandPart(NamedTuple):
     """One command of a command line. `argv` is None when its words are not known before it runs."""
 
     argv: tuple[str, ...] | None
-    text: str
-    words: tuple[Word, ...] | None = None
+    words: tuple[PatternWord, ...] = ()
     """The words that are known, when not all are."""
 
 
 class CommandPattern:
     """A pattern over the words of one command. A separate `*` is any words, one within a word is any letters.
 
-    At the end, a separate `*` is any rest, also none; so is `:*`, as other agents write it. In a rule that forbids, a
-    `*` within the last word is any rest too.
+    At the end, a separate `*` is any rest, also none; so is `:*`, as other agents write it. A rule that allows stays
+    narrow: a `*` within a word makes no option of it, and leads out of no directory. In a rule that forbids, a `*`
+    within the last word is any rest too, and options may stand anywhere.
     """
 
     def __init__(self, text: str) -> None:
+        self.text = text
         self.is_anything = text in ("*", ":*", "")
         begun = text.removesuffix(":*")
         if begun == text:
@@ -61,22 +48,25 @@ class CommandPattern:
             self._covering = [_shape(f"{begun} *"), _shape(f"{begun}:* *")]
             self._touching = _loose(f"{begun}*")
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CommandPattern) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
     def covers(self, part: CommandPart) -> bool:
         """Whether the command is known and matches, word by word."""
         argv = part.argv
         return argv is not None and any(fits(each, argv, _is_word) for each in self._covering)
 
+    def has_word(self, word: str) -> bool:
+        """Whether the pattern spells out a word."""
+        return any(tuple(word) == each for shape in self._covering for each in shape)
+
     def touches(self, part: CommandPart) -> bool:
         """Whether the command may match, in another spelling or when it runs."""
-        if self.is_anything or self.covers(part):
-            return True
-        known = part.argv or part.words
-        if known is not None:
-            return self._may_be(known)
-        return any(self._may_hold(guess) for guess in guesses(part.text))
-
-    def _may_be(self, words: Sequence[Word]) -> bool:
-        if self._touching.may_be(words):
+        words = part.argv or part.words
+        if self.is_anything or self.covers(part) or self._touching.may_be(words):
             return True
         inner = _inner_words(words)
         # It is not known where a command within another ends.
@@ -84,20 +74,6 @@ class CommandPattern:
         return len(inner) > _MOST_WORDS or any(
             loose.may_be(inner[start:]) for start in range(len(inner))
         )
-
-    def _may_hold(self, guess: Guess) -> bool:
-        """Whether one of the commands in a guess may match, at any place where one may begin."""
-        words, starts = guess
-        if len(words) > _MOST_WORDS:
-            return True
-        loose = self._touching._replace(has_rest=True)
-        for start, word in enumerate(words):
-            if start in starts and self._may_be(words[start:]):
-                return True
-            is_seen = start in starts or (isinstance(word, str) and loose.begins_with(word))
-            if is_seen and loose.may_be(words[start:]):
-                return True
-        return False
 
 
 class _Loose(NamedTuple):
@@ -107,10 +83,10 @@ class _Loose(NamedTuple):
     options: tuple[Glob, ...]
     has_rest: bool
 
-    def may_be(self, argv: Sequence[Word]) -> bool:
+    def may_be(self, argv: Sequence[PatternWord]) -> bool:
         """Whether these words match, or may match once the unknown ones are known."""
         for option in self.options:
-            if not any(not isinstance(word, str) or fits_text(option, word) for word in argv):
+            if not any(word is MANY or fits_text(option, word) for word in argv if word is not ONE):
                 return False
         # How many words of the pattern are found, and whether the word before was an option that may take this one.
         states = {(0, False)}
@@ -123,10 +99,10 @@ class _Loose(NamedTuple):
         """Whether such a command can begin with this word."""
         return not self.words or any(fits_text(self.words[0], name) for name in _names(program))
 
-    def _after(self, count: int, takes: bool, word: Word) -> Iterator[tuple[int, bool]]:
+    def _after(self, count: int, takes: bool, word: PatternWord) -> Iterator[tuple[int, bool]]:
         is_left = count < len(self.words)
         if not isinstance(word, str):
-            yield from self._after_unknown(count, word)
+            yield from ((more, True) for more in range(count, len(self.words) + 1))
         elif count == 0 and is_left:
             if self.begins_with(word):
                 yield 1, False
@@ -139,15 +115,6 @@ class _Loose(NamedTuple):
                 yield count, True
             elif takes or (not is_left and self.has_rest):
                 yield count, False
-
-    def _after_unknown(self, count: int, word: object) -> Iterator[tuple[int, bool]]:
-        if word is MANY:  # it may become any words, or none
-            yield from ((more, True) for more in range(count, len(self.words) + 1))
-            return
-        if count < len(self.words):
-            yield count + 1, False
-        if count:
-            yield count, True
 
     def _with_skips(self, states: set[tuple[int, bool]]) -> set[tuple[int, bool]]:
         """These states, and those in which a `*` matches no words."""
@@ -164,9 +131,9 @@ def _names(program: str) -> tuple[str, ...]:
     return program, program.rpartition("/")[2]
 
 
-def _inner_words(argv: Sequence[Word]) -> list[Word]:
+def _inner_words(argv: Sequence[PatternWord]) -> list[PatternWord]:
     """The words that may be another command, when a command runs one."""
-    inner: list[Word] = []
+    inner: list[PatternWord] = []
     if runs_others(argv):
         for given in argv[1:]:
             inner += inner_words(given) if isinstance(given, str) else [given]
@@ -189,9 +156,13 @@ def _shape(text: str) -> tuple[object, ...]:
 
 
 def _is_word(expected: Glob, word: str) -> bool:
-    """Whether a word certainly matches: `src/*` does not match `src/../x`."""
-    climbs = MANY in expected and ".." in word.split("/")
-    return fits_text(expected, word) and (not climbs or expected == (MANY,))
+    """Whether a word certainly matches: `src/*` does not match `src/../x`, nor `*.txt` the option `-x.txt`."""
+    if not fits_text(expected, word):
+        return False
+    if MANY not in expected or expected == (MANY,):
+        return True
+    is_open = expected[0] is MANY
+    return ".." not in _PATH_NAME.split(word) and not (is_open and word.startswith(("-", "/", "~")))
 
 
 def _loose(text: str) -> _Loose:
@@ -228,81 +199,6 @@ def _words(text: str) -> list[Glob]:
     return [glob(word) for word in words if word is not None]
 
 
-# --- a command line that was not understood ------------------------------------------------------------
-
-
-class Guess(NamedTuple):
-    """Words that may be a command, and the places where one may begin."""
-
-    words: list[Word]
-    starts: frozenset[int]
-
-
-def guesses(text: str) -> Iterator[Guess]:
-    """The commands that a line may consist of, too many rather than too few.
-
-    It is split three times, because a quoted text may be an argument, a command, or neither.
-    """
-    text = text.replace("\\\n", "")
-    for tokens in (*_quoted(text), *(piece.split() for piece in _BROKEN.split(text))):
-        guess = _guess(tokens)
-        if guess.words:
-            yield guess
-    yield Guess(inner_words(text), frozenset())
-
-
-def inner_words(text: str) -> list[Word]:
-    """The words of a text that may contain a command, without quotes and operators."""
+def inner_words(text: str) -> list[PatternWord]:
+    """The words of a text in any language that may contain a command, without quotes and operators."""
     return [word.replace("\\", "") for word in _BETWEEN.split(text) if word.strip(":")]
-
-
-def _guess(tokens: list[str]) -> Guess:
-    words: list[Word] = []
-    starts = {0}
-    is_target = False
-    for token in tokens:
-        was_target, is_target = is_target, _REDIRECT.fullmatch(token) is not None
-        if is_target or was_target:
-            continue
-        if len(words) in starts and (_ASSIGNMENT.match(token) or token in _OF_TIME):
-            continue
-        if token in _LEADS_ON:
-            if token not in ("{", "}") and len(words) not in starts:
-                words.append(token)  # it may be an ordinary word
-            starts.add(len(words))
-            continue
-        words.append(_word(token))
-    return Guess(words, frozenset(starts))
-
-
-def _quoted(text: str) -> Iterator[list[str]]:
-    """The commands of a text as tokens. A quoted text is part of one token, a redirect is one."""
-    tokens = [""]
-    for found in _LINE_PIECE.finditer(text):
-        piece = found[0]
-        if piece in (
-            "<(",
-            ">(",
-        ):  # the inner text is a command; all of it is one word of this command
-            tokens[-1] += _SUBSTITUTED
-            yield [token for token in tokens if token]
-            tokens = [""]
-        elif _REDIRECT.fullmatch(piece):
-            tokens += [piece, ""]
-        elif _BROKEN.fullmatch(piece):
-            yield [token for token in tokens if token]
-            tokens = [""]
-        elif piece.isspace():
-            tokens.append("")
-        else:
-            tokens[-1] += piece
-    yield [token for token in tokens if token]
-
-
-def _word(token: str) -> Word:
-    """A word without its quotes: ONE if it may be another word when it runs, MANY if it may be several."""
-    if any(mark in token for mark in "$`{"):
-        return MANY
-    if "~" in token[:1] or any(mark in token for mark in "*?["):
-        return token if token in ("[", "[[") else ONE
-    return _QUOTES.sub("", token)

@@ -1,0 +1,568 @@
+r"""The tolerant reader of shell text: which commands a line or a script may run, and what their words may be.
+
+It is for finding things (what must be denied, what a rule forbids, which files a script runs), never for proving that
+something is not there: it guesses where bash would be sure, and it accepts any text. What is allowed because of its
+words goes through `containment.read_command`, which is strict and is checked by a grammar. One reader cannot do both:
+the strict one has to refuse what this one has to look through.
+
+Quotes and escapes are removed, variables that the text sets are filled in, `$IFS` splits, braces are expanded,
+`$(echo x)` is x. The commands in substitutions, groups, loops and functions are found like all others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+UNREAD = "\x01"
+"""Stands for text that was fetched or decoded, and that nobody has read."""
+UNKNOWN = "\x02"
+"""Stands for a value that is not known."""
+MAX_DEPTH = 40
+"""Groups and substitutions inside each other."""
+_MAX_WORDS = 64
+_MAX_VALUE = 2_000
+
+_OPEN, _COMMA, _CLOSE = "\x03", "\x04", "\x05"
+"""Braces and commas outside quotes, while a word is read."""
+_MARKS = {"{": _OPEN, ",": _COMMA, "}": _CLOSE}
+_UNMARKED = str.maketrans({mark: sign for sign, mark in _MARKS.items()})
+_BRACES = re.compile(f"{_OPEN}([^{_OPEN}{_CLOSE}\\s]*{_COMMA}[^{_OPEN}{_CLOSE}\\s]*){_CLOSE}")
+
+_KNOWN = {"HOME": "~", "PWD": ".", "IFS": " ", "SHELL": "bash", "BASH": "bash", "0": "bash"}
+_PLAIN = re.compile(r"[^\s\\'\"$`<>;&|(){},]+")
+_IN_QUOTES = re.compile(r"[^\\\"$`]+")
+_IN_BRACES = re.compile(r"[^\\\"'$`}]+")
+_ANSI_TEXT = re.compile(r"\$'((?:[^'\\]|\\.)*)'?", re.DOTALL)
+_ANSI = re.compile(
+    r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|c.|.)", re.DOTALL
+)
+_ESCAPES = dict(zip("ntrabeEfv", "\n\t\r\a\b\033\033\f\v", strict=True))
+_NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
+_DEFAULT = re.compile(r"(?:\[[^]]*\])?(:?[-=+])(.*)", re.DOTALL)
+_BACKTICKS = re.compile(r"`((?:[^`\\]|\\.)*)`?", re.DOTALL)
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^]\s]*\])?\+?=")
+_FUNCTION = re.compile(r"([^\s\\'\"$`<>;&|(){}]+)[ \t]*\([ \t]*\)|function[ \t]+([^\s;&|()]+)")
+_REDIRECT = re.compile(r"[0-9]{0,4}(&>>|&>|<<<|<<-|<<|<>|>\||>>|>&|<&|<(?!\()|>(?!\())[ \t]*")
+_DUPLICATE = re.compile(r"(?:[0-9]+-?|-)(?=[\s;&|()<>]|$)")
+_OPERATOR = re.compile(r"&&|\|\||;;&|;;|;&|;|&(?!>)|\n")
+_PREFIX = re.compile(
+    r"(?:(?:!|then|do|else|elif)(?=[\s({])|time(?:[ \t]+(?:-p|--))*(?=[\s({])"
+    r"|coproc(?=\s)(?:[ \t]+\w+(?=[ \t]+[{(]))?)[ \t\n]*"
+)
+"""Words of the shell before a command that change nothing about what runs."""
+_KEYWORD = re.compile(r"(?:if|while|until|for|select|case)(?=[\s(])|\{(?=\s)")
+_CLOSERS = {"if": "fi", "while": "done", "until": "done", "for": "done", "select": "done"}
+_CLOSERS |= {"case": "esac", "{": "}"}
+_CASE_JOINTS = frozenset({";;", ";&", ";;&"})
+_HEAD = re.compile(r"[ \t]*([A-Za-z_]\w*)[ \t\n;]*(in(?=\s))?")
+_ASSIGNING = frozenset({"export", "declare", "typeset", "local", "readonly"})
+_PRINTER = re.compile(r"(?:(?:builtin|command) )?(?:echo|printf|which|command -v|type -P)(?: |$)")
+_OPTION_OF_PRINTER = re.compile(r"-[neE]+|%[bs]")
+
+
+class TooDeep(Exception):
+    """The text has more groups inside each other than are read."""
+
+
+class Stage:
+    """One member of a pipeline: a simple command, or a group with all that is in it."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.commands: list[list[str]] = []
+        """The words of every command at and below it, those in substitutions included."""
+        self.redirects: list[tuple[str, str]] = []
+        """The operator without the descriptor, and the file."""
+        self.inputs: list[str] = []
+        """Here-documents and here-strings."""
+        self.joints: set[str] = set()
+        """The operators between its commands."""
+
+    def add(self, other: Stage) -> None:
+        """Make another stage a part of this one."""
+        self.commands += other.commands
+        self.joints |= other.joints
+
+
+class ShellVisitor:
+    """Is called with what is found, in the order of the text."""
+
+    def __init__(self, variables: dict[str, str] | None = None, unknown: str = UNKNOWN) -> None:
+        self.variables = variables
+        """The values that are known; None: no value counts as known, not even one that the text sets."""
+        self.unknown = unknown
+        """What a value that is not known is taken for."""
+
+    def command(self, words: list[str], text: str, inner: Sequence[list[str]]) -> None:
+        """Take a simple command, and the commands in the substitutions of it."""
+
+    def stage(self, stage: Stage) -> None:
+        """Take a member of a pipeline, also of one that has no other member."""
+
+    def pipeline(self, stages: Sequence[Stage], text: str) -> None:
+        """Take a pipeline of several members."""
+
+    def function(self, name: str, body: Stage) -> None:
+        """Take the definition of a function."""
+
+    def is_unread(self, stage: Stage) -> bool:
+        """Say whether what is printed by this was fetched or decoded."""
+        return any(UNREAD in word for words in stage.commands for word in words)
+
+
+def read_shell_text(text: str, visitor: ShellVisitor) -> Stage:
+    """Find every command of a text. Raises `TooDeep`, and nothing else."""
+    clean = text.replace("\\\n", "").replace("\r", "\n").replace("\0", "")
+    return _Reader(clean, visitor, 0).read_list("")
+
+
+def unescape(text: str) -> str:
+    r"""What `$'..'`, `echo -e` and `printf` make of backslashes: `\x72` is `r`."""
+
+    def one(found: re.Match[str]) -> str:
+        code = found[1]
+        try:
+            if code[0] in "xuU" and len(code) > 1:
+                return chr(int(code[1:], 16))
+            if code[0] in "01234567":
+                return chr(int(code, 8) & 0xFF)
+        except (ValueError, OverflowError):
+            return ""
+        return _ESCAPES.get(code, code)
+
+    return _ANSI.sub(one, text)
+
+
+class _OpenWord:
+    """Collects what one word of the text comes to: no word, one, or several."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.text: str | None = None
+
+    def add(self, text: str) -> None:
+        self.text = (self.text or "") + text
+
+    def end(self) -> None:
+        if self.text is not None:
+            self.done.append(self.text)
+        self.text = None
+
+    def split(self, value: str) -> None:
+        """Add an expansion outside quotes: it is split at blanks, and is no word if it is empty."""
+        if value[:1].isspace():
+            self.end()
+        for number, piece in enumerate(value.split()):
+            if number:
+                self.end()
+            self.add(piece)
+        if value[-1:].isspace():
+            self.end()
+
+    def close(self) -> list[str]:
+        """The words, with their braces expanded."""
+        self.end()
+        words = [word for each in self.done for word in _expand_braces(each)]
+        return [word.translate(_UNMARKED) for word in words[:_MAX_WORDS]]
+
+
+def _expand_braces(text: str) -> list[str]:
+    if _OPEN not in text:
+        return [text]
+    pending, done = [text], list[str]()
+    while pending and len(done) + len(pending) < _MAX_WORDS:
+        piece = pending.pop(0)
+        found = _BRACES.search(piece)
+        if found is None:
+            done.append(piece)
+        else:
+            before, after = piece[: found.start()], piece[found.end() :]
+            pending[:0] = [before + choice + after for choice in found[1].split(_COMMA)]
+    return done + pending
+
+
+class _Reader:
+    """A position in a text."""
+
+    def __init__(self, text: str, visitor: ShellVisitor, depth: int) -> None:
+        self.text = text
+        self.visitor = visitor
+        self.depth = depth
+        self.at = 0
+        self.inner: list[list[str]] = []
+        """The commands in the substitutions of the command that is being read."""
+        self.bodies: dict[int, int] = {}
+        """Where a line ends that is followed by here-documents, and where these end."""
+
+    # --- lists and pipelines ----------------------------------------------------------------------
+
+    def read_list(self, closer: str) -> Stage:
+        """Read commands up to the end, or to the word or bracket that closes the list."""
+        self._go_down()
+        whole, start = Stage(), self.at
+        if closer == "esac":
+            whole.joints.add(";;")
+        while self._skip_to_command(whole) and not self._closes(closer):
+            if closer == "esac" and not whole.joints.isdisjoint(_CASE_JOINTS):
+                whole.joints -= _CASE_JOINTS
+                self._skip_pattern()
+            elif self.text[self.at] == ")":  # it closes nothing
+                self.at += 1
+            else:
+                self._read_pipeline(whole)
+        whole.text = self.text[start : self.at]
+        self.depth -= 1
+        return whole
+
+    def _go_down(self) -> None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise TooDeep
+
+    def _closes(self, closer: str) -> bool:
+        if not closer or not self.text.startswith(closer, self.at):
+            return False
+        end = self.at + len(closer)
+        if closer != ")" and end < len(self.text) and self.text[end] not in " \t\n;&|)<>":
+            return False
+        self.at = end
+        return True
+
+    def _skip_to_command(self, whole: Stage) -> bool:
+        """Go past blanks, comments and operators. False at the end of the text."""
+        while self.at < len(self.text):
+            if operator := _OPERATOR.match(self.text, self.at):
+                whole.joints.add(operator[0])
+                self._pass(operator)
+            elif self.text[self.at] in " \t\v\f|":
+                self.at += 1
+            elif self.text[self.at] == "#":
+                self._skip_comment()
+            else:
+                return True
+        return False
+
+    def _skip_pattern(self) -> None:
+        """Go past the patterns of a case statement."""
+        self.at += self.text[self.at] == "("
+        while self.at < len(self.text) and self.text[self.at] != ")":
+            if self._is_at_meta():
+                self.at += 1
+            self._read_words()
+        self.at += 1
+
+    def _pass(self, operator: re.Match[str]) -> None:
+        self.at = operator.end()
+        if operator[0] == "\n":
+            self.at = self.bodies.get(operator.start(), self.at)
+
+    def _skip_comment(self) -> None:
+        end = self.text.find("\n", self.at)
+        self.at = len(self.text) if end < 0 else end
+
+    def _read_pipeline(self, whole: Stage) -> None:
+        start = self.at
+        stages: list[Stage] = []
+        while True:
+            stage = self._read_command()
+            self.visitor.stage(stage)
+            stages.append(stage)
+            whole.add(stage)
+            self._skip_blanks()
+            if not self.text.startswith("|", self.at) or self.text.startswith("||", self.at):
+                break
+            whole.joints.add("|")
+            self.at += 2 if self.text.startswith("|&", self.at) else 1
+            self._skip_blanks(newlines=True)
+        if len(stages) > 1:
+            self.visitor.pipeline(stages, self.text[start : self.at])
+
+    def _skip_blanks(self, *, newlines: bool = False) -> None:
+        while self.at < len(self.text):
+            if self.text[self.at] in " \t\v\f":
+                self.at += 1
+            elif self.text[self.at] == "#":
+                self._skip_comment()
+            elif newlines and (operator := _OPERATOR.match(self.text, self.at, self.at + 1)):
+                if operator[0] != "\n":
+                    return
+                self._pass(operator)
+            else:
+                return
+
+    # --- one member of a pipeline -----------------------------------------------------------------
+
+    def _read_command(self) -> Stage:
+        while prefix := _PREFIX.match(self.text, self.at):
+            self.at = prefix.end()
+        start = self.at
+        keyword = _KEYWORD.match(self.text, start)
+        function = None if keyword else _FUNCTION.match(self.text, start)
+        if self.text.startswith("(", start) or keyword:
+            stage = self._read_group(keyword[0] if keyword else "(")
+        elif function:
+            self.at = function.end()
+            self._skip_blanks(newlines=True)
+            if self.text.startswith("()", self.at):
+                self.at += 2
+                self._skip_blanks(newlines=True)
+            stage = self._read_command()
+            self.visitor.function(function[1] or function[2], stage)
+        else:
+            stage = self._read_simple()
+        stage.text = self.text[start : self.at]
+        return stage
+
+    def _read_group(self, opener: str) -> Stage:
+        self.at += len(opener)
+        header = self._read_header(opener)
+        stage = self.read_list(_CLOSERS.get(opener, ")"))
+        stage.commands += header
+        self._skip_blanks()
+        while redirect := _REDIRECT.match(self.text, self.at):
+            self._read_redirect(redirect, stage)
+            self._skip_blanks()
+        return stage
+
+    def _read_header(self, opener: str) -> list[list[str]]:
+        """What stands between `for` or `case` and the commands. A loop's variable is taken for all values at once."""
+        outer, self.inner = self.inner, []
+        if opener in {"for", "select"} and (head := _HEAD.match(self.text, self.at)):
+            self.at = head.end()
+            values = self._read_words() if head[2] else []
+            self._assign(head[1], " ".join(values))
+        elif opener == "case":
+            self._read_words(stop="in")
+        found, self.inner = self.inner, outer
+        return found
+
+    def _read_words(self, stop: str = "") -> list[str]:
+        words: list[str] = []
+        self._skip_blanks()
+        while not self._is_at_meta():
+            start = self.at
+            words += self._read_word()
+            if stop and self.text[start : self.at] == stop:
+                break
+            self._skip_blanks()
+        return words
+
+    def _is_at_meta(self) -> bool:
+        if self.at >= len(self.text):
+            return True
+        is_file = self.text.startswith(("<(", ">("), self.at)
+        return self.text[self.at] in "\n;&|()<>" and not is_file
+
+    def _read_simple(self) -> Stage:
+        start, stage, words = self.at, Stage(), list[str]()
+        outer, self.inner = self.inner, []
+        is_test = self.text.startswith("[[ ", start)
+        while self.at < len(self.text):
+            redirect = None if is_test else _REDIRECT.match(self.text, self.at)
+            assignment = None if words else _ASSIGNMENT.match(self.text, self.at)
+            if redirect:
+                self._read_redirect(redirect, stage)
+            elif assignment:
+                self.at = assignment.end()
+                self._assign(assignment[1], self._read_value())
+            elif not self._is_at_meta():
+                began = self.at
+                words += self._read_word()
+                is_test = is_test and self.text[began : self.at] != "]]"
+            elif is_test and self.text[self.at] != "\n":
+                self.at += 1
+            else:
+                break
+            self._skip_blanks()
+        if self.at == start:  # something that begins no command
+            self.at += 1
+        if words:
+            self._note(words)
+            stage.commands.append(words)
+            self.visitor.command(words, self.text[start : self.at].strip(), self.inner)
+        stage.commands += self.inner
+        self.inner = outer
+        return stage
+
+    def _read_value(self) -> str:
+        """What is assigned to a variable: a word, or a list in brackets."""
+        if not self.text.startswith("(", self.at):
+            return " ".join(self._read_word())
+        self.at += 1
+        words: list[str] = []
+        while self.at < len(self.text) and self.text[self.at] != ")":
+            if self._is_at_meta():
+                self.at += 1
+            words += self._read_words()
+        self.at += 1
+        return " ".join(words)
+
+    def _read_redirect(self, redirect: re.Match[str], stage: Stage) -> None:
+        operator = redirect[1]
+        self.at = redirect.end()
+        if operator in {"<<", "<<-"}:
+            stage.inputs.append(self._read_body())
+        elif operator == "<<<":
+            stage.inputs.append(" ".join(self._read_word()))
+        elif operator in {">&", "<&"} and (number := _DUPLICATE.match(self.text, self.at)):
+            self.at = number.end()
+        else:
+            stage.redirects.append((operator, " ".join(self._read_word())))
+
+    def _read_body(self) -> str:
+        """The here-document that begins after this line. Substitutions in it are commands, unless its end is quoted."""
+        start = self.at
+        end_mark = " ".join(self._read_word())
+        is_quoted = self.text[start : self.at] != end_mark
+        line_end = self.text.find("\n", self.at)
+        if line_end < 0 or not end_mark:
+            return ""
+        begin = self.bodies.get(line_end, line_end + 1)
+        found = re.compile(rf"^\t*{re.escape(end_mark)}$\n?", re.MULTILINE).search(self.text, begin)
+        body = self.text[begin : found.start() if found else len(self.text)]
+        self.bodies[line_end] = found.end() if found else len(self.text)
+        if not is_quoted:
+            inside = _Reader(body, self.visitor, self.depth)
+            inside._read_quoted(_OpenWord(), closer="")
+            self.inner += inside.inner
+        return body
+
+    def _note(self, words: list[str]) -> None:
+        """Remember what a command sets."""
+        if words[0] in _ASSIGNING:
+            for word in words[1:]:
+                name, equals, value = word.partition("=")
+                if equals and name.isidentifier():
+                    self._assign(name, value)
+        elif words[:2] == ["set", "--"]:
+            joined = " ".join(words[2:])
+            self._assign("@", joined)
+            self._assign("*", joined)
+            for number, word in enumerate(words[2:11], start=1):
+                self._assign(str(number), word)
+
+    def _assign(self, name: str, value: str) -> None:
+        if self.visitor.variables is not None:
+            self.visitor.variables[name] = value[:_MAX_VALUE]
+
+    # --- words ------------------------------------------------------------------------------------
+
+    def _read_word(self) -> list[str]:
+        word = _OpenWord()
+        while not self._is_at_meta() and self.text[self.at] not in " \t\v\f":
+            self._read_part(word)
+        return word.close()
+
+    def _read_part(self, word: _OpenWord) -> None:
+        text, at = self.text, self.at
+        character = text[at]
+        if plain := _PLAIN.match(text, at):
+            word.add(plain[0])
+            self.at = plain.end()
+        elif character == "'":
+            end = text.find("'", at + 1)
+            end = len(text) if end < 0 else end
+            word.add(text[at + 1 : end])
+            self.at = end + 1
+        elif character == '"' or text.startswith('$"', at):
+            self.at += 1 if character == '"' else 2
+            word.add("")
+            self._read_quoted(word)
+        elif character == "\\":
+            word.add(text[at + 1 : at + 2])
+            self.at += 2
+        elif ansi := _ANSI_TEXT.match(text, at):
+            word.add(unescape(ansi[1]))
+            self.at = ansi.end()
+        elif character in "$`<>":
+            word.split(self._expand(word))
+        else:
+            word.add(_MARKS.get(character, character))
+            self.at += 1
+
+    def _read_quoted(self, word: _OpenWord, closer: str = '"') -> None:
+        """Read a text in double quotes, or a here-document, up to its end."""
+        while self.at < len(self.text) and self.text[self.at] != closer:
+            if self.text[self.at] == '"':
+                self.at += 1
+            elif plain := _IN_QUOTES.match(self.text, self.at):
+                word.add(plain[0])
+                self.at = plain.end()
+            elif self.text[self.at] == "\\":
+                following = self.text[self.at + 1 : self.at + 2]
+                word.add(following if following in '$`"\\' else "\\" + following)
+                self.at += 2
+            elif self.text.startswith("$@", self.at):  # stays several words, also in quotes
+                word.split(self._expand(word))
+            else:
+                word.add(self._expand(word))
+        self.at += 1
+
+    def _expand(self, word: _OpenWord) -> str:
+        """The value at the position. Empty and before a slash it is marked: `$X/y` is not `/y`."""
+        value = self._read_value_of_expansion()
+        is_start = not value and not word.text and self.text.startswith(("/", '"/'), self.at)
+        return UNKNOWN if is_start else value
+
+    def _read_value_of_expansion(self) -> str:
+        text, at = self.text, self.at
+        if text.startswith(("$(", "<(", ">("), at):
+            self.at += 2
+            return self._read_substitution(self)
+        if text.startswith("${", at):
+            self.at += 2
+            return self._read_parameter()
+        if ticked := _BACKTICKS.match(text, at):
+            self.at = ticked.end()
+            inside = ticked[1].replace("\\`", "`")
+            return self._read_substitution(_Reader(inside, self.visitor, self.depth))
+        name = _NAME.match(text, at + 1)
+        self.at = name.end() if name else at + 1
+        return self._value(name[0]) if name else "$"
+
+    def _value(self, name: str) -> str:
+        if self.visitor.variables is None:
+            return self.visitor.unknown
+        default = _KNOWN.get(name, self.visitor.unknown)
+        return self.visitor.variables.get(name, default)
+
+    def _read_parameter(self) -> str:
+        """`${..}`: a value, or what stands for it."""
+        self.at += self.text.startswith("!", self.at)
+        name = _NAME.match(self.text, self.at)
+        self.at = name.end() if name else self.at
+        rest = self._read_braced()
+        value = self._value(name[0]) if name else ""
+        default = _DEFAULT.match(rest)
+        if name and rest == ":0:1":
+            return "/" if name[0] in {"PATH", "HOME", "PWD"} else value[:1]
+        if default and (value in {"", UNKNOWN} or "+" in default[1]):
+            return default[2] if self.visitor.variables is not None else value
+        return value
+
+    def _read_braced(self) -> str:
+        self._go_down()
+        word = _OpenWord()
+        while self.at < len(self.text) and self.text[self.at] != "}":
+            if plain := _IN_BRACES.match(self.text, self.at):
+                word.add(plain[0])
+                self.at = plain.end()
+            elif self.text[self.at] in "\"'$`\\":
+                self._read_part(word)
+        self.at += 1
+        self.depth -= 1
+        return " ".join([*word.done, word.text or ""])
+
+    def _read_substitution(self, reader: _Reader) -> str:
+        """What a substitution prints, as far as that is known."""
+        stage = reader.read_list(")" if reader is self else "")
+        self.inner += stage.commands
+        if self.visitor.is_unread(stage):
+            return UNREAD
+        words = stage.commands[0] if len(stage.commands) == 1 else []
+        printer = _PRINTER.match(" ".join(words))
+        if self.visitor.variables is None or printer is None:
+            return self.visitor.unknown
+        rest = " ".join(words)[printer.end() :].split(" ")
+        return unescape(" ".join(word for word in rest if not _OPTION_OF_PRINTER.fullmatch(word)))

@@ -1,0 +1,130 @@
+"""The tolerant reader of shell text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookline.shell_text import UNKNOWN, ShellVisitor, Stage, TooDeep, read_shell_text
+
+
+class Recorder(ShellVisitor):
+    """Keeps what it is called with."""
+
+    def __init__(self, variables: dict[str, str] | None = None) -> None:
+        super().__init__(variables)
+        self.found: list[list[str]] = []
+        self.pipelines: list[list[list[list[str]]]] = []
+        self.functions: list[str] = []
+        self.stages: list[Stage] = []
+
+    def command(self, words: list[str], text: str, inner: object) -> None:
+        assert text
+        assert isinstance(inner, list)
+        self.found.append(words)
+
+    def stage(self, stage: Stage) -> None:
+        self.stages.append(stage)
+
+    def pipeline(self, stages: object, text: str) -> None:
+        assert text
+        assert isinstance(stages, list)
+        self.pipelines.append([stage.commands for stage in stages])
+
+    def function(self, name: str, body: Stage) -> None:
+        assert body.text is not None
+        self.functions.append(name)
+
+
+def commands(text: str, *, known: bool = True) -> list[list[str]]:
+    """The words of the commands of a text."""
+    recorder = Recorder({} if known else None)
+    read_shell_text(text, recorder)
+    return recorder.found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a b", "a 'b'", 'a "b"', "a b;", "a b # c", "# c\na b", "a \\\nb", "a b &", "(a b)", "((a b))", "{ a b; }",
+        "! a b", "time -p a b", "time { a b; }", "coproc X { a b; }", "a>x b", "2>&1 a b", "a &>x b", "x=1 a b",
+        "x[1]=2 a b", "if a b; then fi", "while a b; do done", "for i in 1; do a b; done", "for ((;;)); do a b; done",
+        "case x in y) a b;; esac", "case x in (y|z) a b;; esac", "case $x in\n y)\n  a b\n ;;\nesac",
+        "f() { a b; }", "function f { a b; }", "function f() { a b; }", "x=$(a b)", "x=(1 $(a b))", "x=`a b`",
+        "X=b; a $X", "a ${X:-b}", "$'\\x61' b", "a {b,}", "a$IFS''b", "a b)", "[[ $(a b) && 1 > 2 ]]", "set -- a b; $@",
+        "select x in 1; do a b; done", "export X=a; $X b", "a b | c", "c |\n a b", "c <<'E'; a b\n$(x)\nE",
+    ],
+)  # fmt: skip
+def test_a_command_is_found_wherever_it_stands(text: str) -> None:
+    """In groups, loops, functions, assignments and substitutions, in any spelling."""
+    assert [word for word in next(c for c in commands(text) if c[0] == "a") if word] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("echo 'a b'", [["echo", "a b"]]),
+        ("# a b", []),
+        ("case a in b) c;; d|e) f;; esac", [["c"], ["f"]]),
+        ("cat <<E\na b\nE\nc", [["cat"], ["c"]]),
+        ("cat <<'E'\n$(a b)\nE", [["cat"]]),
+        ("cat <<E\n\"$(a 'b')\"\nE", [["a", "b"], ["cat"]]),
+        ("> x", []),
+        ("echo done; echo fi }", [["echo", "done"], ["echo", "fi", "}"]]),
+        ("echo \"$(echo ')')\"", [["echo", ")"], ["echo", ")"]]),
+        ("for x in a b; do c $x; done", [["c", "a", "b"]]),
+    ],
+)
+def test_what_is_no_command_is_not_found(text: str, found: list[list[str]]) -> None:
+    """Texts, comments, patterns and here-documents."""
+    assert commands(text) == found
+
+
+def test_what_is_not_known_is_marked() -> None:
+    """Without variables nothing counts as known, not even what the text sets."""
+    assert commands('X=a; b $X "$Y/c" $(echo d)', known=False)[-1] == [
+        "b",
+        UNKNOWN,
+        f"{UNKNOWN}/c",
+        UNKNOWN,
+    ]
+    assert commands('X=a; b $X "$Y/c" $(echo d)')[-1] == ["b", "a", f"{UNKNOWN}/c", "d"]
+
+
+def test_pipelines_redirects_and_functions_are_seen() -> None:
+    """A group is one member of a pipeline, with all that is in it."""
+    recorder = Recorder({})
+    read_shell_text(
+        "f() { a; }; { b; c $(d); } 2> e | while read x; do g; done < h <<< i", recorder
+    )
+    assert recorder.functions == ["f"]
+    (pipeline,) = recorder.pipelines
+    assert [sorted(words[0] for words in stage) for stage in pipeline] == [
+        ["b", "c", "d"],
+        ["g", "read"],
+    ]
+    redirected = [stage for stage in recorder.stages if stage.redirects]
+    assert [stage.redirects for stage in redirected] == [[(">", "e")], [("<", "h")]]
+    assert redirected[1].inputs == ["i"]
+
+
+@given(st.text(alphabet="'\"\\$`;|&<>(){}[]*~#!=\n\t ,:-aEx/", max_size=200))
+def test_any_text_is_read(text: str) -> None:
+    """Nothing but too many groups stops the reader."""
+    for known in (True, False):
+        try:
+            commands(text, known=known)
+        except TooDeep:
+            assert sum(map(text.count, "({$`")) > 20
+
+
+@pytest.mark.parametrize(
+    "piece", ["(", "$(", "${a:-", '"$(', "f(){ ", "`", "'", "<<E\n", "a|", "{a,b}", "case x in ", "x=1;", "[[ "]
+)  # fmt: skip
+def test_long_texts_are_read(piece: str) -> None:
+    """Neither nesting nor length brings it down."""
+    try:
+        commands(piece * 3_000)
+    except TooDeep:
+        assert "(" in piece or "{" in piece or "case" in piece
