@@ -33,10 +33,11 @@ PROJECT_CONFIGURATION = _names(
 RUN_BY_OTHERS = PROJECT_CONFIGURATION | _names(
     """
     .husky .envrc .direnv .mise .shadowenv.d .autoenv .autoenv.zsh .autoenv_leave.zsh .autoenv.leave
-    .rvmrc .trunk .Rprofile
+    .rvmrc .versions.conf .ruby-env .trunk .Rprofile
     .vscode .idea .devcontainer .devcontainer.json .fleet .zed .vs .nova .helix .theia  # run by editors
     .fslckout .fos _FOSSIL_                                                     # leads Fossil to another repository
-    .nvim.lua .lazy.lua .nvimrc .exrc .vimrc .gvimrc .lvimrc .dir-locals.el .dir-locals-2.el .externalToolBuilders
+    .nvim.lua .lazy.lua .nvimrc .nvim .exrc .vimrc .gvimrc .lvimrc .local.vimrc _vimrc_local.vim
+    .dir-locals.el .dir-locals-2.el .externalToolBuilders .lite_project.lua .tm_properties
     """
 )
 """What runs commands when a directory is entered, a commit is made or an editor is opened."""

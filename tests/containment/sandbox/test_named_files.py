@@ -14,7 +14,7 @@ from prepared_ground import search_path
 
 from hookline.containment import Sandbox
 from hookline.containment.sandbox import work_tree as work_tree_module
-from hookline.containment.sandbox.named_files import named_by_git, named_by_mise, named_by_shell
+from hookline.containment.sandbox.named_files import named_by_git, named_by_script
 
 from .conftest import needs_bubblewrap
 
@@ -81,16 +81,6 @@ WAYS = {
         f"mkdir -p h; {HOOK.format('h/pre-commit')}",
         COMMIT,
     ),
-    "a filter that is missing": Way(
-        f"{REPOSITORY} && git config filter.z.clean tools/clean && echo '*.z filter=z' > .gitattributes",
-        f"mkdir -p tools; {HOOK.format('tools/clean')}; echo 1 > a.z",
-        "git add a.z",
-    ),
-    "a program that is missing, of the user's own": Way(
-        f"{REPOSITORY} && git config --global core.fsmonitor ./tools/fsm",
-        f"mkdir -p tools; {HOOK.format('tools/fsm')}",
-        "git status",
-    ),
     "the user's own hooks in a new repository": Way(
         f"{REPOSITORY} && git config --global core.hooksPath .githooks",
         f"git init -q s/r; mkdir s/r/.githooks; {HOOK.format('s/r/.githooks/pre-commit')}",
@@ -111,33 +101,46 @@ WAYS = {
         "printf 'LD_PRELOAD=/nonexistent.so\\n' > .env",
         f'{DIRENV}; [ -z "$LD_PRELOAD" ] || MARK',
     ),
-    "an .envrc that loads on a condition": Way(
-        "echo '[ -f l.sh ] && . ./l.sh' > .envrc && direnv allow .", "echo MARK > l.sh", DIRENV
+    "a hook among the hooks is a link": Way(
+        f"{REPOSITORY} && mkdir h s && printf '#!/bin/sh\\n' > s/a && chmod +x s/a && ln -s ../s/a h/pre-commit && "
+        "git config core.hooksPath h",
+        HOOK.format("s/a"),
+        COMMIT,
+    ),
+    "a hook has a second name": Way(
+        f"{REPOSITORY} && printf '#!/bin/sh\\n' > check && chmod +x check && ln check .git/hooks/pre-commit",
+        HOOK.format("check"),
+        COMMIT,
+    ),
+    "a hook among the hooks has a second name": Way(
+        f"{REPOSITORY} && mkdir h && printf '#!/bin/sh\\n' > check && chmod +x check && ln check h/pre-commit && "
+        "git config core.hooksPath h",
+        HOOK.format("check"),
+        COMMIT,
+    ),
+    "the configuration of git has a second name": Way(
+        f"{REPOSITORY} && ln .git/config second",
+        "printf '[core]\\n\\tfsmonitor = \"MARK; false\"\\n' >> second",
+        "git status",
+    ),
+    "an included file has a second name": Way(
+        f"{REPOSITORY} && git config include.path ../inc && touch inc && ln inc second",
+        "printf '[core]\\n\\tfsmonitor = \"MARK; false\"\\n' >> second",
+        "git status",
+    ),
+    "an .envrc has a second name": Way(
+        "echo A=1 > .envrc && ln .envrc second && direnv allow .",
+        "echo MARK >> second",
+        f"direnv allow .; {DIRENV}",
     ),
     "an .envrc that loads by its directory": Way(
         "touch e.sh; echo 'source \"$PWD/e.sh\"' > .envrc && direnv allow .",
         "echo MARK > e.sh",
         DIRENV,
     ),
-    "an .envrc above the work directory": Way(
-        "mkdir sub && touch sub/e.sh && echo 'source sub/e.sh' > .envrc && direnv allow .",
-        "echo MARK > e.sh",
-        DIRENV,
-        "sub",
-    ),
     "an extension of hg whose parent becomes a link": Way(
         f"{HG} && mkdir s evil && touch s/x.py && printf '[extensions]\\nx = s/x.py\\n' > .hg/hgrc",
         "echo 'import os; os.system(\"MARK\")' > evil/x.py; mv s old; ln -sfn evil s",
-        "hg status",
-    ),
-    "a hook of hg that is missing": Way(
-        f"{HG} && printf '[hooks]\\npre-status = ./chk.sh\\n' > .hg/hgrc",
-        HOOK.format("chk.sh"),
-        "hg status",
-    ),
-    "a file that hg includes by another": Way(
-        f"{HG} && echo '%include ../a.rc' > .hg/hgrc && echo '%include rc/b' > a.rc && mkdir rc && touch rc/b",
-        "printf '[hooks]\\npre-status = MARK\\n' > rc/b",
         "hg status",
     ),
     "a repository that git does not find at the next start": Way(
@@ -162,12 +165,6 @@ WAYS = {
         f"{REPOSITORY} && git config includeIf.onbranch:other.path ../inc && git config -f inc core.hooksPath h",
         f"mkdir h; {HOOK.format('h/pre-commit')}; git checkout -qb other",
         COMMIT,
-    ),
-    "Mercurial's configuration of the user": Way(
-        f"{HG} && printf '#!/bin/sh\\n' > chk && chmod +x chk && "
-        'printf "[hooks]\\npre-status = $PWD/chk\\n" > ~/.hgrc && unset HGRCPATH',
-        HOOK.format("chk"),
-        "unset HGRCPATH; hg status",
     ),
     "a file of the home that is kept in the work directory": Way(
         "touch hgrc && ln -s $PWD/hgrc ~/.hgrc && " + HG,
@@ -261,62 +258,47 @@ def test_a_directory_that_is_no_repository_has_the_users_settings(ground: Ground
     assert named_by_git(str(ground.work))
 
 
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("source a.sh", {"/w/a.sh"}),
-        ("dotenv", {"/w/.env"}),
-        ("dotenv_if_exists .env.local", {"/w/.env.local"}),
-        ("if true; then . ./b; fi; source_env ../up", {"/w/b", "/up"}),
-        ("echo source a.sh", set()),
-        ("export A=.", set()),
-        ("# source a.sh\nA=1 # etc", set()),
-    ],
-)
-def test_what_a_shell_loads_is_found(text: str, named: set[str]) -> None:
-    """By the commands that load a file, wherever they stand in a line."""
-    assert set(named_by_shell(text, "/w")) == named
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '[env]\n_.source = "a.sh"',
-        '[env]\n_.source = ["x", "a.sh"]',
-        '[env]\n_.file = { path = "a.sh", redact = true }',
-        'env_file = "a.sh"\n[env]\nA = "1"\n_.path = "p"',
-    ],
-)
-def test_what_mise_loads_is_found(text: str) -> None:
-    """Whatever form it has."""
-    assert "/w/a.sh" in set(named_by_mise(text, "/w"))
-
-
 PROGRAMS = """
     $(git rev-parse --show-toplevel)/tools/x | "$(git rev-parse --show-toplevel)/tools/x" | $PWD/tools/x |
-    ${PWD}/tools/x | cd tools && ./x | cat\\|tools/x | true&&tools/x | sh -c 'tools/x' | $GIT_DIR/../tools/x |
+    ${PWD}/tools/x | "$PWD"/tools/x | sh tools/x | true&&tools/x | sh -c 'tools/x' |
     `pwd`/tools/x | sed s#a#b# && sh ./tools/x | X=a#b sh tools/x
     """
 
 
-@pytest.mark.parametrize("is_there", [True, False], ids=["there", "not there yet"])
-@pytest.mark.parametrize(
-    "program", [each.strip().replace("\\|", "|") for each in re.split(r" \|\s", PROGRAMS)]
-)
-def test_a_program_is_found_however_it_is_written(
-    ground: Ground, program: str, is_there: bool
-) -> None:
-    """With a directory before it, or after a change of directory, as shells have it."""
+@pytest.mark.parametrize("program", [each.strip() for each in re.split(r" \|\s", PROGRAMS)])
+def test_an_existing_program_is_found_by_its_word(ground: Ground, program: str) -> None:
+    """Also with a variable or a command for the directory before it."""
     tool = ground.work / "tools" / "x"
     tool.parent.mkdir()
-    if is_there:
-        tool.touch()
+    tool.touch()
     ground.shell(REPOSITORY)
     subprocess.run(["git", "config", "filter.z.clean", program], cwd=ground.work, check=True)
     assert str(tool) in named_by_git(str(ground.work))
 
 
-def test_mise_may_write_the_directory_of_the_project() -> None:
-    """It means the file below it."""
-    text = '[env]\n_.source = "{{config_root}}/a.sh"\n_.file = "{{ config_root }}/b"'
-    assert {"/w/a.sh", "/w/b"} <= set(named_by_mise(text, "/w"))
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (".envrc", "A=1 # etc\nsource a.sh"),
+        (".envrc.local", 'if true; then . "$PWD"/a.sh; fi'),
+        (".envrc", "bash ./a.sh"),
+        (".hg/hgrc", "%include ../a.sh"),
+        (".hg/hgrc", "[hooks]\npre-status = sh a.sh"),
+        ("mise.toml", '[env]\n_.source = ["x", "a.sh"]'),
+        (".config/mise/conf.d/x.toml", '[env]\n_.file = { path = "{{config_root}}/a.sh" }'),
+    ],
+)
+def test_an_existing_file_is_found_by_its_word(tmp_path: Path, name: str, text: str) -> None:
+    """In what direnv, Mercurial and mise read, from the directory of the project."""
+    (tmp_path / "a.sh").touch()
+    (tmp_path / "other.sh").touch()
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text(text)
+    assert list(named_by_script(str(tmp_path / name))) == [str(tmp_path / "a.sh")]
+
+
+def test_a_comment_names_nothing(tmp_path: Path) -> None:
+    """Only a `#` where a word begins makes one."""
+    (tmp_path / "a.sh").touch()
+    (tmp_path / ".envrc").write_text("# source a.sh\nA=1 # etc a.sh\n")
+    assert list(named_by_script(str(tmp_path / ".envrc"))) == []

@@ -101,8 +101,11 @@ class Protection:
             self.release()
             raise
         self.kept = outermost(self.kept)
-        self.pinned = [path for path in dict.fromkeys(self.pinned) if path not in self.kept]
+        self.pinned = [path for path in dict.fromkeys(self.pinned) if not self._is_kept(path)]
         return self
+
+    def _is_kept(self, path: str) -> bool:
+        return any(f"{path}/".startswith(f"{kept}/") for kept in self.kept)
 
     def check(self) -> None:
         """Move aside what the command has made so far and nobody is to obey."""

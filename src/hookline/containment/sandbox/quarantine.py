@@ -40,8 +40,9 @@ def in_directory(root: str, path: str, act: Callable[..., T], *more: object) -> 
     error is raised: it must not pass for "there is nothing".
     """
     *parents, last = path.split("/")
-    here = os.open(root, _WAY)
+    here = -1
     try:
+        here = os.open(root, _WAY)
         for part in parents:
             inner = os.open(part, _WAY, dir_fd=here)
             os.close(here)
@@ -52,7 +53,8 @@ def in_directory(root: str, path: str, act: Callable[..., T], *more: object) -> 
             raise
         return None
     finally:
-        os.close(here)
+        if here >= 0:
+            os.close(here)
 
 
 def open_directory(path: str) -> int:

@@ -25,7 +25,7 @@ from hookline.containment.sandbox.command import (
 )
 from hookline.containment.sandbox.enforcement import Enforcement
 from hookline.containment.sandbox.environment import checked, environment, trusted_path
-from hookline.containment.sandbox.home import links_and_target
+from hookline.containment.sandbox.home import homes, links_and_target
 from hookline.containment.sandbox.host import HostCommand
 from hookline.containment.sandbox.limits import SandboxLimits, checked_timeout
 from hookline.containment.sandbox.mounts import FileView
@@ -104,6 +104,7 @@ class Sandbox:
             self.paths = replace(self.paths, tmp=work_directory(self.paths.tmp))
         self.limits = limits or SandboxLimits()
         self._view = FileView.of(self.root, self.paths)
+        _check_tmp(self.paths.tmp, self._view.roots)
         self._env = checked(env or {})
         self._pass_env = tuple(pass_env)
         self._status: SandboxStatus | None = None
@@ -431,6 +432,19 @@ def _check_grant(place: Place, grant: SandboxGrant) -> None:
             f"a command in the read-only place cannot be given {given[0]}.",
             remedy="Run it with place='workspace'.",
         )
+
+
+def _check_tmp(tmp: str | Path | None, roots: Sequence[Path]) -> None:
+    """Refuse a /tmp through which a command could change a home, or what is read-only in a work directory."""
+    if tmp is None:
+        return
+    for held in (*map(Path, homes()), *roots):
+        is_in_root = held in roots and inside_any(Path(tmp), [held])
+        if inside_any(held, [Path(tmp)]) or is_in_root:
+            raise UsageError(
+                f"tmp='{tmp}' overlaps '{held}', and what is in tmp= is not protected.",
+                remedy="Name an empty directory outside of it, or leave tmp= out.",
+            )
 
 
 def _check_kind(option: str, value: object, kind: type) -> None:
