@@ -23,7 +23,8 @@ PROJECT_CONFIGURATION = _names(
     .pre-commit-config.yaml .pre-commit-config.yml prek.toml .overcommit.yml     # run at each commit
     lefthook.yml lefthook.yaml lefthook.toml lefthook.json .lefthook.yml .lefthook.yaml .lefthook.toml .lefthook.json
     lefthook-local.yml lefthook-local.yaml .lefthook-local.yml .lefthook-local.yaml hk.pkl hk.local.pkl
-    .lefthook captainhook.json grumphp.yml
+    .lefthook captainhook.json grumphp.yml .rusty-hook.toml rusty-hook.toml
+    .huskyrc .huskyrc.json .huskyrc.js .huskyrc.yaml .huskyrc.yml husky.config.js
     mise.toml .mise.toml mise.local.toml .mise.local.toml .rtx.toml .rtx.local.toml # run when a shell enters
     .miserc.toml .miserc.local.toml .tool-versions                                 # mise runs templates in it
     """
@@ -33,11 +34,13 @@ PROJECT_CONFIGURATION = _names(
 RUN_BY_OTHERS = PROJECT_CONFIGURATION | _names(
     """
     .husky .envrc .direnv .mise .shadowenv.d .autoenv .autoenv.zsh .autoenv_leave.zsh .autoenv.leave
-    .rvmrc .versions.conf .ruby-env .trunk .Rprofile
+    .rvmrc .versions.conf .ruby-env .trunk .Rprofile .Renviron .RData
     .vscode .idea .devcontainer .devcontainer.json .fleet .zed .vs .nova .helix .theia  # run by editors
-    .fslckout .fos _FOSSIL_                                                     # leads Fossil to another repository
+    .fslckout .fos _FOSSIL_ .fossil-settings                                    # leads Fossil to another repository
+    .p4config                                                                   # names a program to Perforce
     .nvim.lua .lazy.lua .nvimrc .nvim .exrc .vimrc .gvimrc .lvimrc .local.vimrc _vimrc_local.vim
-    .dir-locals.el .dir-locals-2.el .externalToolBuilders .lite_project.lua .tm_properties
+    .dir-locals.el .dir-locals-2.el .externalToolBuilders .project .factorypath .lite_project.lua .tm_properties
+    .kateproject .lapce .neoconf.json
     """
 )
 """What runs commands when a directory is entered, a commit is made or an editor is opened."""
@@ -47,6 +50,7 @@ RUN_BELOW: dict[str, frozenset[str]] = {
         "copilot-instructions.md hooks copilot instructions prompts chatmodes agents skills"
     ),
     ".repo": _names("repo manifest.xml local_manifests"),
+    "_MTN": _names("monotonerc options"),
     ".config": _names(
         "mise mise.toml miserc.toml miserc.local.toml lefthook.yml lefthook.yaml lefthook.toml lefthook.json"
     ),

@@ -150,6 +150,18 @@ WAYS = {
         COMMIT,
         again=f"{HOOK.format('.githooks/pre-commit')}; mv .git/H .git/HEAD",
     ),
+    "a bare repository becomes the one of the directory": Way(
+        "git init -q --bare fixtures/x && cd fixtures/x && git config core.bare false && "
+        "git config core.fsmonitor 'MARK; false'",
+        "mv fixtures/x .git",
+        "git status",
+    ),
+    "a bare repository becomes a nested one": Way(
+        f"{REPOSITORY} && mkdir s && git init -q --bare fixtures/x && cd fixtures/x && git config core.bare false && "
+        "git config core.fsmonitor 'MARK; false'",
+        "mv fixtures t; mv t/x s/.git",
+        "cd s && git status",
+    ),
     "a home that a link leads to": Way(
         f"{REPOSITORY} && ln -s $HOME ../../linked && mkdir h && printf '#!/bin/sh\\n' > h/pre-commit && "
         "chmod +x h/pre-commit && git config core.hooksPath $(dirname $HOME)/linked/work/h",

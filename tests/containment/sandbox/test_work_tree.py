@@ -867,6 +867,35 @@ def test_a_work_directory_that_is_replaced_while_a_sandbox_is_made_is_refused(
     assert list(work.iterdir()) == []
 
 
+def test_a_file_with_the_number_of_one_that_was_replaced_is_new(work: Path) -> None:
+    """The user replaces a file while a command runs; the file system may give its number to what the command makes."""
+    config = work / ".git" / "config"
+    number = config.stat().st_ino
+    tree = WorkTree(str(work))
+    visit = tree.enter()
+    subprocess.run(["git", "-C", work, "config", "some.key", "1"], check=True)
+    for attempt in range(500):
+        made = config.with_name(f"made{attempt}")
+        made.write_text("[core]\n\tfsmonitor = evil\n")
+        if made.stat().st_ino == number:
+            made.rename(config)
+            break
+    else:
+        pytest.skip("this file system does not use a number again")
+    tree.leave(visit)
+    assert visit.moved == [".git/config.from-command"]
+
+
+def test_a_file_that_the_user_writes_in_place_stays(work: Path) -> None:
+    """A command cannot have changed it."""
+    (work / "AGENTS.md").write_text("before")
+    tree = WorkTree(str(work))
+    visit = tree.enter()
+    (work / "AGENTS.md").write_text("after")
+    tree.leave(visit)
+    assert visit.moved == []
+
+
 def test_a_work_directory_that_is_moved_while_a_command_runs_is_looked_at(tmp_path: Path) -> None:
     """A command of the directory above it moved it. What the command leaves is found where it is now."""
     inner = tmp_path / "outer" / "inner"

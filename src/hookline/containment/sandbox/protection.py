@@ -123,7 +123,9 @@ class Protection:
             return
         self.kept.append(whole)
         parent = os.path.dirname(whole)
-        if os.path.basename(parent) in _PINNED and parent != str(self.root):
+        # A bare repository, whatever its name, would be obeyed by those above it if it were called `.git`.
+        is_pinned = os.path.basename(parent) in _PINNED or os.path.lexists(f"{parent}/HEAD")
+        if is_pinned and parent != str(self.root):
             self.pinned.append(parent)
 
     def _pin_parents(self, name: str) -> None:

@@ -7,17 +7,23 @@ name. So the command may make them, and they are moved aside afterwards. Nothing
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import re
 import secrets
 import stat
+import struct
 from collections.abc import Callable
+from functools import cache
 from typing import TypeVar
 
 from hookline.errors import SandboxError
 
 T = TypeVar("T")
+
+_SIZE_OF_STATX, _BTIME_IN_STATX, _STATX_BTIME, _NOFOLLOW = 256, 80, 0x800, 0x100
+"""Of the system call `statx`, which Python lacks."""
 
 ASIDE = ".from-command"
 """What is added to the name."""
@@ -79,6 +85,11 @@ def facts_of(root: str, path: str) -> os.stat_result | None:
     return in_directory(root, path, _facts)
 
 
+def birth_of(root: str, path: str) -> int:
+    """When a file was made, in nanoseconds; 0 where the file system does not know."""
+    return in_directory(root, path, _birth) or 0
+
+
 def content_of(root: str, path: str, most: int) -> bytes | None:
     """The beginning of a file; None if it is no plain file, or a link leads there."""
     return in_directory(root, path, _content, most)
@@ -137,6 +148,21 @@ def open_to_us(path: str, needed: int) -> None:
 
 def _facts(name: str, directory: int) -> os.stat_result:
     return os.stat(name, dir_fd=directory, follow_symlinks=False)
+
+
+def _birth(name: str, directory: int) -> int:
+    statx = _statx()
+    facts = ctypes.create_string_buffer(_SIZE_OF_STATX)
+    if statx is None or statx(directory, os.fsencode(name), _NOFOLLOW, _STATX_BTIME, facts):
+        return 0
+    seconds, nanoseconds = struct.unpack_from("qI", facts, _BTIME_IN_STATX)
+    return int(seconds) * 1_000_000_000 + int(nanoseconds)
+
+
+@cache
+def _statx() -> Callable[..., int] | None:
+    """The system call, which an old C library lacks."""
+    return getattr(ctypes.CDLL(None), "statx", None)
 
 
 def _content(name: str, directory: int, most: int) -> bytes | None:

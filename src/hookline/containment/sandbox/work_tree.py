@@ -23,6 +23,7 @@ from hookline.containment.sandbox.inventory import Inventory, records
 from hookline.containment.sandbox.named_files import hooks_of_user, named_by_git, named_by_script
 from hookline.containment.sandbox.quarantine import (
     IS_ASIDE,
+    birth_of,
     content_of,
     facts_of,
     make_link,
@@ -40,7 +41,8 @@ from hookline.containment.sandbox.tree_index import TreeIndex
 from hookline.errors import SandboxError
 
 Identity: TypeAlias = tuple[int, int, int]
-"""Device, number and time of the last change. The time is 0 for what commands cannot change, and a user may."""
+"""Device, number, and a time: of the last change, or (below zero) of birth for what commands cannot change. The number
+alone would not do: where the user replaces a file, a command can make one that gets the number of the old one."""
 
 _LARGEST = 1024 * 1024
 _MOST_FILES = 1000
@@ -228,7 +230,7 @@ class WorkTree:
             elif _has_second_name(facts):  # by which a command can change it: then its time changes
                 self._known[path] = _identity(facts)
             else:
-                self._known[path] = _lasting(facts)
+                self._known[path] = self._lasting(path, facts)
                 self._times[path] = facts.st_ctime_ns
         return self._judge_all(()) if new else []
 
@@ -241,7 +243,8 @@ class WorkTree:
         for path in {*self._known, *(part.path for part in self._parts())}:
             facts = facts_of(self.root, path)
             if facts is not None and (
-                path in self._known or (os.path.basename(path), _lasting(facts)) in before
+                path in self._known
+                or (os.path.basename(path), self._lasting(path, facts)) in before
             ):
                 found.append(path)
         return found
@@ -274,7 +277,7 @@ class WorkTree:
         for root, known in others:
             if whole.startswith(f"{root}/"):
                 was = known.get(os.path.relpath(whole, root))
-                if was not in (_identity(facts), (facts.st_dev, facts.st_ino, 0)):
+                if was not in (_identity(facts), self._lasting(path, facts)):
                     return True
         return False
 
@@ -406,7 +409,8 @@ class WorkTree:
         facts = facts_of(self.root, part.path)
         if facts is None or self._is_placeholder(part.path, facts):
             return False
-        exact, known = _identity(facts), (os.path.basename(part.path), _lasting(facts))
+        exact = _identity(facts)
+        known = (os.path.basename(part.path), self._lasting(part.path, facts))
         if self._known.get(part.path) == exact:
             return False
         if known in before and (not self._overlap or before[known] == facts.st_ctime_ns):
@@ -449,6 +453,10 @@ class WorkTree:
         if stat.S_ISSOCK(facts.st_mode):
             return True
         return bool(facts.st_mode & stat.S_ISVTX) and names_in(self.root, path) == []
+
+    def _lasting(self, path: str, facts: os.stat_result) -> Identity:
+        """The identity of what commands cannot change. Below zero: a time of birth is not taken for one of change."""
+        return (facts.st_dev, facts.st_ino, -birth_of(self.root, path))
 
     def _identity(self, path: str) -> Identity | None:
         facts = facts_of(self.root, path)
@@ -508,11 +516,6 @@ def _overlap(one: str, other: str) -> bool:
 
 def _identity(facts: os.stat_result) -> Identity:
     return (facts.st_dev, facts.st_ino, facts.st_ctime_ns)
-
-
-def _lasting(facts: os.stat_result) -> Identity:
-    """The identity of what commands cannot change."""
-    return (facts.st_dev, facts.st_ino, 0)
 
 
 def _is_below(path: str, names: Iterable[str]) -> bool:
