@@ -23,10 +23,9 @@ from hookline.containment.sandbox.cgroups import Group
 from hookline.containment.sandbox.command import Job, SandboxGrant
 from hookline.containment.sandbox.enforcement import Enforcement
 from hookline.containment.sandbox.mounts import FileView
-from hookline.containment.sandbox.process import Popen
+from hookline.containment.sandbox.process import Popen, RunningCommand, close, readable
 from hookline.containment.sandbox.protection import Protection
 from hookline.containment.sandbox.quarantine import open_directory
-from hookline.containment.sandbox.running import RunningCommand, close, readable
 from hookline.containment.sandbox.seccomp import filter_program
 from hookline.containment.sandbox.set_id import clear_set_ids, file_clock
 from hookline.containment.sandbox.spawner import spawner
@@ -64,7 +63,7 @@ INSTALL = (
 
 
 @dataclass(frozen=True)
-class Program:
+class InstalledBubblewrap:
     """The bubblewrap that is installed, and what it can do."""
 
     path: str
@@ -75,7 +74,7 @@ class Program:
 
 
 @cache
-def installed() -> Program:
+def installed() -> InstalledBubblewrap:
     """The program, or an error that says what is missing."""
     # Where the system has it, first: a search path may lead through a directory that commands can write in.
     path = shutil.which("bwrap", path=_SYSTEM) or shutil.which("bwrap")
@@ -92,7 +91,7 @@ def installed() -> Program:
             f"bubblewrap {version} is too old: it has no {', '.join(missing)}.",
             remedy="Version 0.5 or newer is needed.",
         )
-    return Program(path, version, options, _has_privileges(path))
+    return InstalledBubblewrap(path, version, options, _has_privileges(path))
 
 
 def _has_privileges(path: str) -> bool:
@@ -214,7 +213,7 @@ async def _arrange(view: FileView, job: Job) -> Arrangement:
 _running: weakref.WeakSet[BubblewrapCommand] = weakref.WeakSet()
 
 
-def _isolation(program: Program, grant: SandboxGrant) -> Iterator[str]:
+def _isolation(program: InstalledBubblewrap, grant: SandboxGrant) -> Iterator[str]:
     yield from ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
     yield "--unshare-cgroup-try"
     if not grant.network:
@@ -431,9 +430,9 @@ class BubblewrapCommand(RunningCommand):
             self.ended = "memory"
         super()._settle()
 
-    def _heard(self, data: bytes) -> None:
+    def _take_output(self, data: bytes) -> None:
         self._last = (self._last + data)[-_LAST:]
-        super()._heard(data)
+        super()._take_output(data)
 
     def _code(self, code: int) -> int:
         not_there = not self._ran and _NO_PROGRAM in self._last

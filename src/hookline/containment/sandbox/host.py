@@ -15,7 +15,7 @@ from hookline.containment.processes import is_marked, new_mark
 from hookline.containment.sandbox import supervisor
 from hookline.containment.sandbox.command import Job
 from hookline.containment.sandbox.limits import SandboxLimits
-from hookline.containment.sandbox.running import RunningCommand, close
+from hookline.containment.sandbox.process import RunningCommand, close
 from hookline.errors import SandboxError
 
 _SUPERVISOR = alone(supervisor)

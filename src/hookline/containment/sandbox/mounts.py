@@ -14,13 +14,14 @@ from functools import cache
 from pathlib import Path
 
 from hookline.containment.sandbox.command import Job, Place, SandboxGrant
-from hookline.containment.sandbox.git_identity import git_configuration, ignore_file
 from hookline.containment.sandbox.home import (
     both_paths,
     credentials_in,
     dot_entry,
     entries,
+    git_configuration,
     homes,
+    ignore_file,
     is_of_system,
     linked_entries,
     mounted_homes,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from hookline._aio import call_in_thread
-from hookline.containment.sandbox.bubblewrap import BubblewrapCommand, Program
+from hookline.containment.sandbox.bubblewrap import BubblewrapCommand, InstalledBubblewrap
 from hookline.containment.sandbox.command import (
     NOTHING,
     PLACES,
@@ -39,7 +39,7 @@ from hookline.containment.sandbox.paths import (
     inside_any,
     work_directory,
 )
-from hookline.containment.sandbox.running import RunningCommand
+from hookline.containment.sandbox.process import RunningCommand
 from hookline.containment.sandbox.selftest import passed
 from hookline.containment.sandbox.work_tree import work_tree
 from hookline.errors import SandboxError, UsageError
@@ -150,7 +150,7 @@ class Sandbox:
         reason = f"bubblewrap {program.version} passed its test"
         return SandboxStatus(self.sandbox, self.place, "bubblewrap", True, reason)
 
-    def _program(self) -> Program:
+    def _program(self) -> InstalledBubblewrap:
         """What contains commands here, or the error that says why there is none. It must not be theirs to replace."""
         program = passed()
         if inside_any(Path(program.path).resolve(), self.writable) or inside_any(
