@@ -28,7 +28,7 @@ from hookline.capabilities.files.text import (
     lines_of,
 )
 from hookline.capabilities.files.tree import Walk, spelled
-from hookline.containment import Entry, FileJail
+from hookline.containment import FileEntry, FileJail
 from hookline.containment.interpreter import alone
 from hookline.errors import FileJailError, ToolError
 
@@ -175,7 +175,7 @@ class Search:
 
     # --- which files --------------------------------------------------------------------------------
 
-    def _candidates(self) -> Iterator[tuple[Entry, IO[Any]]]:
+    def _candidates(self) -> Iterator[tuple[FileEntry, IO[Any]]]:
         """The files that may have it, open."""
         query = self.query
         wider = ripgrep.wider_pattern(query.pattern, query.literal, query.ignore_case)
@@ -197,19 +197,19 @@ class Search:
                 for _, file in opened:
                     file.close()
 
-    def _opened(self, entries: Iterator[Entry]) -> Iterator[tuple[Entry, IO[Any]]]:
+    def _opened(self, entries: Iterator[FileEntry]) -> Iterator[tuple[FileEntry, IO[Any]]]:
         for entry in entries:
             try:
                 yield entry, self.jail.open(entry.path, "rb")
             except FileJailError:  # it is gone, or not ours to read
                 continue
 
-    def _entries(self) -> Iterator[Entry]:
+    def _entries(self) -> Iterator[FileEntry]:
         """The files to search: a single one, or those below a directory that are not too large and hold no secrets."""
         start = self.jail.locate(self.query.path)
         facts = self.jail.stat(start)
         if not stat.S_ISDIR(facts.st_mode):
-            yield Entry(start, start.rpartition("/")[2], "file", facts.st_size)
+            yield FileEntry(start, start.rpartition("/")[2], "file", facts.st_size)
             return
         walk = Walk(
             self.jail,

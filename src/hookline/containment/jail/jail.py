@@ -7,30 +7,33 @@ import codecs
 import contextlib
 import errno
 import os
+import stat
 import weakref
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from hookline.containment.interpreter import environments_below
 from hookline.containment.jail import openat2
+from hookline.containment.jail.directory import (
+    FileEntry,
+    entries_of,
+    make_directories,
+    remove,
+    write_file,
+)
 from hookline.containment.jail.faults import (
     cannot_open,
+    fault,
     no_content,
+    not_a_file,
     protected,
+    second_name,
     secret,
-    told,
 )
 from hookline.containment.jail.names import first_of, plain_names, within
-from hookline.containment.jail.opening import (
-    READ_DIRECTORY,
-    checked_file,
-    open_root,
-    path_of_root,
-)
-from hookline.containment.jail.paths import Asked, Parts, asked_for, split, without_dots
+from hookline.containment.jail.paths import JailPath, Parts, jail_path, split, without_dots
 from hookline.containment.jail.steps import open_by_steps, past_link, resolve
-from hookline.containment.jail.tree import Entry, entries_of, make_directories, remove
-from hookline.containment.jail.writing import put
 from hookline.containment.protected import PROTECTED
 from hookline.errors import (
     FileJailError,
@@ -48,6 +51,7 @@ _TRIES = 16
 """How often a path may turn into another one while it is being opened."""
 _QUICK = 4
 _LINK_IN_THE_WAY = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
+_READ_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _CREATING = os.O_CREAT | os.O_EXCL | os.O_TRUNC
 
 
@@ -72,14 +76,14 @@ class FileJail:
         mounts: bool = True,
         way: openat2.Way = "auto",
     ) -> None:
-        self.root = path_of_root(root)
+        self.root = _path_of_root(root)
         """The directory, as it was given."""
         self.protected = plain_names(protected, "protected")
         self.secret = plain_names(secret, "secret")
         self.mounts = mounts
         self.way = openat2.checked_way(way)
         """How paths are opened: `openat2` or `steps`."""
-        self._fd = open_root(self.root)
+        self._fd = _open_root(self.root)
         self._close = weakref.finalize(self, os.close, self._fd)
         real = os.path.realpath(self.root)
         self._roots = tuple(dict.fromkeys((split(str(self.root)), split(real))))
@@ -154,8 +158,8 @@ class FileJail:
         true = self._resolved(asked, to_change=True)
         if asked.is_directory or not true:
             raise FileKindError(asked.given, "is the path of a directory.", code=errno.EISDIR)
-        with self._told(asked), self._directory(true[:-1], make=parents) as directory:
-            put(asked.given, directory, true[-1], content, overwrite, fsync, expected)
+        with self._own_words(asked), self._directory(true[:-1], make=parents) as directory:
+            write_file(asked.given, directory, true[-1], content, overwrite, fsync, expected)
 
     def write_text(
         self,
@@ -179,22 +183,22 @@ class FileJail:
         """Make a directory and those above it."""
         asked = self._asked(path)
         true = self._resolved(asked, to_change=True)
-        with self._told(asked):
+        with self._own_words(asked):
             made = make_directories(self._fd, true)
         if not (made or exist_ok):
-            raise told(asked.given, FileExistsError(errno.EEXIST, "exists"))
+            raise fault(asked.given, FileExistsError(errno.EEXIST, "exists"))
 
-    def list(self, path: AnyPath = ".") -> list[Entry]:
+    def list(self, path: AnyPath = ".") -> list[FileEntry]:
         """What is in a directory, in the order of the names. Links are shown, not followed."""
         asked = self._asked(path)
-        fd, true = self._open(asked, READ_DIRECTORY)
-        with self._told(asked), closing(fd):
+        fd, true = self._open(asked, _READ_DIRECTORY)
+        with self._own_words(asked), closing(fd):
             if os.fstat(fd).st_nlink == 0:
                 raise NoSuchFileError(asked.given, "has been removed.", code=errno.ENOENT)
             found = entries_of(fd, "/".join(true))
             return [entry for entry in found if not first_of((entry.name,), self.secret)]
 
-    def walk(self, path: AnyPath = ".") -> Iterator[Entry]:
+    def walk(self, path: AnyPath = ".") -> Iterator[FileEntry]:
         """Everything below a directory, each directory before what is in it. Links are shown, not followed.
 
         A directory that cannot be read, or is gone when its turn comes, is passed over.
@@ -215,7 +219,7 @@ class FileJail:
             raise FileJailError(asked.given, "is the root, which stays.", code=errno.EBUSY)
         if recursive:
             self._refuse_protected_below(asked, true)
-        with self._told(asked), self._directory(true[:-1]) as directory:
+        with self._own_words(asked), self._directory(true[:-1]) as directory:
             remove(directory, true[-1], recursive=recursive)
 
     # --- questions ----------------------------------------------------------------------------------
@@ -257,12 +261,12 @@ class FileJail:
 
     # --- opening ------------------------------------------------------------------------------------
 
-    def _asked(self, path: AnyPath) -> Asked:
+    def _asked(self, path: AnyPath) -> JailPath:
         if not self._close.alive:
             raise UsageError("this file jail is closed.", remedy="Make another FileJail.")
-        return asked_for(path, self._roots)
+        return jail_path(path, self._roots)
 
-    def _open_file(self, asked: Asked, flags: int) -> int:
+    def _open_file(self, asked: JailPath, flags: int) -> int:
         """A descriptor of a plain file; what would truncate or create waits until it is known what is there."""
         writes = flags & (os.O_WRONLY | os.O_RDWR) != 0
         if asked.is_directory:
@@ -279,18 +283,18 @@ class FileJail:
                 with contextlib.suppress(FileExistsError):
                     return self._create(asked, flags)
             else:
-                return checked_file(asked, fd, flags, writes)
-        raise told(asked.given, OSError(errno.EAGAIN, "changes"))
+                return _checked_file(asked, fd, flags, writes)
+        raise fault(asked.given, OSError(errno.EAGAIN, "changes"))
 
-    def _create(self, asked: Asked, flags: int) -> int:
+    def _create(self, asked: JailPath, flags: int) -> int:
         true = self._resolved(asked, to_change=True)
         if not true:
-            raise told(asked.given, FileExistsError(errno.EEXIST, "exists"))
-        with self._told(asked), self._directory(true[:-1]) as directory:
+            raise fault(asked.given, FileExistsError(errno.EEXIST, "exists"))
+        with self._own_words(asked), self._directory(true[:-1]) as directory:
             flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
             return os.open(true[-1], flags, 0o666, dir_fd=directory)
 
-    def _open(self, asked: Asked, flags: int, *, to_change: bool = False) -> tuple[int, Parts]:
+    def _open(self, asked: JailPath, flags: int, *, to_change: bool = False) -> tuple[int, Parts]:
         """Open a path, and say where that is. It is opened without links in it: what is opened is what was checked."""
         step = asked
         for tries in range(_TRIES):
@@ -300,15 +304,15 @@ class FileJail:
                 return self._strictly(step.parts, flags), plain
             except OSError as error:
                 if error.errno not in _LINK_IN_THE_WAY:
-                    raise told(asked.given, error) from None
+                    raise fault(asked.given, error) from None
                 # A link or two are followed in no time; the walk that knows all about links is the last word.
                 true = past_link(self._fd, step.parts, self._strictly) if tries < _QUICK else None
                 if true is None or true == step.parts:
                     true = self._resolved(asked, to_change=to_change)
                 if true == step.parts:
-                    raise told(asked.given, error) from None
+                    raise fault(asked.given, error) from None
                 step = asked._replace(parts=true)
-        raise told(asked.given, OSError(errno.EAGAIN, "changes"))
+        raise fault(asked.given, OSError(errno.EAGAIN, "changes"))
 
     def _strictly(self, parts: Parts, flags: int) -> int:
         if self.way == "steps":
@@ -318,12 +322,12 @@ class FileJail:
             strict |= openat2.NO_XDEV
         return openat2.openat2(self._fd, os.fsencode("/".join(parts) or "."), flags, strict)
 
-    def _resolved(self, asked: Asked, *, to_change: bool, follow_last: bool = True) -> Parts:
+    def _resolved(self, asked: JailPath, *, to_change: bool, follow_last: bool = True) -> Parts:
         """Where a path leads, if that is inside and may be used."""
         try:
             true = resolve(self._fd, asked.parts, follow_last=follow_last)
         except OSError as error:
-            raise told(asked.given, error) from None
+            raise fault(asked.given, error) from None
         self._refuse(asked, true, to_change)
         return true
 
@@ -331,18 +335,18 @@ class FileJail:
     def _directory(self, true: Parts, *, make: bool = False) -> Iterator[int]:
         """A directory by its true path, held open meanwhile."""
         try:
-            fd = self._strictly(true, READ_DIRECTORY)
+            fd = self._strictly(true, _READ_DIRECTORY)
         except FileNotFoundError:
             if not make:
                 raise
             make_directories(self._fd, true)
-            fd = self._strictly(true, READ_DIRECTORY)
+            fd = self._strictly(true, _READ_DIRECTORY)
         with closing(fd):
             yield fd
 
     # --- refusing -----------------------------------------------------------------------------------
 
-    def _refuse(self, asked: Asked, true: Parts, to_change: bool) -> None:
+    def _refuse(self, asked: JailPath, true: Parts, to_change: bool) -> None:
         name = first_of(true, self.secret)
         if name:
             raise secret(asked.given, name)
@@ -350,7 +354,7 @@ class FileJail:
         if name:
             raise protected(asked.given, name)
 
-    def _refuse_protected_below(self, asked: Asked, true: Parts) -> None:
+    def _refuse_protected_below(self, asked: JailPath, true: Parts) -> None:
         own = next((each for each in self._own if each[: len(true)] == true), None)
         if own is not None:
             raise protected(asked.given, "/".join(own))
@@ -361,13 +365,13 @@ class FileJail:
                     raise protected(asked.given, name)
 
     @contextlib.contextmanager
-    def _told(self, asked: Asked) -> Iterator[None]:
+    def _own_words(self, asked: JailPath) -> Iterator[None]:
         try:
             yield
         except FileJailError:
             raise
         except OSError as error:
-            raise told(asked.given, error) from None
+            raise fault(asked.given, error) from None
 
 
 @contextlib.contextmanager
@@ -377,3 +381,40 @@ def closing(fd: int) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
+
+
+def _path_of_root(root: object) -> Path:
+    """Where a jail begins, from what was given."""
+    if not isinstance(root, str | os.PathLike):
+        raise UsageError(
+            f"{root!r} cannot be the root of a file jail: it is no path.",
+            remedy="Give a directory that exists and can be read.",
+        )
+    return Path(os.path.abspath(os.fspath(root)))
+
+
+def _open_root(root: Path) -> int:
+    """A descriptor of the directory that a jail is made of."""
+    try:
+        return os.open(root, _READ_DIRECTORY)
+    except OSError as error:
+        raise UsageError(
+            f"'{root}' cannot be the root of a file jail: {os.strerror(error.errno or 0).lower()}.",
+            remedy="Give a directory that exists and can be read.",
+        ) from None
+
+
+def _checked_file(asked: JailPath, fd: int, flags: int, writes: bool) -> int:
+    """The descriptor, if what it opens is a plain file that may be used like this."""
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise not_a_file(asked.given, found.st_mode)
+        if writes and found.st_nlink > 1:
+            raise second_name(asked.given)
+        if flags & os.O_TRUNC:
+            os.ftruncate(fd, 0)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd

@@ -15,7 +15,7 @@ DEEPEST = 256
 """Directories in a path. Some are held open on the way, and a process may have a thousand files open in all."""
 
 
-class Asked(NamedTuple):
+class JailPath(NamedTuple):
     """A path as it was given, and its parts below the root. Dots that lead up are still in it."""
 
     given: str
@@ -24,7 +24,7 @@ class Asked(NamedTuple):
     """It ends in a way that only a directory's path does: with a slash, say."""
 
 
-def asked_for(path: str | os.PathLike[str], roots: tuple[Parts, ...]) -> Asked:
+def jail_path(path: str | os.PathLike[str], roots: tuple[Parts, ...]) -> JailPath:
     """Take a path apart. An absolute one has to begin with one of the spellings of the root."""
     given = os.fspath(path) if isinstance(path, str | os.PathLike) else path
     if not isinstance(given, str):
@@ -38,7 +38,7 @@ def asked_for(path: str | os.PathLike[str], roots: tuple[Parts, ...]) -> Asked:
     if given.startswith("/"):
         parts = _below(given, parts, roots)
     last = given.rpartition("/")[2]
-    asked = Asked(given, parts, last in ("", ".", "..") or not parts)
+    asked = JailPath(given, parts, last in ("", ".", "..") or not parts)
     without_dots(asked)  # refused even where a link on the way would have led deeper first
     return asked
 
@@ -48,7 +48,7 @@ def split(path: str) -> Parts:
     return tuple(part for part in path.split("/") if part not in ("", "."))
 
 
-def without_dots(asked: Asked) -> Parts:
+def without_dots(asked: JailPath) -> Parts:
     """The parts with `..` taken out as text. That is where the path leads if there are no links in it."""
     if ".." not in asked.parts:
         return asked.parts
