@@ -29,7 +29,7 @@ PROJECT_CONFIGURATION = _names(
     .miserc.toml .miserc.local.toml .tool-versions                                 # mise runs templates in it
     """
 )
-"""What runs commands and is part of the project all the same: people ask agents to write it."""
+"""What runs commands and is also a part of the project, which people ask agents to write."""
 
 RUN_BY_OTHERS = PROJECT_CONFIGURATION | _names(
     """
@@ -107,7 +107,7 @@ OBEYED: frozenset[str] = RUN_BY_OTHERS | AGENT_CONFIGURATION | INSTRUCTIONS
 PROTECTED: frozenset[str] = (
     OBEYED | VERSION_CONTROL | RUN_AT_LOGIN | _names(".gitconfig .gitmodules .ripgreprc")
 )
-"""What a jail lets nobody change unless it is told otherwise, at any depth. It can all be read."""
+"""What cannot be changed through a jail by default, at any depth. It can be read."""
 
 _accepted: set[tuple[int, int, int]] = set()
 """Files of such names that were written through a jail, which asks or refuses first, as they were then."""

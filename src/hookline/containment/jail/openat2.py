@@ -20,7 +20,7 @@ from hookline.errors import UsageError
 Way: TypeAlias = Literal["auto", "openat2", "steps"]
 NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH = 0x01, 0x02, 0x04, 0x08
 _TRIES = 128
-"""How often the kernel may say that the tree changed under it, before we say so too."""
+"""How often the call is repeated while the tree changes."""
 
 _NUMBER = 437
 """Since Linux 5.1 a new call has one number, but on these two, which fall back to steps."""

@@ -45,7 +45,7 @@ _SYSTEM = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
 _SETUP = 10.0
 """Seconds in which a sandbox has to be ready."""
 _STOPS = 1.0
-"""Seconds in which a process that is told to stop does so."""
+"""Seconds in which a process stops after SIGSTOP."""
 _NICE = 10
 _NAMED = 10
 """Files that a message names."""
@@ -253,7 +253,7 @@ def end_children(pid: int, held: int) -> None:
     `held` is a file descriptor of the process.
     """
     with contextlib.suppress(OSError):
-        signal.pidfd_send_signal(held, signal.SIGSTOP)  # so that it starts none meanwhile
+        signal.pidfd_send_signal(held, signal.SIGSTOP)  # so that it starts no more
         until = time.monotonic() + _STOPS
         while _state_of(pid) not in "TtZX" and time.monotonic() < until:
             time.sleep(0.001)
@@ -318,7 +318,7 @@ class BubblewrapCommand(RunningCommand):
                     self._arrangement.verify(first)
                     os.write(go, b"1")
         except BaseException as error:
-            await self._abandon()  # before it may go on: it has no limits yet
+            await self._abandon()  # before it continues: it has no limits yet
             if isinstance(error, OSError | ValueError):
                 raise SandboxError(f"the sandbox could not be started ({error}).") from None
             raise

@@ -93,7 +93,7 @@ class HostCommand(RunningCommand):
             _signal(self._pid, signal.SIGKILL)
 
     def _is_over(self) -> bool:
-        """Whether the supervisor has exited by itself: then there is nothing left to be looked for."""
+        """Whether the supervisor has exited without a signal: then nothing of the command is left."""
         code = None if self._process is None else self._process.returncode
         return code is not None and code >= 0
 

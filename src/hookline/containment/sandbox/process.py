@@ -139,7 +139,7 @@ class Process:
 
 
 class RunningCommand:
-    """One command and all that it starts. When it ends, by itself or not, nothing of it goes on."""
+    """One command and all that it starts. When it ends, everything that it started ends."""
 
     contained = False
     """Whether it runs in a sandbox."""
@@ -182,7 +182,7 @@ class RunningCommand:
             self._kill_all()
 
     def check(self) -> None:
-        """Look at what it has left behind so far: what others would run or obey is moved aside, `set_aside` says so."""
+        """Move aside what it has made so far and others would run or obey. `set_aside` has the new paths."""
 
     # --- for drivers ----------------------------------------------------------------------------------
 

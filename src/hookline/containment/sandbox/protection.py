@@ -40,7 +40,7 @@ _NOBODY_CAN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _PINNED = VERSION_CONTROL | RUN_BELOW.keys()
 """Directories that mean something by their own names, so that they must not be moved away with what is kept in them."""
 _PATIENCE = 5.0
-"""Seconds to wait for whoever clears up after other commands, which takes no time."""
+"""Seconds to wait for another process that clears up, which takes a moment."""
 
 
 class Protection:
@@ -65,7 +65,7 @@ class Protection:
         self.pinned: list[str] = []
         """Directories to be mounted on themselves: they hold a protected name, and must not be moved with it."""
         self.kept: list[str] = []
-        """What is to be mounted read-only on itself."""
+        """Paths to mount read-only on themselves."""
 
     @property
     def closed(self) -> list[str]:
@@ -201,7 +201,7 @@ class Protection:
 
 def _share(lock: int, root: Path) -> None:
     """Say that a command needs what is made here."""
-    import fcntl  # not on Windows, where this module can be imported all the same
+    import fcntl  # not on Windows, where this module can still be imported
 
     until = time.monotonic() + _PATIENCE
     while True:

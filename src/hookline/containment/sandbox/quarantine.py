@@ -32,7 +32,7 @@ _LONGEST_NAME = 200
 """Bytes of a name that leave room for what is added."""
 _DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _WAY = _DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
-"""Opens a directory that one may only pass through, too: whoever knows the names in it gets at them."""
+"""Opens also a directory that cannot be listed: its files can be opened by name."""
 _FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _CANNOT_BE_OPENED = frozenset({errno.ENXIO, errno.EOPNOTSUPP})

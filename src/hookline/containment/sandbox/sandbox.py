@@ -269,7 +269,7 @@ class Sandbox:
             running.kill("timeout")
             await running.wait()
         finally:
-            if running.is_running:  # we are told to hurry
+            if running.is_running:  # cancelled
                 running.kill()
                 await running.wait()
         return CommandResult(

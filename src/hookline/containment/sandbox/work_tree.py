@@ -137,7 +137,7 @@ class WorkTree:
         self._be_at(self._path)
 
     def check(self) -> None:
-        """Move aside what is new and not harmless. Every command that runs now is told of it."""
+        """Move aside what is new and not harmless, and note it for every command that runs now."""
         with self._lock:
             if not self._visits:
                 return
