@@ -368,7 +368,7 @@ class BubblewrapCommand(RunningCommand):
             if self._group.oom is not None:
                 asyncio.get_running_loop().add_reader(self._group.oom, self._end_without_memory)
         watched = self._enforcement.watched
-        if watched:
+        if self._enforcement.needs_watcher:
             watcher = Watcher(first, watched, self._writable)
             self._watching = asyncio.create_task(self._end_at_limit(watcher))
         if watched.processes is not None:  # a fork bomb would keep us from looking

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypedDict, Unpack
 
 from hookline._aio import call_in_thread
 from hookline.containment.sandbox.bubblewrap import BubblewrapCommand, InstalledBubblewrap
@@ -65,6 +65,17 @@ class SandboxStatus:
     """Why it is so, in a sentence."""
     remedy: str = ""
     """What would help, where they are not contained though they might be."""
+
+
+class RunOptions(TypedDict, total=False):
+    """The options of `run`, for `run_sync`."""
+
+    cwd: str | Path | None
+    env: Mapping[str, str] | None
+    timeout: float | None
+    grant: SandboxGrant
+    on_output: OnOutput | None
+    place: Place | None
 
 
 class Sandbox:
@@ -284,15 +295,7 @@ class Sandbox:
         )
 
     def run_sync(
-        self,
-        command: str | Sequence[str],
-        *,
-        cwd: str | Path | None = None,
-        env: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-        grant: SandboxGrant = NOTHING,
-        on_output: OnOutput | None = None,
-        place: Place | None = None,
+        self, command: str | Sequence[str], **options: Unpack[RunOptions]
     ) -> CommandResult:
         """The same, for code that is not async."""
         try:
@@ -304,17 +307,7 @@ class Sandbox:
                 "run_sync() cannot be used where an event loop runs.",
                 remedy="Use `await sandbox.run(...)` there.",
             )
-        return asyncio.run(
-            self.run(
-                command,
-                cwd=cwd,
-                env=env,
-                timeout=timeout,
-                grant=grant,
-                on_output=on_output,
-                place=place,
-            )
-        )
+        return asyncio.run(self.run(command, **options))
 
     async def start(
         self,
