@@ -122,7 +122,7 @@ class Protection:
                 self._protect(os.path.relpath(whole, self.root))
             return
         self.kept.append(whole)
-        parent = os.path.dirname(whole)
+        parent = os.path.normpath(os.path.dirname(whole))
         # A bare repository, whatever its name, would be obeyed by those above it if it were called `.git`.
         is_pinned = os.path.basename(parent) in _PINNED or os.path.lexists(f"{parent}/HEAD")
         if is_pinned and parent != str(self.root):
