@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hookline.containment import INSTRUCTIONS, FileJail, ShellPolicy
-from hookline.containment.protected import AGENT_CONFIGURATION
+from hookline.containment import INSTRUCTIONS, FileJail, ShellPolicy, protected
+from hookline.containment.protected import AGENT_CONFIGURATION, RUN_BELOW
 from hookline.containment.sandbox.work_tree import WorkTree
 from hookline.errors import ProtectedPathError
 
@@ -33,3 +33,18 @@ def test_what_agents_obey_is_protected_everywhere(tmp_path: Path, name: str) -> 
 def test_the_policy_denies_writing_instructions(name: str) -> None:
     """What is plainly written in a command is denied before it runs."""
     assert ShellPolicy.default().judge(f"echo x > {name}").decision == "deny"
+
+
+def test_nothing_of_the_whole_table_stays(tmp_path: Path) -> None:
+    """What a command makes under any of its names, also those that count in one directory alone, is moved aside."""
+    names = [*protected.OBEYED]
+    names += [
+        f"{directory}/{name}" for directory, below in RUN_BELOW.items() for name in sorted(below)
+    ]
+    tree = WorkTree(str(tmp_path))
+    visit = tree.enter()
+    for name in names:
+        (tmp_path / "sub" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "sub" / name).write_text("planted")
+    tree.leave(visit)
+    assert set(visit.moved) == {f"sub/{name}.from-command" for name in names}

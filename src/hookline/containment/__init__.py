@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hookline import lazy
 
 if TYPE_CHECKING:
-    from hookline.containment.jail import Entry, FileJail
+    from hookline.containment.jail import FileEntry, FileJail
     from hookline.containment.processes import Program, end_with_us, start_program
     from hookline.containment.protected import INSTRUCTIONS, PROJECT_CONFIGURATION, PROTECTED
     from hookline.containment.sandbox import (
@@ -32,7 +32,7 @@ _HOME: dict[str, str] = {
     "PROTECTED": "protected",
     "Command": "shell.words",
     "CommandResult": "sandbox",
-    "Entry": "jail",
+    "FileEntry": "jail",
     "FileJail": "jail",
     "Program": "processes",
     "Reading": "shell.words",
@@ -58,7 +58,7 @@ __all__ = [
     "PROTECTED",
     "Command",
     "CommandResult",
-    "Entry",
+    "FileEntry",
     "FileJail",
     "Program",
     "Reading",

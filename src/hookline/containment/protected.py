@@ -23,20 +23,24 @@ PROJECT_CONFIGURATION = _names(
     .pre-commit-config.yaml .pre-commit-config.yml prek.toml .overcommit.yml     # run at each commit
     lefthook.yml lefthook.yaml lefthook.toml lefthook.json .lefthook.yml .lefthook.yaml .lefthook.toml .lefthook.json
     lefthook-local.yml lefthook-local.yaml .lefthook-local.yml .lefthook-local.yaml hk.pkl hk.local.pkl
-    .lefthook captainhook.json grumphp.yml
+    .lefthook captainhook.json grumphp.yml .rusty-hook.toml rusty-hook.toml
+    .huskyrc .huskyrc.json .huskyrc.js .huskyrc.yaml .huskyrc.yml husky.config.js
     mise.toml .mise.toml mise.local.toml .mise.local.toml .rtx.toml .rtx.local.toml # run when a shell enters
     .miserc.toml .miserc.local.toml .tool-versions                                 # mise runs templates in it
     """
 )
-"""What runs commands and is part of the project all the same: people ask agents to write it."""
+"""What runs commands and is also a part of the project, which people ask agents to write."""
 
 RUN_BY_OTHERS = PROJECT_CONFIGURATION | _names(
     """
     .husky .envrc .direnv .mise .shadowenv.d .autoenv .autoenv.zsh .autoenv_leave.zsh .autoenv.leave
-    .rvmrc .trunk .Rprofile
+    .rvmrc .versions.conf .ruby-env .trunk .Rprofile .Renviron .RData
     .vscode .idea .devcontainer .devcontainer.json .fleet .zed .vs .nova .helix .theia  # run by editors
-    .fslckout .fos _FOSSIL_                                                     # leads Fossil to another repository
-    .nvim.lua .lazy.lua .nvimrc .exrc .vimrc .gvimrc .lvimrc .dir-locals.el .dir-locals-2.el .externalToolBuilders
+    .fslckout .fos _FOSSIL_ .fossil-settings                                    # leads Fossil to another repository
+    .p4config                                                                   # names a program to Perforce
+    .nvim.lua .lazy.lua .nvimrc .nvim .exrc .vimrc .gvimrc .lvimrc .local.vimrc _vimrc_local.vim
+    .dir-locals.el .dir-locals-2.el .externalToolBuilders .project .factorypath .lite_project.lua .tm_properties
+    .kateproject .lapce .neoconf.json
     """
 )
 """What runs commands when a directory is entered, a commit is made or an editor is opened."""
@@ -46,6 +50,7 @@ RUN_BELOW: dict[str, frozenset[str]] = {
         "copilot-instructions.md hooks copilot instructions prompts chatmodes agents skills"
     ),
     ".repo": _names("repo manifest.xml local_manifests"),
+    "_MTN": _names("monotonerc options"),
     ".config": _names(
         "mise mise.toml miserc.toml miserc.local.toml lefthook.yml lefthook.yaml lefthook.toml lefthook.json"
     ),
@@ -102,7 +107,7 @@ OBEYED: frozenset[str] = RUN_BY_OTHERS | AGENT_CONFIGURATION | INSTRUCTIONS
 PROTECTED: frozenset[str] = (
     OBEYED | VERSION_CONTROL | RUN_AT_LOGIN | _names(".gitconfig .gitmodules .ripgreprc")
 )
-"""What a jail lets nobody change unless it is told otherwise, at any depth. It can all be read."""
+"""What cannot be changed through a jail by default, at any depth. It can be read."""
 
 _accepted: set[tuple[int, int, int]] = set()
 """Files of such names that were written through a jail, which asks or refuses first, as they were then."""

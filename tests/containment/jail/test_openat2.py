@@ -18,25 +18,15 @@ needed = pytest.mark.skipif(not openat2.is_available(), reason="this system has 
 
 
 @pytest.mark.parametrize(
-    ("machine", "number"),
-    [
-        ("x86_64", 437),
-        ("aarch64", 437),
-        ("riscv64", 437),
-        ("alpha", 547),
-        ("mips", 4437),
-        ("mips64", 5437),
-    ],
+    ("machine", "number"), [("x86_64", 437), ("aarch64", 437), ("alpha", None), ("mips64", None)]
 )
 def test_the_number_depends_on_the_machine(
-    machine: str, number: int, monkeypatch: pytest.MonkeyPatch
+    machine: str, number: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A machine that is not known has none, and another way is taken."""
+    """Where it has another one, or there is no such call, another way is taken."""
     monkeypatch.setattr(openat2.sys, "platform", "linux")
     monkeypatch.setattr(openat2.platform, "machine", lambda: machine)
     assert openat2.number() == number
-    monkeypatch.setattr(openat2.platform, "machine", lambda: "abacus")
-    assert openat2.number() is None
     monkeypatch.setattr(openat2.sys, "platform", "darwin")
     assert openat2.number() is None
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hookline.containment import Sandbox
-from hookline.containment.sandbox.running import RunningCommand
+from hookline.containment.sandbox.process import RunningCommand
 from hookline.errors import UsageError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="orphans are adopted on Linux only")

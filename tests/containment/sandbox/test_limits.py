@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from hookline.containment import Sandbox, SandboxLimits
+from hookline.containment.sandbox import enforcement
 from hookline.containment.sandbox.cgroups import homes
 from hookline.containment.sandbox.watcher import Watcher
 from hookline.errors import UsageError
@@ -419,3 +420,22 @@ def test_it_ends_with_the_loop(tmp_path: Path, mode: str) -> None:
     asyncio.run(main())
     assert not _runs(f"sleep {marker}")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("found", [{"pids", "memory"}, {"pids"}, set()])
+@pytest.mark.parametrize("counted", [False, True])
+def test_what_holds_is_described(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, found: set[str], counted: bool
+) -> None:
+    """Each limit is named with its mechanism, and that a watcher reacts late."""
+
+    def found_homes(*wanted: str) -> dict[str, Path]:
+        return {name: Path("/group") for name in wanted if name in found}
+
+    monkeypatch.setattr(enforcement, "homes", found_homes)
+    monkeypatch.setattr(enforcement, "kernel_counts_processes", lambda: counted)
+    said = sandbox.describe()
+    assert f"memory by a {'control group' if 'memory' in found else 'watcher'}" in said
+    kernel = "resource limit" if counted else "control group" if "pids" in found else "watcher"
+    assert f"processes by a {kernel}" in said
+    assert "disk by a watcher (a watcher reacts late)" in said

@@ -14,9 +14,10 @@ from prepared_ground import search_path
 
 from hookline.containment import Sandbox
 from hookline.containment.sandbox import work_tree as work_tree_module
-from hookline.containment.sandbox.named_files import named_by_git, named_by_mise, named_by_shell
+from hookline.containment.sandbox.named_files import named_by_git, named_by_script
+from hookline.errors import SandboxError
 
-from .conftest import needs_bubblewrap
+from .conftest import ask_git, needs_bubblewrap
 
 REPOSITORY = (
     "git init -q . && git config user.name x && git config user.email x@x && echo 1 > f && git add f && "
@@ -81,16 +82,6 @@ WAYS = {
         f"mkdir -p h; {HOOK.format('h/pre-commit')}",
         COMMIT,
     ),
-    "a filter that is missing": Way(
-        f"{REPOSITORY} && git config filter.z.clean tools/clean && echo '*.z filter=z' > .gitattributes",
-        f"mkdir -p tools; {HOOK.format('tools/clean')}; echo 1 > a.z",
-        "git add a.z",
-    ),
-    "a program that is missing, of the user's own": Way(
-        f"{REPOSITORY} && git config --global core.fsmonitor ./tools/fsm",
-        f"mkdir -p tools; {HOOK.format('tools/fsm')}",
-        "git status",
-    ),
     "the user's own hooks in a new repository": Way(
         f"{REPOSITORY} && git config --global core.hooksPath .githooks",
         f"git init -q s/r; mkdir s/r/.githooks; {HOOK.format('s/r/.githooks/pre-commit')}",
@@ -111,33 +102,46 @@ WAYS = {
         "printf 'LD_PRELOAD=/nonexistent.so\\n' > .env",
         f'{DIRENV}; [ -z "$LD_PRELOAD" ] || MARK',
     ),
-    "an .envrc that loads on a condition": Way(
-        "echo '[ -f l.sh ] && . ./l.sh' > .envrc && direnv allow .", "echo MARK > l.sh", DIRENV
+    "a hook among the hooks is a link": Way(
+        f"{REPOSITORY} && mkdir h s && printf '#!/bin/sh\\n' > s/a && chmod +x s/a && ln -s ../s/a h/pre-commit && "
+        "git config core.hooksPath h",
+        HOOK.format("s/a"),
+        COMMIT,
+    ),
+    "a hook has a second name": Way(
+        f"{REPOSITORY} && printf '#!/bin/sh\\n' > check && chmod +x check && ln check .git/hooks/pre-commit",
+        HOOK.format("check"),
+        COMMIT,
+    ),
+    "a hook among the hooks has a second name": Way(
+        f"{REPOSITORY} && mkdir h && printf '#!/bin/sh\\n' > check && chmod +x check && ln check h/pre-commit && "
+        "git config core.hooksPath h",
+        HOOK.format("check"),
+        COMMIT,
+    ),
+    "the configuration of git has a second name": Way(
+        f"{REPOSITORY} && ln .git/config second",
+        "printf '[core]\\n\\tfsmonitor = \"MARK; false\"\\n' >> second",
+        "git status",
+    ),
+    "an included file has a second name": Way(
+        f"{REPOSITORY} && git config include.path ../inc && touch inc && ln inc second",
+        "printf '[core]\\n\\tfsmonitor = \"MARK; false\"\\n' >> second",
+        "git status",
+    ),
+    "an .envrc has a second name": Way(
+        "echo A=1 > .envrc && ln .envrc second && direnv allow .",
+        "echo MARK >> second",
+        f"direnv allow .; {DIRENV}",
     ),
     "an .envrc that loads by its directory": Way(
         "touch e.sh; echo 'source \"$PWD/e.sh\"' > .envrc && direnv allow .",
         "echo MARK > e.sh",
         DIRENV,
     ),
-    "an .envrc above the work directory": Way(
-        "mkdir sub && touch sub/e.sh && echo 'source sub/e.sh' > .envrc && direnv allow .",
-        "echo MARK > e.sh",
-        DIRENV,
-        "sub",
-    ),
     "an extension of hg whose parent becomes a link": Way(
         f"{HG} && mkdir s evil && touch s/x.py && printf '[extensions]\\nx = s/x.py\\n' > .hg/hgrc",
         "echo 'import os; os.system(\"MARK\")' > evil/x.py; mv s old; ln -sfn evil s",
-        "hg status",
-    ),
-    "a hook of hg that is missing": Way(
-        f"{HG} && printf '[hooks]\\npre-status = ./chk.sh\\n' > .hg/hgrc",
-        HOOK.format("chk.sh"),
-        "hg status",
-    ),
-    "a file that hg includes by another": Way(
-        f"{HG} && echo '%include ../a.rc' > .hg/hgrc && echo '%include rc/b' > a.rc && mkdir rc && touch rc/b",
-        "printf '[hooks]\\npre-status = MARK\\n' > rc/b",
         "hg status",
     ),
     "a repository that git does not find at the next start": Way(
@@ -146,6 +150,18 @@ WAYS = {
         "mv .git/HEAD .git/H",
         COMMIT,
         again=f"{HOOK.format('.githooks/pre-commit')}; mv .git/H .git/HEAD",
+    ),
+    "a bare repository becomes the one of the directory": Way(
+        "git init -q --bare fixtures/x && cd fixtures/x && git config core.bare false && "
+        "git config core.fsmonitor 'MARK; false'",
+        "mv fixtures/x .git",
+        "git status",
+    ),
+    "a bare repository becomes a nested one": Way(
+        f"{REPOSITORY} && mkdir s && git init -q --bare fixtures/x && cd fixtures/x && git config core.bare false && "
+        "git config core.fsmonitor 'MARK; false'",
+        "mv fixtures t; mv t/x s/.git",
+        "cd s && git status",
     ),
     "a home that a link leads to": Way(
         f"{REPOSITORY} && ln -s $HOME ../../linked && mkdir h && printf '#!/bin/sh\\n' > h/pre-commit && "
@@ -162,12 +178,6 @@ WAYS = {
         f"{REPOSITORY} && git config includeIf.onbranch:other.path ../inc && git config -f inc core.hooksPath h",
         f"mkdir h; {HOOK.format('h/pre-commit')}; git checkout -qb other",
         COMMIT,
-    ),
-    "Mercurial's configuration of the user": Way(
-        f"{HG} && printf '#!/bin/sh\\n' > chk && chmod +x chk && "
-        'printf "[hooks]\\npre-status = $PWD/chk\\n" > ~/.hgrc && unset HGRCPATH',
-        HOOK.format("chk"),
-        "unset HGRCPATH; hg status",
     ),
     "a file of the home that is kept in the work directory": Way(
         "touch hgrc && ln -s $PWD/hgrc ~/.hgrc && " + HG,
@@ -261,62 +271,149 @@ def test_a_directory_that_is_no_repository_has_the_users_settings(ground: Ground
     assert named_by_git(str(ground.work))
 
 
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("source a.sh", {"/w/a.sh"}),
-        ("dotenv", {"/w/.env"}),
-        ("dotenv_if_exists .env.local", {"/w/.env.local"}),
-        ("if true; then . ./b; fi; source_env ../up", {"/w/b", "/up"}),
-        ("echo source a.sh", set()),
-        ("export A=.", set()),
-        ("# source a.sh\nA=1 # etc", set()),
-    ],
-)
-def test_what_a_shell_loads_is_found(text: str, named: set[str]) -> None:
-    """By the commands that load a file, wherever they stand in a line."""
-    assert set(named_by_shell(text, "/w")) == named
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '[env]\n_.source = "a.sh"',
-        '[env]\n_.source = ["x", "a.sh"]',
-        '[env]\n_.file = { path = "a.sh", redact = true }',
-        'env_file = "a.sh"\n[env]\nA = "1"\n_.path = "p"',
-    ],
-)
-def test_what_mise_loads_is_found(text: str) -> None:
-    """Whatever form it has."""
-    assert "/w/a.sh" in set(named_by_mise(text, "/w"))
-
-
 PROGRAMS = """
     $(git rev-parse --show-toplevel)/tools/x | "$(git rev-parse --show-toplevel)/tools/x" | $PWD/tools/x |
-    ${PWD}/tools/x | cd tools && ./x | cat\\|tools/x | true&&tools/x | sh -c 'tools/x' | $GIT_DIR/../tools/x |
+    ${PWD}/tools/x | "$PWD"/tools/x | sh tools/x | true&&tools/x | sh -c 'tools/x' |
     `pwd`/tools/x | sed s#a#b# && sh ./tools/x | X=a#b sh tools/x
     """
 
 
-@pytest.mark.parametrize("is_there", [True, False], ids=["there", "not there yet"])
-@pytest.mark.parametrize(
-    "program", [each.strip().replace("\\|", "|") for each in re.split(r" \|\s", PROGRAMS)]
-)
-def test_a_program_is_found_however_it_is_written(
-    ground: Ground, program: str, is_there: bool
-) -> None:
-    """With a directory before it, or after a change of directory, as shells have it."""
+@pytest.mark.parametrize("program", [each.strip() for each in re.split(r" \|\s", PROGRAMS)])
+def test_an_existing_program_is_found_by_its_word(ground: Ground, program: str) -> None:
+    """Also with a variable or a command for the directory before it."""
     tool = ground.work / "tools" / "x"
     tool.parent.mkdir()
-    if is_there:
-        tool.touch()
+    tool.touch()
     ground.shell(REPOSITORY)
     subprocess.run(["git", "config", "filter.z.clean", program], cwd=ground.work, check=True)
     assert str(tool) in named_by_git(str(ground.work))
 
 
-def test_mise_may_write_the_directory_of_the_project() -> None:
-    """It means the file below it."""
-    text = '[env]\n_.source = "{{config_root}}/a.sh"\n_.file = "{{ config_root }}/b"'
-    assert {"/w/a.sh", "/w/b"} <= set(named_by_mise(text, "/w"))
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (".envrc", "A=1 # etc\nsource a.sh"),
+        (".envrc.local", 'if true; then . "$PWD"/a.sh; fi'),
+        (".envrc", "bash ./a.sh"),
+        (".hg/hgrc", "%include ../a.sh"),
+        (".hg/hgrc", "[hooks]\npre-status = sh a.sh"),
+        ("mise.toml", '[env]\n_.source = ["x", "a.sh"]'),
+        (".config/mise/conf.d/x.toml", '[env]\n_.file = { path = "{{config_root}}/a.sh" }'),
+    ],
+)
+def test_an_existing_file_is_found_by_its_word(tmp_path: Path, name: str, text: str) -> None:
+    """In what direnv, Mercurial and mise read, from the directory of the project."""
+    (tmp_path / "a.sh").touch()
+    (tmp_path / "other.sh").touch()
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text(text)
+    assert list(named_by_script(str(tmp_path / name))) == [str(tmp_path / "a.sh")]
+
+
+def test_a_comment_names_nothing(tmp_path: Path) -> None:
+    """Only a `#` where a word begins makes one."""
+    (tmp_path / "a.sh").touch()
+    (tmp_path / ".envrc").write_text("# source a.sh\nA=1 # etc a.sh\n")
+    assert list(named_by_script(str(tmp_path / ".envrc"))) == []
+
+
+# --- the user's own configuration of git --------------------------------------------------------------
+
+
+@pytest.fixture
+def gitconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's own file, in a home of its own."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
+    return home / ".gitconfig"
+
+
+NAMED = {
+    "hooks": "[core]\n\thooksPath = {work}/tools/hooks\n",
+    "an included file": "[include]\n\tpath = {work}/tools/settings\n",
+    "an included file of some repositories": '[includeIf "gitdir:{work}/"]\n\tpath = {work}/tools/settings\n',
+    "a program": "[core]\n\tfsmonitor = {work}/tools/program\n",
+    "a filter": '[filter "x"]\n\tclean = sh {work}/tools/program\n[core]\n\tattributesFile = {work}/tools/attributes\n',
+}
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("is_there", [True, False], ids=["there", "not there yet"])
+@pytest.mark.parametrize("what", NAMED)
+def test_whole_paths_of_the_users_own_file_are_kept(
+    work: Path, gitconfig: Path, marker: Path, what: str, is_there: bool
+) -> None:
+    """Hooks, included files, programs and attributes: nothing there changes, and hooks or settings do not come."""
+    gitconfig.write_text(NAMED[what].format(work=work))
+    tools = work / "tools"
+    (tools / "hooks").mkdir(parents=True)
+    if is_there or what in {"a program", "a filter"}:
+        (tools / "hooks" / "pre-commit").write_text("#!/bin/sh\n")
+        (tools / "program").write_text("#!/bin/sh\ncat\n")
+        (tools / "settings").write_text("")
+        (tools / "attributes").write_text("* filter=x\n")
+        for path in (tools / "hooks" / "pre-commit", tools / "program"):
+            path.chmod(0o755)
+    elif what == "hooks":
+        (tools / "hooks").rmdir()
+    plant = (
+        f"mkdir -p tools/hooks; for f in tools/hooks/pre-commit tools/program; do "
+        f"printf '#!/bin/sh\\ntouch {marker}\\n' > $f; chmod +x $f; done; "
+        f"printf '[core]\\n\\tfsmonitor = \"touch {marker};false\"\\n' > tools/settings; echo y > file"
+    )
+    Sandbox(work, "required").run_sync(plant)
+    ask_git(work)
+    assert not marker.exists()
+    subprocess.run(["bash", "-c", plant], cwd=work, check=True)
+    ask_git(work)
+    assert marker.exists(), "the way is real"
+
+
+@needs_bubblewrap
+def test_hooks_that_a_conditional_file_names_are_kept(
+    work: Path, gitconfig: Path, marker: Path
+) -> None:
+    """A file that git includes in some repositories alone may name a directory of each of them."""
+    gitconfig.write_text(f'[includeIf "gitdir:{work}/"]\n\tpath = of-work\n')
+    gitconfig.with_name("of-work").write_text("[core]\n\thooksPath = .team/hooks\n")
+    plant = (
+        f"mkdir -p .team/hooks; printf '#!/bin/sh\\ntouch {marker}\\n' > .team/hooks/pre-commit; "
+        "chmod +x .team/hooks/pre-commit"
+    )
+    Sandbox(work, "required").run_sync(plant)
+    ask_git(work)
+    assert not marker.exists()
+    subprocess.run(["bash", "-c", plant], cwd=work, check=True)
+    ask_git(work)
+    assert marker.exists(), "the way is real"
+
+
+@needs_bubblewrap
+def test_a_new_repository_has_none_of_the_hooks_that_the_users_own_file_names(
+    work: Path, gitconfig: Path, marker: Path
+) -> None:
+    """It was not there when the command began, and may stay; what would run in it does not."""
+    gitconfig.write_text("[core]\n\thooksPath = .team/hooks\n")
+    plant = (
+        "git init -q sub; mkdir -p sub/.team/hooks; cd sub/.team/hooks; "
+        f"printf '#!/bin/sh\\ntouch {marker}\\n' > pre-commit; "
+        "chmod +x pre-commit"
+    )
+    ran = Sandbox(work, "required").run_sync(plant)
+    assert ran.set_aside == ("sub/.team/hooks.from-command",)
+    ask_git(work)
+    assert not marker.exists()
+    subprocess.run(["bash", "-c", plant], cwd=work, check=True)
+    ask_git(work)
+    assert marker.exists(), "the way is real"
+
+
+@needs_bubblewrap
+def test_hooks_that_are_the_work_directory_itself_are_refused(work: Path, gitconfig: Path) -> None:
+    """Nothing could be written there any more; the error says what to change."""
+    gitconfig.write_text(f"[core]\n\thooksPath = {work}\n")
+    with pytest.raises(SandboxError, match=r"configuration of git names the directory"):
+        Sandbox(work, "required").run_sync("true")

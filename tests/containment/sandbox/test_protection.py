@@ -357,6 +357,19 @@ def test_what_a_dead_process_left_is_cleared_by_the_next(tmp_path: Path) -> None
     assert sorted(path.name for path in tmp_path.iterdir()) == [".idea", ".vscode"]
 
 
+def test_a_work_directory_that_is_a_bare_repository_is_not_mounted_on_itself(
+    tmp_path: Path,
+) -> None:
+    """That would hide what was mounted in it before."""
+    subprocess.run(["git", "init", "-q", "--bare", tmp_path], check=True)
+    held = Protection(tmp_path).hold()
+    try:
+        assert str(tmp_path) not in map(os.path.normpath, held.pinned)
+        assert str(tmp_path / "config") in map(os.path.normpath, held.kept)
+    finally:
+        held.release()
+
+
 def test_a_second_directory_to_write_in_is_protected_too(tmp_path: Path) -> None:
     """Each directory that can be written keeps its configuration."""
     work, other = tmp_path / "work", tmp_path / "other"

@@ -293,7 +293,7 @@ def test_a_bubblewrap_that_commands_could_replace_is_not_trusted(
     monkeypatch.setenv("PATH", f"{planted.parent}:/usr/bin:/bin")
     bubblewrap.installed.cache_clear()
     assert bubblewrap.installed().path != str(planted)
-    program = bubblewrap.Program(str(planted), "9", frozenset())
+    program = bubblewrap.InstalledBubblewrap(str(planted), "9", frozenset())
     monkeypatch.setattr(facade, "passed", lambda: program)
     with pytest.raises(SandboxError, match="in a directory that commands can write in"):
         Sandbox(tmp_path, "required")

@@ -196,7 +196,7 @@ async def test_without_reports_every_command_is_followed_by_a_look(
 ) -> None:
     """An old kernel, or a container that forbids them."""
 
-    class Silent(bubblewrap.Program):
+    class Silent(bubblewrap.InstalledBubblewrap):
         """A bubblewrap that has to be started with its own privileges."""
 
     program = bubblewrap.installed()

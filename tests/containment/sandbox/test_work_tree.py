@@ -20,7 +20,7 @@ from hookline.containment import FileJail, Sandbox, SandboxPaths
 from hookline.containment.sandbox import bubblewrap
 from hookline.containment.sandbox import work_tree as work_tree_module
 from hookline.containment.sandbox.work_tree import WorkTree, work_tree
-from hookline.errors import SandboxError
+from hookline.errors import SandboxError, UsageError
 
 from .conftest import GIT, Place, ask_git, needs_bubblewrap
 
@@ -521,13 +521,11 @@ def test_what_the_configuration_above_names_is_kept(tmp_path: Path) -> None:
     assert (work / "two").read_text() == ""
 
 
-def test_what_an_envrc_would_source_is_not_made(tmp_path: Path) -> None:
-    """Also where it is not there yet."""
-    (tmp_path / ".envrc").write_text("source_env_if_exists local.sh\ndotenv_if_exists .env\n")
-    ran = Sandbox(tmp_path, "required").run_sync(
-        "echo x > local.sh; echo x > .env; echo x > other.sh"
-    )
-    assert ran.set_aside == (".env.from-command", "local.sh.from-command")
+def test_no_environment_file_is_made_that_an_envrc_loads(tmp_path: Path) -> None:
+    """It is loaded as soon as it is there. Others may be made."""
+    (tmp_path / ".envrc").write_text("dotenv_if_exists\nsource_env_if_exists .env.local\n")
+    ran = Sandbox(tmp_path, "required").run_sync("mkdir sub; touch .env .env.local .env.x sub/.env")
+    assert ran.set_aside == (".env.from-command", ".env.local.from-command")
 
 
 def test_a_file_that_was_agreed_to_is_not_agreed_to_under_another_name(tmp_path: Path) -> None:
@@ -867,6 +865,76 @@ def test_a_work_directory_that_is_replaced_while_a_sandbox_is_made_is_refused(
     with pytest.raises(SandboxError, match="was replaced while the sandbox was made"):
         Sandbox(work, "required").run_sync("touch planted")
     assert list(work.iterdir()) == []
+
+
+def test_a_file_with_the_number_of_one_that_was_replaced_is_new(work: Path) -> None:
+    """The user replaces a file while a command runs; the file system may give its number to what the command makes."""
+    config = work / ".git" / "config"
+    number = config.stat().st_ino
+    tree = WorkTree(str(work))
+    visit = tree.enter()
+    subprocess.run(["git", "-C", work, "config", "some.key", "1"], check=True)
+    for attempt in range(500):
+        made = config.with_name(f"made{attempt}")
+        made.write_text("[core]\n\tfsmonitor = evil\n")
+        if made.stat().st_ino == number:
+            made.rename(config)
+            break
+    else:
+        pytest.skip("this file system does not use a number again")
+    tree.leave(visit)
+    assert visit.moved == [".git/config.from-command"]
+
+
+def test_a_file_that_the_user_writes_in_place_stays(work: Path) -> None:
+    """A command cannot have changed it."""
+    (work / "AGENTS.md").write_text("before")
+    tree = WorkTree(str(work))
+    visit = tree.enter()
+    (work / "AGENTS.md").write_text("after")
+    tree.leave(visit)
+    assert visit.moved == []
+
+
+def test_a_work_directory_that_is_moved_while_a_command_runs_is_looked_at(tmp_path: Path) -> None:
+    """A command of the directory above it moved it. What the command leaves is found where it is now."""
+    inner = tmp_path / "outer" / "inner"
+    inner.mkdir(parents=True)
+    tree = WorkTree(str(inner))
+    visit = tree.enter()
+    moved = inner.rename(tmp_path / "outer" / "moved")
+    (moved / ".envrc").write_text("evil")
+    tree.leave(visit)
+    assert visit.moved == [f"{moved}/.envrc.from-command"]
+    inner.mkdir()
+    visit = tree.enter()
+    (inner / ".envrc").write_text("evil")
+    tree.leave(visit)
+    assert visit.moved == [".envrc.from-command"]
+
+
+def test_a_work_directory_that_is_removed_while_a_command_runs_is_no_error(tmp_path: Path) -> None:
+    """There is nothing left to look at."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "AGENTS.md").symlink_to("docs")
+    tree = WorkTree(str(tmp_path / "work"))
+    visit = tree.enter()
+    shutil.rmtree(tmp_path / "work")
+    tree.leave(visit)
+    assert visit.moved == []
+
+
+@pytest.mark.parametrize("tmp", ["home", ".", "work", "work/tmp", "more/tmp"])
+def test_a_temporary_directory_that_overlaps_what_is_protected_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tmp: str
+) -> None:
+    """Through it, a command could change what is read-only elsewhere."""
+    for name in ("home", "work/tmp", "more/tmp"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    paths = SandboxPaths(tmp=tmp_path / tmp, write=(tmp_path / "more",))
+    with pytest.raises(UsageError, match="overlaps"):
+        Sandbox(tmp_path / "work", "required", paths=paths)
 
 
 def test_a_journal_behind_a_link_in_the_work_directory_is_in_reach(tmp_path: Path) -> None:

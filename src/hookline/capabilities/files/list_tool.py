@@ -6,7 +6,7 @@ import difflib
 
 from hookline.capabilities.files.patterns import path_patterns
 from hookline.capabilities.files.tree import Walk, parts_of, spelled
-from hookline.containment import Entry, FileJail
+from hookline.containment import FileEntry, FileJail
 from hookline.errors import FileJailError, ToolError
 
 MOST = 500
@@ -35,7 +35,7 @@ def listed(walk: Walk, path: str, depth: int) -> str:
     return text + _notes(walk)
 
 
-def _line(walk: Walk, entry: Entry, indent: int) -> str:
+def _line(walk: Walk, entry: FileEntry, indent: int) -> str:
     sign = {"directory": "/", "link": " (link)", "other": " (not a file)"}.get(entry.kind, "")
     size = f"  {entry.size:,} bytes" if entry.is_file else ""
     return f"{'  ' * indent}{spelled(entry.name, walk.notes)}{sign}{size}"

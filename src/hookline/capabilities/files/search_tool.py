@@ -28,7 +28,7 @@ from hookline.capabilities.files.text import (
     too_large,
 )
 from hookline.capabilities.files.tree import Walk, spelled
-from hookline.containment import Entry, FileJail
+from hookline.containment import FileEntry, FileJail
 from hookline.containment.interpreter import alone
 from hookline.errors import FileJailError, ToolError
 
@@ -149,21 +149,21 @@ class Search:
 
     # --- which files --------------------------------------------------------------------------------
 
-    def _opened(self) -> Iterator[tuple[Entry, IO[Any]]]:
+    def _opened(self) -> Iterator[tuple[FileEntry, IO[Any]]]:
         for entry in self._entries():
             try:
                 yield entry, self.jail.open(entry.path, "rb")
             except FileJailError:  # it is gone, or not ours to read
                 continue
 
-    def _entries(self) -> Iterator[Entry]:
+    def _entries(self) -> Iterator[FileEntry]:
         """The files to search: a single one, or those below a directory that are not too large and hold no secrets."""
         start = self.jail.locate(self.query.path)
         facts = self.jail.stat(start)
         if not stat.S_ISDIR(facts.st_mode):
             if facts.st_size > LARGEST:
                 raise too_large(self.query.path)
-            yield Entry(start, start.rpartition("/")[2], "file", facts.st_size)
+            yield FileEntry(start, start.rpartition("/")[2], "file", facts.st_size)
             return
         walk = Walk(
             self.jail,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from hookline.capabilities.files.patterns import GlobPattern
 from hookline.capabilities.files.text import lines_of
-from hookline.containment import Entry, FileJail
+from hookline.containment import FileEntry, FileJail
 from hookline.errors import FileJailError
 
 MOST_ENTRIES = 200_000
@@ -42,7 +42,7 @@ class Walk:
     """Whether a hidden file or directory is asked for by its name."""
     _looked_at: int = 0
 
-    def look_for(self, patterns: Sequence[GlobPattern], start: str) -> Callable[[Entry], bool]:
+    def look_for(self, patterns: Sequence[GlobPattern], start: str) -> Callable[[FileEntry], bool]:
         """Enter only directories below `start` that patterns lead into; returns whether an entry fits one of them."""
         base = len(parts_of(start))
 
@@ -56,18 +56,20 @@ class Walk:
         self.asks_for = lambda parts: fits(parts) or leads_on(parts)
         return lambda entry: fits(parts_of(entry.path))
 
-    def files(self, start: str) -> Iterator[Entry]:
+    def files(self, start: str) -> Iterator[FileEntry]:
         """The plain files below a directory, each directory's in the order of the names."""
         for entry in self.entries(start):
             if entry.is_file:
                 yield entry
 
-    def entries(self, start: str) -> Iterator[Entry]:
+    def entries(self, start: str) -> Iterator[FileEntry]:
         """Everything below a directory, each directory before what is in it."""
         parts = parts_of(start)
         yield from self._below(start, self._rules_above(parts), first=True)
 
-    def _below(self, directory: str, rules: IgnoreRules, *, first: bool = False) -> Iterator[Entry]:
+    def _below(
+        self, directory: str, rules: IgnoreRules, *, first: bool = False
+    ) -> Iterator[FileEntry]:
         try:
             found = self.jail.list(directory)
         except FileJailError:
@@ -89,7 +91,7 @@ class Walk:
             elif entry.is_directory and self.enters(parts):
                 yield from self._below(entry.path, rules)
 
-    def _is_left_out(self, entry: Entry, rules: IgnoreRules) -> bool:
+    def _is_left_out(self, entry: FileEntry, rules: IgnoreRules) -> bool:
         if entry.name == ".git":
             return True
         if self.everything:

@@ -1,4 +1,4 @@
-"""What the system says about a path, in our words. What it says of other paths stays untold."""
+"""Errors of a jail. An error of the system is replaced by one that names only the path that was asked for."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _KINDS = (
 )
 
 
-def jail_error(given: str, error: OSError) -> FileJailError:
-    """The error for what the system said."""
+def fault(given: str, error: OSError) -> FileJailError:
+    """The error of a jail for one of the system."""
     code = error.errno
     if code == errno.EXDEV:
         return outside(given)

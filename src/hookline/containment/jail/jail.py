@@ -15,10 +15,16 @@ from typing import IO, Any, TypeAlias
 
 from hookline.containment.interpreter import environments_below
 from hookline.containment.jail import openat2
-from hookline.containment.jail.atomic_write import write_file
+from hookline.containment.jail.directory import (
+    FileEntry,
+    entries_of,
+    make_directories,
+    remove,
+    write_file,
+)
 from hookline.containment.jail.faults import (
     cannot_open,
-    jail_error,
+    fault,
     no_content,
     not_a_file,
     protected,
@@ -26,15 +32,8 @@ from hookline.containment.jail.faults import (
     secret,
 )
 from hookline.containment.jail.names import first_of, plain_names, within
-from hookline.containment.jail.paths import (
-    Parts,
-    RequestedPath,
-    requested_path,
-    split,
-    without_dots,
-)
+from hookline.containment.jail.paths import JailPath, Parts, jail_path, split, without_dots
 from hookline.containment.jail.steps import open_by_steps, past_link, resolve
-from hookline.containment.jail.tree import Entry, entries_of, make_directories, remove
 from hookline.containment.protected import PROTECTED
 from hookline.errors import (
     FileJailError,
@@ -102,22 +101,17 @@ class FileJail:
         newline: str | None = None,
     ) -> IO[Any]:
         """Open a plain file, with the modes of the built-in `open`. Text is UTF-8 unless said otherwise."""
-        requested = self._requested(path)
+        asked = self._asked(path)
 
         def opener(_name: str, flags: int) -> int:
-            return self._open_file(requested, flags)
+            return self._open_file(asked, flags)
 
         if "b" not in mode and encoding is None:
             encoding = "utf-8"
         try:
             codecs.lookup(encoding or "utf-8")  # before the file is made, or emptied
             return builtins.open(  # which knows what each mode means; how to open is ours to say
-                requested.given,
-                mode,
-                encoding=encoding,
-                errors=errors,
-                newline=newline,
-                opener=opener,
+                asked.given, mode, encoding=encoding, errors=errors, newline=newline, opener=opener
             )
         except FileJailError:  # of which one is a ValueError too
             raise
@@ -160,12 +154,12 @@ class FileJail:
         """
         if not isinstance(content, bytes | bytearray | memoryview):
             raise no_content("write_bytes", content, "bytes", "write_text")
-        requested = self._requested(path)
-        true = self._resolved(requested, to_change=True)
-        if requested.is_directory or not true:
-            raise FileKindError(requested.given, "is the path of a directory.", code=errno.EISDIR)
-        with self._jail_errors(requested), self._directory(true[:-1], make=parents) as directory:
-            write_file(requested.given, directory, true[-1], content, overwrite, fsync, expected)
+        asked = self._asked(path)
+        true = self._resolved(asked, to_change=True)
+        if asked.is_directory or not true:
+            raise FileKindError(asked.given, "is the path of a directory.", code=errno.EISDIR)
+        with self._own_words(asked), self._directory(true[:-1], make=parents) as directory:
+            write_file(asked.given, directory, true[-1], content, overwrite, fsync, expected)
 
     def write_text(
         self,
@@ -187,24 +181,24 @@ class FileJail:
 
     def mkdir(self, path: AnyPath, *, exist_ok: bool = True) -> None:
         """Make a directory and those above it."""
-        requested = self._requested(path)
-        true = self._resolved(requested, to_change=True)
-        with self._jail_errors(requested):
+        asked = self._asked(path)
+        true = self._resolved(asked, to_change=True)
+        with self._own_words(asked):
             made = make_directories(self._fd, true)
         if not (made or exist_ok):
-            raise jail_error(requested.given, FileExistsError(errno.EEXIST, "exists"))
+            raise fault(asked.given, FileExistsError(errno.EEXIST, "exists"))
 
-    def list(self, path: AnyPath = ".") -> list[Entry]:
+    def list(self, path: AnyPath = ".") -> list[FileEntry]:
         """What is in a directory, in the order of the names. Links are shown, not followed."""
-        requested = self._requested(path)
-        fd, true = self._open(requested, _READ_DIRECTORY)
-        with self._jail_errors(requested), closing(fd):
+        asked = self._asked(path)
+        fd, true = self._open(asked, _READ_DIRECTORY)
+        with self._own_words(asked), closing(fd):
             if os.fstat(fd).st_nlink == 0:
-                raise NoSuchFileError(requested.given, "has been removed.", code=errno.ENOENT)
+                raise NoSuchFileError(asked.given, "has been removed.", code=errno.ENOENT)
             found = entries_of(fd, "/".join(true))
             return [entry for entry in found if not first_of((entry.name,), self.secret)]
 
-    def walk(self, path: AnyPath = ".") -> Iterator[Entry]:
+    def walk(self, path: AnyPath = ".") -> Iterator[FileEntry]:
         """Everything below a directory, each directory before what is in it. Links are shown, not followed.
 
         A directory that cannot be read, or is gone when its turn comes, is passed over.
@@ -219,13 +213,13 @@ class FileJail:
 
     def remove(self, path: AnyPath, *, recursive: bool = False) -> None:
         """Remove a file, a link itself, or an empty directory; with `recursive` all that is in it too."""
-        requested = self._requested(path)
-        true = self._resolved(requested, to_change=True, follow_last=False)
+        asked = self._asked(path)
+        true = self._resolved(asked, to_change=True, follow_last=False)
         if not true:
-            raise FileJailError(requested.given, "is the root, which stays.", code=errno.EBUSY)
+            raise FileJailError(asked.given, "is the root, which stays.", code=errno.EBUSY)
         if recursive:
-            self._refuse_protected_below(requested, true)
-        with self._jail_errors(requested), self._directory(true[:-1]) as directory:
+            self._refuse_protected_below(asked, true)
+        with self._own_words(asked), self._directory(true[:-1]) as directory:
             remove(directory, true[-1], recursive=recursive)
 
     # --- questions ----------------------------------------------------------------------------------
@@ -235,12 +229,12 @@ class FileJail:
 
         Raises an `OutsideJailError` for one that leads out, a `ProtectedPathError` for one that is not to be used.
         """
-        return "/".join(self._resolved(self._requested(path), to_change=to_change)) or "."
+        return "/".join(self._resolved(self._asked(path), to_change=to_change)) or "."
 
     def stat(self, path: AnyPath) -> os.stat_result:
         """What the system knows of a file or directory; nothing is opened for it."""
-        requested = self._requested(path)
-        fd, _ = self._open(requested, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK))
+        asked = self._asked(path)
+        fd, _ = self._open(asked, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK))
         with closing(fd):
             return os.fstat(fd)
 
@@ -267,60 +261,58 @@ class FileJail:
 
     # --- opening ------------------------------------------------------------------------------------
 
-    def _requested(self, path: AnyPath) -> RequestedPath:
+    def _asked(self, path: AnyPath) -> JailPath:
         if not self._close.alive:
             raise UsageError("this file jail is closed.", remedy="Make another FileJail.")
-        return requested_path(path, self._roots)
+        return jail_path(path, self._roots)
 
-    def _open_file(self, requested: RequestedPath, flags: int) -> int:
+    def _open_file(self, asked: JailPath, flags: int) -> int:
         """A descriptor of a plain file; what would truncate or create waits until it is known what is there."""
         writes = flags & (os.O_WRONLY | os.O_RDWR) != 0
-        if requested.is_directory:
-            raise FileKindError(requested.given, "is the path of a directory.", code=errno.EISDIR)
+        if asked.is_directory:
+            raise FileKindError(asked.given, "is the path of a directory.", code=errno.EISDIR)
         if flags & os.O_EXCL:
-            return self._create(requested, flags)
+            return self._create(asked, flags)
         plain = flags & ~_CREATING | os.O_NONBLOCK | os.O_NOCTTY
         for _ in range(_TRIES):
             try:
-                fd, _ = self._open(requested, plain, to_change=writes)
+                fd, _ = self._open(asked, plain, to_change=writes)
             except FileNotFoundError:
                 if not flags & os.O_CREAT:
                     raise
                 with contextlib.suppress(FileExistsError):
-                    return self._create(requested, flags)
+                    return self._create(asked, flags)
             else:
-                return _checked_file(requested, fd, flags, writes)
-        raise jail_error(requested.given, OSError(errno.EAGAIN, "changes"))
+                return _checked_file(asked, fd, flags, writes)
+        raise fault(asked.given, OSError(errno.EAGAIN, "changes"))
 
-    def _create(self, requested: RequestedPath, flags: int) -> int:
-        true = self._resolved(requested, to_change=True)
+    def _create(self, asked: JailPath, flags: int) -> int:
+        true = self._resolved(asked, to_change=True)
         if not true:
-            raise jail_error(requested.given, FileExistsError(errno.EEXIST, "exists"))
-        with self._jail_errors(requested), self._directory(true[:-1]) as directory:
+            raise fault(asked.given, FileExistsError(errno.EEXIST, "exists"))
+        with self._own_words(asked), self._directory(true[:-1]) as directory:
             flags |= os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
             return os.open(true[-1], flags, 0o666, dir_fd=directory)
 
-    def _open(
-        self, requested: RequestedPath, flags: int, *, to_change: bool = False
-    ) -> tuple[int, Parts]:
+    def _open(self, asked: JailPath, flags: int, *, to_change: bool = False) -> tuple[int, Parts]:
         """Open a path, and say where that is. It is opened without links in it: what is opened is what was checked."""
-        step = requested
+        step = asked
         for tries in range(_TRIES):
             plain = without_dots(step)
-            self._refuse(requested, plain, to_change)
+            self._refuse(asked, plain, to_change)
             try:
                 return self._strictly(step.parts, flags), plain
             except OSError as error:
                 if error.errno not in _LINK_IN_THE_WAY:
-                    raise jail_error(requested.given, error) from None
+                    raise fault(asked.given, error) from None
                 # A link or two are followed in no time; the walk that knows all about links is the last word.
                 true = past_link(self._fd, step.parts, self._strictly) if tries < _QUICK else None
                 if true is None or true == step.parts:
-                    true = self._resolved(requested, to_change=to_change)
+                    true = self._resolved(asked, to_change=to_change)
                 if true == step.parts:
-                    raise jail_error(requested.given, error) from None
-                step = requested._replace(parts=true)
-        raise jail_error(requested.given, OSError(errno.EAGAIN, "changes"))
+                    raise fault(asked.given, error) from None
+                step = asked._replace(parts=true)
+        raise fault(asked.given, OSError(errno.EAGAIN, "changes"))
 
     def _strictly(self, parts: Parts, flags: int) -> int:
         if self.way == "steps":
@@ -330,15 +322,13 @@ class FileJail:
             strict |= openat2.NO_XDEV
         return openat2.openat2(self._fd, os.fsencode("/".join(parts) or "."), flags, strict)
 
-    def _resolved(
-        self, requested: RequestedPath, *, to_change: bool, follow_last: bool = True
-    ) -> Parts:
+    def _resolved(self, asked: JailPath, *, to_change: bool, follow_last: bool = True) -> Parts:
         """Where a path leads, if that is inside and may be used."""
         try:
-            true = resolve(self._fd, requested.parts, follow_last=follow_last)
+            true = resolve(self._fd, asked.parts, follow_last=follow_last)
         except OSError as error:
-            raise jail_error(requested.given, error) from None
-        self._refuse(requested, true, to_change)
+            raise fault(asked.given, error) from None
+        self._refuse(asked, true, to_change)
         return true
 
     @contextlib.contextmanager
@@ -356,32 +346,32 @@ class FileJail:
 
     # --- refusing -----------------------------------------------------------------------------------
 
-    def _refuse(self, requested: RequestedPath, true: Parts, to_change: bool) -> None:
+    def _refuse(self, asked: JailPath, true: Parts, to_change: bool) -> None:
         name = first_of(true, self.secret)
         if name:
-            raise secret(requested.given, name)
+            raise secret(asked.given, name)
         name = (first_of(true, self.protected) or within(true, self._own)) if to_change else ""
         if name:
-            raise protected(requested.given, name)
+            raise protected(asked.given, name)
 
-    def _refuse_protected_below(self, requested: RequestedPath, true: Parts) -> None:
+    def _refuse_protected_below(self, asked: JailPath, true: Parts) -> None:
         own = next((each for each in self._own if each[: len(true)] == true), None)
         if own is not None:
-            raise protected(requested.given, "/".join(own))
+            raise protected(asked.given, "/".join(own))
         with contextlib.suppress(FileKindError):  # what is no directory has nothing below it
             for entry in self.walk("/".join(true)):
                 name = first_of((entry.name,), self.protected | self.secret)
                 if name:
-                    raise protected(requested.given, name)
+                    raise protected(asked.given, name)
 
     @contextlib.contextmanager
-    def _jail_errors(self, requested: RequestedPath) -> Iterator[None]:
+    def _own_words(self, asked: JailPath) -> Iterator[None]:
         try:
             yield
         except FileJailError:
             raise
         except OSError as error:
-            raise jail_error(requested.given, error) from None
+            raise fault(asked.given, error) from None
 
 
 @contextlib.contextmanager
@@ -394,17 +384,17 @@ def closing(fd: int) -> Iterator[None]:
 
 
 def _path_of_root(root: object) -> Path:
-    """The absolute path of the root."""
+    """Where a jail begins, from what was given."""
     if not isinstance(root, str | os.PathLike):
         raise UsageError(
-            f"{root!r} cannot be the root of a file jail: it is not a path.",
+            f"{root!r} cannot be the root of a file jail: it is no path.",
             remedy="Give a directory that exists and can be read.",
         )
     return Path(os.path.abspath(os.fspath(root)))
 
 
 def _open_root(root: Path) -> int:
-    """A descriptor of the root."""
+    """A descriptor of the directory that a jail is made of."""
     try:
         return os.open(root, _READ_DIRECTORY)
     except OSError as error:
@@ -414,14 +404,14 @@ def _open_root(root: Path) -> int:
         ) from None
 
 
-def _checked_file(requested: RequestedPath, fd: int, flags: int, writes: bool) -> int:
+def _checked_file(asked: JailPath, fd: int, flags: int, writes: bool) -> int:
     """The descriptor, if what it opens is a plain file that may be used like this."""
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
-            raise not_a_file(requested.given, found.st_mode)
+            raise not_a_file(asked.given, found.st_mode)
         if writes and found.st_nlink > 1:
-            raise second_name(requested.given)
+            raise second_name(asked.given)
         if flags & os.O_TRUNC:
             os.ftruncate(fd, 0)
     except BaseException:

@@ -20,17 +20,11 @@ from hookline.errors import UsageError
 Way: TypeAlias = Literal["auto", "openat2", "steps"]
 NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH = 0x01, 0x02, 0x04, 0x08
 _TRIES = 128
-"""How often the kernel may say that the tree changed under it, before we say so too."""
+"""How often the call is repeated while the tree changes."""
 
-# Since Linux 5.1 a new call has one number everywhere, plus what some old architectures count from.
-_NUMBERS = {
-    **dict.fromkeys(("x86_64", "i386", "i486", "i586", "i686", "aarch64", "arm64"), 437),
-    **dict.fromkeys(("armv6l", "armv7l", "armv8l", "ppc", "ppc64", "ppc64le", "s390x"), 437),
-    **dict.fromkeys(("riscv32", "riscv64", "loongarch64", "sparc64", "parisc64", "m68k"), 437),
-    **dict.fromkeys(("alpha",), 110 + 437),
-    **dict.fromkeys(("mips",), 4000 + 437),
-}
-_NUMBERS_OF_64_BITS = {"mips64": 5000 + 437}
+_NUMBER = 437
+"""Since Linux 5.1 a new call has one number, but on these two, which fall back to steps."""
+_OTHER_NUMBERS = ("alpha", "mips")
 
 
 class _How(ctypes.Structure):
@@ -43,11 +37,10 @@ class _How(ctypes.Structure):
 
 def number() -> int | None:
     """The number of the call on this machine; None when it is not known to have one."""
-    if not sys.platform.startswith("linux"):
-        return None
-    machine = platform.machine()
-    wide = _NUMBERS_OF_64_BITS.get(machine) if sys.maxsize > 2**32 else None
-    return wide or _NUMBERS.get(machine)
+    is_known = sys.platform.startswith("linux") and not platform.machine().startswith(
+        _OTHER_NUMBERS
+    )
+    return _NUMBER if is_known else None
 
 
 @functools.cache

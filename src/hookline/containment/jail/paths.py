@@ -1,4 +1,4 @@
-"""Requested paths: text, split and made relative. Nothing in it is decoded."""
+"""Paths as they are asked for: text, taken apart and made relative, and nothing decoded that is not a path."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEEPEST = 256
 """Directories in a path. Some are held open on the way, and a process may have a thousand files open in all."""
 
 
-class RequestedPath(NamedTuple):
+class JailPath(NamedTuple):
     """A path as it was given, and its parts below the root. Dots that lead up are still in it."""
 
     given: str
@@ -24,7 +24,7 @@ class RequestedPath(NamedTuple):
     """It ends in a way that only a directory's path does: with a slash, say."""
 
 
-def requested_path(path: str | os.PathLike[str], roots: tuple[Parts, ...]) -> RequestedPath:
+def jail_path(path: str | os.PathLike[str], roots: tuple[Parts, ...]) -> JailPath:
     """Take a path apart. An absolute one has to begin with one of the spellings of the root."""
     given = os.fspath(path) if isinstance(path, str | os.PathLike) else path
     if not isinstance(given, str):
@@ -38,9 +38,9 @@ def requested_path(path: str | os.PathLike[str], roots: tuple[Parts, ...]) -> Re
     if given.startswith("/"):
         parts = _below(given, parts, roots)
     last = given.rpartition("/")[2]
-    requested = RequestedPath(given, parts, last in ("", ".", "..") or not parts)
-    without_dots(requested)  # refused even where a link on the way would have led deeper first
-    return requested
+    asked = JailPath(given, parts, last in ("", ".", "..") or not parts)
+    without_dots(asked)  # refused even where a link on the way would have led deeper first
+    return asked
 
 
 def split(path: str) -> Parts:
@@ -48,18 +48,18 @@ def split(path: str) -> Parts:
     return tuple(part for part in path.split("/") if part not in ("", "."))
 
 
-def without_dots(requested: RequestedPath) -> Parts:
+def without_dots(asked: JailPath) -> Parts:
     """The parts with `..` taken out as text. That is where the path leads if there are no links in it."""
-    if ".." not in requested.parts:
-        return requested.parts
+    if ".." not in asked.parts:
+        return asked.parts
     plain: list[str] = []
-    for part in requested.parts:
+    for part in asked.parts:
         if part != "..":
             plain.append(part)
         elif plain:
             plain.pop()
         else:
-            raise outside(requested.given)
+            raise outside(asked.given)
     return tuple(plain)
 
 

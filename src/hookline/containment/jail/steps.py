@@ -16,7 +16,7 @@ from typing import NamedTuple
 from hookline.containment.jail.paths import DEEPEST, Parts, split
 
 MOST_LINKS = 40
-# Systems without these have no jail, and are told so when one is made.
+# On systems without these, making a jail is an error.
 NOFOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 DIRECTORY = NOFOLLOW | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
 

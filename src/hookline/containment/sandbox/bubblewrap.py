@@ -23,10 +23,9 @@ from hookline.containment.sandbox.cgroups import Group
 from hookline.containment.sandbox.command import Job, SandboxGrant
 from hookline.containment.sandbox.enforcement import Enforcement
 from hookline.containment.sandbox.mounts import FileView
-from hookline.containment.sandbox.process import Popen
+from hookline.containment.sandbox.process import Popen, RunningCommand, close, readable
 from hookline.containment.sandbox.protection import Protection
 from hookline.containment.sandbox.quarantine import open_directory
-from hookline.containment.sandbox.running import RunningCommand, close, readable
 from hookline.containment.sandbox.seccomp import filter_program
 from hookline.containment.sandbox.set_id import clear_set_ids, file_clock
 from hookline.containment.sandbox.spawner import spawner
@@ -46,7 +45,7 @@ _SYSTEM = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
 _SETUP = 10.0
 """Seconds in which a sandbox has to be ready."""
 _STOPS = 1.0
-"""Seconds in which a process that is told to stop does so."""
+"""Seconds in which a process stops after SIGSTOP."""
 _NICE = 10
 _NAMED = 10
 """Files that a message names."""
@@ -64,7 +63,7 @@ INSTALL = (
 
 
 @dataclass(frozen=True)
-class Program:
+class InstalledBubblewrap:
     """The bubblewrap that is installed, and what it can do."""
 
     path: str
@@ -75,7 +74,7 @@ class Program:
 
 
 @cache
-def installed() -> Program:
+def installed() -> InstalledBubblewrap:
     """The program, or an error that says what is missing."""
     # Where the system has it, first: a search path may lead through a directory that commands can write in.
     path = shutil.which("bwrap", path=_SYSTEM) or shutil.which("bwrap")
@@ -92,7 +91,7 @@ def installed() -> Program:
             f"bubblewrap {version} is too old: it has no {', '.join(missing)}.",
             remedy="Version 0.5 or newer is needed.",
         )
-    return Program(path, version, options, _has_privileges(path))
+    return InstalledBubblewrap(path, version, options, _has_privileges(path))
 
 
 def _has_privileges(path: str) -> bool:
@@ -214,7 +213,7 @@ async def _arrange(view: FileView, job: Job) -> Arrangement:
 _running: weakref.WeakSet[BubblewrapCommand] = weakref.WeakSet()
 
 
-def _isolation(program: Program, grant: SandboxGrant) -> Iterator[str]:
+def _isolation(program: InstalledBubblewrap, grant: SandboxGrant) -> Iterator[str]:
     yield from ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
     yield "--unshare-cgroup-try"
     if not grant.network:
@@ -254,7 +253,7 @@ def end_children(pid: int, held: int) -> None:
     `held` is a file descriptor of the process.
     """
     with contextlib.suppress(OSError):
-        signal.pidfd_send_signal(held, signal.SIGSTOP)  # so that it starts none meanwhile
+        signal.pidfd_send_signal(held, signal.SIGSTOP)  # so that it starts no more
         until = time.monotonic() + _STOPS
         while _state_of(pid) not in "TtZX" and time.monotonic() < until:
             time.sleep(0.001)
@@ -319,7 +318,7 @@ class BubblewrapCommand(RunningCommand):
                     self._arrangement.verify(first)
                     os.write(go, b"1")
         except BaseException as error:
-            await self._abandon()  # before it may go on: it has no limits yet
+            await self._abandon()  # before it continues: it has no limits yet
             if isinstance(error, OSError | ValueError):
                 raise SandboxError(f"the sandbox could not be started ({error}).") from None
             raise
@@ -369,7 +368,7 @@ class BubblewrapCommand(RunningCommand):
             if self._group.oom is not None:
                 asyncio.get_running_loop().add_reader(self._group.oom, self._end_without_memory)
         watched = self._enforcement.watched
-        if watched:
+        if self._enforcement.needs_watcher:
             watcher = Watcher(first, watched, self._writable)
             self._watching = asyncio.create_task(self._end_at_limit(watcher))
         if watched.processes is not None:  # a fork bomb would keep us from looking
@@ -431,9 +430,9 @@ class BubblewrapCommand(RunningCommand):
             self.ended = "memory"
         super()._settle()
 
-    def _heard(self, data: bytes) -> None:
+    def _take_output(self, data: bytes) -> None:
         self._last = (self._last + data)[-_LAST:]
-        super()._heard(data)
+        super()._take_output(data)
 
     def _code(self, code: int) -> int:
         not_there = not self._ran and _NO_PROGRAM in self._last

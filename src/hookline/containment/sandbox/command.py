@@ -1,4 +1,4 @@
-"""What is to be run, and what came of it."""
+"""A command and its result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLACES: tuple[Place, ...] = get_args(Place)
 """The strictest first."""
 
 Ended: TypeAlias = Literal["exited", "stopped", "timeout", "output", "processes", "memory", "disk"]
-"""How a command ended: by itself, because it was told to, or because it ran into a limit."""
+"""How a command ended: it exited, was stopped, or exceeded a limit."""
 
 _LONGEST = 131_071
 """Bytes in one argument of a program, by the kernel."""
@@ -72,7 +72,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class CommandResult:
-    """What came of a command."""
+    """The result of a command."""
 
     exit_code: int
     """As a shell says it: 128 and the signal's number for a command that was killed."""
@@ -134,7 +134,7 @@ def shell_argv(command: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def can_be_bytes(text: str) -> bool:
-    """Whether the system can be told this text, which may be the name of a file that is no proper text."""
+    """Whether a text has a form in bytes. Names of files that are no valid UTF-8 have one."""
     try:
         os.fsencode(text)
     except UnicodeEncodeError:

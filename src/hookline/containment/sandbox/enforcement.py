@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hookline.containment.sandbox.cgroups import Controller, Group, homes
@@ -11,7 +11,6 @@ from hookline.containment.sandbox.limits import (
     kernel_counts_processes,
     restrict,
 )
-from hookline.containment.sandbox.watcher import Watched
 
 _GROUP, _WATCHER, _RESOURCE_LIMIT = "a control group", "a watcher", "a resource limit"
 
@@ -23,8 +22,8 @@ class Enforcement:
     limits: SandboxLimits
     group: dict[Controller, tuple[Path, int]]
     """What a control group holds: where it can be made, and the limit."""
-    watched: Watched
-    """What is left to a watcher."""
+    watched: SandboxLimits
+    """The limits that are left to a watcher. The others are None."""
 
     @classmethod
     def of(cls, limits: SandboxLimits) -> Enforcement:
@@ -33,13 +32,19 @@ class Enforcement:
         asked: dict[Controller, int | None] = {"pids": processes, "memory": limits.memory}
         wanted = {controller: limit for controller, limit in asked.items() if limit is not None}
         found = homes(*wanted)
-        watched = Watched(
+        watched = replace(
+            limits,
             processes=None if "pids" in found else processes,
             memory=None if "memory" in found else limits.memory,
-            disk=limits.disk,
-            disk_reserve=limits.disk_reserve,
         )
         return cls(limits, {name: (home, wanted[name]) for name, home in found.items()}, watched)
+
+    @property
+    def needs_watcher(self) -> bool:
+        """Whether a limit is left to a watcher."""
+        watched = self.watched
+        limits = (watched.processes, watched.memory, watched.disk, watched.disk_reserve)
+        return any(limit is not None for limit in limits)
 
     def restrict(self, first: int) -> None:
         """Set the resource limits of a process, and of all that it will start."""
@@ -62,5 +67,5 @@ class Enforcement:
             held.append(f"disk by {_WATCHER}")
         if not held:
             return "no limits on memory, processes and disk"
-        late = " (a watcher reacts late)" if watched else ""
+        late = " (a watcher reacts late)" if self.needs_watcher else ""
         return f"limits: {', '.join(held)}{late}"

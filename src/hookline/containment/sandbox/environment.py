@@ -18,9 +18,9 @@ _BESIDES: ContextVar[Mapping[str, str] | None] = ContextVar("hookline_variables"
 
 @contextlib.contextmanager
 def variables_besides(variables: Mapping[str, str]) -> Iterator[None]:
-    """Give these variables to all commands that are started inside of it, whoever starts them.
+    """Give these variables to all commands that are started inside of it.
 
-    It is for whoever stands around a tool and does not start the command itself.
+    It is for a hook around a tool, which does not start the command itself.
     """
     token = _BESIDES.set({**(_BESIDES.get() or {}), **checked(variables)})
     try:
@@ -32,7 +32,7 @@ def variables_besides(variables: Mapping[str, str]) -> Iterator[None]:
 def environment(
     allowed: Iterable[str] = (), given: Mapping[str, str] | None = None, *, network: bool = False
 ) -> dict[str, str]:
-    """The variables that go in: from our own environment by name, and those that were given outright, or besides."""
+    """The variables of a command: from our own environment by name, those of the sandbox, and those of a hook."""
     names = ENVIRONMENT | set(allowed)
     ours = {
         name: value

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from hookline.containment.git_settings import settings_of_user
 from hookline.containment.sandbox.mount_table import second_paths
 from hookline.containment.sandbox.tables import EMPTIED, INSTALLATIONS, SYSTEM, TOOL_VARIABLES
 from hookline.secret_tables import SECRET_ENDINGS, SECRET_FILES
@@ -231,3 +232,33 @@ def _interpreter(path: str) -> str:
         if first.startswith(b"#!"):
             return os.path.realpath(os.fsdecode(first[2:].split()[0])) if first[2:].split() else ""
     return ""
+
+
+# --- git ---------------------------------------------------------------------------------------------
+
+_GIT_KEYS = ("user.name", "user.email", "safe.directory", "core.excludesfile", "init.defaultbranch")
+_GIT_KEY = rf"^({'|'.join(_GIT_KEYS)})$"
+
+
+def git_configuration(root: str) -> bytes:
+    """Settings of the user's that git gets. The user's own file may hold tokens and name programs."""
+    lines = []
+    for key, value in settings_of_user(root, _GIT_KEY):
+        section, _, name = key.partition(".")
+        lines.append(f"[{section}]\n\t{name} = {_git_quoted(value)}\n")
+    return "".join(lines).encode(errors="surrogateescape")
+
+
+def ignore_file() -> list[str]:
+    """The user's own list of ignored files, where there is one."""
+    named = [value for key, value in settings_of_user("/", _GIT_KEY) if key == "core.excludesfile"]
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    paths = [os.path.expanduser(each) for each in named] or [f"{base}/git/ignore"]
+    return [path for path in paths if os.path.isabs(path) and os.path.isfile(path)]
+
+
+def _git_quoted(value: str) -> str:
+    escaped = (
+        value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    )
+    return f'"{escaped}"'

@@ -15,7 +15,7 @@ from hookline.containment.processes import is_marked, new_mark
 from hookline.containment.sandbox import supervisor
 from hookline.containment.sandbox.command import Job
 from hookline.containment.sandbox.limits import SandboxLimits
-from hookline.containment.sandbox.running import RunningCommand, close
+from hookline.containment.sandbox.process import RunningCommand, close
 from hookline.errors import SandboxError
 
 _SUPERVISOR = alone(supervisor)
@@ -93,7 +93,7 @@ class HostCommand(RunningCommand):
             _signal(self._pid, signal.SIGKILL)
 
     def _is_over(self) -> bool:
-        """Whether the supervisor has exited by itself: then there is nothing left to be looked for."""
+        """Whether the supervisor has exited without a signal: then nothing of the command is left."""
         code = None if self._process is None else self._process.returncode
         return code is not None and code >= 0
 

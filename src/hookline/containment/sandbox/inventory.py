@@ -35,7 +35,7 @@ class Inventory:
         links: Mapping[str, str],
     ) -> Inventory | None:
         """Write down what is there; None where nothing can be written: then nobody looks after our death."""
-        import fcntl  # not on Windows, where this module can be imported all the same
+        import fcntl  # not on Windows, where this module can still be imported
 
         key = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
         # Not by our number: in a container, the process that is started again has the same.

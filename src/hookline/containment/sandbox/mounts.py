@@ -14,13 +14,14 @@ from functools import cache
 from pathlib import Path
 
 from hookline.containment.sandbox.command import Job, Place, SandboxGrant
-from hookline.containment.sandbox.git_identity import git_configuration, ignore_file
 from hookline.containment.sandbox.home import (
     both_paths,
     credentials_in,
     dot_entry,
     entries,
+    git_configuration,
     homes,
+    ignore_file,
     is_of_system,
     linked_entries,
     mounted_homes,
@@ -203,7 +204,7 @@ class FileView:
     def _emptied(
         self, grant: SandboxGrant, shown: list[str], size: tuple[str, ...], tmp: str | Path | None
     ) -> Iterator[str]:
-        """Empty directories in place of those of the machine, and what is to be seen in them all the same."""
+        """Empty directories in place of those of the machine, and what is shown in them."""
         empty = emptied()
         for place in empty:
             if tmp is not None and place == Path("/tmp"):
@@ -220,7 +221,7 @@ class FileView:
     def _home(
         self, home: str, shown: list[str], size: tuple[str, ...], file: Callable[[bytes], int]
     ) -> Iterator[str]:
-        """A temporary directory in place of a home, with what is to be seen of it."""
+        """A temporary directory in place of a home, with what is shown of it."""
         is_seen = self._is_seen(home, shown)
         yield from (*size, "--tmpfs", home)
         for path in entries(home)[1] if is_seen else ():
@@ -264,7 +265,7 @@ class FileView:
             if inside_any(Path(path), map(Path, shown))
             or not (dot_entry(path, known) or inside_any(Path(path), empty))
         ]
-        # What somebody has named is shown as it is, with the keys in it.
+        # What the user names is shown as it is, with the keys in it.
         named = [Path(path) for path in self._named(grant) if dot_entry(path, known)]
         for path in (each for home in known for each in linked_entries(home)):
             is_work = inside_any(Path(path), self.roots)
@@ -276,7 +277,7 @@ class FileView:
         return outermost(found)
 
     def _named(self, grant: SandboxGrant) -> list[str]:
-        """The whole paths that somebody has named to be shown."""
+        """Whole paths that the user shows by name."""
         given = [os.path.expanduser(each) for each in (*self.paths.show, *grant.reveal)]
         return [os.path.normpath(each) for each in given if os.path.isabs(each)]
 
@@ -339,7 +340,7 @@ def _as_it_is(path: str) -> Iterator[str]:
     try:
         mode = os.lstat(path).st_mode
         target = os.readlink(path) if stat.S_ISLNK(mode) else ""
-    except OSError:  # it has gone meanwhile
+    except OSError:  # it was removed
         return
     if target:
         yield from ("--symlink", target, path)

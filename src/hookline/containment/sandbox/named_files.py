@@ -1,8 +1,9 @@
-"""Files that the user's own configuration names: hooks, filters, included files, scripts that a shell loads.
+"""Files that configuration names: what git includes, where its hooks are, and programs that settings name.
 
-Whoever changes such a file changes what runs. The settings in each file of git's are those that git itself prints.
-Which files these are is found here: a command may take away what git finds a repository by. Programs in settings and
-scripts are searched for words: what a script builds at run time, or finds by `PATH`, is not found here.
+Includes and `core.hooksPath` are found in full, with the settings that git itself prints for each file. Which files
+these are is found here: a command can remove what git finds a repository by. Programs are found as far as a word of a
+setting is the path of an existing file. A reader for each language was rejected: a shell has endless ways to write a
+path, and what the program runs in turn is the user's own code in any case.
 """
 
 from __future__ import annotations
@@ -10,37 +11,23 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shlex
-import tomllib
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from hookline.containment.git_settings import is_plain, settings_in, user_files
+from hookline.containment.git_settings import LARGEST, is_plain, settings_in, user_files
+from hookline.secret_tables import is_env_file
 
-_DEEPEST_INCLUDE = 10
-_DEEPEST_MISE = 4
 _MOST_INCLUDED = 200
 _OF_SYSTEM = ("/etc/gitconfig",)
-_LARGEST = 1_000_000
-_WITHOUT_FILES = frozenset(
-    {"branch", "remote", "user", "submodule", "url", "color", "advice", "alias"}
+_LARGEST_SCRIPT = 64 * 1024
+_STARTS = 4
+"""Directories from which a path in a script may begin: its own, and those above. mise reads `.config/mise/conf.d`."""
+_IS_SCRIPT = re.compile(
+    r"(?:.*/)?(?:\.envrc(?:\..*)?|\.?mise\..*toml|mise/.*\.toml|hgrc(?:-not-shared)?)"
 )
-"""Sections of git whose values are names and addresses. A file that is called `origin` is not meant by one."""
-_SEPARATORS = re.compile(r"[=:,;()\[\]{}\"'\s|&<>$`]+")
-_OF_SHELL = re.compile(r"[$`|&;]")
 _COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#.*$")
-"""Not a `#` inside a word, at which `shlex` would end the text."""
-_HERE = re.compile(r"\$(?:PWD\b|\{PWD\})")
-_HAS_ENDING = re.compile(r"[\w-]+\.[A-Za-z]\w*")
-_PROJECT = re.compile(r"\{\{\s*(?:config_root|cwd)\s*\}\}/?")
-"""What mise writes for the directory of a project."""
-_LOADED = re.compile(
-    r"(?m)(?:^|[;&|]|\b(?:then|do|else)\b)[ \t]*"
-    r"(?:source|source_env|source_env_if_exists|dotenv|dotenv_if_exists|\.)(?=[ \t;&|]|$)"
-    r"[ \t]*[\"']?(?:\$\{?PWD\}?/)?([^\s\"';&|]*)"
-)
-"""What an `.envrc` runs or loads, whether or not it is there."""
-_INCLUDED_BY_HG = re.compile(r"(?m)^%include\s+(\S+)")
+_VARIABLE = re.compile(r"\$\{?\w+\}?")
+_WORD = re.compile(r"[^\s=:,;()\[\]{}\"'|&<>$`!]+")
 
 
 class _Setting(NamedTuple):
@@ -55,17 +42,45 @@ def named_by_git(top: str) -> list[str]:
     own = [f"{each}/{name}" for each in (git, common) for name in ("config", "config.worktree")]
     settings = list(_settings([*_OF_SYSTEM, *user_files(), *own]))
     trees = [_joined(git, each.value) for each in settings if each.key == "core.worktree"]
-    starts = dict.fromkeys((top, *trees, *_linked_trees(common)))
-    named = (path for start in starts for each in settings for path in _named(each, start))
-    files = (path for each in settings for path in (each.file, os.path.realpath(each.file)))
-    return list(dict.fromkeys((*named, *files)))
+    starts = list(dict.fromkeys((top, *trees, *_linked_trees(common))))
+    found: list[str] = []
+    for file, key, value in settings:
+        found += (file, os.path.realpath(file))
+        if key == "core.hookspath":
+            found += (_joined(start, value) for start in starts)
+        elif key.startswith(("include.", "includeif.")):
+            found += _included(file, value)
+        elif not is_plain(key, value):
+            found += _files_in(value, starts)
+    return list(dict.fromkeys(found))
 
 
-def named_by_user(top: str, start: str) -> list[str]:
-    """What the user's own settings name in a new repository at `start`. Settings that lie in `top` do not count."""
+def hooks_of_user(top: str) -> list[str]:
+    """Where the user's own settings place hooks. Settings in `top`, which commands can write, do not count."""
     settings = _settings([*_OF_SYSTEM, *user_files()])
-    own = (each for each in settings if not _is_in(os.path.realpath(each.file), top))
-    return [path for each in own for path in _named(each, start)]
+    return [
+        value
+        for file, key, value in settings
+        if key == "core.hookspath" and not f"{os.path.realpath(file)}/".startswith(f"{top}/")
+    ]
+
+
+def named_by_script(path: str) -> Iterator[str]:
+    """Existing files that words of an `.envrc`, an `hgrc` or a file of mise name, and the environment files it loads.
+
+    Those count also while they are missing: many an `.envrc` has `dotenv_if_exists` in it and nothing else.
+    """
+    if not _IS_SCRIPT.fullmatch(path):
+        return
+    starts = [os.path.dirname(path)]
+    while len(starts) < _STARTS:
+        starts.append(os.path.dirname(starts[-1]))
+    text = _text(path, _LARGEST_SCRIPT)
+    yield from _files_in(text, starts)
+    loaded = {word for word in _words(text) if is_env_file(os.path.basename(word))}
+    if "dotenv" in text:
+        loaded.add(".env")
+    yield from (_joined(starts[0], word) for word in loaded)
 
 
 def _git_directories(top: str) -> tuple[str, str]:
@@ -80,7 +95,7 @@ def _git_directories(top: str) -> tuple[str, str]:
 
 
 def _linked_trees(git: str) -> Iterator[str]:
-    """The further work trees of a repository: paths that are not whole begin in each of them."""
+    """The further work trees of a repository: relative paths begin in each of them."""
     with contextlib.suppress(OSError):
         for name in os.listdir(f"{git}/worktrees"):
             if pointer := _text(f"{git}/worktrees/{name}/gitdir").strip():
@@ -88,126 +103,45 @@ def _linked_trees(git: str) -> Iterator[str]:
 
 
 def _settings(files: Iterable[str]) -> Iterator[_Setting]:
-    """The settings in some files and in all that these include, on whatever condition: a command may fulfil it."""
+    """The settings in files and in all that these include, on whatever condition: a command may fulfil it."""
     pending = list(dict.fromkeys(files))[::-1]
     seen = set(pending)
     while pending:
         file = pending.pop()
         for key, value in settings_in(_content(file)) or ():
-            setting = _Setting(file, key, value)
-            yield setting
+            yield _Setting(file, key, value)
             if key.startswith(("include.", "includeif.")) and len(seen) < _MOST_INCLUDED:
-                more = [path for path in _named(setting, "/") if path not in seen]
+                more = [path for path in _included(file, value) if path not in seen]
                 seen.update(more)
                 pending += more
 
 
-def _named(setting: _Setting, start: str) -> Iterator[str]:
-    """What one setting names. `start` is where git starts a program."""
-    section, _, name = setting.key.partition(".")
-    if section in ("include", "includeif"):
-        for file in {setting.file, os.path.realpath(setting.file)}:
-            yield _joined(os.path.dirname(file), setting.value)
-    elif name in ("hookspath", "excludesfile", "attributesfile"):
-        yield _joined(start, setting.value)
-    elif section not in _WITHOUT_FILES and not is_plain(setting.key, setting.value):
-        yield from _files_in(setting.value, start)
+def _included(file: str, value: str) -> list[str]:
+    """A path that a file includes, which may be a link itself."""
+    return [_joined(os.path.dirname(each), value) for each in {file, os.path.realpath(file)}]
 
 
-def _is_in(path: str, directory: str) -> bool:
-    return f"{path}/".startswith(f"{directory}/")
+def _files_in(text: str, starts: Iterable[str]) -> Iterator[str]:
+    """The existing files that words of a text name. A variable or a command may stand for a directory before them."""
+    words = _words(text)
+    yield from filter(os.path.isfile, {_joined(start, word) for start in starts for word in words})
 
 
-# --- other languages ----------------------------------------------------------------------------------
+def _words(text: str) -> set[str]:
+    text = _VARIABLE.sub(" ", _COMMENT.sub("", text))
+    return {each for word in _WORD.findall(text) for each in (word, word.lstrip("/"))}
 
 
-def named_by_hg(text: str, beside: str, top: str, depth: int = _DEEPEST_INCLUDE) -> Iterator[str]:
-    """What a configuration of Mercurial names: further files, extensions, hooks. `top` is where it runs programs."""
-    for name in _INCLUDED_BY_HG.findall(text):
-        path = _joined(beside, name)
-        yield path
-        if depth:
-            yield from named_by_hg(_text(path), os.path.dirname(path), top, depth - 1)
-    for start in (beside, top):
-        yield from _files_in(text, start, directories=True)
-
-
-def named_by_shell(text: str, beside: str) -> Iterator[str]:
-    """What an `.envrc` names: what it loads, and files that are there."""
-    for name in _LOADED.findall(text):
-        yield _joined(beside, name or ".env")
-    yield from filter(os.path.isfile, (_joined(beside, word) for word in _words(text)))
-
-
-def named_by_mise(text: str, beside: str) -> Iterator[str]:
-    """What a configuration of mise names: what it loads into the environment, and files that are there."""
-    text = _PROJECT.sub("", text)
-    loaded: list[str] = []
-    with contextlib.suppress(tomllib.TOMLDecodeError, KeyError, TypeError):
-        settings = tomllib.loads(text)
-        loaded += (*_strings(settings.get("env_file")), *_strings(settings["env"]["_"]))
-    start = beside
-    for _ in range(
-        _DEEPEST_MISE
-    ):  # its paths begin at the project, and it may be `.config/mise/conf.d/x.toml`
-        yield from (_joined(start, each) for each in loaded)
-        yield from filter(os.path.isfile, (_joined(start, word) for word in _words(text)))
-        start = os.path.dirname(start)
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _strings(each)
-
-
-def _files_in(text: str, start: str, *, directories: bool = False) -> Iterator[str]:
-    """The files that a text names: those that are there, and what looks like a path and is missing.
-
-    A shell may be in another directory by then, or put one before a word: each that is named is tried.
-    """
-    text = os.path.expandvars(_HERE.sub(lambda _: start, text))
-    words = list(_words(text))
-    starts = [start]
-    is_shell = _OF_SHELL.search(text) is not None
-    if is_shell:
-        starts += [path for word in words if os.path.isdir(path := _joined(start, word))]
-    for place in starts:
-        for word in words:
-            for each in {word, word.lstrip("/")} if is_shell else (word,):
-                path = _joined(place, each)
-                is_there = os.path.exists(path)
-                if (is_there and (directories or os.path.isfile(path))) or (
-                    not is_there and ("/" in word or _HAS_ENDING.fullmatch(word))
-                ):
-                    yield path
-
-
-def _words(text: str) -> Iterator[str]:
-    """The words of a text that may be paths."""
-    text = _COMMENT.sub("", text)
-    try:
-        words = shlex.split(text.removeprefix("!"))
-    except ValueError:
-        words = text.split()
-    for word in words:
-        for part in dict.fromkeys((word, *_SEPARATORS.split(word))):
-            if part and "\0" not in part and len(part) < 4096:
-                yield part
-
-
-def _content(path: str) -> bytes:
+def _content(path: str, most: int = LARGEST) -> bytes:
     with contextlib.suppress(OSError):
         if os.path.isfile(path):
             with open(path, "rb") as file:
-                return file.read(_LARGEST)
+                return file.read(most)
     return b""
 
 
-def _text(path: str) -> str:
-    return _content(path).decode(errors="surrogateescape")
+def _text(path: str, most: int = LARGEST) -> str:
+    return _content(path, most).decode(errors="surrogateescape")
 
 
 def _joined(base: str, path: str) -> str:

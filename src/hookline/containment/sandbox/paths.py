@@ -24,7 +24,7 @@ class SandboxPaths:
     write: tuple[str | Path, ...] = ()
     """Further directories that can be written."""
     show: tuple[str | Path, ...] = ()
-    """What is to be seen although it is hidden, read-only: a virtual environment in /tmp, `~/.config/tool`, `.env`. A
+    """Hidden paths that are shown read-only: a virtual environment in /tmp, `~/.config/tool`, `.env`. A
     path that is not whole is one below the work directory; a single name means that name at any depth."""
     hide: tuple[str | Path, ...] = ()
     """Further files and directories that cannot be read, as whole paths. `~` is the home directory; `*` is any name."""
@@ -105,12 +105,12 @@ def secrets(further: Iterable[str | Path] = (), reveal: Iterable[str] = ()) -> l
 
 
 def hides_nothing(paths: SandboxPaths) -> list[str]:
-    """What is to be hidden and is not there, or is spelled wrong."""
+    """Paths of `hide` that do not exist, or are spelled wrong."""
     return [str(each) for each in paths.hide if not any(map(os.path.exists, _meant(each)))]
 
 
 def _meant(path: str | Path) -> list[str]:
-    """What is to be hidden: what is called just so, and what fits it as a pattern."""
+    """The path itself, and what matches it as a pattern."""
     whole = os.path.abspath(os.path.expanduser(path))
     return [whole, *glob.glob(whole, include_hidden=True, recursive=True)]
 

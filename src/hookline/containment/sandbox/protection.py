@@ -40,7 +40,7 @@ _NOBODY_CAN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _PINNED = VERSION_CONTROL | RUN_BELOW.keys()
 """Directories that mean something by their own names, so that they must not be moved away with what is kept in them."""
 _PATIENCE = 5.0
-"""Seconds to wait for whoever clears up after other commands, which takes no time."""
+"""Seconds to wait for another process that clears up, which takes a moment."""
 
 
 class Protection:
@@ -65,7 +65,7 @@ class Protection:
         self.pinned: list[str] = []
         """Directories to be mounted on themselves: they hold a protected name, and must not be moved with it."""
         self.kept: list[str] = []
-        """What is to be mounted read-only on itself."""
+        """Paths to mount read-only on themselves."""
 
     @property
     def closed(self) -> list[str]:
@@ -101,8 +101,11 @@ class Protection:
             self.release()
             raise
         self.kept = outermost(self.kept)
-        self.pinned = [path for path in dict.fromkeys(self.pinned) if path not in self.kept]
+        self.pinned = [path for path in dict.fromkeys(self.pinned) if not self._is_kept(path)]
         return self
+
+    def _is_kept(self, path: str) -> bool:
+        return any(f"{path}/".startswith(f"{kept}/") for kept in self.kept)
 
     def check(self) -> None:
         """Move aside what the command has made so far and nobody is to obey."""
@@ -119,8 +122,10 @@ class Protection:
                 self._protect(os.path.relpath(whole, self.root))
             return
         self.kept.append(whole)
-        parent = os.path.dirname(whole)
-        if os.path.basename(parent) in _PINNED and parent != str(self.root):
+        parent = os.path.normpath(os.path.dirname(whole))
+        # A bare repository, whatever its name, would be obeyed by those above it if it were called `.git`.
+        is_pinned = os.path.basename(parent) in _PINNED or os.path.lexists(f"{parent}/HEAD")
+        if is_pinned and parent != str(self.root):
             self.pinned.append(parent)
 
     def _pin_parents(self, name: str) -> None:
@@ -196,7 +201,7 @@ class Protection:
 
 def _share(lock: int, root: Path) -> None:
     """Say that a command needs what is made here."""
-    import fcntl  # not on Windows, where this module can be imported all the same
+    import fcntl  # not on Windows, where this module can still be imported
 
     until = time.monotonic() + _PATIENCE
     while True:

@@ -7,17 +7,23 @@ name. So the command may make them, and they are moved aside afterwards. Nothing
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import re
 import secrets
 import stat
+import struct
 from collections.abc import Callable
+from functools import cache
 from typing import TypeVar
 
 from hookline.errors import SandboxError
 
 T = TypeVar("T")
+
+_SIZE_OF_STATX, _BTIME_IN_STATX, _STATX_BTIME, _NOFOLLOW = 256, 80, 0x800, 0x100
+"""Of the system call `statx`, which Python lacks."""
 
 ASIDE = ".from-command"
 """What is added to the name."""
@@ -26,7 +32,7 @@ _LONGEST_NAME = 200
 """Bytes of a name that leave room for what is added."""
 _DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _WAY = _DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
-"""Opens a directory that one may only pass through, too: whoever knows the names in it gets at them."""
+"""Opens also a directory that cannot be listed: its files can be opened by name."""
 _FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _CANNOT_BE_OPENED = frozenset({errno.ENXIO, errno.EOPNOTSUPP})
@@ -40,8 +46,9 @@ def in_directory(root: str, path: str, act: Callable[..., T], *more: object) -> 
     error is raised: it must not pass for "there is nothing".
     """
     *parents, last = path.split("/")
-    here = os.open(root, _WAY)
+    here = -1
     try:
+        here = os.open(root, _WAY)
         for part in parents:
             inner = os.open(part, _WAY, dir_fd=here)
             os.close(here)
@@ -52,7 +59,8 @@ def in_directory(root: str, path: str, act: Callable[..., T], *more: object) -> 
             raise
         return None
     finally:
-        os.close(here)
+        if here >= 0:
+            os.close(here)
 
 
 def open_directory(path: str) -> int:
@@ -75,6 +83,11 @@ def open_directory(path: str) -> int:
 def facts_of(root: str, path: str) -> os.stat_result | None:
     """What the system knows of a file, or of a link itself; None if there is none."""
     return in_directory(root, path, _facts)
+
+
+def birth_of(root: str, path: str) -> int:
+    """When a file was made, in nanoseconds; 0 where the file system does not know."""
+    return in_directory(root, path, _birth) or 0
 
 
 def content_of(root: str, path: str, most: int) -> bytes | None:
@@ -135,6 +148,21 @@ def open_to_us(path: str, needed: int) -> None:
 
 def _facts(name: str, directory: int) -> os.stat_result:
     return os.stat(name, dir_fd=directory, follow_symlinks=False)
+
+
+def _birth(name: str, directory: int) -> int:
+    statx = _statx()
+    facts = ctypes.create_string_buffer(_SIZE_OF_STATX)
+    if statx is None or statx(directory, os.fsencode(name), _NOFOLLOW, _STATX_BTIME, facts):
+        return 0
+    seconds, nanoseconds = struct.unpack_from("qI", facts, _BTIME_IN_STATX)
+    return int(seconds) * 1_000_000_000 + int(nanoseconds)
+
+
+@cache
+def _statx() -> Callable[..., int] | None:
+    """The system call, which an old C library lacks."""
+    return getattr(ctypes.CDLL(None), "statx", None)
 
 
 def _content(name: str, directory: int, most: int) -> bytes | None:

@@ -8,10 +8,10 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypedDict, Unpack
 
 from hookline._aio import call_in_thread
-from hookline.containment.sandbox.bubblewrap import BubblewrapCommand, Program
+from hookline.containment.sandbox.bubblewrap import BubblewrapCommand, InstalledBubblewrap
 from hookline.containment.sandbox.command import (
     NOTHING,
     PLACES,
@@ -25,7 +25,7 @@ from hookline.containment.sandbox.command import (
 )
 from hookline.containment.sandbox.enforcement import Enforcement
 from hookline.containment.sandbox.environment import checked, environment, trusted_path
-from hookline.containment.sandbox.home import links_and_target
+from hookline.containment.sandbox.home import homes, links_and_target
 from hookline.containment.sandbox.host import HostCommand
 from hookline.containment.sandbox.limits import SandboxLimits, checked_timeout
 from hookline.containment.sandbox.mounts import FileView
@@ -39,7 +39,7 @@ from hookline.containment.sandbox.paths import (
     inside_any,
     work_directory,
 )
-from hookline.containment.sandbox.running import RunningCommand
+from hookline.containment.sandbox.process import RunningCommand
 from hookline.containment.sandbox.selftest import passed
 from hookline.containment.sandbox.work_tree import work_tree
 from hookline.errors import SandboxError, UsageError
@@ -65,6 +65,17 @@ class SandboxStatus:
     """Why it is so, in a sentence."""
     remedy: str = ""
     """What would help, where they are not contained though they might be."""
+
+
+class RunOptions(TypedDict, total=False):
+    """The options of `run`, for `run_sync`."""
+
+    cwd: str | Path | None
+    env: Mapping[str, str] | None
+    timeout: float | None
+    grant: SandboxGrant
+    on_output: OnOutput | None
+    place: Place | None
 
 
 class Sandbox:
@@ -104,6 +115,7 @@ class Sandbox:
             self.paths = replace(self.paths, tmp=work_directory(self.paths.tmp))
         self.limits = limits or SandboxLimits()
         self._view = FileView.of(self.root, self.paths)
+        _check_tmp(self.paths.tmp, self._view.roots)
         self._env = checked(env or {})
         self._pass_env = tuple(pass_env)
         self._status: SandboxStatus | None = None
@@ -149,7 +161,7 @@ class Sandbox:
         reason = f"bubblewrap {program.version} passed its test"
         return SandboxStatus(self.sandbox, self.place, "bubblewrap", True, reason)
 
-    def _program(self) -> Program:
+    def _program(self) -> InstalledBubblewrap:
         """What contains commands here, or the error that says why there is none. It must not be theirs to replace."""
         program = passed()
         if inside_any(Path(program.path).resolve(), self.writable) or inside_any(
@@ -268,7 +280,7 @@ class Sandbox:
             running.kill("timeout")
             await running.wait()
         finally:
-            if running.is_running:  # we are told to hurry
+            if running.is_running:  # cancelled
                 running.kill()
                 await running.wait()
         return CommandResult(
@@ -283,15 +295,7 @@ class Sandbox:
         )
 
     def run_sync(
-        self,
-        command: str | Sequence[str],
-        *,
-        cwd: str | Path | None = None,
-        env: Mapping[str, str] | None = None,
-        timeout: float | None = None,
-        grant: SandboxGrant = NOTHING,
-        on_output: OnOutput | None = None,
-        place: Place | None = None,
+        self, command: str | Sequence[str], **options: Unpack[RunOptions]
     ) -> CommandResult:
         """The same, for code that is not async."""
         try:
@@ -303,17 +307,7 @@ class Sandbox:
                 "run_sync() cannot be used where an event loop runs.",
                 remedy="Use `await sandbox.run(...)` there.",
             )
-        return asyncio.run(
-            self.run(
-                command,
-                cwd=cwd,
-                env=env,
-                timeout=timeout,
-                grant=grant,
-                on_output=on_output,
-                place=place,
-            )
-        )
+        return asyncio.run(self.run(command, **options))
 
     async def start(
         self,
@@ -431,6 +425,19 @@ def _check_grant(place: Place, grant: SandboxGrant) -> None:
             f"a command in the read-only place cannot be given {given[0]}.",
             remedy="Run it with place='workspace'.",
         )
+
+
+def _check_tmp(tmp: str | Path | None, roots: Sequence[Path]) -> None:
+    """Refuse a /tmp through which a command could change a home, or what is read-only in a work directory."""
+    if tmp is None:
+        return
+    for held in (*map(Path, homes()), *roots):
+        is_in_root = held in roots and inside_any(Path(tmp), [held])
+        if inside_any(held, [Path(tmp)]) or is_in_root:
+            raise UsageError(
+                f"tmp='{tmp}' overlaps '{held}', and what is in tmp= is not protected.",
+                remedy="Name an empty directory outside of it, or leave tmp= out.",
+            )
 
 
 def _check_kind(option: str, value: object, kind: type) -> None:

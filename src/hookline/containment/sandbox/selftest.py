@@ -13,7 +13,12 @@ import threading
 from functools import cache
 from pathlib import Path
 
-from hookline.containment.sandbox.bubblewrap import Arrangement, Program, end_children, installed
+from hookline.containment.sandbox.bubblewrap import (
+    Arrangement,
+    InstalledBubblewrap,
+    end_children,
+    installed,
+)
 from hookline.containment.sandbox.command import Job
 from hookline.containment.sandbox.limits import SandboxLimits
 from hookline.containment.sandbox.mounts import FileView
@@ -43,7 +48,7 @@ _HINTS = (
 )
 
 
-def passed() -> Program:
+def passed() -> InstalledBubblewrap:
     """The program, once it was seen to hold; else the error that says what is wrong, the same every time.
 
     Only a test that was not finished says nothing about the next.
@@ -62,7 +67,7 @@ def passed() -> Program:
 
 
 @cache
-def _outcome() -> Program | SandboxError:
+def _outcome() -> InstalledBubblewrap | SandboxError:
     try:
         if sys.platform != "linux":
             raise SandboxError(

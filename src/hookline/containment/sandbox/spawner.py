@@ -91,7 +91,7 @@ class Spawner:
                     order.set_exception(error)
 
     def _answer(self, listener: int) -> None:
-        import fcntl  # not on every system, where this module can be imported all the same
+        import fcntl  # not on every system, where this module can still be imported
 
         with contextlib.suppress(OSError):  # who made the call is gone
             report = bytearray(_REPORT_SIZE)

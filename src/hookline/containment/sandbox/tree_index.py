@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from hookline.containment.protected import (
@@ -60,13 +60,18 @@ class TreeIndex:
         self._depth = depth
         """How many directories deep it looks, and then at nothing that begins with a dot; None for all."""
         self._directories: dict[str, _Directory] = {}
+        """What the last look saw."""
+        self._known: dict[str, _Directory] = {}
         self._too_deep: list[str] = []
 
-    def refresh(self, *, open_closed: bool = False) -> None:
-        """Look at the tree again. With `open_closed`, a directory of ours that cannot be listed is opened to us."""
-        known, seen = self._directories, {}
+    def refresh(self, places: Iterable[str] = ("",), *, open_closed: bool = False) -> None:
+        """Look at the tree again, or only at some places in it: then the other methods know of these alone.
+
+        With `open_closed`, a directory of ours that cannot be listed is opened to us.
+        """
+        known, seen = self._known, {}
         self._too_deep = []
-        pending = [""]
+        pending = list(places)
         while pending:
             place = pending.pop()
             path = f"{self._root}/{place}" if place else self._root
@@ -88,6 +93,7 @@ class TreeIndex:
             elif place.count("/") + bool(place) < self._depth:
                 pending += (path for path in record.below if "/." not in f"/{path}")
         self._directories = seen
+        self._known = seen if "" in seen else {**known, **seen}
 
     def parts(self) -> Iterator[Part]:
         """What others run or obey, and what is too deep to look at. Some files of version control may not be there."""
@@ -151,7 +157,7 @@ def _read(path: str, place: str) -> _Directory:
     # Most directories have none of these names: one look at all of them together is quicker than one at each.
     together = "/".join(names).lower()
     if "env" in together or ".dev.vars" in together:
-        env_files = [name for name in names if is_env_file(name)]
+        env_files = [name for name in names if is_env_file(name) and name not in below]
     if now - identity[2] < TICK:
         identity = (0, 0, 0)
     return _Directory(
@@ -160,5 +166,5 @@ def _read(path: str, place: str) -> _Directory:
         tuple(before + name for name in (*found, *linked)),
         tuple(before + name for name in systems - linked - {".git"}),
         is_git_directory(there),
-        tuple(before + name for name in env_files if name not in below),
+        tuple(before + name for name in env_files),
     )

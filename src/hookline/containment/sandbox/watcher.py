@@ -13,9 +13,10 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+from hookline.containment.sandbox.limits import SandboxLimits
 
 _PAUSE, _DISK_PAUSE, _LONGEST_PAUSE = 0.05, 0.25, 1.0
 """Seconds between two looks: disks fill more slowly than memory."""
@@ -27,25 +28,14 @@ _NUMBER = re.compile(rb"^(\w+):\s+(\d+)", re.M)
 Exceeded: TypeAlias = Literal["processes", "memory", "disk"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Watched:
-    """What a watcher looks at. None is left to others."""
-
-    processes: int | None = None
-    memory: int | None = None
-    disk: int | None = None
-    disk_reserve: int | None = None
-
-    def __bool__(self) -> bool:
-        limits = (self.processes, self.memory, self.disk, self.disk_reserve)
-        return any(limit is not None for limit in limits)
-
-
 class Watcher:
     """Looks at the processes of one sandbox, and at the disks that they can write to."""
 
-    def __init__(self, first: int, watched: Watched, places: Iterable[Path]) -> None:
-        """`first` is the number of the sandbox's first process, `places` are directories that it can write."""
+    def __init__(self, first: int, watched: SandboxLimits, places: Iterable[Path]) -> None:
+        """`first` is the number of the sandbox's first process, `places` are directories that it can write.
+
+        A limit that is None in `watched` is left to the kernel.
+        """
         self._processes = f"/proc/{first}/root/proc"
         """The list of processes as it is inside: its own, and nobody else's."""
         self._watched = watched
@@ -78,10 +68,10 @@ class Watcher:
             return None
         pids = self._pids()
         if self._sees_processes:
-            states = [self._state(pid) for pid in pids]
-            if _is_over(sum(each.threads for each in states), watched.processes):
+            used = [self._threads_and_memory(pid) for pid in pids]
+            if _is_over(sum(threads for threads, _ in used), watched.processes):
                 return "processes"
-            if _is_over(sum(each.memory for each in states), watched.memory):
+            if _is_over(sum(memory for _, memory in used), watched.memory):
                 return "memory"
         if watched.disk is not None:
             written = self._written.update(pids, self._bytes_written)
@@ -93,13 +83,13 @@ class Watcher:
             return sorted(int(name) for name in os.listdir(self._processes) if name.isdigit())
         return []  # it has ended
 
-    def _state(self, pid: int) -> State:
+    def _threads_and_memory(self, pid: int) -> tuple[int, int]:
         with contextlib.suppress(OSError):
             facts = self._numbers(pid, "status")
             # What is resident and what is swapped out, shared or not: never less than its own share of it.
             memory = _KIB * (facts.get("VmRSS", 0) + facts.get("VmSwap", 0))
-            return State(facts.get("Threads", 1), memory)
-        return State(0, 0)  # it has ended
+            return facts.get("Threads", 1), memory
+        return 0, 0  # it has ended
 
     def _is_memory_exceeded(self) -> bool:
         assert self._watched.memory is not None
@@ -114,9 +104,8 @@ class Watcher:
         with contextlib.suppress(OSError, KeyError):
             facts = self._numbers(pid, "smaps_rollup")
             return _KIB * (facts["Pss"] + facts.get("SwapPss", 0))
-        return self._state(
-            pid
-        ).memory  # it does not let others look: all that it uses counts as its own
+        # It does not let others look: all that it uses counts as its own.
+        return self._threads_and_memory(pid)[1]
 
     def _bytes_written(self, pid: int) -> int:
         return self._numbers(pid, "io").get("write_bytes", 0)
@@ -125,14 +114,6 @@ class Watcher:
         """The lines "name: number" of a file about a process."""
         with open(f"{self._processes}/{pid}/{name}", "rb", buffering=0) as file:
             return {key.decode(): int(value) for key, value in _NUMBER.findall(file.read(_KIB * 8))}
-
-
-@dataclass(frozen=True)
-class State:
-    """What a process uses."""
-
-    threads: int
-    memory: int
 
 
 class BytesWritten:

@@ -7,6 +7,8 @@ what somebody else makes at the same time, so a user who saves such a file while
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import re
 import stat
@@ -18,15 +20,10 @@ from typing import TypeAlias
 from hookline.containment.protected import is_accepted
 from hookline.containment.sandbox.home import entries, homes
 from hookline.containment.sandbox.inventory import Inventory, records
-from hookline.containment.sandbox.named_files import (
-    named_by_git,
-    named_by_hg,
-    named_by_mise,
-    named_by_shell,
-    named_by_user,
-)
+from hookline.containment.sandbox.named_files import hooks_of_user, named_by_git, named_by_script
 from hookline.containment.sandbox.quarantine import (
     IS_ASIDE,
+    birth_of,
     content_of,
     facts_of,
     make_link,
@@ -44,18 +41,12 @@ from hookline.containment.sandbox.tree_index import TreeIndex
 from hookline.errors import SandboxError
 
 Identity: TypeAlias = tuple[int, int, int]
-"""Device, number and time of the last change. The time is 0 for what commands cannot change, and a user may."""
+"""Device, number, and a time: of the last change, or (below zero) of birth for what commands cannot change. The number
+alone would not do: where the user replaces a file, a command can make one that gets the number of the old one."""
 
 _LARGEST = 1024 * 1024
-_READERS = (
-    (re.compile(r"(?:.*/)?\.envrc(?:\..*)?"), named_by_shell),
-    (re.compile(r"(?:.*/)?(?:\.?mise\..*toml|mise/.*\.toml)"), named_by_mise),
-)
-"""Files that name others, and who reads them."""
-_IS_HGRC = re.compile(r"(?:.*/)?hgrc(?:-not-shared)?")
-_OF_HG = ("/etc/mercurial/hgrc", "~/.hgrc", "~/.config/hg/hgrc")
 _MOST_FILES = 1000
-_MOST_REPOSITORIES = 500
+_MOST_REPOSITORIES = 100
 """New repositories that may stay. Each costs later commands a start of git and three mounts."""
 
 
@@ -81,7 +72,9 @@ class WorkTree:
     """Watches over one directory for all commands of this process that can write in it."""
 
     def __init__(self, root: str) -> None:
-        self.root = root
+        self.root = self._path = root
+        self._held = -1
+        """The directory itself, held open while commands run: a command of one above can move it."""
         self._index = TreeIndex(root)
         self._lock = threading.RLock()
         self._known: dict[str, Identity] = {}
@@ -115,6 +108,7 @@ class WorkTree:
                 self._overlap = False
                 visit.moved += self.recover()
                 visit.moved += self._learn()
+                self._held = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
                 self._inventory = Inventory.begin(self.root, self._known, self._named, self._links)
             visit.kept = [path for path in self._standing() if not _is_below(path, left)]
             visit.named = sorted(self._named)
@@ -130,21 +124,45 @@ class WorkTree:
                 self.check()
             finally:
                 self._visits.remove(visit)
-                if not self._visits and self._inventory is not None:
-                    self._inventory.end()
-                    self._inventory = None
+                if not self._visits:
+                    self._end()
+
+    def _end(self) -> None:
+        """The last command has ended."""
+        if self._inventory is not None:
+            self._inventory.end()
+            self._inventory = None
+        os.close(self._held)
+        self._held = -1
+        self._be_at(self._path)
 
     def check(self) -> None:
-        """Move aside what is new and not harmless. Every command that runs now is told of it."""
+        """Move aside what is new and not harmless, and note it for every command that runs now."""
         with self._lock:
             if not self._visits:
                 return
+            self._follow()
             left_out = [name for visit in self._visits for name in visit.left_out]
             moved = self._judge_all(left_out)
             for path, target in self._links.items():
                 moved += self._restore_link(path, target)
+            if self.root != self._path:
+                moved = [f"{self.root}/{path}" for path in moved]
             for visit in self._visits:
                 visit.moved += moved
+
+    def _follow(self) -> None:
+        """Look at the directory where it is now, if a command of one above has moved it."""
+        try:
+            is_there = os.path.samestat(os.stat(self.root), os.fstat(self._held))
+        except OSError:
+            is_there = False
+        if not is_there:
+            self._be_at(os.readlink(f"/proc/self/fd/{self._held}"))
+
+    def _be_at(self, path: str) -> None:
+        if path != self.root:
+            self.root, self._index = path, TreeIndex(path)
 
     def recover(self) -> list[str]:
         """Move aside what commands of a process left behind that died while they ran."""
@@ -209,8 +227,10 @@ class WorkTree:
             elif stat.S_ISLNK(facts.st_mode):
                 self._links[path] = os.readlink(f"{self.root}/{path}")
                 self._known[path] = _identity(facts)
+            elif _has_second_name(facts):  # by which a command can change it: then its time changes
+                self._known[path] = _identity(facts)
             else:
-                self._known[path] = (facts.st_dev, facts.st_ino, 0)
+                self._known[path] = self._lasting(path, facts)
                 self._times[path] = facts.st_ctime_ns
         return self._judge_all(()) if new else []
 
@@ -223,7 +243,8 @@ class WorkTree:
         for path in {*self._known, *(part.path for part in self._parts())}:
             facts = facts_of(self.root, path)
             if facts is not None and (
-                path in self._known or (os.path.basename(path), _lasting(facts)) in before
+                path in self._known
+                or (os.path.basename(path), self._lasting(path, facts)) in before
             ):
                 found.append(path)
         return found
@@ -256,31 +277,28 @@ class WorkTree:
         for root, known in others:
             if whole.startswith(f"{root}/"):
                 was = known.get(os.path.relpath(whole, root))
-                if was not in (_identity(facts), (facts.st_dev, facts.st_ino, 0)):
+                if was not in (_identity(facts), self._lasting(path, facts)):
                     return True
         return False
 
     def _named_by(self, parts: Iterable[Part]) -> Iterator[str]:
-        """What the user's own configuration names inside this directory, and the links on the way there."""
-        found = [*self._named_above(), *(each for part in parts for each in self._named_in(part))]
-        return self._ways(found)
-
-    def _ways(self, paths: Iterable[str]) -> Iterator[str]:
-        """The parts of some whole paths that are in this directory: where they lead, and each link on the way."""
-        pending = list(dict.fromkeys(paths))
-        seen = set(pending)
+        """Paths in this directory that configuration names, or that are second names of it, and links on the way."""
+        pending = [*self._named_above(), *(each for part in parts for each in self._named_in(part))]
+        seen: set[str] = set()
         while pending:
-            inside = self._inside(pending.pop())
-            if not inside:
+            path = pending.pop()
+            if path in seen or len(seen) > _MOST_FILES:
                 continue
+            seen.add(path)
+            inside = self._inside(path)
             link = next((each for each in _prefixes(inside) if self._is_link(each)), None)
-            yield inside if link is None else link
             if link is not None:
+                yield link
                 target = _link_target(f"{self.root}/{link}")
-                onward = os.path.normpath(os.path.join(target, inside[len(link) + 1 :]))
-                if onward not in seen and len(seen) < _MOST_FILES:
-                    seen.add(onward)
-                    pending.append(onward)
+                pending.append(os.path.normpath(os.path.join(target, inside[len(link) + 1 :])))
+            elif inside:
+                yield inside
+                pending += _linked_below(path)
 
     def _inside(self, path: str) -> str:
         """A whole path relative to this directory, to which a link may lead; empty if it lies elsewhere."""
@@ -295,70 +313,58 @@ class WorkTree:
         facts = facts_of(self.root, path)
         return facts is not None and stat.S_ISLNK(facts.st_mode)
 
-    def _refuse_ours(self, path: str) -> str:
-        if os.path.realpath(path) == self.root:
-            raise SandboxError(
-                f"your configuration of git names the directory '{path}', in which commands write.",
-                remedy="Name a directory of its own there, for hooks say.",
-            )
-        return path
-
     def _named_above(self) -> Iterator[str]:
-        """What git names here, also where this directory is a part of a repository, and an `.envrc` above it."""
+        """What git names here, also where this directory is a part of a repository, and links of homes into it."""
         top = self.root
         while top != "/" and not os.path.lexists(f"{top}/.git"):
             top = os.path.dirname(top)
-        yield from map(self._refuse_ours, named_by_git(self.root if top == "/" else top))
+        yield from self._named_by_git(self.root if top == "/" else top)
         if top not in ("/", self.root):
-            hooks = filter(os.path.islink, _files_below(f"{top}/.git/hooks"))
-            yield from map(_link_target, hooks)
+            yield from map(_link_target, filter(os.path.islink, _linked_below(f"{top}/.git/hooks")))
         for home in homes():  # people keep the files that are there in a directory of their own
-            hidden = (
-                *entries(home)[0],
-                *entries(f"{home}/.config")[0],
-                *entries(f"{home}/.config")[1],
-            )
+            hidden = itertools.chain(entries(home)[0], *entries(f"{home}/.config"))
             yield from map(_link_target, filter(os.path.islink, hidden))
-        for file in map(os.path.expanduser, _OF_HG):
-            yield from named_by_hg(_text_of(file), os.path.dirname(file), self.root)
-        place, has_envrc = self.root, False
-        while place != "/":
-            place = os.path.dirname(place)
-            if os.path.exists(f"{place}/.hg/hgrc"):
-                yield from named_by_hg(_text_of(f"{place}/.hg/hgrc"), f"{place}/.hg", place)
-            if os.path.exists(f"{place}/.envrc") and not has_envrc:
-                has_envrc = True  # the nearest one counts
-                yield from named_by_shell(_text_of(f"{place}/.envrc"), place)
 
     def _named_in(self, part: Part) -> Iterator[str]:
+        """What one part names. A link may lead to what is not there yet: who makes it decides what is obeyed."""
         path = f"{self.root}/{part.path}"
-        beside = os.path.dirname(path)
-        if os.path.islink(path):
-            # Also where that is not there yet: who makes it decides what is obeyed.
-            yield _link_target(path)
         if part.check == "git-config":
+            beside = os.path.dirname(path)
             if os.path.lexists(path):
                 is_plain = os.path.basename(beside) == ".git"
-                top = os.path.dirname(beside) if is_plain else beside
-                yield from map(self._refuse_ours, named_by_git(top))
-            return
-        if os.path.isdir(path) and not os.path.islink(path):
+                yield from self._named_by_git(os.path.dirname(beside) if is_plain else beside)
+        elif os.path.islink(path):
+            yield _link_target(path)
+            yield from named_by_script(path)
+        elif os.path.isdir(path):
+            yield from _linked_below(path)
             for inner in _files_below(path):
-                yield from self._named_in(Part(os.path.relpath(inner, self.root)))
-            return
-        reader = next((each for pattern, each in _READERS if pattern.fullmatch(part.path)), None)
-        if reader is not None:
-            yield from reader(_text_of(path), beside)
-        elif _IS_HGRC.fullmatch(part.path):
-            yield from named_by_hg(_text_of(path), beside, os.path.dirname(beside))
+                yield from named_by_script(inner)
+        else:
+            yield from named_by_script(path)
+
+    def _named_by_git(self, top: str) -> Iterator[str]:
+        for path in named_by_git(top):
+            if os.path.realpath(path) == self.root:
+                raise SandboxError(
+                    f"your configuration of git names the directory '{path}', in which commands write.",
+                    remedy="Name a directory of its own there, for hooks say.",
+                )
+            yield path
 
     def _named_in_new(self, parts: Iterable[Part]) -> Iterator[str]:
-        """What the user's own settings name in repositories that are new, and links on the way to what is named."""
-        for part in parts:
-            if part.check == "git-config" and part.path not in self._known:
+        """The user's own hooks in repositories that are new, and links on the way to what is named."""
+        new = [
+            part for part in parts if part.check == "git-config" and part.path not in self._known
+        ]
+        for hooks in hooks_of_user(self.root) if new else ():
+            for part in new:
                 beside = os.path.dirname(f"{self.root}/{part.path}")
-                for start in {beside, os.path.dirname(beside)}:
-                    yield from self._ways(named_by_user(self.root, start))
+                for start in (beside, os.path.dirname(beside)):
+                    path = os.path.normpath(os.path.join(start, os.path.expanduser(hooks)))
+                    if inside := self._inside(path):
+                        yield from (each for each in _prefixes(inside) if self._is_link(each))
+                        yield inside
         for path in self._named:
             yield from (each for each in _prefixes(path) if self._is_link(each))
 
@@ -367,18 +373,19 @@ class WorkTree:
     def _judge_all(self, left_out: Iterable[str]) -> list[str]:
         """Judge until nothing more is moved: in what was moved aside, there may be more."""
         moved: list[str] = []
+        self._fresh = 0
         self._stuck.clear()  # a directory that was moved to and fro at the last look may be quiet now
-        while True:
-            self._index.refresh(open_closed=True)
-            found = self._judge(left_out)
+        self._index.refresh(open_closed=True)
+        while found := self._judge(left_out):
             moved += found
-            if not found:
-                return moved
+            self._index.refresh(found, open_closed=True)
+        if moved:
+            self._index.refresh(open_closed=True)
+        return moved + [f"{path} (it cannot be moved aside: remove it)" for path in self._stuck]
 
     def _judge(self, left_out: Iterable[str]) -> list[str]:
         before = self._times_before()
         moved = []
-        self._fresh = 0
         parts = self._parts()
         named = {*self._named, *self._named_in_new(parts)}
         for part in sorted({*parts, *map(Part, named - {part.path for part in parts})}):
@@ -395,7 +402,6 @@ class WorkTree:
                 moved.append(new)
             elif os.path.lexists(f"{self.root}/{part.path}"):
                 self._stuck.add(part.path)
-                moved.append(f"{part.path} (it cannot be moved aside: remove it)")
         return moved
 
     def _is_new(self, part: Part, before: dict[tuple[str, Identity], int]) -> bool:
@@ -403,7 +409,8 @@ class WorkTree:
         facts = facts_of(self.root, part.path)
         if facts is None or self._is_placeholder(part.path, facts):
             return False
-        exact, known = _identity(facts), (os.path.basename(part.path), _lasting(facts))
+        exact = _identity(facts)
+        known = (os.path.basename(part.path), self._lasting(part.path, facts))
         if self._known.get(part.path) == exact:
             return False
         if known in before and (not self._overlap or before[known] == facts.st_ctime_ns):
@@ -447,6 +454,10 @@ class WorkTree:
             return True
         return bool(facts.st_mode & stat.S_ISVTX) and names_in(self.root, path) == []
 
+    def _lasting(self, path: str, facts: os.stat_result) -> Identity:
+        """The identity of what commands cannot change. Below zero: a time of birth is not taken for one of change."""
+        return (facts.st_dev, facts.st_ino, -birth_of(self.root, path))
+
     def _identity(self, path: str) -> Identity | None:
         facts = facts_of(self.root, path)
         return None if facts is None else _identity(facts)
@@ -462,22 +473,27 @@ def work_tree(root: str) -> WorkTree:
         return _trees.setdefault(root, WorkTree(root))
 
 
-def _text_of(path: str) -> str:
-    """The beginning of a file, or of the one that a link leads to; empty if there is none. It may lead to a device."""
-    real = os.path.realpath(path)
-    text = (content_of("/", real[1:], _LARGEST) or b"") if os.path.isfile(real) else b""
-    return text.decode(errors="surrogateescape")
-
-
 def _files_below(directory: str) -> Iterator[str]:
-    """The files and links in a directory of configuration, some of which name further files."""
-    seen = 0
-    for place, directories, files in os.walk(directory):
-        for name in (*directories, *files):
-            seen += 1
-            if seen > _MOST_FILES:
-                return
-            yield f"{place}/{name}"
+    """What is in a directory of configuration, at any depth."""
+    below = (
+        f"{place}/{name}"
+        for place, directories, files in os.walk(directory)
+        for name in (*directories, *files)
+    )
+    return itertools.islice(below, _MOST_FILES)
+
+
+def _linked_below(path: str) -> Iterator[str]:
+    """The links in a directory of configuration, and the files there that have a second name."""
+    for inner in _files_below(path):
+        with contextlib.suppress(OSError):
+            facts = os.lstat(inner)
+            if stat.S_ISLNK(facts.st_mode) or _has_second_name(facts):
+                yield inner
+
+
+def _has_second_name(facts: os.stat_result) -> bool:
+    return stat.S_ISREG(facts.st_mode) and facts.st_nlink > 1
 
 
 def _link_target(link: str) -> str:
@@ -500,11 +516,6 @@ def _overlap(one: str, other: str) -> bool:
 
 def _identity(facts: os.stat_result) -> Identity:
     return (facts.st_dev, facts.st_ino, facts.st_ctime_ns)
-
-
-def _lasting(facts: os.stat_result) -> Identity:
-    """The identity of what commands cannot change."""
-    return (facts.st_dev, facts.st_ino, 0)
 
 
 def _is_below(path: str, names: Iterable[str]) -> bool:

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from hookline._aio import within
 from hookline.containment import Sandbox
 from hookline.containment.sandbox.bubblewrap import BubblewrapCommand
-from hookline.containment.sandbox.running import within
 from hookline.containment.sandbox.work_tree import WorkTree, work_tree
 from hookline.errors import SandboxError
 

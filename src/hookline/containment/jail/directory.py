@@ -1,4 +1,7 @@
-"""Atomic writes: the content is written under a temporary name, which then replaces the file."""
+"""One directory that is held open: what is in it, made, written and removed by name.
+
+A file is written as a whole: under another name first, which then takes its place.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,94 @@ import contextlib
 import errno
 import os
 import secrets
+import shutil
 import stat
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from hookline.containment.jail.faults import jail_error, not_a_file, second_name
-from hookline.containment.jail.steps import NOFOLLOW
+from hookline.containment.jail.faults import fault, not_a_file, second_name
+from hookline.containment.jail.paths import Parts
+from hookline.containment.jail.steps import DIRECTORY, NOFOLLOW
 from hookline.containment.protected import PROTECTED, accept
 from hookline.errors import FileChangedError
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW
 _NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK)
+
+
+class FileEntry(NamedTuple):
+    """Something in a directory, as it was when the directory was read."""
+
+    path: str
+    """Relative to the root."""
+    name: str
+    kind: str
+    """`file`, `directory`, `link` or `other`."""
+    size: int = 0
+    modified: float = 0.0
+    """Seconds since 1970."""
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a plain file."""
+        return self.kind == "file"
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether it is a directory. A link to one is none."""
+        return self.kind == "directory"
+
+
+def entries_of(directory: int, below: str) -> Iterator[FileEntry]:
+    """What is in a directory, in the order of the names."""
+    with os.scandir(directory) as found:
+        names = sorted(entry.name for entry in found)
+    for name in names:
+        with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
+            facts = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            path = f"{below}/{name}" if below else name
+            yield FileEntry(path, name, _kind(facts.st_mode), facts.st_size, facts.st_mtime)
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "directory"
+    return "link" if stat.S_ISLNK(mode) else "other"
+
+
+def make_directories(root: int, true: Parts) -> bool:
+    """Make a directory and those above it; says whether the last one was missing."""
+    made, here = False, os.dup(root)
+    try:
+        for name in true:
+            made = _make(here, name)
+            below = os.open(name, DIRECTORY, dir_fd=here)
+            os.close(here)
+            here = below
+    finally:
+        os.close(here)
+    return made
+
+
+def _make(directory: int, name: str) -> bool:
+    try:
+        os.mkdir(name, dir_fd=directory)
+    except FileExistsError:
+        return False
+    return True
+
+
+def remove(directory: int, name: str, *, recursive: bool) -> None:
+    """Remove what has this name in a directory. A link is removed, not what it points to."""
+    facts = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    if not stat.S_ISDIR(facts.st_mode):
+        os.unlink(name, dir_fd=directory)
+    elif recursive:
+        shutil.rmtree(name, dir_fd=directory)  # holds directories open too: links do not mislead it
+    else:
+        os.rmdir(name, dir_fd=directory)
 
 
 def write_file(
@@ -26,10 +108,10 @@ def write_file(
     fsync: bool,
     expected: os.stat_result | None,
 ) -> None:
-    """Write the content of a file in a directory. `given` is its path in errors."""
+    """Give the file of this name in a directory this content. `given` is what its path is called in errors."""
     old = _found(given, directory, name)
     if old is not None and not overwrite:
-        raise jail_error(given, FileExistsError(errno.EEXIST, "exists"))
+        raise fault(given, FileExistsError(errno.EEXIST, "exists"))
     temporary = f".{secrets.token_hex(12)}.tmp"
     fd = os.open(temporary, _NEW, 0o666 if old is None else 0o600, dir_fd=directory)
     try:
