@@ -10,7 +10,6 @@ from hookline import lazy
 
 if TYPE_CHECKING:
     from hookline.containment.jail import Entry, FileJail
-    from hookline.containment.processes import Program, end_with_us, start_program
     from hookline.containment.protected import INSTRUCTIONS, PROJECT_CONFIGURATION, PROTECTED
     from hookline.containment.sandbox import (
         CommandResult,
@@ -35,7 +34,6 @@ _HOME: dict[str, str] = {
     "CommandResult": "sandbox",
     "Entry": "jail",
     "FileJail": "jail",
-    "Program": "processes",
     "Reading": "shell.words",
     "RunningCommand": "sandbox",
     "Sandbox": "sandbox",
@@ -46,12 +44,10 @@ _HOME: dict[str, str] = {
     "ShellPolicy": "shell.policy",
     "Verdict": "shell.verdict",
     "Word": "shell.words",
-    "end_with_us": "processes",
     "read_command": "shell.reading",
-    "start_program": "processes",
     "variables_besides": "sandbox.environment",
 }
-"""Where each name lives in this room."""
+"""Where each name lives in this package."""
 
 __all__ = [
     "INSTRUCTIONS",
@@ -61,7 +57,6 @@ __all__ = [
     "CommandResult",
     "Entry",
     "FileJail",
-    "Program",
     "Reading",
     "RunningCommand",
     "Sandbox",
@@ -72,9 +67,7 @@ __all__ = [
     "ShellPolicy",
     "Verdict",
     "Word",
-    "end_with_us",
     "read_command",
-    "start_program",
     "variables_besides",
 ]
 

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -171,13 +172,13 @@ def test_ripgrep_gets_no_paths(rg: str, tmp_path: Path, monkeypatch: pytest.Monk
     """Only files that the jail has opened, so there is nothing to be led astray by."""
     (tmp_path / "f").write_text("needle")
     seen: list[list[str]] = []
-    run = ripgrep.subprocess.run
+    run = ripgrep.run_briefly
 
-    def recorded(command: list[str], **options: object) -> object:
+    def recorded(command: list[str], **options: Any) -> object:
         seen.append(command)
-        return run(command, **options)  # type: ignore[call-overload]
+        return run(command, **options)
 
-    monkeypatch.setattr(ripgrep.subprocess, "run", recorded)
+    monkeypatch.setattr(ripgrep, "run_briefly", recorded)
     assert answer(tmp_path, SearchQuery("needle"), rg) == "f:1: needle"
     (command,) = seen
     after = command[command.index("--") + 1 :]

@@ -12,9 +12,10 @@ import functools
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+
+from hookline.containment.processes import run_briefly
 
 BATCH = 400
 """How many files are handed over at once: each takes a descriptor."""
@@ -62,20 +63,14 @@ def may_match(rg: str, pattern: str, fds: Sequence[int], timeout: float) -> list
     names = [f"{_FDS}/{fd}" for fd in fds]
     command = [rg, *_QUIET, "--files-with-matches", "--null", "-e", pattern, "--", *names]
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=max(0.1, timeout),
-            pass_fds=fds,
-            env={"PATH": os.defpath},
-            check=False,
+        code, output, _ = run_briefly(
+            command, seconds=max(0.1, timeout), env={"PATH": os.defpath}, pass_fds=fds
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except OSError:
         return [True] * len(fds)
-    if done.returncode not in (0, 1):
+    if code not in (0, 1):
         return [True] * len(fds)
-    found = set(done.stdout.decode(errors="replace").split("\0"))
+    found = set(output.decode(errors="replace").split("\0"))
     return [name in found for name in names]
 
 

@@ -6,12 +6,11 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable
 
 from hookline._aio import within
+from hookline.containment.processes import AsyncProcess, Standard, StartedProcess
 from hookline.containment.sandbox.command import Ended, Job
-from hookline.containment.sandbox.process import Popen, Process
 
 _MOMENT = 2.0
 """Seconds for what is about to happen anyway: the end of the output after the last process that could write it."""
@@ -26,9 +25,7 @@ class RunningCommand:
     def __init__(self, job: Job) -> None:
         self._job = job
         self.place = job.place
-        self._process: Process | None = None
-        self._exited = asyncio.Event()
-        self._silent = asyncio.Event()
+        self._process: AsyncProcess | None = None
         self._printed = 0
         self._began = time.monotonic()
         self._task: asyncio.Task[None] | None = None
@@ -55,7 +52,7 @@ class RunningCommand:
 
     def kill(self, why: Ended = "stopped") -> None:
         """End it, and all that it started, now."""
-        if self.is_running and not self._exited.is_set():
+        if self.is_running and not self._has_exited:
             if self.ended == "exited":
                 self.ended = why
             self._kill_all()
@@ -65,20 +62,15 @@ class RunningCommand:
 
     # --- for drivers ----------------------------------------------------------------------------------
 
-    def _begin(
-        self, argv: Sequence[str], env: Mapping[str, str], fds: Sequence[int], cwd: str | Path
-    ) -> int:
-        """Start a process whose output comes here, and say its number."""
+    def _begin(self, start: Callable[[Standard], StartedProcess]) -> int:
+        """Start a process whose output comes here, and give its number."""
         self._began = time.monotonic()
-        listener = _Hearing(self)
-        self._process = Process(
-            argv, env=env, fds=fds, cwd=cwd, listener=listener, spawn=self._spawn
-        )
+        self._process = AsyncProcess(start, on_output=self._heard)
         return self._process.pid
 
-    def _spawn(self, start: Callable[[], Popen]) -> Popen:
-        """Start a process, in this thread or another."""
-        return start()
+    @property
+    def _has_exited(self) -> bool:
+        return self._process is not None and self._process.exited.done()
 
     async def _abandon(self) -> None:
         """It is not to run after all: end what there is of it, and wait until it is gone."""
@@ -94,15 +86,17 @@ class RunningCommand:
         self._task = asyncio.create_task(self._to_the_end())
 
     async def _to_the_end(self) -> None:
+        process = self._process
+        assert process is not None
         try:
-            await self._exited.wait()
+            await asyncio.wait([process.exited])
         finally:  # also when the loop is about to close
             self._kill_all()
             try:
                 await within(_MOMENT, self._until_gone())
-                await within(_MOMENT, self._silent.wait())
+                await asyncio.wait([process.silent], timeout=_MOMENT)
                 # A loop that closes before it has heard of the end of a process never does.
-                await within(_MOMENT, self._exited.wait())
+                await asyncio.wait([process.exited], timeout=_MOMENT)
                 await self._put_away()
             finally:
                 self._settle()
@@ -145,22 +139,6 @@ class RunningCommand:
     def _clean(self) -> None:
         """Give back what was taken for it, as far as that was not done."""
         raise NotImplementedError
-
-
-class _Hearing:
-    """Hands what a process says to the command it belongs to."""
-
-    def __init__(self, command: RunningCommand) -> None:
-        self._command = command
-
-    def heard(self, data: bytes) -> None:
-        self._command._heard(data)
-
-    def fell_silent(self) -> None:
-        self._command._silent.set()
-
-    def exited(self) -> None:
-        self._command._exited.set()
 
 
 async def readable(fd: int) -> None:
