@@ -5,7 +5,6 @@ import contextlib
 import json
 import logging
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -17,8 +16,8 @@ import mcp_types as types
 import pytest
 
 from hookline.errors import ToolSourceError
-from hookline.mcp import McpServer, McpServers, process
-from hookline.mcp.process import Descendant, ServerProcess, descendants, read_message
+from hookline.mcp import McpServer, McpServers
+from hookline.mcp.process import ServerProcess, read_message
 from hookline.mcp.server import ServerCommand
 from hookline.testing import call
 
@@ -104,8 +103,11 @@ async def test_nothing_is_left_behind_when_connecting_is_cancelled(
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only /proc tells of it")
-async def test_a_start_that_is_cancelled_ends_and_leaves_nothing() -> None:
+async def test_a_start_that_is_cancelled_ends_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """At whichever turn of the event loop, also if the server has started something by then."""
+    monkeypatch.setattr("hookline.mcp.process._GRACE", 0.3)
     seconds = f"57{os.getpid() % 100_000:05}"
     shell = ServerCommand("sh", ("-c", f"sleep {seconds} & sleep {seconds}"))
     for turns in range(6):
@@ -118,6 +120,17 @@ async def test_a_start_that_is_cancelled_ends_and_leaves_nothing() -> None:
         assert done, f"after {turns} turns it is still waited for"
         if not entering.cancelled():  # it was started before
             await process.__aexit__()
+    assert not _runs(f"sleep {seconds}")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="orphans are adopted on Linux only")
+async def test_a_daemon_of_a_server_ends_with_it() -> None:
+    """Also one that has no parent, no session and no environment of the server any more."""
+    seconds = f"58{os.getpid() % 100_000:05}"
+    daemon = f"(env -i setsid sh -c 'exec sleep {seconds} >&- 2>&-' &); cat"
+    async with ServerProcess(ServerCommand("sh", ("-c", daemon)), print):
+        while not _runs(f"sleep {seconds}"):  # noqa: ASYNC110 - nobody tells us
+            await asyncio.sleep(0.01)
     assert not _runs(f"sleep {seconds}")
 
 
@@ -323,43 +336,3 @@ def test_an_answer_that_is_broken_is_an_error_of_its_request(text: bytes) -> Non
 def test_what_is_no_message_is_none(text: bytes) -> None:
     """Servers print all kinds of things."""
     assert read_message(text) is None
-
-
-PARENT = """
-import subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
-print(child.pid, flush=True)
-child.wait()
-"""
-needs_proc = pytest.mark.skipif(
-    not Path("/proc/self/stat").exists(), reason="only /proc tells who started whom"
-)
-
-
-@needs_proc
-def test_children_of_children_are_found_and_can_be_ended() -> None:
-    """In whatever session they are."""
-    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE) as parent:
-        assert parent.stdout is not None
-        grandchild = int(parent.stdout.readline())
-        found = descendants(os.getpid())
-        assert {parent.pid, grandchild} <= {relative.pid for relative in found}
-        [stray] = descendants(parent.pid)
-        assert stray.pid == grandchild
-        assert stray.signal(signal.SIGKILL)
-    assert not stray.signal(0)
-
-
-@needs_proc
-def test_another_process_of_the_same_number_is_left_alone() -> None:
-    """Numbers are given again."""
-    assert not Descendant(os.getpid(), "0").signal(signal.SIGKILL)
-
-
-def test_where_the_system_does_not_tell_there_are_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Then the group of the server is all that is known."""
-    monkeypatch.setattr(process, "_PROC", tmp_path / "none")
-    assert descendants(os.getpid()) == []
-    assert not Descendant(os.getpid(), "0").signal(0)

@@ -23,11 +23,17 @@ Public = Callable[..., McpServer]
 
 
 def children() -> set[int]:
-    """The processes this one has started and that are still there."""
+    """The servers that this process has started, by its supervisor, and that are still there."""
     found = set()
-    for task in Path("/proc/self/task").glob("*/children"):
-        found |= set(map(int, task.read_text().split()))
+    for leader in below(os.getpid()):
+        found |= below(leader)
     return found
+
+
+def below(pid: int) -> set[int]:
+    """The children of a process."""
+    lists = [task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/children")]
+    return {int(number) for text in lists for number in text.split()}
 
 
 async def test_time_tells_the_time(public: Public, use: Any) -> None:

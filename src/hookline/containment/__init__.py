@@ -10,7 +10,6 @@ from hookline import lazy
 
 if TYPE_CHECKING:
     from hookline.containment.jail import FileEntry, FileJail
-    from hookline.containment.processes import Program, end_with_us, start_program
     from hookline.containment.protected import INSTRUCTIONS, PROJECT_CONFIGURATION, PROTECTED
     from hookline.containment.sandbox import (
         CommandResult,
@@ -34,7 +33,6 @@ _HOME: dict[str, str] = {
     "CommandResult": "sandbox",
     "FileEntry": "jail",
     "FileJail": "jail",
-    "Program": "processes",
     "Reading": "shell.words",
     "RunningCommand": "sandbox",
     "Sandbox": "sandbox",
@@ -45,9 +43,7 @@ _HOME: dict[str, str] = {
     "ShellPolicy": "shell.policy",
     "Verdict": "shell.policy",
     "Word": "shell.words",
-    "end_with_us": "processes",
     "read_command": "shell.command_reader",
-    "start_program": "processes",
     "variables_besides": "sandbox.environment",
 }
 """Where each name lives in this package."""
@@ -60,7 +56,6 @@ __all__ = [
     "CommandResult",
     "FileEntry",
     "FileJail",
-    "Program",
     "Reading",
     "RunningCommand",
     "Sandbox",
@@ -71,9 +66,7 @@ __all__ = [
     "ShellPolicy",
     "Verdict",
     "Word",
-    "end_with_us",
     "read_command",
-    "start_program",
     "variables_besides",
 ]
 

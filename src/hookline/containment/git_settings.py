@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from functools import lru_cache
+
+from hookline.containment.processes import run_briefly
 
 _SYSTEM = "/usr/bin:/bin:/usr/local/bin:/opt/homebrew/bin:/run/current-system/sw/bin"
 GIT = shutil.which("git", path=_SYSTEM) or shutil.which("git")
@@ -84,19 +85,12 @@ def run_git(words: list[str], where: str = "/", content: bytes = b"") -> str | N
     if where == "/":
         environment["GIT_DIR"] = "/nonexistent"
     try:
-        ran = subprocess.run(
-            [GIT, *options, *words],
-            cwd=where,
-            env=environment,
-            input=content,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_TIME,
-            check=True,
+        code, output, _ = run_briefly(
+            [GIT, *options, *words], seconds=_TIME, env=environment, cwd=where, stdin=content
         )
-    except (OSError, subprocess.SubprocessError):
+    except OSError:
         return None
-    return os.fsdecode(ran.stdout) if len(ran.stdout) <= _MOST else None
+    return os.fsdecode(output) if code == 0 and len(output) <= _MOST else None
 
 
 def settings_of_user(where: str, wanted: str, scope: str = "global") -> tuple[tuple[str, str], ...]:
@@ -141,12 +135,12 @@ def _of_user(
     env["PATH"] = os.path.dirname(GIT)
     for place in (where, "/"):  # a repository that cannot be read must not cost the user's name
         try:
-            ran = subprocess.run(
-                argv, cwd=place, env=env, capture_output=True, timeout=_TIME, check=True
-            )
-        except (OSError, subprocess.SubprocessError):
+            code, output, _ = run_briefly(argv, seconds=_TIME, env=env, cwd=place)
+        except OSError:
             continue
-        entries = ran.stdout.decode(errors="surrogateescape").split("\0")
+        if code:
+            continue
+        entries = output.decode(errors="surrogateescape").split("\0")
         pairs = (entry.partition("\n") for entry in entries if entry)
         return tuple((key, value) for key, _, value in pairs)
     return ()

@@ -1,16 +1,21 @@
-"""Long output: what is shown of it, and what is kept, also where it cannot be."""
+"""Output: what is shown and kept of a long one, and what is reported while the command runs."""
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 from typing import IO, cast
 
 import pytest
 
+from hookline import AgentBuilder
+from hookline.capabilities import Bash, Redaction
+from hookline.capabilities.bash import output
 from hookline.capabilities.bash.output import Output, ProgressMessages, Scratch, shown
 from hookline.containment.sandbox import Excerpt
 from hookline.redaction import redact
+from hookline.testing import ScriptedDriver, call, say
 
 TOKEN = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
 SIZE = 2_000
@@ -118,3 +123,135 @@ def test_output_that_cannot_be_kept_is_shown_all_the_same(tmp_path: Path) -> Non
     assert "bytes left out here; the rest could not be kept in a file" in shown(
         output.excerpt, output.said
     )
+
+
+# --- progress messages: soon, in whole lines, and nothing is lost ------------------------------------
+
+
+async def test_lines_are_told_whole() -> None:
+    """A line that comes in pieces is told when it has ended."""
+    heard: list[str] = []
+    tells = ProgressMessages(heard.append)
+    for piece in (b"one\ntw", b"o\nthr", b"ee\n"):
+        tells.add(piece)
+        await asyncio.sleep(0.1)
+    tells.finish()
+    assert "".join(heard) == "one\ntwo\nthree\n"
+    assert all(each.endswith("\n") for each in heard)
+
+
+async def test_a_question_is_told_though_its_line_does_not_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After a silence, and while dots keep coming; what is left is told at the end."""
+    monkeypatch.setattr(output, "_SILENCE", 0.1)
+    heard: list[str] = []
+    tells = ProgressMessages(heard.append)
+    tells.add(b"Go on? ")
+    while not heard:  # noqa: ASYNC110 - nobody tells us
+        await asyncio.sleep(0.01)
+    assert heard == ["Go on? "]
+    dots = 0
+    while len(heard) == 1:
+        tells.add(b".")
+        dots += 1
+        await asyncio.sleep(0.01)
+    tells.add(b"end")
+    tells.finish()
+    assert "".join(heard) == f"Go on? {'.' * dots}end"
+
+
+async def test_much_is_told_by_its_end() -> None:
+    """Of more than fits into a message its end is told, with how much is missing."""
+    heard: list[str] = []
+    tells = ProgressMessages(heard.append)
+    tells.add(b"xxxx\n" * 10_000)
+    tells.finish()
+    assert heard[0].startswith("[42,005 characters not shown here]\nxxx")
+    assert len(heard) == 1
+
+
+def test_a_secret_in_pieces_is_not_told_in_pieces(tmp_path: Path) -> None:
+    """A command that prints a secret with a pause in it: no listener hears a part."""
+    heard: list[str] = []
+    script = "printf 'id: ghp_01234567'; sleep 0.2; echo 89abcdefghijABCDEFGHIJ012345"
+    (tmp_path / "leak.sh").write_text(script)
+    agent = (
+        AgentBuilder()
+        .with_driver(ScriptedDriver([call("bash", command="sh leak.sh"), say("done")]))
+        .with_capability(Bash(tmp_path, sandbox="host"))
+        .with_capability(Redaction())
+        .with_approver(lambda _: True)
+        .on_event(lambda record: heard.append(str(record)) if record.type == "progress" else None)
+        .build()
+    )
+    assert "[redacted:github-token]" in agent.run_sync("Go.").steps[0].results[0].text()
+    assert heard
+    assert "01234567" not in "".join(heard)
+
+
+KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\nAoIBAQC7VJTUt9Us8cKjMzEfYy\n-----END PRIVATE KEY-----\n"
+
+
+def heard_of(tmp_path: Path, script: str, *, command: str = "sh leak.sh") -> tuple[str, str]:
+    """What listeners hear while a script runs, and its result."""
+    heard: list[str] = []
+    (tmp_path / "leak.sh").write_text(script)
+    agent = (
+        AgentBuilder()
+        .with_driver(ScriptedDriver([call("bash", command=command), say("done")]))
+        .with_capability(Bash(tmp_path, sandbox="host"))
+        .with_capability(Redaction())
+        .with_approver(lambda _: True)
+        .on_event(lambda each: heard.append(each.message) if each.type == "progress" else None)  # type: ignore[attr-defined]
+        .build()
+    )
+    result = agent.run_sync("Go.")
+    return "".join(heard), result.steps[0].results[0].text()
+
+
+def test_a_key_is_not_told_line_by_line(tmp_path: Path) -> None:
+    """The lines of a private key come in messages of their own; each of them is part of the key."""
+    pauses = "".join(f"echo '{line}'; sleep 0.15\n" for line in KEY.splitlines())
+    heard, result = heard_of(tmp_path, f"echo before\nsleep 0.15\n{pauses}echo after\n")
+    assert "before\n" in heard
+    assert "after\n" in heard
+    assert "MIIEvQ" not in heard + result
+    assert "AoIBAQ" not in heard + result
+
+
+def test_a_value_is_not_told_behind_its_name(tmp_path: Path) -> None:
+    """A name, a pause, and its value: the value is hidden, as it is in the result."""
+    heard, result = heard_of(tmp_path, "printf 'DB_PASSWORD='; sleep 1.2; echo hunter2; echo on\n")
+    assert "hunter2" not in heard + result
+    assert "on\n" in heard
+
+
+def test_a_prompt_is_told_and_what_follows_is_hidden(tmp_path: Path) -> None:
+    """What was reported of a line counts for what comes after it."""
+    heard, _ = heard_of(tmp_path, "printf 'api_key = '; sleep 1.2; echo abc123def456ghi; echo on\n")
+    assert "api_key = " in heard
+    assert "abc123def456ghi" not in heard
+
+
+def test_a_command_runs_with_the_secret_that_is_not_kept(tmp_path: Path) -> None:
+    """The real shell gets the value, and nobody hears it."""
+    command = "DB_PASSWORD=hunter2 sh leak.sh"
+    heard, result = heard_of(tmp_path, 'echo "${#DB_PASSWORD} letters"\n', command=command)
+    assert "7 letters" in result
+    assert "hunter2" not in heard + result
+
+
+async def test_half_a_word_waits_for_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long word that has not ended is not reported; what came before it is."""
+    monkeypatch.setattr(output, "_SILENCE", 0.05)
+    heard: list[str] = []
+    messages = ProgressMessages(heard.append)
+    messages.add(b"token ghp_01234567")
+    while not heard:  # noqa: ASYNC110 - nobody tells us
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.2)
+    assert heard == ["token "]
+    messages.add(b"89\n")
+    messages.finish()
+    assert heard == ["token ", "ghp_0123456789\n"]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hookline.containment import Sandbox
-from hookline.containment.sandbox.process import RunningCommand
+from hookline.containment.sandbox.running_command import RunningCommand
 from hookline.errors import UsageError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="orphans are adopted on Linux only")
@@ -124,7 +124,7 @@ async def test_in_an_event_loop_it_has_to_be_awaited(tmp_path: Path) -> None:
 
 
 async def test_many_at_once_do_not_end_each_other(tmp_path: Path) -> None:
-    """Each has a supervisor of its own."""
+    """One supervisor knows which process belongs to which command."""
     sandbox = Sandbox(tmp_path, "host")
     runs = (sandbox.run(f"sleep 0.{n}; echo {n}") for n in range(4))
     assert [each.text for each in await asyncio.gather(*runs)] == ["0\n", "1\n", "2\n", "3\n"]
@@ -147,12 +147,17 @@ def _wait_until(words: str, *, runs: bool) -> None:
         time.sleep(0.05)
 
 
-def test_a_supervisor_that_is_not_kept_compiled_is_compiled_anew(
+def test_where_there_can_be_no_supervisor_a_command_is_ended_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It takes a little longer, and does the same."""
-    monkeypatch.setattr("hookline.containment.sandbox.host._COMPILED", None)
-    assert Sandbox(tmp_path, "host").run_sync("echo ran").text == "ran\n"
+    """As in a frozen program, which has no interpreter to run it with."""
+    monkeypatch.setattr("hookline.containment.processes.supervisor_client._CODE", None)
+    sandbox, marker = Sandbox(tmp_path, "host"), f"48{os.getpid() % 1000:03}"
+    assert sandbox.run_sync("echo ran").text == "ran\n"
+    leave = f"sleep 0.5; (env -i setsid sleep {marker} &); sleep 60"
+    late = sandbox.run_sync(leave, timeout=2)
+    assert (late.ended, late.exit_code) == ("timeout", 137)
+    assert not _runs(f"sleep {marker}")
 
 
 def test_the_end_of_a_command_is_heard_before_a_loop_closes(tmp_path: Path) -> None:

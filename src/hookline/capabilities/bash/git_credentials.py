@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from hookline.containment.git_links import link_out_of
+from hookline.containment.processes import run_briefly
 from hookline.containment.sandbox import emptied, inside_any
 
 NETWORK = ("ssh", "https", "http", "git")
@@ -136,12 +136,12 @@ def _settings(location: GitLocation, where: Mapping[str, str]) -> list[GitSettin
     argv = ["git", "config", "--list", "--show-origin", "--includes", "-z"]
     env = {**location.env, **where}
     try:
-        ran = subprocess.run(
-            argv, cwd=location.root, env=env, capture_output=True, timeout=10, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
+        code, output, _ = run_briefly(argv, seconds=10, env=env, cwd=str(location.root))
+    except OSError:
         return None
-    parts = ran.stdout.decode(errors="surrogateescape").split("\0")
+    if code:
+        return None
+    parts = output.decode(errors="surrogateescape").split("\0")
     lines = (entry.partition("\n") for entry in parts[1::2])
     return [
         GitSetting(origin, key, value)

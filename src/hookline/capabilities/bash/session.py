@@ -11,7 +11,7 @@ from typing import Any
 
 _MOVES = re.compile(r"\b(cd|pushd|popd|export)\b")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PASSING = frozenset({"PWD", "OLDPWD", "SHLVL", "_", "HOOKLINE_COMMAND"})
+_PASSING = frozenset({"PWD", "OLDPWD", "SHLVL", "_"})
 """Set anew for every command."""
 _LONGEST = 256 * 1024
 _VARIABLES = 200

@@ -8,7 +8,6 @@ import itertools
 import json
 import os
 import stat
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -30,6 +29,7 @@ from hookline.capabilities.files.text import (
 from hookline.capabilities.files.tree import Walk, spelled
 from hookline.containment import FileEntry, FileJail
 from hookline.containment.interpreter import alone
+from hookline.containment.processes import start_program
 from hookline.errors import FileJailError, ToolError
 
 Mode: TypeAlias = Literal["lines", "files", "count"]
@@ -276,13 +276,18 @@ class ExpressionFinder:
     """Finds a regular expression, in another process that is killed when the time is up."""
 
     def __init__(self, pattern: str, ignore_case: bool, deadline: float) -> None:
-        self._process = subprocess.Popen(
-            _REGEX_WORKER,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={"PATH": os.defpath},
-        )
+        theirs, ours = os.pipe(), os.pipe()
+        self._questions, self._answers = open(theirs[1], "wb"), open(ours[0], "rb")  # noqa: SIM115 - closed by `close`
+        try:
+            with open(os.devnull, "wb") as nothing:
+                standard = (theirs[0], ours[1], nothing.fileno())
+                self._process = start_program(_REGEX_WORKER, {"PATH": os.defpath}, "/", standard)
+        except BaseException:
+            self._close_pipes()
+            raise
+        finally:
+            os.close(theirs[0])
+            os.close(ours[1])
         self._is_late = False
         self._timer = threading.Timer(max(0.0, deadline - time.monotonic()), self._end)
         self._timer.daemon = True
@@ -307,9 +312,9 @@ class ExpressionFinder:
 
     def _ask(self, question: bytes) -> object:
         try:
-            _pipe(self._process.stdin).write(question)
-            _pipe(self._process.stdin).flush()
-            answer = _pipe(self._process.stdout).readline()
+            self._questions.write(question)
+            self._questions.flush()
+            answer = self._answers.readline()
         except OSError:
             answer = b""
         if answer:
@@ -317,26 +322,23 @@ class ExpressionFinder:
         if self._is_late:
             raise TimeIsUpError
         raise ToolError(
-            f"the search failed: its process ended with code {self._process.wait()}.",
+            "the search failed: its process ended before it had answered.",
             remedy="Use a simpler pattern, or set literal.",
         )
 
     def _end(self) -> None:
         self._is_late = True
-        self._process.kill()
+        self._process.terminate()
 
     def close(self) -> None:
         self._timer.cancel()
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
+        self._process.end()
+        self._close_pipes()
+
+    def _close_pipes(self) -> None:
+        for pipe in (self._questions, self._answers):
             with contextlib.suppress(OSError):  # what could not be sent any more
-                _pipe(pipe).close()
-
-
-def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-    assert pipe is not None  # both were asked for
-    return pipe
+                pipe.close()
 
 
 Finder: TypeAlias = TextFinder | ExpressionFinder

@@ -1,13 +1,17 @@
-"""Programs that end with us: a supervisor starts them, knows what they start, and ends it, also when we are killed.
+"""The one place that starts processes: each is watched, and ends with all that it has started, also when we are killed.
 
-`supervisor.py` is a program of its own; `supervisor_client.py` is our side of it."""
+`AsyncProcess` runs a program in the event loop, `start_program` starts one that ends with us, and `run_briefly` waits
+for one that answers at once. `supervisor.py` is a program of its own, which starts the programs for us."""
 
-from hookline.containment.processes.supervisor import is_marked
-from hookline.containment.processes.supervisor_client import (
-    Program,
-    end_with_us,
-    new_mark,
-    start_program,
-)
+from hookline.containment.processes.async_process import AsyncProcess
+from hookline.containment.processes.child import OwnChild, Standard, run_briefly
+from hookline.containment.processes.supervisor_client import StartedProcess, start_program
 
-__all__ = ["Program", "end_with_us", "is_marked", "new_mark", "start_program"]
+__all__ = [
+    "AsyncProcess",
+    "OwnChild",
+    "Standard",
+    "StartedProcess",
+    "run_briefly",
+    "start_program",
+]

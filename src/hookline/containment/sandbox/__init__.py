@@ -13,7 +13,7 @@ from hookline.containment.sandbox.command import (
 from hookline.containment.sandbox.limits import SandboxLimits
 from hookline.containment.sandbox.output import Excerpt
 from hookline.containment.sandbox.paths import SandboxPaths, emptied, inside_any
-from hookline.containment.sandbox.process import RunningCommand
+from hookline.containment.sandbox.running_command import RunningCommand
 from hookline.containment.sandbox.sandbox import Sandbox, SandboxStatus
 
 __all__ = [

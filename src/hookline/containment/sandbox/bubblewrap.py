@@ -10,7 +10,6 @@ import re
 import shutil
 import signal
 import stat
-import subprocess
 import threading
 import time
 import weakref
@@ -19,13 +18,14 @@ from dataclasses import dataclass
 from functools import cache
 
 from hookline._aio import call_in_thread, within
+from hookline.containment.processes import OwnChild, run_briefly
 from hookline.containment.sandbox.cgroups import Group
 from hookline.containment.sandbox.command import Job, SandboxGrant
 from hookline.containment.sandbox.enforcement import Enforcement
 from hookline.containment.sandbox.mounts import FileView
-from hookline.containment.sandbox.process import Popen, RunningCommand, close, readable
 from hookline.containment.sandbox.protection import Protection
 from hookline.containment.sandbox.quarantine import open_directory
+from hookline.containment.sandbox.running_command import RunningCommand, close, readable
 from hookline.containment.sandbox.seccomp import filter_program
 from hookline.containment.sandbox.set_id import clear_set_ids, file_clock
 from hookline.containment.sandbox.spawner import spawner
@@ -83,7 +83,7 @@ def installed() -> InstalledBubblewrap:
     try:
         version = _said(path, "--version").split()[-1]
         options = frozenset(word for word in _said(path, "--help").split() if word[:2] == "--")
-    except (OSError, subprocess.SubprocessError, IndexError) as error:
+    except (OSError, IndexError) as error:
         raise SandboxError(f"'{path}' does not run ({error}).", remedy=INSTALL) from None
     missing = [option for option in _NEEDED if option not in options]
     if missing:
@@ -102,7 +102,10 @@ def _has_privileges(path: str) -> bool:
 
 
 def _said(*argv: str) -> str:
-    return subprocess.run(argv, capture_output=True, text=True, timeout=10, check=True).stdout
+    code, output, errors = run_briefly(argv, seconds=10, env=os.environ)
+    if code:
+        raise OSError(f"exit code {code}: {errors.decode(errors='replace').strip()}")
+    return output.decode(errors="replace")
 
 
 class Arrangement:
@@ -304,7 +307,10 @@ class BubblewrapCommand(RunningCommand):
         try:
             self._group = self._enforcement.make_group()
             try:
-                pid = self._begin(argv, self._arrangement.env, fds, "/")
+                env = self._arrangement.env
+                pid = self._begin(
+                    lambda standard: self._spawn(lambda: OwnChild(argv, env, "/", standard, fds))
+                )
             finally:
                 close(said, waits)
                 self._arrangement.started()
@@ -389,8 +395,8 @@ class BubblewrapCommand(RunningCommand):
             _log.exception("The watcher of a command failed, and the command was ended.")
             self.kill()
 
-    def _spawn(self, start: Callable[[], Popen]) -> Popen:
-        def start_in_group() -> Popen:
+    def _spawn(self, start: Callable[[], OwnChild]) -> OwnChild:
+        def start_in_group() -> OwnChild:
             process = start()
             # The first process has to be in the group, and is put there when it is known. But after a pause the kernel
             # takes 10 ms to move one, and then moves others at once. Now it does so while the sandbox is being made.

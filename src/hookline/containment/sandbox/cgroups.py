@@ -6,10 +6,11 @@ import atexit
 import contextlib
 import os
 import secrets
-import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+from hookline.containment.processes import OwnChild
 
 Controller: TypeAlias = Literal["pids", "memory"]
 
@@ -110,8 +111,12 @@ def _try(place: Path, controller: Controller) -> None:
         {controller: (place, 2**30)} if controller == "memory" else {controller: (place, 16)}
     )
     try:
-        with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as waiting:
+        with open(os.devnull, "r+b") as nothing:
+            waiting = OwnChild(("sleep", "60"), os.environ, "/", (nothing.fileno(),) * 3)
+        try:
             group.add(waiting.pid)
+        finally:
+            waiting.end()
     finally:
         group.remove()
         atexit.register(group.remove)

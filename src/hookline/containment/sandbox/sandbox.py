@@ -39,7 +39,7 @@ from hookline.containment.sandbox.paths import (
     inside_any,
     work_directory,
 )
-from hookline.containment.sandbox.process import RunningCommand
+from hookline.containment.sandbox.running_command import RunningCommand
 from hookline.containment.sandbox.selftest import passed
 from hookline.containment.sandbox.work_tree import work_tree
 from hookline.errors import SandboxError, UsageError

@@ -6,19 +6,15 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
+import time
 from functools import cache
 from pathlib import Path
 
-from hookline.containment.sandbox.bubblewrap import (
-    Arrangement,
-    InstalledBubblewrap,
-    end_children,
-    installed,
-)
+from hookline.containment.processes import start_program
+from hookline.containment.sandbox.bubblewrap import Arrangement, InstalledBubblewrap, installed
 from hookline.containment.sandbox.command import Job
 from hookline.containment.sandbox.limits import SandboxLimits
 from hookline.containment.sandbox.mounts import FileView
@@ -26,6 +22,7 @@ from hookline.containment.sandbox.paths import SandboxPaths
 from hookline.errors import SandboxError
 
 _SECONDS = 30
+_POLL = 0.002
 _PROBE = Path(__file__).with_name("probe.py")
 _one_at_a_time = threading.Lock()
 
@@ -56,9 +53,9 @@ def passed() -> InstalledBubblewrap:
     with _one_at_a_time:
         try:
             found = _outcome()
-        except subprocess.TimeoutExpired as error:
+        except TimeoutError:
             raise SandboxError(
-                f"the sandbox's test of itself took longer than {error.timeout:g} s.",
+                f"the sandbox's test of itself took longer than {_SECONDS:g} s.",
                 remedy="Is the machine overloaded? Try again.",
             ) from None
     if isinstance(found, SandboxError):
@@ -77,9 +74,9 @@ def _outcome() -> InstalledBubblewrap | SandboxError:
         worked = _try_to_escape()
     except SandboxError as error:
         return error
-    except subprocess.TimeoutExpired:  # not kept: it may have been a bad moment
+    except TimeoutError:  # not kept: it may have been a bad moment
         raise
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
+    except (OSError, ValueError) as error:
         return SandboxError(f"the sandbox's test of itself failed ({error}).")
     if worked:
         return SandboxError(
@@ -144,30 +141,35 @@ def _probe(base: Path, plan: dict[str, str]) -> list[str]:
     finally:
         arrangement.give_back()
     if code:
-        raise _does_not_start(complaint.strip() or f"exit code {code}")
+        raise _does_not_start(complaint.decode().strip() or f"exit code {code}")
     return list(json.loads(said))
 
 
-def _run(arrangement: Arrangement) -> tuple[int, str, str]:
-    """The exit code, and what was said on both streams. Nothing of it is left, also if it takes too long."""
-    with subprocess.Popen(
-        arrangement.argv,
-        env=arrangement.env,
-        pass_fds=arrangement.fds,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+def _run(arrangement: Arrangement) -> tuple[int, bytes, bytes]:
+    """The exit code, the output and the errors. Nothing of it is left, also if it takes too long.
+
+    By the supervisor: a bubblewrap that is just being set up would outlive the end of its group.
+    """
+    with (
+        open(os.devnull, "rb") as nothing,
+        tempfile.TemporaryFile() as output,
+        tempfile.TemporaryFile() as errors,
+    ):
+        standard = (nothing.fileno(), output.fileno(), errors.fileno())
+        process = start_program(
+            arrangement.argv, arrangement.env, "/", standard, pass_fds=arrangement.fds
+        )
+        until = time.monotonic() + _SECONDS
         try:
-            said, complaint = process.communicate(timeout=_SECONDS)
-        except BaseException:
-            held = os.pidfd_open(process.pid)
-            end_children(process.pid, held)
-            os.close(held)
-            process.kill()
-            raise
-        return process.returncode, said, complaint
+            while (code := process.poll()) is None and time.monotonic() < until:
+                time.sleep(_POLL)
+        finally:
+            process.end()
+        if code is None:
+            raise TimeoutError
+        output.seek(0)
+        errors.seek(0)
+        return code, output.read(), errors.read()
 
 
 def _does_not_start(said: str) -> SandboxError:

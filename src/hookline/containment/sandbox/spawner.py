@@ -16,17 +16,17 @@ import os
 import queue
 import select
 import struct
-import subprocess
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import cache
 from typing import TypeAlias
 
+from hookline.containment.processes import OwnChild
 from hookline.containment.sandbox.seccomp import known_machine, reporting_program
 from hookline.errors import SandboxError
 
-Start: TypeAlias = Callable[[], "subprocess.Popen[bytes]"]
+Start: TypeAlias = Callable[[], OwnChild]
 
 _NO_NEW_PRIVILEGES = 38
 _SET_FILTER, _NEW_LISTENER = 1, 8
@@ -40,9 +40,7 @@ class Spawner:
     """The thread, and how often the kernel has reported."""
 
     def __init__(self) -> None:
-        self._orders: queue.SimpleQueue[tuple[Start, Future[subprocess.Popen[bytes]]]] = (
-            queue.SimpleQueue()
-        )
+        self._orders: queue.SimpleQueue[tuple[Start, Future[OwnChild]]] = queue.SimpleQueue()
         self._wake = os.eventfd(0, os.EFD_CLOEXEC)
         self._reports: int | None = 0
         threading.Thread(target=self._serve, name="hookline-sandboxes", daemon=True).start()
@@ -53,9 +51,9 @@ class Spawner:
         """How many reports there were, of all commands together; None if the kernel does not report."""
         return self._reports
 
-    def start(self, start: Start) -> subprocess.Popen[bytes]:
+    def start(self, start: Start) -> OwnChild:
         """Start a process in the thread."""
-        order: Future[subprocess.Popen[bytes]] = Future()
+        order: Future[OwnChild] = Future()
         self._orders.put((start, order))
         os.eventfd_write(self._wake, 1)
         try:
@@ -108,9 +106,9 @@ def spawner() -> Spawner:
     return Spawner()
 
 
-def _end(order: Future[subprocess.Popen[bytes]]) -> None:
+def _end(order: Future[OwnChild]) -> None:
     if order.exception() is None:
-        order.result().kill()
+        order.result().close()
 
 
 def _listen() -> int:

