@@ -78,7 +78,6 @@ __all__ = [
     "InferenceHookContext",
     "OutputHookContext",
     "PromptHookContext",
-    "RunLimits",
     "RunResult",
     "RunStatus",
     "SQLiteJournal",
