@@ -21,6 +21,8 @@ from hookline.containment import Sandbox
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
+GUIDES = [ROOT / "CONTRIBUTING.md", ROOT / "docs/architecture.md", ROOT / "docs/dialects.md"]
+SOURCE = sorted((ROOT / "src").rglob("*.py"))
 
 NEEDS_SANDBOX = "<!-- needs a sandbox -->"
 
@@ -60,6 +62,25 @@ def deep_imports(source: str) -> list[str]:
     names = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
     names += [a.name for node in nodes if isinstance(node, ast.Import) for a in node.names]
     return [name for name in names if re.match(r"hookline\.(_|\w+\.)", name)]
+
+
+def test_every_file_that_is_named_is_there() -> None:
+    """The pages for contributors and the source name no file that has been moved."""
+    named = {(path.name, file) for path in [*GUIDES, *SOURCE] for file in files_in(path)}
+    assert sorted((where, file) for where, file in named if not exists(file)) == []
+
+
+def files_in(path: Path) -> list[str]:
+    """Return the Python files in directories that a text names between backquotes."""
+    return re.findall(r"`([a-z_]+/[\w/]*\.py)`", path.read_text(encoding="utf-8"))
+
+
+def exists(file: str) -> bool:
+    """Whether a file is in the project, named from its root, from the package, or from one of its packages."""
+    places = (ROOT, ROOT / "src/hookline")
+    return any((place / file).is_file() for place in places) or any(
+        str(path).endswith(f"/{file}") for path in SOURCE
+    )
 
 
 SAMPLE = """\

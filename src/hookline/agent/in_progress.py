@@ -1,7 +1,7 @@
 """What a run knows of the step it is making, and of each tool call on its way.
 
-Each step has its own. `loop/turn.py` writes what comes of the model, `calls/phase.py` the calls. The rest is written
-here.
+Each step has its own. `loop/turn.py` writes what comes of the model, `calls/execution.py` the calls. The rest is
+written here.
 """
 
 from __future__ import annotations
