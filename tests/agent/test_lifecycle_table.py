@@ -87,7 +87,7 @@ TABLE: dict[str, Row] = {
     "session_end": Row(SessionHookContext, "state", None, "error"),
 }
 
-# Nothing compacts yet, so that point is asked through a stack of its own.
+# No run in this file summarises its history, so that point is asked through a stack of its own.
 REACHED = [name for name in TABLE if name != "before_compact"]
 
 
