@@ -180,7 +180,9 @@ class SessionVariables:
     def __init__(self) -> None:
         self._kept: dict[str, dict[bool, dict[str, str]]] = {}
 
-    def keep(self, handler: Handler, ctx: Any, path: Path, answer: ProgramAnswer) -> ProgramAnswer:
+    def keep(
+        self, handler: Handler, ctx: AgentContext, path: Path, answer: ProgramAnswer
+    ) -> ProgramAnswer:
         """Keep what a hook sets, and tell the user what is left out."""
         found, left_out = variables_in(path)
         for name, value in (answer.env or {}).items():
