@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from hookline.containment.sandbox.environment import variables_besides
     from hookline.containment.shell.command_reader import read_command
-    from hookline.containment.shell.policy import ShellPolicy, Verdict
+    from hookline.containment.shell.policy import ShellPolicy, ShellVerdict
     from hookline.containment.shell.words import Command, Reading, Word
 
 _HOME: dict[str, str] = {
@@ -41,7 +41,7 @@ _HOME: dict[str, str] = {
     "SandboxPaths": "sandbox",
     "SandboxStatus": "sandbox",
     "ShellPolicy": "shell.policy",
-    "Verdict": "shell.policy",
+    "ShellVerdict": "shell.policy",
     "Word": "shell.words",
     "read_command": "shell.command_reader",
     "variables_besides": "sandbox.environment",
@@ -64,7 +64,7 @@ __all__ = [
     "SandboxPaths",
     "SandboxStatus",
     "ShellPolicy",
-    "Verdict",
+    "ShellVerdict",
     "Word",
     "read_command",
     "variables_besides",

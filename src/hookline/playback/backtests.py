@@ -50,9 +50,9 @@ from hookline.playback.recorded_hooks import (
     unseen,
     with_judges,
 )
-from hookline.playback.recording import Recording
+from hookline.playback.recorded_run import RecordedRun
 from hookline.playback.report import BacktestReport
-from hookline.playback.rulings import UNKNOWN, Ruling, failed, is_same, ruling_of
+from hookline.playback.rulings import UNKNOWN, HookRuling, failed, is_same, ruling_of
 from hookline.playback.runs import Wanted, reader_of, wanted_runs
 from hookline.playback.source import Playback, PlaybackSource, is_in_doubt
 from hookline.state import EMPTY, FrozenDict, RunStatus, ToolCall, Usage
@@ -259,7 +259,7 @@ def _change(judged: Judged, *, is_first: bool) -> Change:
     )
 
 
-def _whose(old: Ruling, new: Ruling, *, said: bool) -> tuple[str, str]:
+def _whose(old: HookRuling, new: HookRuling, *, said: bool) -> tuple[str, str]:
     """The hook that makes the difference, and why it says so."""
     now = (new.said_by, new.said_why) if said else (new.hook, new.reason)
     if now[0]:
@@ -277,8 +277,8 @@ class Judged(msgspec.Struct, frozen=True):
     place: Place
     run_id: str
     call: ToolCall | None
-    old: Ruling
-    new: Ruling
+    old: HookRuling
+    new: HookRuling
     is_anew: bool = False
     """It was judged before the run paused, and policies judge it once more."""
     unasked: tuple[str, ...] = ()
@@ -327,7 +327,7 @@ class BacktestSource(PlaybackSource):
     candidate: Candidate
     _notes: Notes
 
-    def __init__(self, test: Backtest, playback: Playback, recording: Recording) -> None:
+    def __init__(self, test: Backtest, playback: Playback, recording: RecordedRun) -> None:
         super().__init__(playback, recording)
         self._test = test
         self._asks: dict[Place, bool] = {}
@@ -416,7 +416,7 @@ class BacktestSource(PlaybackSource):
         seen = self._now(run, place, round_, plan, then)
         if seen.missing:
             gone = f"hook '{seen.missing}' is not there any more, and what it was shown is not on record"
-            new = Ruling(verdict=UNKNOWN, hook=seen.missing, reason=gone)
+            new = HookRuling(verdict=UNKNOWN, hook=seen.missing, reason=gone)
         else:
             new = await self._ask_now(
                 run, seen.plan, ctx, watch.context, policies_only=policies_only
@@ -472,7 +472,7 @@ class BacktestSource(PlaybackSource):
 
     async def _ask_now(
         self, run: Run, plan: Plan, ctx: AgentContext, then: Any, *, policies_only: bool
-    ) -> Ruling:
+    ) -> HookRuling:
         """Ask the hooks of now about what was, with the metadata that they themselves have written."""
         watch, notes = Watch(self._test.counts), self._notes
         state = msgspec.structs.replace(ctx.state, metadata=notes.shown(ctx.state.metadata))
@@ -489,7 +489,7 @@ class BacktestSource(PlaybackSource):
 
 async def ask_beside(
     run: Run, plan: Plan, ctx: AgentContext, watch: Watch, *, policies_only: bool
-) -> Ruling:
+) -> HookRuling:
     """What these hooks say. Nothing of it reaches the run."""
 
     def settle(entry: Entry, before: Any, after: Any) -> Any:

@@ -21,7 +21,7 @@ from hookline.journal import (
     RunFinished,
     StepFinished,
 )
-from hookline.playback.recording import Driven, Recording
+from hookline.playback.recorded_run import Driven, RecordedRun
 from hookline.state import PendingApproval, StopReason, ToolCall, ToolResult
 
 
@@ -94,7 +94,7 @@ class Facts(list[Fact]):
 class Comparison:
     """The facts on record of one run, and those that have come so far."""
 
-    def __init__(self, recording: Recording, *, in_full: bool = True) -> None:
+    def __init__(self, recording: RecordedRun, *, in_full: bool = True) -> None:
         self.recording = recording
         self.then, self.now = Facts(in_full=in_full), Facts(in_full=in_full)
         for record in recording.records:

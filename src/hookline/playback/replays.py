@@ -28,7 +28,7 @@ from hookline.playback.recorded_hooks import (
     unseen,
     with_judges,
 )
-from hookline.playback.recording import Recording
+from hookline.playback.recorded_run import RecordedRun
 from hookline.playback.runs import reader_of
 from hookline.playback.source import Parting, Playback, PlaybackSource, is_in_doubt, is_placeholder
 from hookline.playback.text import not_asked, visible
@@ -124,7 +124,7 @@ class Replayed(msgspec.Struct, frozen=True):
 class ReplaySource(PlaybackSource):
     """The record, with the hooks of an agent, called wherever what they are to be shown is on record."""
 
-    def __init__(self, agents: Agents, playback: Playback, recording: Recording) -> None:
+    def __init__(self, agents: Agents, playback: Playback, recording: RecordedRun) -> None:
         super().__init__(playback, recording)
         self._agents = agents
 

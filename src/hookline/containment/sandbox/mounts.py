@@ -40,7 +40,7 @@ from hookline.containment.sandbox.protection import Protection
 from hookline.containment.sandbox.repositories import may_be_tracked
 from hookline.containment.sandbox.tables import OF_PROJECTS, SYSTEM
 from hookline.containment.sandbox.tree_index import TreeIndex
-from hookline.containment.sandbox.work_tree import Visit, work_tree
+from hookline.containment.sandbox.work_tree import TreeVisit, work_tree
 
 _SMALL = 64 * 1024
 """Bytes of a directory that is there to be empty."""
@@ -100,14 +100,14 @@ class FileView:
         named = (each for path in wanted for each in both_paths(path, self._writable))
         return sorted({*needed, *named} - {"/"})
 
-    def _looked(self, held: Sequence[Protection]) -> dict[Path, Protection | Visit]:
+    def _looked(self, held: Sequence[Protection]) -> dict[Path, Protection | TreeVisit]:
         """What was found in each directory of this view. Nothing is held where nothing can be written."""
         found = {protection.root: protection for protection in held}
         return {root: found.get(root) or work_tree(str(root)).look() for root in self.roots}
 
     def _env_files(
         self,
-        looked: Mapping[Path, Protection | Visit],
+        looked: Mapping[Path, Protection | TreeVisit],
         grant: SandboxGrant,
         shown: list[str],
         known: list[str],

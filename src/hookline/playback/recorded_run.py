@@ -29,10 +29,10 @@ from hookline.state import (
 )
 
 
-class Recording(RunIndex):
+class RecordedRun(RunIndex):
     """One run's records, by key, and what can be known from them about how it went."""
 
-    def __init__(self, records: Iterable[Record], above: Recording | None = None) -> None:
+    def __init__(self, records: Iterable[Record], above: RecordedRun | None = None) -> None:
         told = list(without_doubts(filter(Driven().has, records)))
         if above is not None and told:
             ends = [part.finished for part in above.parts]
