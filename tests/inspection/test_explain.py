@@ -299,7 +299,7 @@ def test_why_a_hook_stands_where_it_stands() -> None:
         .build()
     )
     text = lines(agent)
-    start = text.index("stop a block: the run does not stop but goes on, with the reason shown")
+    start = text.index("stop a block: the run continues, with the reason shown")
     assert text[start + 1 : start + 8] == [
         "1 a yours hook always",
         "2 d yours hook always before 'b'; registered after 'a'",

@@ -279,7 +279,7 @@ class _Effect:
     def outcome(self) -> HookOutcome | None:
         answer, point = self.answer, self.ctx.point
         if answer.is_silent or point.value in _UNDECIDED:
-            return self._said(self.ctx)
+            return self._proceed(self.ctx)
         if answer.stops and "stop" in point.verdicts and point.value not in ENDS:
             reason = answer.stop_reason or answer.reason or "a hook ended the run"
             return HookOutcome.stop(reason, self._with_words(self.ctx))
@@ -306,7 +306,7 @@ class _Effect:
             return HookOutcome.ask(answer.reason or "a hook asks for a person", ctx)
         if answer.decision == "allow":
             return HookOutcome.allow(answer.reason, ctx)
-        return self._said(ctx)
+        return self._proceed(ctx)
 
     def _permission_request(self, ctx: ToolHookContext) -> HookOutcome | None:
         answer = self.answer
@@ -316,7 +316,7 @@ class _Effect:
                 Kind.BLOCK, reason, self._with_words(ctx), None, Decision.deny(reason)
             )
         if answer.decision != "allow":
-            return self._said(self._with_words(ctx))
+            return self._proceed(self._with_words(ctx))
         decision = Decision.allow(answer.reason)
         if answer.updated_input is not None:
             changed = self._changed_call(ctx)
@@ -332,15 +332,15 @@ class _Effect:
         if answer.updated_output is not UNCHANGED:
             ctx = ctx.with_result(self._dialect.take_result(ctx.tool_call, answer))
         feedback = (self._reason(),) if answer.decision == "deny" else ()
-        return self._said(self._with_words(ctx, feedback))
+        return self._proceed(self._with_words(ctx, feedback))
 
     def _stop(self, ctx: AgentContext) -> HookOutcome | None:
         answer, limit = self.answer, self.handler.loop_limit
         wishes = (self._reason(),) if answer.decision == "deny" else answer.contexts
         if answer.stops:  # the run ends anyway
-            return self._said(ctx, (answer.stop_reason,))
+            return self._proceed(ctx, (answer.stop_reason,))
         if not wishes or (limit is not None and self.facts.objections >= limit):
-            return self._said(ctx)
+            return self._proceed(ctx)
         if is_used_up(self.handler, self.facts.objections_in_a_row):
             return self._overridden(wishes)
         return HookOutcome.block("\n".join(wishes), self._cleared())
@@ -350,27 +350,27 @@ class _Effect:
         words = used_up(self.facts.objections_in_a_row, " ".join(wishes))
         if self.ctx.point.value == "stop":
             return HookOutcome.stop(words, stop_reason=StopReason.OBJECTION_LIMIT)
-        return self._said(self.ctx, (words,))
+        return self._proceed(self.ctx, (words,))
 
     def _subagent_stop(self, ctx: SubagentHookContext) -> HookOutcome | None:
         answer, result = self.answer, ctx.result
         if answer.decision == "deny" or answer.updated_output is UNCHANGED or result is None:
             return self._stop(ctx)
         replaced = msgspec.structs.replace(result, output=str(answer.updated_output), said=None)
-        return self._said(ctx.with_result(replaced))
+        return self._proceed(ctx.with_result(replaced))
 
     def _subagent_start(self, ctx: SubagentHookContext) -> HookOutcome | None:
         if self.answer.decision == "deny":
             return HookOutcome.block(self._reason())
         words = [labelled(self.handler.name, text) for text in self.answer.contexts]
         if not words:
-            return self._said(ctx)
-        return self._said(ctx.with_prompt("\n\n".join([ctx.prompt, *words])))
+            return self._proceed(ctx)
+        return self._proceed(ctx.with_prompt("\n\n".join([ctx.prompt, *words])))
 
     def _after_step(self, ctx: AgentContext) -> HookOutcome | None:
         if self.answer.decision == "deny":
             return HookOutcome.stop(self._reason(), self._with_words(ctx))
-        return self._said(self._with_words(ctx))
+        return self._proceed(self._with_words(ctx))
 
     def _session_start(self, ctx: AgentContext) -> HookOutcome | None:
         ctx = self._titled(self._with_words(ctx))
@@ -380,7 +380,7 @@ class _Effect:
 
     def _execution_start(self, ctx: AgentContext) -> HookOutcome | None:
         if self._dialect.is_restart(self.handler.event):  # nothing can be refused
-            return self._said(self._titled(self._with_words(ctx)))
+            return self._proceed(self._titled(self._with_words(ctx)))
         return self._plain(ctx)
 
     def _prompt_submit(self, ctx: PromptHookContext) -> HookOutcome | None:
@@ -397,7 +397,7 @@ class _Effect:
 
     def _before_inference(self, ctx: InferenceHookContext) -> HookOutcome | None:
         if self.handler.event in self._dialect.after_compaction:  # it decides nothing there
-            return self._said(self._with_words_at_once(ctx))
+            return self._proceed(self._with_words_at_once(ctx))
         is_lasting = self._dialect.context_is_lasting
         ctx = self._with_words(ctx) if is_lasting else ctx
         request = self._dialect.change_request(ctx.request, self.answer)
@@ -410,7 +410,7 @@ class _Effect:
 
     def _after_inference(self, ctx: InferenceHookContext) -> HookOutcome | None:
         if self.handler.event in self._dialect.displaying:  # it is about what is shown only
-            return self._said(ctx)
+            return self._proceed(ctx)
         ctx = self._with_words(ctx)
         text = self._dialect.new_response(self.answer)
         if text is not None and ctx.response is not None:
@@ -432,12 +432,12 @@ class _Effect:
         if answer.decision == "deny" and ("block" in point.verdicts or is_strict):
             return HookOutcome.block(self._reason(), ctx)
         if answer.decision == "deny":  # nothing can be blocked there
-            return self._said(ctx, (answer.reason,))
+            return self._proceed(ctx, (answer.reason,))
         if answer.decision in ("ask", "defer") and is_strict:
             return HookOutcome.ask(answer.reason, ctx)
-        return self._said(ctx)
+        return self._proceed(ctx)
 
-    def _said(self, ctx: AgentContext, more: tuple[str, ...] = ()) -> HookOutcome | None:
+    def _proceed(self, ctx: AgentContext, more: tuple[str, ...] = ()) -> HookOutcome | None:
         """The outcome of an answer that decides nothing; words to the user are the reason in the journal."""
         words = "\n".join(dict.fromkeys(filter(None, (*self.answer.messages, *more))))
         if not words and ctx is self.ctx:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         SandboxPaths,
         SandboxStatus,
     )
-    from hookline.containment.sandbox.environment import variables_besides
+    from hookline.containment.sandbox.environment import extra_variables
     from hookline.containment.shell.command_reader import read_command
     from hookline.containment.shell.policy import ShellPolicy, ShellVerdict
     from hookline.containment.shell.words import Command, Reading, Word
@@ -44,7 +44,7 @@ _HOME: dict[str, str] = {
     "ShellVerdict": "shell.policy",
     "Word": "shell.words",
     "read_command": "shell.command_reader",
-    "variables_besides": "sandbox.environment",
+    "extra_variables": "sandbox.environment",
 }
 """Where each name lives in this package."""
 
@@ -66,8 +66,8 @@ __all__ = [
     "ShellPolicy",
     "ShellVerdict",
     "Word",
+    "extra_variables",
     "read_command",
-    "variables_besides",
 ]
 
 __getattr__ = lazy.names_from(__name__, _HOME)

@@ -136,7 +136,7 @@ class Backtest:
         self._runs = self._children = self._decisions = self._calls = 0
 
     async def run(self, playback: Playback, run_id: str) -> None:
-        """One run and its children. What is wrong with it is in the report, and the others go on."""
+        """One run and its children. What is wrong with it is in the report, and the others continue."""
         self._runs += 1
         try:
             await playback.play(run_id)
@@ -477,7 +477,7 @@ class BacktestSource(PlaybackSource):
         watch, notes = Watch(self._test.counts), self._notes
         state = msgspec.structs.replace(ctx.state, metadata=notes.shown(ctx.state.metadata))
         shown = msgspec.structs.replace(ctx, state=state, live=Beside(run, watch))
-        quiet = plan.with_entries(tuple(map(untold, plan.judges)))
+        quiet = plan.with_entries(tuple(map(uncounted, plan.judges)))
         ruling = await ask_beside(run, quiet, shown, watch, policies_only=policies_only)
         if watch.context is not None and then is not None:
             notes.take(then.state.metadata, watch.context.state.metadata)
@@ -509,8 +509,8 @@ async def ask_beside(
     return ruling_of(ctx, result, watch.changed_by, watch.answered_by)
 
 
-def untold(entry: Entry) -> Entry:
-    """A recorded hook is not counted among those who are asked."""
+def uncounted(entry: Entry) -> Entry:
+    """The entry; a recorded hook is not counted among those that are asked."""
     return entry.recalling(entry.call) if is_recorded(entry) else entry
 
 
@@ -570,7 +570,7 @@ class Watch:
         self._charged.append(usage)
 
     def passed(self, names: HookNames, readings: Sequence[float]) -> None:
-        """These let things be."""
+        """These changed nothing."""
         for position, hook in enumerate(names.hooks):
             took = readings[position + 1] - readings[position]
             self._count((names.point, hook), took, "proceed")
@@ -580,8 +580,8 @@ class Watch:
         self.context = ctx
 
     def appended(self, entry: Entry, started: float, ctx: AgentContext) -> float:  # noqa: ARG002 - the trail's signature
-        """One said whether to go on."""
-        return self._told(entry, started, "proceed")
+        """A hook said whether to continue."""
+        return self._count_answer(entry, started, "proceed")
 
     def judged(self, entry: Entry, started: float, answer: Answered[Any]) -> float:
         """One said or changed something, or failed."""
@@ -590,9 +590,9 @@ class Watch:
         if answer.answer is not None and not self.answered_by:
             self.answered_by = entry.name
         verdict = "failed" if answer.error is not None else answer.kind.label
-        return self._told(entry, started, verdict)
+        return self._count_answer(entry, started, verdict)
 
-    def _told(self, entry: Entry, started: float, verdict: str) -> float:
+    def _count_answer(self, entry: Entry, started: float, verdict: str) -> float:
         now = time.perf_counter()
         if not is_recorded(entry):
             self._count((entry.point, entry.name), now - started, verdict)

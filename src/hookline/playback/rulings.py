@@ -27,7 +27,7 @@ class HookRuling(msgspec.Struct, frozen=True, kw_only=True):
     changes: dict[str, Any] = {}
     """What they made of the thing, by field. Metadata is theirs, and changes nothing by itself."""
     says: str = ""
-    """The strongest word on going on."""
+    """The strongest evaluation."""
     said_by: str = ""
     said_why: str = ""
 

@@ -472,7 +472,7 @@ class PlaybackSource(AnswerSource[Run]):
             return known.response
         if not self.recording.is_finished:
             await self.playback.stop_here(run)
-        raise ModelError(f"what a model would tell '{name}' here is not on record.")
+        raise ModelError(f"what a model would answer '{name}' here is not on record.")
 
     # --- tools --------------------------------------------------------------------------------------
 

@@ -319,7 +319,7 @@ class AgentBuilder(TakesHooks):
     # --- building -----------------------------------------------------------------------------------
 
     def build(self) -> Agent:
-        """The agent, frozen. The builder can go on and build others.
+        """The agent, frozen. The builder can build more.
 
         Without a model or a driver of its own it asks the model that HOOKLINE_MODEL names in the environment.
         """

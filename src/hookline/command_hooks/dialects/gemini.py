@@ -504,11 +504,11 @@ def _with_words(request: InferenceRequest, wanted: list[Any]) -> InferenceReques
                 message if text == message.text else msgspec.structs.replace(message, text=text)
             )
         made.append(message)
-    made += [_said(each) for each in words]
+    made += [_message_of(each) for each in words]
     return request if made == list(request.messages) else request.with_messages(tuple(made))
 
 
-def _said(words: dict[str, Any]) -> Message:
+def _message_of(words: dict[str, Any]) -> Message:
     text = _text_in(words.get("content"))
     return AssistantMessage(text) if words.get("role") == "model" else UserMessage(text)
 

@@ -81,8 +81,8 @@ def installed() -> InstalledBubblewrap:
     if path is None:
         raise SandboxError("bubblewrap (the program `bwrap`) is not installed.", remedy=INSTALL)
     try:
-        version = _said(path, "--version").split()[-1]
-        options = frozenset(word for word in _said(path, "--help").split() if word[:2] == "--")
+        version = _output_of(path, "--version").split()[-1]
+        options = frozenset(word for word in _output_of(path, "--help").split() if word[:2] == "--")
     except (OSError, IndexError) as error:
         raise SandboxError(f"'{path}' does not run ({error}).", remedy=INSTALL) from None
     missing = [option for option in _NEEDED if option not in options]
@@ -101,7 +101,7 @@ def _has_privileges(path: str) -> bool:
     return False
 
 
-def _said(*argv: str) -> str:
+def _output_of(*argv: str) -> str:
     code, output, errors = run_briefly(argv, seconds=10, env=os.environ)
     if code:
         raise OSError(f"exit code {code}: {errors.decode(errors='replace').strip()}")

@@ -225,10 +225,10 @@ class FileView:
         is_seen = self._is_seen(home, shown)
         yield from (*size, "--tmpfs", home)
         for path in entries(home)[1] if is_seen else ():
-            yield from _as_it_is(path)
+            yield from _unchanged_entry(path)
         for path in outermost(path for path in shown if path.startswith(f"{home}/")):
             if dot_entry(path, [home]) or not is_seen:
-                yield from _as_it_is(path)
+                yield from _unchanged_entry(path)
         if f"{home}/.gitconfig" not in shown and home == os.path.realpath(os.path.expanduser("~")):
             text = git_configuration(str(self.roots[0]))
             yield from ("--perms", "0600", "--file", str(file(text)), f"{home}/.gitconfig")
@@ -252,7 +252,7 @@ class FileView:
             yield from cover(path, sealed=False)
             for inner in shown:
                 if inner.startswith(f"{path}/"):
-                    yield from _as_it_is(inner)
+                    yield from _unchanged_entry(inner)
 
     def _secrets(
         self, shown: list[str], needed: list[str], grant: SandboxGrant, known: list[str]
@@ -335,7 +335,7 @@ def _index_of_home(home: str) -> TreeIndex:
     return TreeIndex(home, _OTHERS)
 
 
-def _as_it_is(path: str) -> Iterator[str]:
+def _unchanged_entry(path: str) -> Iterator[str]:
     """An entry of a directory that was replaced: links as links."""
     try:
         mode = os.lstat(path).st_mode

@@ -567,8 +567,8 @@ class Claude(EventDialect):
             decision = {"behavior": "deny", "message": reason}
             return {"hookSpecificOutput": {"hookEventName": event, "decision": decision}}
         # With the tool the turn ends, unless the file says otherwise. An agent's no never ends it.
-        goes_on = handler.continues or handler.kind == "agent"
-        ends = {} if goes_on else {"continue": False, "stopReason": reason}
+        continues = handler.continues or handler.kind == "agent"
+        ends = {} if continues else {"continue": False, "stopReason": reason}
         if event == "PreToolUse":
             denial = {"permissionDecision": "deny", "permissionDecisionReason": reason}
             return {**ends, "hookSpecificOutput": {"hookEventName": event, **denial}}
