@@ -284,7 +284,7 @@ def test_what_is_answered_for_a_session_holds_in_no_other(desk: Desk) -> None:
 
 
 def test_a_child_that_waits_is_resumed_with_the_run_it_is_a_part_of(desk: Desk) -> None:
-    """Alone it would go on without the policies above it."""
+    """Alone it would continue without the policies above it."""
 
     def child(*turns: Any) -> Agent:
         toolbox = desk.agent().definition.toolbox
@@ -316,7 +316,7 @@ def test_a_child_that_waits_is_resumed_with_the_run_it_is_a_part_of(desk: Desk) 
 
 
 def test_whoever_edits_a_call_so_that_it_does_not_fit_is_told(desk: Desk) -> None:
-    """And the question goes on waiting: nothing is used up."""
+    """And the question keeps waiting: nothing is used up."""
     (question,) = desk.agent(PAY).run_sync("go", run_id="r").pending
     for edit in (Decision.edit(amount="lots"), Decision.edit(tip=1)):
         with pytest.raises(UsageError, match=r"r/0/call_1_1' cannot be edited like that.*waits"):

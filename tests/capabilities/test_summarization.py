@@ -315,7 +315,7 @@ async def test_a_replay_asks_no_summariser() -> None:
 
 
 def test_other_hooks_words_in_the_request_stay() -> None:
-    """A list of tasks that another capability shows is there with the summary, and a later run goes on from it."""
+    """A list of tasks that another capability shows is there with the summary, and a later run continues from it."""
     driver = ScriptedDriver(
         [call("todo_write", todos=[{"content": "look"}]), *SCRIPT, say("again")]
     )

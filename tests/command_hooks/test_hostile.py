@@ -1,4 +1,4 @@
-"""Hooks that hang, fork, flood, never read, answer nonsense or are missing: the run goes on as it should."""
+"""Hooks that hang, fork, flood, never read, answer nonsense or are missing: the run continues as it should."""
 
 from __future__ import annotations
 

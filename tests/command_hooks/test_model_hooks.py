@@ -105,7 +105,7 @@ def test_a_prompt_can_be_refused(stage: Any) -> None:
 
 @pytest.mark.parametrize("said", ["I think so", '{"fine": true}', '{"ok": "yes"}', "{"])
 def test_what_is_no_verdict_is_a_hook_that_failed(stage: Any, said: str) -> None:
-    """In this dialect things go on then; with `on_failure` they do not."""
+    """In this dialect things continue then; with `on_failure` they do not."""
     hooks = asking(stage, "PreToolUse")
     turns = (call("bash", command="ls"), say(said), say("done"))
     assert stage.run(hooks, *turns).state.messages[2].text == "ran ls"

@@ -1,4 +1,4 @@
-"""States that an earlier version saved load, are saved the same, and go on."""
+"""States that an earlier version saved load, are saved the same, and continue."""
 
 from __future__ import annotations
 

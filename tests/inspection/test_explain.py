@@ -336,7 +336,7 @@ def test_limits_errors_and_approvers_in_words() -> None:
 
 
 def test_nothing_is_wider_than_a_screen() -> None:
-    """Long names and matchers go on below themselves."""
+    """Long names and matchers continue below themselves."""
     matcher = (
         CallableMatcher(is_admin) & ToolNameMatcher("a_rather_long_name_*") & ToolNameMatcher("x")
     )

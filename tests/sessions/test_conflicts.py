@@ -94,7 +94,7 @@ async def test_an_answer_given_elsewhere_is_a_conflict_too(setup: SessionSetup) 
 
 
 def test_two_sessions_cannot_have_one_id(setup: SessionSetup) -> None:
-    """The second is told how to go on with the first."""
+    """The second is told how to continue with the first."""
     setup.sessions.create(id="s")
     with pytest.raises(UsageError, match=r"a session 's' already\. .*sessions\.get"):
         setup.sessions.create(id="s")
@@ -137,7 +137,7 @@ def test_a_change_is_made_by_one_who_knows_the_latest_version_or_not_at_all(
 
 
 async def test_a_full_disk_is_told_and_nothing_begins(setup: SessionSetup) -> None:
-    """No run starts that the session could not note; when there is room again it goes on."""
+    """No run starts that the session could not note; when there is room again it continues."""
     session = setup.sessions.create(id="s")
     await session.run(setup.agent(say("a")), "one")
     setup.journal.is_full = True

@@ -56,7 +56,7 @@ async def test_a_fork_goes_its_own_way(setup: SessionSetup) -> None:
 @settings(max_examples=25, deadline=None)
 @given(lengths=st.lists(st.integers(1, 3), min_size=1, max_size=3), data=st.data())
 def test_any_step_can_be_forked_at_and_rewound_to(lengths: list[int], data: Any) -> None:
-    """Both stand where the conversation stood after that step, and both go on from there."""
+    """Both stand where the conversation stood after that step, and both continue from there."""
 
     async def check() -> None:
         setup = SessionSetup()
@@ -149,7 +149,7 @@ async def test_a_session_can_be_rewound_again_and_again(setup: SessionSetup) -> 
 
 
 async def test_a_run_that_was_pruned_is_missed_and_not_skipped(setup: SessionSetup) -> None:
-    """What the conversation was is not known any more: nothing goes on from something else in its place."""
+    """What the conversation was is not known any more: nothing continues from something else in its place."""
     session, _ = await talked(setup, 1, 1)
     setup.journal.delete("s-2")
     with pytest.raises(

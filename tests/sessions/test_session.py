@@ -73,7 +73,7 @@ async def test_a_run_of_a_session_can_be_streamed(setup: SessionSetup) -> None:
 
 
 async def test_leaving_a_stream_cancels_the_run_and_frees_the_session(setup: SessionSetup) -> None:
-    """The next run goes on from what was settled."""
+    """The next run continues from what was settled."""
     session = setup.sessions.create()
     stream = session.stream(setup.agent(call("look"), say("never")), "Hi!")
     async for record in stream:
@@ -100,7 +100,7 @@ async def test_attachments_and_run_ids_are_handed_on(setup: SessionSetup) -> Non
 async def test_a_run_that_fails_or_is_refused_does_not_end_the_conversation(
     setup: SessionSetup,
 ) -> None:
-    """The next prompt goes on from what there is."""
+    """The next prompt continues from what there is."""
     session = setup.sessions.create()
     assert (await session.run(setup.agent(ValueError("no")), "one")).status is RunStatus.FAILED
     refusing = setup.builder(say("never")).on_prompt_submit(lambda ctx: HookOutcome.block("no"))

@@ -155,7 +155,7 @@ def started(path: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("ends", ["well", "killed"])
 async def test_two_processes_cannot_run_one_session(tmp_path: Path, ends: str) -> None:
-    """The second is told which process has it; when that one is done, or dead, the session goes on."""
+    """The second is told which process has it; when that one is done, or dead, the session continues."""
     path = tmp_path / "journal.db"
     with SQLiteJournal(path) as journal:
         setup = SessionSetup(journal)  # type: ignore[arg-type]

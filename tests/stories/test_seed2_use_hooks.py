@@ -284,7 +284,7 @@ def test_step_type_and_metadata_matchers_are_value_objects() -> None:
 
 
 def test_a_failing_hook_fails_closed_or_open() -> None:
-    """Closed denies the tool, which is the default; open goes on as if the hook had said nothing."""
+    """Closed denies the tool, which is the default; open continues as if the hook had said nothing."""
 
     def broken(ctx: ToolHookContext) -> None:
         raise KeyError("oops")

@@ -765,7 +765,7 @@ def test_who_takes_the_limits_away_takes_them_away_here_too(way: str) -> None:
 
 
 async def test_an_approved_call_is_not_run_when_a_limit_is_used_up_since() -> None:
-    """A yes is no way around the limits of the agent that goes on."""
+    """A yes is no way around the limits of the agent that continues."""
     shop = Shop()
     builder = shop.builder(call("buy", n=1, tokens=20))
     builder.on_before_tool_use(lambda ctx: HookOutcome.ask("sure?"), name="ask")

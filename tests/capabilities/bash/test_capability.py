@@ -169,7 +169,7 @@ def test_a_session_keeps_directory_and_variables(tmp_path: Path, mode: Any) -> N
 
 @needs_bubblewrap
 def test_a_session_survives_resume(tmp_path: Path) -> None:
-    """What was kept is in the state: another process goes on where the commands were."""
+    """What was kept is in the state: another process continues where the commands were."""
     journal = tmp_path / "journal.db"
     work = tmp_path / "work"
     (work / "sub").mkdir(parents=True)

@@ -100,7 +100,7 @@ def test_of_a_long_line_the_beginning_is_shown() -> None:
 
 
 def test_what_a_full_disk_does_not_take_is_not_claimed(tmp_path: Path) -> None:
-    """The result says how much of the output is in the file, and goes on without the rest."""
+    """The result says how much of the output is in the file, and continues without the rest."""
     output = Output(Scratch(tmp_path), SIZE)
     output.add(b"a" * 3_000)
     output.close()

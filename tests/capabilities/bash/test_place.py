@@ -87,7 +87,7 @@ def test_the_network_is_never_in_the_read_only_place(tmp_path: Path) -> None:
 
 
 def test_in_the_background_it_is_the_same(tmp_path: Path) -> None:
-    """A command that goes on writes nothing either, and what it says about that comes with the argument to use."""
+    """A command that continues writes nothing either, and what it says about that comes with the argument to use."""
     bash = Bash(tmp_path)
     first, second = made(
         run(

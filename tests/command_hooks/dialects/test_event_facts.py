@@ -194,7 +194,7 @@ def interrupted(stage: Any) -> Any:
 def test_hooks_at_the_end_are_not_asked_after_an_interrupt(
     stage: Any, path: str, event: str
 ) -> None:
-    """Nobody wants it to go on."""
+    """Nobody wants it to continue."""
     entry = {"hooks": [{"type": "command", "command": "touch asked"}]}
     stage.file(path, {"hooks": {event: [entry]}})
     interrupted(stage)

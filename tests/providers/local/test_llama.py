@@ -18,7 +18,7 @@ Callback = Callable[[dict[str, Any]], bool]
 
 
 class Server:
-    """Plays llama.cpp: hands chunks to the callback until that says stop. `gate` lets it go on, chunk by chunk."""
+    """Plays llama.cpp: hands chunks to the callback until that says stop. `gate` lets it continue, chunk by chunk."""
 
     def __init__(
         self, *chunks: dict[str, Any] | Exception, gate: threading.Semaphore | None = None
