@@ -325,7 +325,7 @@ def test_whoever_edits_a_call_so_that_it_does_not_fit_is_told(desk: Desk) -> Non
     assert (result.status, desk.paid) == (RunStatus.COMPLETED, [6])
 
 
-def test_a_question_of_a_child_goes_on_waiting_after_an_edit_that_does_not_fit(desk: Desk) -> None:
+def test_a_question_of_a_child_keeps_waiting_after_an_edit_that_does_not_fit(desk: Desk) -> None:
     """What its tools take is known only inside: the question says what was wrong when it is shown again."""
     script = [PAY]
 

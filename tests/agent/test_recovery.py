@@ -156,7 +156,7 @@ def wall(ctx: Any) -> Any:
     return HookOutcome.ask("sure?")
 
 
-async def test_a_paused_run_goes_on_from_its_journal_in_another_process() -> None:
+async def test_a_paused_run_continues_from_its_journal_in_another_process() -> None:
     """By its id alone, with the answers; partial answers are kept."""
     tape = Tape()
 

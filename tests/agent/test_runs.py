@@ -322,7 +322,7 @@ async def test_a_run_of_a_suspended_session_is_not_resumed_beside_it(setup: Sess
     assert (setup.paid, setup.journal.claimed) == ([], set())
 
 
-async def test_a_run_of_a_session_goes_on_in_the_session(setup: SessionSetup) -> None:
+async def test_a_run_of_a_session_continues_in_the_session(setup: SessionSetup) -> None:
     """Beside it nobody would be kept off the session, and one that was left behind could still act."""
     session = setup.sessions.create(id="s")
     paused = await session.run(setup.agent(call("pay", amount=5)), "pay")

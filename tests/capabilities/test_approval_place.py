@@ -224,7 +224,7 @@ def test_a_read_only_call_that_waited_never_runs_on_the_host(
     assert not (work / "made").exists()
 
 
-def test_a_session_of_the_shell_goes_on_in_plan_mode(tmp_path: Path) -> None:
+def test_a_session_of_the_shell_continues_in_plan_mode(tmp_path: Path) -> None:
     """Variables of earlier commands cannot make a command change anything, so they do not stand in the way."""
     bash = {"keep": "session"}
     first = builder(

@@ -243,7 +243,7 @@ def test_a_hook_that_speaks_is_heard() -> None:
 
 
 @pytest.mark.parametrize("failing", [ModelError("gone"), say("")])
-def test_without_a_summary_it_goes_on_as_it_is(failing: Any) -> None:
+def test_without_a_summary_it_continues_unchanged(failing: Any) -> None:
     """By default nothing is lost: the state says what failed, and it is tried again before the next turn."""
     model = ScriptedDriver([failing, failing, *[say("at last")] * 20])
     builder, _ = looking(model)

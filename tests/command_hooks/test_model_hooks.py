@@ -33,7 +33,7 @@ def test_a_no_before_a_tool_denies_the_call_and_ends_the_run(stage: Any) -> None
     assert (told.state.messages[2].text, told.text) == ("Blocked: not like this", "done")
 
 
-def test_an_agents_no_is_told_and_the_run_goes_on(stage: Any) -> None:
+def test_an_agents_no_is_told_and_the_run_continues(stage: Any) -> None:
     """Before a tool and after it; and nothing is impossible to an agent."""
     for event, words in (("PreToolUse", "Blocked: not like this"), ("PostToolUse", "ran ls")):
         hooks = asking(stage, event, type="agent")

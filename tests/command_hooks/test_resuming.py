@@ -217,7 +217,7 @@ async def test_matchers_tell_a_new_process_from_the_first(stage: Any) -> None:
     assert sources_up(stage) == ["startup"]
 
 
-async def test_what_has_its_end_does_not_go_on(stage: Any) -> None:
+async def test_what_has_its_end_does_not_continue(stage: Any) -> None:
     """Of such a run only the way out is left."""
     first = PlainStore()
     await agent_up(stage, first).run("go", run_id="r")

@@ -346,7 +346,7 @@ def test_vacuum_gives_space_back(path: Path, story: Story) -> None:
     assert b"secret number 7 " not in content
 
 
-def test_vacuum_while_a_run_goes_on(sqlite: SQLiteJournal, story: Story) -> None:
+def test_vacuum_while_a_run_continues(sqlite: SQLiteJournal, story: Story) -> None:
     """The run is as before, and continues."""
     claim = sqlite.claim("r")
     claim.write(story()[:5]).result()

@@ -198,7 +198,7 @@ class ByPrompt:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10_000))
-def test_whenever_a_process_dies_the_session_goes_on(where: int) -> None:
+def test_whenever_a_process_dies_the_session_continues(where: int) -> None:
     """After any write: no run is lost, nothing that must run once runs twice, and it comes to the same."""
 
     async def check() -> None:

@@ -23,7 +23,7 @@ def texts(session: Session) -> list[str]:
 # --- running ------------------------------------------------------------------------------------------
 
 
-async def test_each_run_goes_on_where_the_last_one_ended(setup: SessionSetup) -> None:
+async def test_each_run_continues_where_the_last_one_ended(setup: SessionSetup) -> None:
     """Messages, metadata and steps are carried over; every run has an id of its own."""
     session = setup.sessions.create(id="s")
     agent = setup.builder(call("look", at="door"), say("A door."), say("Bye."))
@@ -41,7 +41,7 @@ async def test_each_run_goes_on_where_the_last_one_ended(setup: SessionSetup) ->
     assert second.state.session_id == first.state.session_id == "s"
 
 
-async def test_another_process_goes_on_with_it(setup: SessionSetup) -> None:
+async def test_another_process_continues_it(setup: SessionSetup) -> None:
     """A session is what is in the journal."""
     await setup.sessions.create(id="s").run(setup.agent(say("a")), "one")
     session = setup.sessions.get("s")

@@ -238,7 +238,7 @@ def test_a_stop_decision_ends_the_run() -> None:
     assert "enough" in result.explain()
 
 
-def test_a_stop_hook_can_make_the_run_go_on() -> None:
+def test_a_stop_hook_can_make_the_run_continue() -> None:
     """The continue decision of the seed is an objection here, and the model reads it."""
     driver = ScriptedDriver([say("half"), say("whole")])
 

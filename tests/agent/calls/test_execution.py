@@ -169,7 +169,7 @@ async def test_policies_judge_what_the_hooks_made_of_the_call() -> None:
     assert (blocked.status, blocked.decided_by) == (ResultStatus.BLOCKED, "meddler")
 
 
-async def test_a_blocked_call_is_read_by_the_model_and_the_run_goes_on() -> None:
+async def test_a_blocked_call_is_read_by_the_model_and_the_run_continues() -> None:
     """It is recorded with the hook's name, and the run ends completed."""
     agent = builder(call("add", a=1), say("then not"))
     agent.on_before_tool_use(lambda ctx: HookOutcome.block("too dangerous"), name="guard")

@@ -471,7 +471,7 @@ async def test_a_refused_resume_leaves_the_run_paused(agents: PayingAgents, leve
 
 
 @pytest.mark.parametrize("levels", [0, 1])
-async def test_a_resume_that_is_cancelled_before_it_goes_on_leaves_the_run_paused(
+async def test_a_resume_that_is_cancelled_before_it_continues_leaves_the_run_paused(
     agents: PayingAgents, levels: int
 ) -> None:
     """Whoever gave up the task has not answered the question."""

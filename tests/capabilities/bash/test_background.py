@@ -250,7 +250,7 @@ def test_one_may_be_given_a_time(tmp_path: Path, mode: Any) -> None:
     assert not runs(f"sleep {marker(47)}")
 
 
-def test_what_can_go_on_is_told_of_where_it_can(tmp_path: Path) -> None:
+def test_what_can_continue_is_described(tmp_path: Path) -> None:
     """`exec` has no background, and says nothing of one."""
     tools = {tool.name: tool.description for tool in Bash(tmp_path, sandbox="host").tools()}
     assert "background=true" in tools["bash"]

@@ -376,7 +376,7 @@ def test_not_to_continue_means_nothing_about_what_has_happened(event: str) -> No
     assert (answer.messages, answer.contexts) == (("for you",), ("for it",))
 
 
-def test_a_run_goes_on_after_a_file_was_kept_back(stage: Any) -> None:
+def test_a_run_continues_after_a_file_was_kept_back(stage: Any) -> None:
     """The model is told why, and does something else."""
     answer = json.dumps({"permission": "deny", **NO})
     hooks = cursor(stage, {"beforeReadFile": f"echo '{answer}'"})

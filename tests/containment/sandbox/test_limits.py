@@ -182,7 +182,9 @@ def test_memory_that_processes_share_counts_once(place: Place, watched: bool) ->
 
 
 @pytest.mark.parametrize("watched", [False, True])
-def test_the_rest_of_a_command_does_not_go_on_without_memory(place: Place, watched: bool) -> None:
+def test_the_rest_of_a_command_does_not_continue_without_memory(
+    place: Place, watched: bool
+) -> None:
     """The kernel may end one process only; the command that started it is ended too."""
     hog = f"{place.python} -I -c 'x = b\"x\" * (400 << 20); import time; time.sleep(20)'"
     limits = {"memory": 200 * MIB}
