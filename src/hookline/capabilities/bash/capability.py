@@ -483,4 +483,4 @@ _RULES: dict[Place, str] = {
 }
 _KEPT = "The working directory and exported variables last from one command to the next."
 _NOT_KEPT = "Every command starts in the work directory, with the same variables: `cd` and `export` do not last."
-_CONTINUES = "so use background=true for what must keep running, not `&` or nohup."
+_CONTINUES = "so use background=true for what is to go on, not `&` or nohup."
