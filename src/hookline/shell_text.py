@@ -150,7 +150,7 @@ class _OpenWord:
         self.text = None
 
     def split(self, value: str) -> None:
-        """Add an expansion outside quotes, split at blanks. An empty one adds no word."""
+        """Add an expansion outside quotes, split at blanks. An empty one adds nothing."""
         if value[:1].isspace():
             self.end()
         for number, piece in enumerate(value.split()):

@@ -309,7 +309,7 @@ def nearest_examples(
 def likely_tools(tools: Sequence[ToolSpec], question: str) -> frozenset[str]:
     """The tools of the examples nearest to a question.
 
-    There are none if the nearest example calls no tool, or shares no word with the question.
+    Empty if the nearest example calls no tool or has nothing in common with the question.
     """
     nearest = _by_nearness(_all_examples(tools), question)[-_NEAREST:]
     if not nearest[-1].tool or not _features(question).keys() & _features(nearest[-1].ask).keys():
