@@ -52,7 +52,7 @@ class Setting(NamedTuple):
     words: str
     agents: int = 1
     waits: bool = False
-    """Whether the model lets others go on before it answers, as real ones do: what is known is committed then too."""
+    """Whether the model lets others continue before it answers, as real ones do. Commits happen then, too."""
     synchronous: Synchronous = "NORMAL"
     goal: str = ""
 

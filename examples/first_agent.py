@@ -60,14 +60,14 @@ def written(made: ToolCall) -> str:
 
 
 def what_now(outcome: ContinuationOutcome) -> str:
-    return f"{'go on' if outcome.should_continue else 'stop'}: {outcome.reason}"
+    return f"{'continue' if outcome.should_continue else 'stop'}: {outcome.reason}"
 
 
 SHOWN = {  # type of record -> what to say about it
     "run_started": lambda r: f"by {r.agent_id}",
     "prompt": lambda r: r.text,
     "step_started": lambda r: f"step {r.step + 1}",
-    "hooks": lambda r: f"{r.point}: {' and '.join(r.hooks)} let it be",
+    "hooks": lambda r: f"{r.point}: {' and '.join(r.hooks)} did not object",
     "hook": lambda r: f"{r.point}: {r.hook} says {r.verdict}{r.reason and f', {r.reason}'}",
     "request": lambda r: f"what the model reads (number of messages: {r.messages})",
     "response": lambda r: r.text or f"the model calls {' and '.join(map(written, r.calls))}",

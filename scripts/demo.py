@@ -127,7 +127,7 @@ def _what_next() -> None:
         (f"cd {shlex.quote(_short(FOLDER))}", ""),
         (f'export PATH="{environment.PROGRAMS}:$PATH"', ""),
         ("hookline show last", "everything that happened in the last run"),
-        ('hookline run -c "..."', "go on with it"),
+        ('hookline run -c "..."', "continue it"),
         (
             "hookline run --model anthropic:NAME ...",
             "with a larger model and its key: see docs/models.md",

@@ -123,7 +123,7 @@ def shown(said: bytes) -> list[list[Any]]:
 def draw(lines: list[list[Any]]) -> str:
     """A window with these lines in it."""
     width, height = round(2 * LEFT + COLUMNS * LETTER), TOP + LINE * len(lines) + 6
-    said = "A terminal: hookline runs an agent that reads two files; a hook blocks one of them, and the run goes on."
+    said = "A terminal: hookline runs an agent that reads two files; a hook blocks one of them, and the run continues."
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
         f"<title>{said}</title>",

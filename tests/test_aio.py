@@ -217,7 +217,7 @@ async def test_what_is_waited_for_in_time_has_happened() -> None:
 
 
 async def test_a_time_limit_holds_in_a_task_that_was_cancelled() -> None:
-    """Whoever sees to an end there goes on to the next thing when the time is up."""
+    """Whoever sees to an end there continues to the next thing when the time is up."""
     seen: list[bool] = []
 
     async def work() -> None:

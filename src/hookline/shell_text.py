@@ -135,7 +135,7 @@ def unescape(text: str) -> str:
 
 
 class _OpenWord:
-    """Collects what one word of the text comes to: no word, one, or several."""
+    """The words that one word of the text expands to: none, one, or several."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -150,7 +150,7 @@ class _OpenWord:
         self.text = None
 
     def split(self, value: str) -> None:
-        """Add an expansion outside quotes: it is split at blanks, and is no word if it is empty."""
+        """Add an expansion outside quotes, split at blanks. An empty one adds nothing."""
         if value[:1].isspace():
             self.end()
         for number, piece in enumerate(value.split()):

@@ -284,7 +284,7 @@ def test_what_is_answered_for_a_session_holds_in_no_other(desk: Desk) -> None:
 
 
 def test_a_child_that_waits_is_resumed_with_the_run_it_is_a_part_of(desk: Desk) -> None:
-    """Alone it would go on without the policies above it."""
+    """Alone it would continue without the policies above it."""
 
     def child(*turns: Any) -> Agent:
         toolbox = desk.agent().definition.toolbox
@@ -316,7 +316,7 @@ def test_a_child_that_waits_is_resumed_with_the_run_it_is_a_part_of(desk: Desk) 
 
 
 def test_whoever_edits_a_call_so_that_it_does_not_fit_is_told(desk: Desk) -> None:
-    """And the question goes on waiting: nothing is used up."""
+    """And the question keeps waiting: nothing is used up."""
     (question,) = desk.agent(PAY).run_sync("go", run_id="r").pending
     for edit in (Decision.edit(amount="lots"), Decision.edit(tip=1)):
         with pytest.raises(UsageError, match=r"r/0/call_1_1' cannot be edited like that.*waits"):
@@ -325,7 +325,7 @@ def test_whoever_edits_a_call_so_that_it_does_not_fit_is_told(desk: Desk) -> Non
     assert (result.status, desk.paid) == (RunStatus.COMPLETED, [6])
 
 
-def test_a_question_of_a_child_goes_on_waiting_after_an_edit_that_does_not_fit(desk: Desk) -> None:
+def test_a_question_of_a_child_keeps_waiting_after_an_edit_that_does_not_fit(desk: Desk) -> None:
     """What its tools take is known only inside: the question says what was wrong when it is shown again."""
     script = [PAY]
 

@@ -99,7 +99,7 @@ def test_an_answer_that_comes_too_late_is_a_no(till: Till, after: float, paid: l
 
 
 def test_nobody_has_to_answer_an_expired_question(till: Till) -> None:
-    """Resumed without an answer, the run goes on."""
+    """Resumed without an answer, the run continues."""
     agent, state = till.paused()
     till.clock.advance(61)
     assert told(agent.resume_sync(state)) == [LATE]

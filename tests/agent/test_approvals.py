@@ -108,7 +108,7 @@ async def test_an_answer_that_means_nothing_is_a_no(bench: Bench, answer: Any) -
 async def test_an_approver_that_crashes_says_no(
     bench: Bench, kind: type[BaseException], is_async: bool
 ) -> None:
-    """Failing closed; the run goes on. Nobody cancelled it, and it does not end the program."""
+    """Failing closed; the run continues. Nobody cancelled it, and it does not end the program."""
 
     def crash(question: PendingApproval) -> bool:
         raise kind("terminal gone")

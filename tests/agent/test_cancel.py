@@ -490,7 +490,7 @@ async def test_a_time_limit_around_a_run_works_as_anywhere() -> None:
     assert ends == [RunStatus.CANCELLED]
 
 
-async def test_a_request_to_go_on_never_overrides_a_cancel() -> None:
+async def test_a_request_to_continue_never_overrides_a_cancel() -> None:
     """Whatever stop hooks think of it."""
     built: list[Agent] = []
     agent = AgentBuilder().with_driver(ScriptedDriver([say("a"), say("b")]))

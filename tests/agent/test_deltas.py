@@ -136,7 +136,7 @@ async def test_text_that_a_hook_around_the_inference_replaces_never_leaks() -> N
     assert "hunter2" not in "".join(deltas(await read(agent.build().stream("go"))))
 
 
-async def test_text_before_tool_calls_is_released_when_the_step_goes_on() -> None:
+async def test_text_before_tool_calls_is_released_when_the_step_continues() -> None:
     """Output hooks judge the final answer; what is said on the way is not it."""
     response = InferenceResponse("let me see")
 

@@ -68,7 +68,7 @@ async def test_evaluations_stay_when_another_hook_fails() -> None:
 
 @pytest.mark.parametrize("point", IN_A_STEP)
 async def test_the_error_policy_decides_about_a_hook_inside_a_step(point: str) -> None:
-    """It may let it be, and then the run goes on; what the journal says was done is what was done."""
+    """It may let it be, and then the run continues; what the journal says was done is what was done."""
     for action, status in (
         (ErrorAction.IGNORE, RunStatus.COMPLETED),
         (ErrorAction.STOP, RunStatus.FAILED),
@@ -227,7 +227,7 @@ async def test_a_question_that_still_waits_is_not_asked_again() -> None:
 
 
 async def test_a_child_that_is_sent_back_has_one_journal() -> None:
-    """Its records are counted on, and its second start says that it goes on."""
+    """Its records are counted on, and its second start says that it continues."""
     heard: list[Record] = []
     inner = AgentBuilder().with_driver(ScriptedDriver([say("bad"), say("good")])).build()
 

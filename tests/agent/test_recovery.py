@@ -156,7 +156,7 @@ def wall(ctx: Any) -> Any:
     return HookOutcome.ask("sure?")
 
 
-async def test_a_paused_run_goes_on_from_its_journal_in_another_process() -> None:
+async def test_a_paused_run_continues_from_its_journal_in_another_process() -> None:
     """By its id alone, with the answers; partial answers are kept."""
     tape = Tape()
 
@@ -194,7 +194,7 @@ async def test_a_taken_up_run_says_so_on_record() -> None:
 
 
 async def test_a_run_id_is_used_once() -> None:
-    """A second run of that id is told how to go on with the first."""
+    """A second run of that id is told how to continue with the first."""
     world = World(Case((("look",),), ()), Tape())
     await world.agent().run("go", run_id="run")
     with pytest.raises(UsageError, match=r"is in the journal already.*agent.resume"):
@@ -686,7 +686,7 @@ async def test_a_run_is_resumed_with_answers_by_id(bench: Bench, how: str, decis
 
 
 async def test_another_agent_of_the_same_make_may_resume(bench: Bench) -> None:
-    """The state carries all that is needed; its driver goes on with the next turn."""
+    """The state carries all that is needed; its driver continues with the next turn."""
     paused = await bench.asking(call("pay", amount=5)).build().run("go")
     other = bench.asking(say("done by another")).build()
     result = await other.resume(paused.state, {paused.pending[0].id: True})

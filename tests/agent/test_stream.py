@@ -378,7 +378,7 @@ async def test_listeners_hear_what_the_journal_keeps() -> None:
 async def test_a_listener_that_crashes_is_logged_and_changes_nothing(
     caplog: pytest.LogCaptureFixture, kind: type[BaseException]
 ) -> None:
-    """The run, the other listeners and the stream go on."""
+    """The run, the other listeners and the stream continue."""
     heard: list[Record] = []
 
     def crash(record: Record) -> None:

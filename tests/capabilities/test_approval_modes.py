@@ -89,7 +89,7 @@ async def test_a_mode_of_one_run_is_not_that_of_another() -> None:
 
 
 def test_a_mode_goes_with_the_state() -> None:
-    """A conversation that goes on from a saved state has the mode it was last given."""
+    """A conversation that continues from a saved state has the mode it was last given."""
     approval = Approval(mode="plan")
     result = builder(approval).build().run_sync("Go.", run_id="first")
     assert "hookline.approval" not in result.state.metadata  # nobody has set one
@@ -115,7 +115,7 @@ def test_the_model_does_not_write_the_mode() -> None:
 
 
 def test_a_mode_can_change_while_a_run_is_paused() -> None:
-    """What was asked about under one mode is judged again under the one that holds when the run goes on."""
+    """What was asked about under one mode is judged again under the one that holds when the run continues."""
     approval = Approval(mode="ask_unlisted")
     agent = builder(approval, run("make")).build()
     paused = agent.run_sync("Go.")

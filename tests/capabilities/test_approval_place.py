@@ -180,7 +180,7 @@ async def test_the_mode_can_change_in_the_middle_of_a_run(tmp_path: Path) -> Non
 
 
 def test_a_call_that_waited_is_judged_by_the_mode_of_now(tmp_path: Path) -> None:
-    """It was asked about in one mode, and its run goes on in another, in another process."""
+    """It was asked about in one mode, and its run continues in another, in another process."""
     journal = SQLiteJournal(str(tmp_path / "runs.db"))
     work = tmp_path / "work"
     work.mkdir()
@@ -199,7 +199,7 @@ def test_a_call_that_waited_is_judged_by_the_mode_of_now(tmp_path: Path) -> None
 def test_a_read_only_call_that_waited_never_runs_on_the_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process that goes on with it may have no sandbox: then it does not run."""
+    """The process that continues with it may have no sandbox: then it does not run."""
     journal = SQLiteJournal(str(tmp_path / "runs.db"))
     work = tmp_path / "work"
     work.mkdir()
@@ -224,7 +224,7 @@ def test_a_read_only_call_that_waited_never_runs_on_the_host(
     assert not (work / "made").exists()
 
 
-def test_a_session_of_the_shell_goes_on_in_plan_mode(tmp_path: Path) -> None:
+def test_a_session_of_the_shell_continues_in_plan_mode(tmp_path: Path) -> None:
     """Variables of earlier commands cannot make a command change anything, so they do not stand in the way."""
     bash = {"keep": "session"}
     first = builder(

@@ -220,7 +220,7 @@ def test_attachments_of_text_are_redacted(tmp_path: Path) -> None:
 
 
 def test_a_state_from_before_is_redacted(tmp_path: Path) -> None:
-    """A conversation that began without redaction goes on with it: the model and the journal see no secret of it."""
+    """A conversation that began without redaction continues with it: the model and the journal see no secret of it."""
     state = AgentState(messages=Log([UserMessage(f"I am {TOKEN}")])).with_metadata("x", KNOWN)
     seen: list[str] = []
     path = tmp_path / "runs.db"
@@ -300,7 +300,7 @@ def test_arguments_are_left_to_work() -> None:
 
 
 async def test_replay_and_resume_see_what_was_kept(tmp_path: Path) -> None:
-    """A redacted run replays identically, and goes on after a pause in another process."""
+    """A redacted run replays identically, and continues after a pause in another process."""
     path = tmp_path / "runs.db"
 
     def asker(ctx: Any) -> HookOutcome:

@@ -138,7 +138,7 @@ async def test_when_a_skill_stops_being_active(folder: Path, then: Any, outcome:
 
 
 async def test_a_run_begins_without_an_active_skill(folder: Path) -> None:
-    """Also one that goes on with a conversation in which one was."""
+    """Also one that continues with a conversation in which one was."""
     agent = builder(
         Skills(folder), call("load_skill", name="reader"), WRITE, say("first"), WRITE
     ).build()

@@ -286,7 +286,7 @@ def test_nonsense_is_refused(attempts: Any) -> None:
 
 @pytest.mark.parametrize("first", [GOOD, say('{"city": "Oslo", "degrees": -3}')])
 def test_what_a_critic_sends_back_is_not_the_output(first: Any) -> None:
-    """The run goes on, and ends with what is given afterwards, also where the output is found in text."""
+    """The run continues, and ends with what is given afterwards, also where the output is found in text."""
     seen: list[str] = []
 
     def critic(draft: Draft) -> str | bool:

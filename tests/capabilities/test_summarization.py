@@ -243,7 +243,7 @@ def test_a_hook_that_speaks_is_heard() -> None:
 
 
 @pytest.mark.parametrize("failing", [ModelError("gone"), say("")])
-def test_without_a_summary_it_goes_on_as_it_is(failing: Any) -> None:
+def test_without_a_summary_it_continues_unchanged(failing: Any) -> None:
     """By default nothing is lost: the state says what failed, and it is tried again before the next turn."""
     model = ScriptedDriver([failing, failing, *[say("at last")] * 20])
     builder, _ = looking(model)
@@ -315,7 +315,7 @@ async def test_a_replay_asks_no_summariser() -> None:
 
 
 def test_other_hooks_words_in_the_request_stay() -> None:
-    """A list of tasks that another capability shows is there with the summary, and a later run goes on from it."""
+    """A list of tasks that another capability shows is there with the summary, and a later run continues from it."""
     driver = ScriptedDriver(
         [call("todo_write", todos=[{"content": "look"}]), *SCRIPT, say("again")]
     )

@@ -208,7 +208,7 @@ asyncio.run(agent.run("go", run_id="run"))
 """
 
 
-async def test_a_killed_process_leaves_a_run_that_another_goes_on_with(tmp_path: Path) -> None:
+async def test_a_killed_process_leaves_a_run_that_another_continues(tmp_path: Path) -> None:
     """Killed inside a tool, with its journal on disk: the run ends as if nothing had happened."""
     here = Path(__file__).parent
     path = str(tmp_path / "runs.db")

@@ -76,7 +76,7 @@ def test_a_conversation_is_named_once(place: Any) -> None:
     assert "-c continues the last conversation, and --session a." in done.stderr
 
 
-def test_a_run_that_is_not_kept_may_go_on_with_one_of_a_journal(place: Any) -> None:
+def test_a_run_that_is_not_kept_may_continue_one_of_a_journal(place: Any) -> None:
     """There --journal says where the conversation is, which --no-save does not take back."""
     model = place.script({"say": "Hi."})
     common = ("run", "--model", model, "--journal", ".hookline/j.db")

@@ -189,7 +189,7 @@ touch done
 
 
 def waiting(stage: Any) -> Any:
-    """A tool that lets the hook go on, and waits until it has."""
+    """A tool that lets the hook continue, and waits until it has."""
 
     @tool
     def wait() -> str:

@@ -1,4 +1,4 @@
-"""Hooks that hang, fork, flood, never read, answer nonsense or are missing: the run goes on as it should."""
+"""Hooks that hang, fork, flood, never read, answer nonsense or are missing: the run continues as it should."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_hook_that_never_reads_a_large_input(stage: Any) -> None:
     assert result.text == "done"
 
 
-def test_a_hook_that_closes_its_input_and_goes_on(stage: Any) -> None:
+def test_a_hook_that_closes_its_input_and_continues(stage: Any) -> None:
     """Its answer counts all the same."""
     hooks = stage.claude("PreToolUse", "exec 0<&-; sleep 0.1; echo no >&2; exit 2", matcher="Write")
     result = stage.run(hooks, call("write", path="a", content="x" * 2_000_000), say("done"))

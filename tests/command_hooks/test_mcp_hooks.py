@@ -44,7 +44,7 @@ def test_its_text_is_read_like_the_output_of_a_program(stage: Any) -> None:
 
 
 def test_a_tool_that_fails_or_is_not_there_is_a_hook_that_failed(stage: Any) -> None:
-    """Which in this dialect lets things go on."""
+    """Which in this dialect lets things continue."""
     result = stage.run(guarded(stage), call("bash", command="crash"), say("done"))
     assert result.state.messages[2].text == "ran crash"
     missing = stage.run(guarded(stage, tool="other"), call("bash", command="ls"), say("done"))

@@ -33,7 +33,7 @@ def test_a_no_before_a_tool_denies_the_call_and_ends_the_run(stage: Any) -> None
     assert (told.state.messages[2].text, told.text) == ("Blocked: not like this", "done")
 
 
-def test_an_agents_no_is_told_and_the_run_goes_on(stage: Any) -> None:
+def test_an_agents_no_is_told_and_the_run_continues(stage: Any) -> None:
     """Before a tool and after it; and nothing is impossible to an agent."""
     for event, words in (("PreToolUse", "Blocked: not like this"), ("PostToolUse", "ran ls")):
         hooks = asking(stage, event, type="agent")
@@ -105,7 +105,7 @@ def test_a_prompt_can_be_refused(stage: Any) -> None:
 
 @pytest.mark.parametrize("said", ["I think so", '{"fine": true}', '{"ok": "yes"}', "{"])
 def test_what_is_no_verdict_is_a_hook_that_failed(stage: Any, said: str) -> None:
-    """In this dialect things go on then; with `on_failure` they do not."""
+    """In this dialect things continue then; with `on_failure` they do not."""
     hooks = asking(stage, "PreToolUse")
     turns = (call("bash", command="ls"), say(said), say("done"))
     assert stage.run(hooks, *turns).state.messages[2].text == "ran ls"

@@ -141,7 +141,7 @@ async def test_a_directory_that_is_gone(tmp_path: Path) -> None:
 
 
 async def test_a_helper_left_in_the_background_is_not_waited_for(tmp_path: Path) -> None:
-    """It holds the pipe, and the answer is there at once; it goes on, because it was left on purpose."""
+    """It holds the pipe, and the answer is there at once; it continues, because it was left on purpose."""
     note = tmp_path / "pid"
     began = time.monotonic()
     ran = await run_program(sh(f"sleep 30 & echo $! > {note}; echo answer"))

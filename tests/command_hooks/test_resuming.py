@@ -1,4 +1,4 @@
-"""A run that waited, and is taken up by another process: its hooks hear that the session goes on."""
+"""A run that waited, and is taken up by another process: its hooks hear that the session continues."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ async def test_matchers_tell_a_new_process_from_the_first(stage: Any) -> None:
     assert sources_up(stage) == ["startup"]
 
 
-async def test_what_has_its_end_does_not_go_on(stage: Any) -> None:
+async def test_what_has_its_end_does_not_continue(stage: Any) -> None:
     """Of such a run only the way out is left."""
     first = PlainStore()
     await agent_up(stage, first).run("go", run_id="r")
@@ -228,7 +228,7 @@ async def test_what_has_its_end_does_not_go_on(stage: Any) -> None:
 
 
 async def test_it_had_waited_and_died_after_that(stage: Any) -> None:
-    """The first process was left at a question, the second died with the answer, and the third goes on."""
+    """The first process was left at a question, the second died with the answer, and the third continues."""
     first = PlainStore()
     hooks = stage.claude("SessionStart", START_UP)
     asking = AgentBuilder().with_driver(ByStep()).with_capability(hooks).with_journal(first)

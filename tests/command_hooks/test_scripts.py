@@ -120,7 +120,7 @@ def test_any_text_can_be_a_command(command: str) -> None:
 
 
 def test_what_a_script_runs_in_turn_is_covered(project: Path) -> None:
-    """Beside it, also while a run goes on; elsewhere in the project, when it is trusted."""
+    """Beside it, also while a run continues; elsewhere in the project, when it is trusted."""
     (project / "lib/x.js").write_text("require('./y'); require('../top');")
     (project / "lib/y.js").write_text("")
     (project / "top.js").write_text("")

@@ -145,7 +145,7 @@ def test_ids_are_unique_and_the_same_every_time(sizes: list[int]) -> None:
     assert ids(first.state) == ids(second.state)
 
 
-def test_ids_stay_unique_when_a_conversation_goes_on() -> None:
+def test_ids_stay_unique_when_a_conversation_continues() -> None:
     """A second run over the same state, with the same or another driver, does not repeat them."""
     first = run(ScriptedDriver([call("echo"), say("a")]))
     second = run(ScriptedDriver([call("echo"), say("b")]), state=first.state)

@@ -192,7 +192,7 @@ async def test_what_a_provider_does_not_declare_is_refused(
 
 
 async def test_a_call_that_is_no_json_is_answered_by_the_loop() -> None:
-    """The model reads what it wrote, and goes on."""
+    """The model reads what it wrote, and continues."""
 
     @tool
     def add(a: int, b: int) -> int:

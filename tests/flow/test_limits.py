@@ -90,7 +90,7 @@ def test_calls_that_were_admitted_and_did_not_run_are_given_back() -> None:
 COUNTERS = Counters(steps=2, tool_calls=3, usage=Usage(10, 5, 2, 0.5), active_seconds=7.0)
 
 
-def test_a_ledger_goes_on_where_the_state_stands() -> None:
+def test_a_ledger_continues_where_the_state_stands() -> None:
     """A resumed run has spent what it had spent before the pause; the pause itself costs nothing."""
     ledger = Ledger(AgentState(counters=COUNTERS), started=1000.0)
     assert spent(ledger) == (2, 3, 15, 0.5)

@@ -1,4 +1,4 @@
-"""States that an earlier version saved load, are saved the same, and go on."""
+"""States that an earlier version saved load, are saved the same, and continue."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ FAMILY = {"parent_agent_id", "parent_run_id"}
 @pytest.mark.parametrize(
     "name", [name for name, case in UNFINISHED_CASES.items() if name in states()]
 )
-async def test_a_saved_state_that_waits_goes_on_without_its_journal(
+async def test_a_saved_state_that_waits_continues_without_its_journal(
     name: str, tmp_path: Path
 ) -> None:
     """The state alone is enough: it ends as the run with a journal does."""

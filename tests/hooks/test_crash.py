@@ -246,7 +246,7 @@ async def test_on_the_way_out_a_block_is_a_failure_and_ends_nothing() -> None:
 
 
 async def test_elsewhere_the_first_error_ends_the_chain() -> None:
-    """Nobody goes on from what a broken hook left behind."""
+    """Nobody continues from what a broken hook left behind."""
     ran: list[str] = []
     with pytest.raises(HookError):
         await decide(crash, lambda ctx: ran.append("hook"), point=DOOR)

@@ -110,7 +110,7 @@ async def test_only_policies_can_be_asked_again() -> None:
 
 
 async def test_a_value_that_is_appended_is_signed_and_reported_as_such() -> None:
-    """It decides nothing, and the chain goes on."""
+    """It decides nothing, and the chain continues."""
     notes = Notes()
     plan = stacked(
         DESK, (says(Stamp("paid")), {"name": "cashier"}), (says(Stamp("sent")), {"name": "clerk"})

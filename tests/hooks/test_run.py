@@ -654,7 +654,7 @@ async def test_on_the_way_out_middleware_that_takes_too_long_cancels_nothing_but
 
 
 async def test_elsewhere_a_cancelled_hook_is_the_last_one() -> None:
-    """A run that is being cancelled asks nobody else whether to go on."""
+    """A run that is being cancelled asks nobody else whether to continue."""
     ran: list[str] = []
     task = asyncio.create_task(decide(wait, lambda ctx: ran.append("hook"), point=DOOR))
     await asyncio.sleep(0.001)

@@ -299,7 +299,7 @@ def test_why_a_hook_stands_where_it_stands() -> None:
         .build()
     )
     text = lines(agent)
-    start = text.index("stop a block: the run does not stop but goes on, with the reason shown")
+    start = text.index("stop a block: the run continues, with the reason shown")
     assert text[start + 1 : start + 8] == [
         "1 a yours hook always",
         "2 d yours hook always before 'b'; registered after 'a'",
@@ -336,7 +336,7 @@ def test_limits_errors_and_approvers_in_words() -> None:
 
 
 def test_nothing_is_wider_than_a_screen() -> None:
-    """Long names and matchers go on below themselves."""
+    """Long names and matchers continue below themselves."""
     matcher = (
         CallableMatcher(is_admin) & ToolNameMatcher("a_rather_long_name_*") & ToolNameMatcher("x")
     )

@@ -181,7 +181,7 @@ def test_nothing_is_added_to_a_run_that_does_not_end_where_it_ended(
 
 
 def test_all_damage_is_found_not_just_the_first(damaged: Callable[..., SQLiteJournal]) -> None:
-    """After a break the search goes on."""
+    """After a break the search continues."""
     other = first_id(2)
     with damaged((EDIT, at(1)), (DROP, at(5)), (DROP, at(9)), (EDIT, other + 1)) as journal:
         found = [(damage.run_id, damage.harm, damage.position) for damage in journal.check().damage]

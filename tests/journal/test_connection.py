@@ -213,7 +213,7 @@ def fill(journal: SQLiteJournal, size: int = 2000) -> tuple[int, JournalError]:
 
 
 def go_on_after(journal: SQLiteJournal, count: int) -> None:
-    """All that was committed is there, nothing is in part, and with room again the run goes on."""
+    """All that was committed is there, nothing is in part, and with room again the run continues."""
     assert len(journal.read("r")) == count
     assert journal.check().ok
     claim = journal.claim("r")
@@ -292,7 +292,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("synchronous", ["NORMAL", "FULL"])
 def test_a_full_disk(small_disk: Path, synchronous: str) -> None:
-    """Nothing is lost that was committed, and when there is room again it goes on."""
+    """Nothing is lost that was committed, and when there is room again it continues."""
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(60_000))
     with SQLiteJournal(small_disk / "journal.db", synchronous=synchronous) as journal:  # type: ignore[arg-type]
@@ -373,7 +373,7 @@ def test_a_file_that_may_not_be_read(mortal: Path, story: Story) -> None:
 
 
 def test_a_file_that_becomes_read_only_while_it_is_open(mortal: Path, story: Story) -> None:
-    """What is open stays open: the run goes on."""
+    """What is open stays open: the run continues."""
     path = mortal / "journal.db"
     with SQLiteJournal(path) as journal:
         claim = journal.claim("r")
@@ -403,7 +403,7 @@ def test_a_run_that_is_not_there_is_no_damage(sqlite: SQLiteJournal) -> None:
 def test_another_process_that_does_not_stop_writing(
     path: Path, sqlite: SQLiteJournal, story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a long wait, an error that says so; the run can go on later."""
+    """After a long wait, an error that says so; the run can continue later."""
     claim = sqlite.claim("r")
     claim.write(story()[:3]).result()
     monkeypatch.setattr("hookline.journal.writer.BUSY_SECONDS", 0.02)
@@ -423,7 +423,7 @@ def test_another_process_that_does_not_stop_writing(
 def test_a_file_that_is_gone_while_it_is_open(
     path: Path, sqlite: SQLiteJournal, story: Story, what: str
 ) -> None:
-    """SQLite would go on writing where nobody looks; the run hears of it instead."""
+    """SQLite would keep writing where nobody looks; the run hears of it instead."""
     claim = sqlite.claim("r")
     claim.write(story()[:4]).result()
     if what == "deleted":

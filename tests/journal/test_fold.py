@@ -37,7 +37,7 @@ def test_the_records_of_a_run_add_up_to_its_state() -> None:
 
 
 def test_an_unfinished_step_is_in_the_tail_and_not_in_the_settled_state() -> None:
-    """Wherever the journal breaks off, the last settled state is the one a run goes on from."""
+    """Wherever the journal breaks off, the last settled state is the one a run continues from."""
     agent = (
         AgentBuilder()
         .with_driver(ScriptedDriver([call("add", a=1), say("2")]))

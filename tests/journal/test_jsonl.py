@@ -78,7 +78,7 @@ def test_nothing_is_lost_on_the_way(family: Store, tmp_path: Path) -> None:
             assert exported(other) == lines
 
 
-def test_an_imported_run_can_go_on(family: Store, story: Story) -> None:
+def test_an_imported_run_can_continue(family: Store, story: Story) -> None:
     """It is like one that was written here."""
     other = MemoryJournal()
     other.import_lines(io.BytesIO(exported(family)))
@@ -155,7 +155,7 @@ def test_a_file_that_ends_too_early(lines: list[bytes], count: int) -> None:
         load(lines[:count])
 
 
-def test_a_file_that_goes_on(lines: list[bytes]) -> None:
+def test_a_file_that_continues(lines: list[bytes]) -> None:
     """More than the first line announces."""
     with pytest.raises(JournalError, match=r"^line 24: there is more here than the 2 runs"):
         load([*lines, lines[1]])

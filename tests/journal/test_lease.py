@@ -72,7 +72,7 @@ def test_a_lease_outlives_whoever_looks_at_its_file(
 def test_a_stopped_process_is_alive(
     path: Path, sqlite: SQLiteJournal, program: Callable[..., Any]
 ) -> None:
-    """It may go on at any time, so its run stays its own."""
+    """It may continue at any time, so its run stays its own."""
     holder = program(HOLD, path, "r")
     assert holder.line() == "held"
     holder.process.send_signal(signal.SIGSTOP)

@@ -288,7 +288,7 @@ for start in range(0, 200, 2):
 
 
 def test_a_forked_child_is_told_to_open_it_again(path: Path, story: Story) -> None:
-    """What it inherited is of no use to it; a journal of its own is, and the parent's goes on."""
+    """What it inherited is of no use to it; a journal of its own is, and the parent's continues."""
     code = f"""{WRITE}
 import os
 claim = journal.claim("r")
@@ -346,8 +346,8 @@ def test_vacuum_gives_space_back(path: Path, story: Story) -> None:
     assert b"secret number 7 " not in content
 
 
-def test_vacuum_while_a_run_goes_on(sqlite: SQLiteJournal, story: Story) -> None:
-    """The run is as before, and goes on."""
+def test_vacuum_while_a_run_continues(sqlite: SQLiteJournal, story: Story) -> None:
+    """The run is as before, and continues."""
     claim = sqlite.claim("r")
     claim.write(story()[:5]).result()
     sqlite.vacuum()

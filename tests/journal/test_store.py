@@ -130,7 +130,7 @@ def test_a_run_without_an_ending_is_running(journal: Store, story: Story) -> Non
     assert [info.status for info in journal.runs()] == [RunStatus.RUNNING]
 
 
-def test_a_paused_run_that_goes_on_is_running_again(journal: Store, story: Story) -> None:
+def test_a_paused_run_that_continues_is_running_again(journal: Store, story: Story) -> None:
     """And it is still who it was, and asked what it was first asked."""
     keep(journal, story("r", ending=RunStatus.PAUSED, session="talk"))
     assert [info.status for info in journal.runs()] == [RunStatus.PAUSED]

@@ -271,7 +271,7 @@ FORBIDDEN: list[tuple[str, str, Any]] = [
 def test_changing_what_a_point_does_not_allow_is_an_error_that_names_it(
     point: str, field: str, value: Any
 ) -> None:
-    """Hook, field and point are named, and the run goes on as the point says about failures."""
+    """Hook, field and point are named, and the run continues as the point says about failures."""
     result = run(point, lambda ctx: msgspec.structs.replace(ctx, **{field: value}))
     [ran] = {
         (record.verdict, record.point, record.reason)

@@ -120,7 +120,7 @@ async def test_a_server_that_never_lists_its_tools_is_given_up(plain: Plain, not
 async def test_a_list_that_does_not_come_in_the_middle_of_a_run_ends_in_time(
     plain: Plain, use: Any, notes: Path
 ) -> None:
-    """The call is an error, and the run goes on."""
+    """The call is an error, and the run continues."""
     async with McpServers(plain(timeout=10.0, connect_timeout=0.5)) as mcp:
         (notes / "listless").touch()
         async with asyncio.timeout(20):

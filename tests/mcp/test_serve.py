@@ -155,7 +155,7 @@ async def test_cancelling_the_call_cancels_the_run(mode: str) -> None:
 async def test_the_person_at_the_client_is_asked(
     mode: str, action: Any, content: dict[str, str], text: str
 ) -> None:
-    """What a hook asks is asked there, and the run goes on with the answer."""
+    """What a hook asks is asked there, and the run continues with the answer."""
     agent = careful(call("work"), say("done"))
     asked, answer = answering(action, **content)
     async with served(agent, mode, elicitation_callback=answer) as client:
@@ -229,7 +229,7 @@ async def test_an_approver_of_the_agent_is_asked_first(mode: str) -> None:
 
 
 async def test_an_answer_to_a_run_that_does_not_wait_is_refused() -> None:
-    """A client cannot go on with a run that is not its own, nor twice with one."""
+    """A client cannot continue with a run that is not its own, nor twice with one."""
     agent = careful(call("work"), say("done"))
     server = AgentServer(agent)
     async with Client(server.server, elicitation_callback=answering("cancel")[1]) as client:

@@ -212,7 +212,7 @@ async def test_a_difference_in_what_the_model_is_asked_is_found(
 
 
 async def test_an_end_that_comes_earlier_or_later_is_a_difference() -> None:
-    """A run that goes on where it ended then has no answer on record to go on with."""
+    """A run that continues where it ended then has no answer on record to continue with."""
 
     def once(ctx: Any) -> Any:
         return HookOutcome.block("go on") if ctx.state.step_count < 4 else None

@@ -76,7 +76,7 @@ async def test_a_stream_without_its_last_word_is_whole_when_the_model_was_done()
 
 
 async def test_pieces_arrive_while_the_answer_is_still_being_written() -> None:
-    """The server goes on only after its first piece was read: nothing waits for the end."""
+    """The server continues only after its first piece was read: nothing waits for the end."""
     go_on = asyncio.Event()
 
     async def far_end(exchange: Exchange) -> None:

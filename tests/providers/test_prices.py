@@ -70,7 +70,7 @@ def test_usage_says_whether_its_cost_is_known() -> None:
 
 
 def test_without_the_price_list_every_price_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The list is an extra: a run goes on without it."""
+    """The list is an extra: a run continues without it."""
     monkeypatch.setitem(sys.modules, "genai_prices", None)
     assert cost_of("openai", "gpt-4o", USAGE) is None
 

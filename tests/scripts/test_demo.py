@@ -100,7 +100,7 @@ def test_without_a_model_one_line_says_so(
 def test_a_model_that_does_not_run_here_is_said_to(
     demo: ModuleType, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Where the first run fails, whatever of, the scripted model goes on."""
+    """Where the first run fails, whatever of, the scripted model continues."""
     monkeypatch.setattr(sys, "argv", ["demo.py"])
     monkeypatch.setattr(demo, "_has_model", lambda: True)
     monkeypatch.setenv("HOOKLINE_MODEL", "script:there-is-none.json")

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from house import House
+from session_setup import SessionSetup
 
 
 @pytest.fixture
-def house() -> House:
-    """A house where nothing has happened yet."""
-    return House()
+def setup() -> SessionSetup:
+    """A journal without sessions."""
+    return SessionSetup()

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from house import House
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from session_setup import SessionSetup
 
 from hookline.errors import JournalError, SessionConflictError, SessionError, UsageError
 from hookline.sessions import Session
@@ -21,12 +21,12 @@ def said(session: Session) -> list[str]:
     return [message.text for message in session.state.messages]
 
 
-async def test_the_second_of_two_writers_gets_a_conflict(house: House) -> None:
+async def test_the_second_of_two_writers_gets_a_conflict(setup: SessionSetup) -> None:
     """It says what has happened since, and what to do; afterwards both have had their say."""
-    house.sessions.create(id="s")
-    one, two = house.sessions.get("s"), house.sessions.get("s")
-    await one.run(house.agent(say("a")), "from one")
-    agent = house.agent(say("b"))
+    setup.sessions.create(id="s")
+    one, two = setup.sessions.get("s"), setup.sessions.get("s")
+    await one.run(setup.agent(say("a")), "from one")
+    agent = setup.agent(say("b"))
     with pytest.raises(SessionConflictError) as conflict:
         await two.run(agent, "from two")
     assert str(conflict.value) == (
@@ -34,16 +34,16 @@ async def test_the_second_of_two_writers_gets_a_conflict(house: House) -> None:
         "(run 's-1' was added, run 's-1' ended or paused, it was renamed). Nothing was done. "
         "Look at it again with session.refresh(), and repeat what should still be done."
     )
-    assert len(house.journal.runs()) == 1
+    assert len(setup.journal.runs()) == 1
     await two.refresh().run(agent, "from two")
-    assert said(house.sessions.get("s")) == ["from one", "a", "from two", "b"]
+    assert said(setup.sessions.get("s")) == ["from one", "a", "from two", "b"]
 
 
-async def test_a_session_that_is_running_is_not_touched(house: House) -> None:
+async def test_a_session_that_is_running_is_not_touched(setup: SessionSetup) -> None:
     """Neither run nor changed, by this process or another; it can be looked at and forked."""
-    session = house.sessions.create(id="s")
-    await session.run(house.agent(say("a")), "hello")
-    other = house.sessions.get("s")
+    session = setup.sessions.create(id="s")
+    await session.run(setup.agent(say("a")), "hello")
+    other = setup.sessions.get("s")
     refused: list[str] = []
 
     async def approve(question: PendingApproval) -> bool:
@@ -52,52 +52,52 @@ async def test_a_session_that_is_running_is_not_touched(house: House) -> None:
                 attempt()
             refused.append(str(conflict.value))
         with pytest.raises(SessionConflictError):
-            await session.run(house.agent(say("never")), "me too")
+            await session.run(setup.agent(say("never")), "me too")
         assert said(other.fork()) == ["hello", "a"]
         assert said(other.refresh())[:2] == ["hello", "a"]
         return True
 
-    agent = house.builder(call("pay", amount=5), say("done")).with_approver(approve).build()
+    agent = setup.builder(call("pay", amount=5), say("done")).with_approver(approve).build()
     await session.run(agent, "pay")
-    assert house.paid == [5]
+    assert setup.paid == [5]
     assert refused[0].startswith("session 's' is being run or changed by someone else now (run ")
     assert "session.refresh()" in refused[0]
     assert said(session)[-1] == "done"
 
 
-async def test_of_two_runs_at_once_one_works(house: House) -> None:
+async def test_of_two_runs_at_once_one_works(setup: SessionSetup) -> None:
     """The other gets a conflict, and its prompt can be given again."""
-    session = house.sessions.create(id="s")
+    session = setup.sessions.create(id="s")
     first, second = await asyncio.gather(
-        session.run(house.agent(say("a")), "one"),
-        session.run(house.agent(say("b")), "two"),
+        session.run(setup.agent(say("a")), "one"),
+        session.run(setup.agent(say("b")), "two"),
         return_exceptions=True,
     )
     assert first.text == "a"  # type: ignore[union-attr]
     assert isinstance(second, SessionConflictError)
-    await session.run(house.agent(say("b")), "two")
+    await session.run(setup.agent(say("b")), "two")
     assert said(session) == ["one", "a", "two", "b"]
 
 
-async def test_an_answer_given_elsewhere_is_a_conflict_too(house: House) -> None:
+async def test_an_answer_given_elsewhere_is_a_conflict_too(setup: SessionSetup) -> None:
     """Whoever still sees the question cannot answer it a second time."""
-    session = house.sessions.create(id="s")
-    await session.run(house.agent(call("pay", amount=5)), "pay")
-    other = house.sessions.get("s")
+    session = setup.sessions.create(id="s")
+    await session.run(setup.agent(call("pay", amount=5)), "pay")
+    other = setup.sessions.get("s")
     answers = {question.id: True for question in session.pending}
-    await other.resume_run(house.agent(say("paid")), answers)
+    await other.resume_run(setup.agent(say("paid")), answers)
     with pytest.raises(SessionConflictError, match="run 's-1' was resumed"):
-        await session.resume_run(house.agent(say("paid")), answers)
+        await session.resume_run(setup.agent(say("paid")), answers)
     with pytest.raises(SessionError, match="has no run that waits"):
-        await session.refresh().resume_run(house.agent(), answers)
-    assert house.paid == [5]
+        await session.refresh().resume_run(setup.agent(), answers)
+    assert setup.paid == [5]
 
 
-def test_two_sessions_cannot_have_one_id(house: House) -> None:
-    """The second is told how to go on with the first."""
-    house.sessions.create(id="s")
+def test_two_sessions_cannot_have_one_id(setup: SessionSetup) -> None:
+    """The second is told how to continue with the first."""
+    setup.sessions.create(id="s")
     with pytest.raises(UsageError, match=r"a session 's' already\. .*sessions\.get"):
-        house.sessions.create(id="s")
+        setup.sessions.create(id="s")
 
 
 CHANGES: dict[str, Callable[[Session], object]] = {
@@ -116,53 +116,53 @@ def test_a_change_is_made_by_one_who_knows_the_latest_version_or_not_at_all(
     changes: list[tuple[int, str]],
 ) -> None:
     """Whatever three writers do in whichever order: what they see is what is in the journal, or is refused."""
-    house = House()
-    house.sessions.create(id="s")
-    writers = [house.sessions.get("s") for _ in range(3)]
+    setup = SessionSetup()
+    setup.sessions.create(id="s")
+    writers = [setup.sessions.get("s") for _ in range(3)]
     for who, change in changes:
-        writer, before = writers[who], house.sessions.get("s")
+        writer, before = writers[who], setup.sessions.get("s")
         try:
             CHANGES[change](writer)
         except SessionConflictError:
             assert writer.version != before.version
-            assert house.sessions.get("s").version == before.version
+            assert setup.sessions.get("s").version == before.version
             writer.refresh()
         except SessionError:
-            assert house.sessions.get("s").version == before.version
+            assert setup.sessions.get("s").version == before.version
         else:
-            now = house.sessions.get("s")
+            now = setup.sessions.get("s")
             assert change == "fork" or writer.version == now.version
             assert change == "fork" or (writer.title, writer.status) == (now.title, now.status)
-    assert not house.journal.claimed
+    assert not setup.journal.claimed
 
 
-async def test_a_full_disk_is_told_and_nothing_begins(house: House) -> None:
-    """No run starts that the session could not note; when there is room again it goes on."""
-    session = house.sessions.create(id="s")
-    await session.run(house.agent(say("a")), "one")
-    house.journal.is_full = True
+async def test_a_full_disk_is_told_and_nothing_begins(setup: SessionSetup) -> None:
+    """No run starts that the session could not note; when there is room again it continues."""
+    session = setup.sessions.create(id="s")
+    await session.run(setup.agent(say("a")), "one")
+    setup.journal.is_full = True
     with pytest.raises(JournalError, match="the disk is full"):
-        await session.run(house.agent(say("b")), "two")
+        await session.run(setup.agent(say("b")), "two")
     with pytest.raises(JournalError, match="the disk is full"):
         session.suspend()
-    house.journal.is_full = False
+    setup.journal.is_full = False
     assert (session.version, session.status.value) == (4, "open")
-    assert (await session.run(house.agent(say("b")), "two")).run_id == "s-2"
+    assert (await session.run(setup.agent(say("b")), "two")).run_id == "s-2"
     assert said(session) == ["one", "a", "two", "b"]
 
 
-async def test_a_disk_that_is_full_in_the_end_does_not_cost_the_result(house: House) -> None:
+async def test_a_disk_that_is_full_in_the_end_does_not_cost_the_result(setup: SessionSetup) -> None:
     """The run says that its journal could not be written, and can be gone on with."""
-    session = house.sessions.create(id="s")
-    builder = house.builder(call("look"), say("a"))
+    session = setup.sessions.create(id="s")
+    builder = setup.builder(call("look"), say("a"))
 
     def fill(ctx: object) -> None:
-        house.journal.is_full = True
+        setup.journal.is_full = True
 
     result = await session.run(builder.on_execution_end(fill).build(), "one")
     assert isinstance(result.error, JournalError)
-    house.journal.is_full = False
-    again = house.sessions.get("s")
+    setup.journal.is_full = False
+    again = setup.sessions.get("s")
     with pytest.raises(SessionError, match=r"was left unfinished\. .*resume_run"):
-        await again.run(house.agent(), "two")
-    assert (await again.resume_run(house.agent(say("a")))).text == "a"
+        await again.run(setup.agent(), "two")
+    assert (await again.resume_run(setup.agent(say("a")))).text == "a"

@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
-from house import House
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from session_setup import SessionSetup
 
 from hookline import AgentState
 from hookline.errors import SessionError, UsageError
@@ -17,14 +17,16 @@ from hookline.state import check_transcript
 from hookline.testing import call, say
 
 
-async def talked(house: House, *lengths: int, id: str = "s") -> tuple[Session, list[AgentState]]:
+async def talked(
+    setup: SessionSetup, *lengths: int, id: str = "s"
+) -> tuple[Session, list[AgentState]]:
     """A session with runs of so many steps each, and the state after each step, the first with none."""
-    session = house.sessions.create(id=id)
+    session = setup.sessions.create(id=id)
     states = [session.state]
     for number, steps in enumerate(lengths):
         turns = [call("look", at=f"{number}.{step}") for step in range(steps - 1)]
         seen: list[AgentState] = []
-        builder = house.builder(*turns, say(f"answer {number}"))
+        builder = setup.builder(*turns, say(f"answer {number}"))
         agent = builder.on_after_step(lambda ctx, seen=seen: seen.append(ctx.state)).build()
         result = await session.run(agent, f"prompt {number}")
         states += [*seen[:-1], result.state]
@@ -39,26 +41,26 @@ def said(state: AgentState) -> list[str]:
 # --- fork ---------------------------------------------------------------------------------------------
 
 
-async def test_a_fork_goes_its_own_way(house: House) -> None:
+async def test_a_fork_goes_its_own_way(setup: SessionSetup) -> None:
     """It has the conversation up to the step, its own id and title, and leaves the other as it is."""
-    session, _ = await talked(house, 2, 1)
+    session, _ = await talked(setup, 2, 1)
     fork = session.fork(at=2, title="Another way")
     assert (fork.title, fork.forked_from, fork.version) == ("Another way", "s", 1)
-    result = await fork.run(house.agent(say("forked")), "and now?")
+    result = await fork.run(setup.agent(say("forked")), "and now?")
     assert said(result.state)[-3:] == ["answer 0", "and now?", "forked"]
     assert said(session.refresh().state)[-1] == "answer 1"
     assert (session.fork().title, session.fork(id="f").id) == (session.title, "f")
-    assert house.seen == ["start s startup", f"start {fork.id} fork"]
+    assert setup.seen == ["start s startup", f"start {fork.id} fork"]
 
 
 @settings(max_examples=25, deadline=None)
 @given(lengths=st.lists(st.integers(1, 3), min_size=1, max_size=3), data=st.data())
 def test_any_step_can_be_forked_at_and_rewound_to(lengths: list[int], data: Any) -> None:
-    """Both stand where the conversation stood after that step, and both go on from there."""
+    """Both stand where the conversation stood after that step, and both continue from there."""
 
     async def check() -> None:
-        house = House()
-        session, states = await talked(house, *lengths)
+        setup = SessionSetup()
+        session, states = await talked(setup, *lengths)
         step = data.draw(st.integers(0, sum(lengths)))
         expected = said(states[step])
         fork = session.fork(at=step)
@@ -66,7 +68,7 @@ def test_any_step_can_be_forked_at_and_rewound_to(lengths: list[int], data: Any)
         session.rewind(to=step)
         assert (said(session.state), len(session.state.steps)) == (expected, step)
         for each in (fork, session):
-            result = await each.run(house.agent(call("look"), say("new")), "go on")
+            result = await each.run(setup.agent(call("look"), say("new")), "go on")
             assert said(result.state) == [*expected, "go on", "", "seen ", "new"]
             check_transcript(result.state.messages)
         again = data.draw(st.integers(0, step + 2))
@@ -79,10 +81,10 @@ def test_any_step_can_be_forked_at_and_rewound_to(lengths: list[int], data: Any)
     asyncio.run(check())
 
 
-async def test_the_end_of_a_run_includes_what_hooks_did_on_its_way_out(house: House) -> None:
+async def test_the_end_of_a_run_includes_what_hooks_did_on_its_way_out(setup: SessionSetup) -> None:
     """A step in its middle does not."""
-    session = house.sessions.create()
-    builder = house.builder(call("look"), say("done"))
+    session = setup.sessions.create()
+    builder = setup.builder(call("look"), say("done"))
     agent = builder.on_execution_end(lambda ctx: ctx.with_metadata("ended", True)).build()
     await session.run(agent, "go")
     assert session.fork(at=1).state.metadata == {}
@@ -90,9 +92,9 @@ async def test_the_end_of_a_run_includes_what_hooks_did_on_its_way_out(house: Ho
     assert session.fork().state.metadata == {"ended": True}
 
 
-async def test_a_step_that_is_not_there_is_refused(house: House) -> None:
+async def test_a_step_that_is_not_there_is_refused(setup: SessionSetup) -> None:
     """The error says which there are, and a number has to be one."""
-    session, _ = await talked(house, 2)
+    session, _ = await talked(setup, 2)
     for step in (3, -1):
         with pytest.raises(SessionError, match=rf"no step {step} in .* has 2 steps\. .* 0 to 2"):
             session.fork(at=step)
@@ -104,11 +106,11 @@ async def test_a_step_that_is_not_there_is_refused(house: House) -> None:
     assert session.version == 4
 
 
-async def test_a_fork_begins_where_it_was_forked(house: House) -> None:
+async def test_a_fork_begins_where_it_was_forked(setup: SessionSetup) -> None:
     """What came before belongs to the other session, and the error says where to go."""
-    session, _ = await talked(house, 3)
+    session, _ = await talked(setup, 3)
     fork = session.fork(at=2, id="f")
-    await fork.run(house.agent(say("new")), "go on")
+    await fork.run(setup.agent(say("new")), "go on")
     fork.rewind(to=2)
     assert len(fork.state.steps) == 2
     with pytest.raises(SessionError) as refused:
@@ -117,40 +119,42 @@ async def test_a_fork_begins_where_it_was_forked(house: House) -> None:
     assert "sessions.get('s').fork(at=1)" in str(refused.value)
 
 
-async def test_a_run_that_is_not_over_counts_up_to_its_last_settled_step(house: House) -> None:
+async def test_a_run_that_is_not_over_counts_up_to_its_last_settled_step(
+    setup: SessionSetup,
+) -> None:
     """It can be forked, and left behind by rewinding."""
-    session, _ = await talked(house, 1)
-    await session.run(house.agent(call("look", at="x"), call("pay", amount=5)), "pay")
+    session, _ = await talked(setup, 1)
+    await session.run(setup.agent(call("look", at="x"), call("pay", amount=5)), "pay")
     assert said(session.fork().state) == ["prompt 0", "answer 0", "pay", "", "seen x"]
     session.rewind(to=1)
     assert (session.pending, said(session.state)) == ((), ["prompt 0", "answer 0"])
-    await session.run(house.agent(say("fine")), "never mind")
+    await session.run(setup.agent(say("fine")), "never mind")
     assert said(session.state) == ["prompt 0", "answer 0", "never mind", "fine"]
-    assert house.paid == []
+    assert setup.paid == []
 
 
-async def test_a_session_can_be_rewound_again_and_again(house: House) -> None:
+async def test_a_session_can_be_rewound_again_and_again(setup: SessionSetup) -> None:
     """Runs that were left behind stay behind."""
-    session, states = await talked(house, 2, 2)
+    session, states = await talked(setup, 2, 2)
     session.rewind(to=1)
-    await session.run(house.agent(say("b")), "two")
+    await session.run(setup.agent(say("b")), "two")
     session.rewind(to=2)
-    await session.run(house.agent(say("c")), "three")
+    await session.run(setup.agent(say("c")), "three")
     assert said(session.state) == [*said(states[1]), "two", "b", "three", "c"]
     session.rewind(to=0)
     assert said(session.state) == []
-    await session.run(house.agent(say("d")), "four")
+    await session.run(setup.agent(say("d")), "four")
     assert said(session.state) == ["four", "d"]
-    assert house.seen == ["start s startup"]
+    assert setup.seen == ["start s startup"]
 
 
-async def test_a_run_that_was_pruned_is_missed_and_not_skipped(house: House) -> None:
-    """What the conversation was is not known any more: nothing goes on from something else in its place."""
-    session, _ = await talked(house, 1, 1)
-    house.journal.delete("s-2")
+async def test_a_run_that_was_pruned_is_missed_and_not_skipped(setup: SessionSetup) -> None:
+    """What the conversation was is not known any more: nothing continues from something else in its place."""
+    session, _ = await talked(setup, 1, 1)
+    setup.journal.delete("s-2")
     with pytest.raises(
         SessionError, match=r"run 's-2', in which .* is not in the journal any more"
     ):
-        await session.run(house.agent(say("a")), "go")
+        await session.run(setup.agent(say("a")), "go")
     session.clear()
-    assert (await session.run(house.agent(say("a")), "go")).text == "a"
+    assert (await session.run(setup.agent(say("a")), "go")).text == "a"

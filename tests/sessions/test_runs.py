@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
-from house import House
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from session_setup import SessionSetup
 
 from hookline import Decision, RunStatus
 from hookline.errors import HookError, SessionError, UsageError
@@ -26,57 +26,59 @@ def said(session: Session) -> list[str]:
 # --- session_start and session_end --------------------------------------------------------------------
 
 
-async def test_a_session_starts_once(house: House) -> None:
+async def test_a_session_starts_once(setup: SessionSetup) -> None:
     """With its first run, and not with later ones, a resumed one, or in another process."""
-    session = house.sessions.create(id="s")
-    await session.run(house.agent(call("pay", amount=5)), "pay")
-    await session.resume_run(house.agent(say("done")), {session.pending[0].id: True})
-    await house.sessions.get("s").run(house.agent(say("more")), "more")
-    assert house.seen == ["start s startup"]
+    session = setup.sessions.create(id="s")
+    await session.run(setup.agent(call("pay", amount=5)), "pay")
+    await session.resume_run(setup.agent(say("done")), {session.pending[0].id: True})
+    await setup.sessions.get("s").run(setup.agent(say("more")), "more")
+    assert setup.seen == ["start s startup"]
 
 
-async def test_closing_ends_it_and_the_next_run_opens_it_again(house: House) -> None:
+async def test_closing_ends_it_and_the_next_run_opens_it_again(setup: SessionSetup) -> None:
     """Each start has its end; closing twice ends it once."""
-    session = house.sessions.create(id="s")
-    agent = house.agent(say("a"), say("b"))
+    session = setup.sessions.create(id="s")
+    agent = setup.agent(say("a"), say("b"))
     await session.run(agent, "one")
     await session.close(agent)
     await session.close(agent)
-    assert (session.status, house.seen) == (SessionStatus.CLOSED, ["start s startup", "end s"])
-    await house.sessions.get("s").run(agent, "two")
+    assert (session.status, setup.seen) == (SessionStatus.CLOSED, ["start s startup", "end s"])
+    await setup.sessions.get("s").run(agent, "two")
     assert (session.refresh().status, said(session)) == (
         SessionStatus.OPEN,
         ["one", "a", "two", "b"],
     )
     await session.close(agent)
-    assert house.seen == ["start s startup", "end s", "start s resume", "end s"]
+    assert setup.seen == ["start s startup", "end s", "start s resume", "end s"]
 
 
-async def test_a_session_that_never_started_ends_without_hooks(house: House) -> None:
+async def test_a_session_that_never_started_ends_without_hooks(setup: SessionSetup) -> None:
     """There is no start for it to be the end of."""
-    session = house.sessions.create(id="s")
-    await session.close(house.agent())
-    assert (session.status, house.seen) == (SessionStatus.CLOSED, [])
-    await session.run(house.agent(say("a")), "one")
-    assert house.seen == ["start s startup"]
+    session = setup.sessions.create(id="s")
+    await session.close(setup.agent())
+    assert (session.status, setup.seen) == (SessionStatus.CLOSED, [])
+    await session.run(setup.agent(say("a")), "one")
+    assert setup.seen == ["start s startup"]
 
 
-async def test_suspending_and_rewinding_ask_no_hooks(house: House) -> None:
+async def test_suspending_and_rewinding_ask_no_hooks(setup: SessionSetup) -> None:
     """They are done to a session from outside, by people who may have no agent."""
-    session = house.sessions.create(id="s")
-    await session.run(house.agent(say("a")), "one")
+    session = setup.sessions.create(id="s")
+    await session.run(setup.agent(say("a")), "one")
     session.suspend()
     session.resume()
     session.rewind(to=0)
-    await session.run(house.agent(say("b")), "two")
-    assert house.seen == ["start s startup"]
+    await session.run(setup.agent(say("b")), "two")
+    assert setup.seen == ["start s startup"]
 
 
-async def test_what_hooks_do_at_the_end_is_there_when_it_is_opened_again(house: House) -> None:
+async def test_what_hooks_do_at_the_end_is_there_when_it_is_opened_again(
+    setup: SessionSetup,
+) -> None:
     """Their verdicts are in the session's records, told to listeners, and their changes are its state."""
-    session = house.sessions.create(id="s")
+    session = setup.sessions.create(id="s")
     heard: list[Record] = []
-    builder = house.builder(say("a"), say("b")).on_event(heard.append)
+    builder = setup.builder(say("a"), say("b")).on_event(heard.append)
     builder.on_session_end(
         lambda ctx: ctx.with_metadata("summary", f"{len(ctx.state.messages)} messages"), name="sum"
     )
@@ -85,7 +87,7 @@ async def test_what_hooks_do_at_the_end_is_there_when_it_is_opened_again(house: 
     heard.clear()
     await session.close(agent)
     assert session.state.metadata == {"summary": "2 messages"}
-    records = house.journal.read(stream_of("s"))
+    records = setup.journal.read(stream_of("s"))
     assert [ran.hook for ran in hooks_in(records)][-1] == "sum"
     assert [record.type for record in heard] == ["hooks", "hook"]
     assert isinstance(records[-1], SessionStatusChanged)
@@ -94,29 +96,31 @@ async def test_what_hooks_do_at_the_end_is_there_when_it_is_opened_again(house: 
     assert session.state.metadata == {"summary": "2 messages"}
 
 
-async def test_a_hook_that_fails_at_the_end_is_told_and_the_session_is_closed(house: House) -> None:
+async def test_a_hook_that_fails_at_the_end_is_told_and_the_session_is_closed(
+    setup: SessionSetup,
+) -> None:
     """The others are asked all the same, and the error hooks hear of it."""
-    session = house.sessions.create(id="s")
-    builder = house.builder(say("a")).on_session_end(lambda ctx: 1 / 0, name="saver", priority=9)
-    agent = builder.on_error(lambda ctx: house.seen.append(ctx.error_message)).build()
+    session = setup.sessions.create(id="s")
+    builder = setup.builder(say("a")).on_session_end(lambda ctx: 1 / 0, name="saver", priority=9)
+    agent = builder.on_error(lambda ctx: setup.seen.append(ctx.error_message)).build()
     await session.run(agent, "one")
     with pytest.raises(HookError, match="hook 'saver' at session_end"):
         await session.close(agent)
     assert session.status is SessionStatus.CLOSED
-    assert house.seen[:2] == ["start s startup", "end s"]
-    assert "ZeroDivisionError" in house.seen[2]
+    assert setup.seen[:2] == ["start s startup", "end s"]
+    assert "ZeroDivisionError" in setup.seen[2]
 
 
-async def test_what_hooks_said_before_a_close_was_cancelled_is_kept(house: House) -> None:
+async def test_what_hooks_said_before_a_close_was_cancelled_is_kept(setup: SessionSetup) -> None:
     """The session is not closed, and can be."""
-    session = house.sessions.create(id="s", title="t")
+    session = setup.sessions.create(id="s", title="t")
     waiting = asyncio.Event()
 
     async def wait(ctx: Any) -> None:
         waiting.set()
         await asyncio.Event().wait()
 
-    builder = house.builder(say("a"))
+    builder = setup.builder(say("a"))
     builder.on_session_end(lambda ctx: ctx.with_metadata("noted", True), name="note", priority=9)
     await session.run(builder.on_session_end(wait, priority=-9).build(), "one")
     closing = asyncio.create_task(session.close(builder.build()))
@@ -124,17 +128,17 @@ async def test_what_hooks_said_before_a_close_was_cancelled_is_kept(house: House
     closing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await closing
-    assert not house.journal.claimed
-    again = house.sessions.get("s")
+    assert not setup.journal.claimed
+    again = setup.sessions.get("s")
     assert (again.status, again.state.metadata) == (SessionStatus.OPEN, {"noted": True})
-    await again.close(house.agent())
+    await again.close(setup.agent())
     assert again.status is SessionStatus.CLOSED
 
 
-async def test_a_session_with_a_run_that_waits_is_not_closed(house: House) -> None:
+async def test_a_session_with_a_run_that_waits_is_not_closed(setup: SessionSetup) -> None:
     """Its end would come before that of its run."""
-    session = house.sessions.create(id="s")
-    agent = house.agent(call("pay", amount=5))
+    session = setup.sessions.create(id="s")
+    agent = setup.agent(call("pay", amount=5))
     await session.run(agent, "pay")
     with pytest.raises(SessionError, match="waits for an answer"):
         await session.close(agent)
@@ -142,40 +146,40 @@ async def test_a_session_with_a_run_that_waits_is_not_closed(house: House) -> No
         await session.close("now")  # type: ignore[arg-type]
 
 
-async def test_a_session_whose_start_failed_has_not_started(house: House) -> None:
+async def test_a_session_whose_start_failed_has_not_started(setup: SessionSetup) -> None:
     """The next run asks again; one whose prompt was refused had started."""
-    session = house.sessions.create(id="s")
-    crash = house.builder(say("never")).on_session_start(lambda ctx: 1 / 0, name="crash")
+    session = setup.sessions.create(id="s")
+    crash = setup.builder(say("never")).on_session_start(lambda ctx: 1 / 0, name="crash")
     result = await session.run(crash.build(), "one")
     assert result.status is RunStatus.FAILED
-    await session.run(house.agent(say("a")), "two")
-    await session.run(house.agent(say("b")), "three")
-    assert house.seen == ["start s startup", "start s startup"]
+    await session.run(setup.agent(say("a")), "two")
+    await session.run(setup.agent(say("b")), "three")
+    assert setup.seen == ["start s startup", "start s startup"]
     assert said(session) == ["two", "a", "three", "b"]
 
 
 # --- processes that die -------------------------------------------------------------------------------
 
 
-async def whole_story(house: House) -> list[str]:
+async def whole_story(setup: SessionSetup) -> list[str]:
     """Two runs, one of which waits for an answer, and what the conversation comes to."""
-    session = house.sessions.create(id="s", title="Both")
-    await go_on(house, session)
+    session = setup.sessions.create(id="s", title="Both")
+    await go_on(setup, session)
     return said(session)
 
 
-async def go_on(house: House, session: Session) -> None:
+async def go_on(setup: SessionSetup, session: Session) -> None:
     """Do whatever is left to do of the two runs, as a new process finds it."""
-    await finish(house, session)
+    await finish(setup, session)
     for prompt in ("one", "two"):
         if prompt not in said(session):
-            await session.run(house.builder().with_driver(ByPrompt()).build(), prompt)
-        await finish(house, session)
+            await session.run(setup.builder().with_driver(ByPrompt()).build(), prompt)
+        await finish(setup, session)
 
 
-async def finish(house: House, session: Session) -> None:
+async def finish(setup: SessionSetup, session: Session) -> None:
     """Take up a run that was left behind, and say yes to whatever it asks."""
-    agent = house.builder().with_driver(ByPrompt()).build()
+    agent = setup.builder().with_driver(ByPrompt()).build()
     if session.unfinished and not session.pending:
         await session.resume_run(agent)
     while session.pending:
@@ -194,40 +198,40 @@ class ByPrompt:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10_000))
-def test_whenever_a_process_dies_the_session_goes_on(where: int) -> None:
+def test_whenever_a_process_dies_the_session_continues(where: int) -> None:
     """After any write: no run is lost, nothing that must run once runs twice, and it comes to the same."""
 
     async def check() -> None:
-        whole = House()
+        whole = SessionSetup()
         expected = await whole_story(whole)
         ends = whole.journal.ends
-        house = House(whole.journal.cut(ends[where % len(ends)]))
-        session = house.sessions.get("s")
-        await go_on(house, session)
-        again = house.sessions.get("s")
+        setup = SessionSetup(whole.journal.cut(ends[where % len(ends)]))
+        session = setup.sessions.get("s")
+        await go_on(setup, session)
+        again = setup.sessions.get("s")
         check_transcript(again.state.messages)
         if any(
             result.status == "in_doubt" for step in again.state.steps for result in step.results
         ):
-            assert house.paid == []
+            assert setup.paid == []
         else:
             assert said(again) == expected
-            assert house.paid in ([], [5])
-        assert not house.journal.claimed
+            assert setup.paid in ([], [5])
+        assert not setup.journal.claimed
 
     asyncio.run(check())
 
 
-async def test_a_run_that_was_added_and_never_began_does_not_count(house: House) -> None:
+async def test_a_run_that_was_added_and_never_began_does_not_count(setup: SessionSetup) -> None:
     """Its prompt is given again; session_start is asked with the run that begins."""
-    session = house.sessions.create(id="s")
-    await session.run(house.agent(say("a")), "one")
+    session = setup.sessions.create(id="s")
+    await session.run(setup.agent(say("a")), "one")
     added = [
         number
-        for number, (name, line) in enumerate(house.journal.written)
+        for number, (name, line) in enumerate(setup.journal.written)
         if name == stream_of("s") and b'"session_run"' in line
     ]
-    left = House(house.journal.cut(added[0] + 1))
+    left = SessionSetup(setup.journal.cut(added[0] + 1))
     again = left.sessions.get("s")
     assert (again.runs, said(again), again.show().runs[0].status) == (("s-1",), [], None)
     with pytest.raises(SessionError, match="has no run that waits"):
@@ -239,12 +243,12 @@ async def test_a_run_that_was_added_and_never_began_does_not_count(house: House)
         again.fork(at=2)
 
 
-async def test_a_run_that_was_left_unfinished_is_gone_on_with(house: House) -> None:
+async def test_a_run_that_was_left_unfinished_is_gone_on_with(setup: SessionSetup) -> None:
     """The session takes no other prompt before, and says what to do."""
-    session = house.sessions.create(id="s")
-    await session.run(house.agent(call("look", at="x"), say("done")), "one")
-    step = next(n for n, (_, line) in enumerate(house.journal.written) if b'"type":"step"' in line)
-    left = House(house.journal.cut(step + 1))
+    session = setup.sessions.create(id="s")
+    await session.run(setup.agent(call("look", at="x"), say("done")), "one")
+    step = next(n for n, (_, line) in enumerate(setup.journal.written) if b'"type":"step"' in line)
+    left = SessionSetup(setup.journal.cut(step + 1))
     again = left.sessions.get("s")
     with pytest.raises(SessionError) as refused:
         await again.run(left.agent(say("no")), "two")
@@ -255,9 +259,9 @@ async def test_a_run_that_was_left_unfinished_is_gone_on_with(house: House) -> N
     assert left.seen == []
 
 
-async def test_hook_records_of_runs_are_not_the_sessions(house: House) -> None:
+async def test_hook_records_of_runs_are_not_the_sessions(setup: SessionSetup) -> None:
     """What happens in a run is in the run's journal alone: the session has a handful of records for each."""
-    session = house.sessions.create(id="s", title="t")
-    await session.run(house.agent(call("look"), say("a")), "one")
-    types = [record.type for record in house.journal.read(stream_of("s"))]
+    session = setup.sessions.create(id="s", title="t")
+    await session.run(setup.agent(call("look"), say("a")), "one")
+    types = [record.type for record in setup.journal.read(stream_of("s"))]
     assert types == ["session_created", "session_run", "session_run_ended"]

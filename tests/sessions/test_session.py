@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from house import House
+from session_setup import SessionSetup
 
 from hookline import Decision, HookOutcome, RunStatus, Sessions
 from hookline.errors import SessionError, UnknownSessionError, UsageError
@@ -23,10 +23,10 @@ def texts(session: Session) -> list[str]:
 # --- running ------------------------------------------------------------------------------------------
 
 
-async def test_each_run_goes_on_where_the_last_one_ended(house: House) -> None:
+async def test_each_run_continues_where_the_last_one_ended(setup: SessionSetup) -> None:
     """Messages, metadata and steps are carried over; every run has an id of its own."""
-    session = house.sessions.create(id="s")
-    agent = house.builder(call("look", at="door"), say("A door."), say("Bye."))
+    session = setup.sessions.create(id="s")
+    agent = setup.builder(call("look", at="door"), say("A door."), say("Bye."))
     built = agent.on_execution_start(
         lambda ctx: ctx.with_metadata("runs", int(ctx.state.metadata.get("runs", 0)) + 1)
     ).build()
@@ -41,76 +41,78 @@ async def test_each_run_goes_on_where_the_last_one_ended(house: House) -> None:
     assert second.state.session_id == first.state.session_id == "s"
 
 
-async def test_another_process_goes_on_with_it(house: House) -> None:
+async def test_another_process_continues_it(setup: SessionSetup) -> None:
     """A session is what is in the journal."""
-    await house.sessions.create(id="s").run(house.agent(say("a")), "one")
-    session = house.sessions.get("s")
-    await session.run(house.agent(say("b")), "two")
-    assert texts(house.sessions.get("s")) == ["one", "a", "two", "b"]
+    await setup.sessions.create(id="s").run(setup.agent(say("a")), "one")
+    session = setup.sessions.get("s")
+    await session.run(setup.agent(say("b")), "two")
+    assert texts(setup.sessions.get("s")) == ["one", "a", "two", "b"]
 
 
-def test_sessions_work_in_code_that_is_not_async(house: House) -> None:
+def test_sessions_work_in_code_that_is_not_async(setup: SessionSetup) -> None:
     """`run_sync` and `resume_run_sync`."""
-    session = house.sessions.create()
-    agent = house.agent(call("pay", amount=5), say("done"))
+    session = setup.sessions.create()
+    agent = setup.agent(call("pay", amount=5), say("done"))
     assert session.run_sync(agent, "go").status is RunStatus.PAUSED
     answers = {pending.id: Decision.allow() for pending in session.pending}
     assert session.resume_run_sync(agent, answers).text == "done"
-    assert house.paid == [5]
+    assert setup.paid == [5]
 
 
-async def test_a_run_of_a_session_can_be_streamed(house: House) -> None:
+async def test_a_run_of_a_session_can_be_streamed(setup: SessionSetup) -> None:
     """Every record as it happens, and the result at the end."""
-    session = house.sessions.create(id="s")
-    stream = session.stream(house.agent(say("Hello.")), "Hi!")
+    session = setup.sessions.create(id="s")
+    stream = session.stream(setup.agent(say("Hello.")), "Hi!")
     with pytest.raises(UsageError, match="has not ended"):
         stream.result  # noqa: B018 - it is what raises
     records = [record async for record in stream]
     assert "".join(r.text for r in records if isinstance(r, TextDelta)) == "Hello."
     assert stream.result.text == "Hello."
     assert (session.title, texts(session)) == ("Hi!", ["Hi!", "Hello."])
-    assert (session.version, house.sessions.get("s").version) == (4, 4)
+    assert (session.version, setup.sessions.get("s").version) == (4, 4)
 
 
-async def test_leaving_a_stream_cancels_the_run_and_frees_the_session(house: House) -> None:
-    """The next run goes on from what was settled."""
-    session = house.sessions.create()
-    stream = session.stream(house.agent(call("look"), say("never")), "Hi!")
+async def test_leaving_a_stream_cancels_the_run_and_frees_the_session(setup: SessionSetup) -> None:
+    """The next run continues from what was settled."""
+    session = setup.sessions.create()
+    stream = session.stream(setup.agent(call("look"), say("never")), "Hi!")
     async for record in stream:
         if record.type == "step":
             break
     await stream.aclose()
     assert stream.result.status is RunStatus.CANCELLED
-    result = await session.run(house.agent(say("here")), "Still there?")
+    result = await session.run(setup.agent(say("here")), "Still there?")
     assert result.text == "here"
     check_transcript(result.state.messages)
 
 
-async def test_attachments_and_run_ids_are_handed_on(house: House) -> None:
+async def test_attachments_and_run_ids_are_handed_on(setup: SessionSetup) -> None:
     """As `agent.run` takes them."""
-    session = house.sessions.create()
+    session = setup.sessions.create()
     picture = Attachment.from_bytes(b"...", "image/png")
-    result = await session.run(house.agent(say("a")), "look", attachments=[picture], run_id="mine")
+    result = await session.run(setup.agent(say("a")), "look", attachments=[picture], run_id="mine")
     assert (result.run_id, result.state.messages[0].attachments) == ("mine", (picture,))
-    second = await session.run(house.agent(say("b")), "more", run_id=f"{session.id}-3")
-    third = await session.run(house.agent(say("c")), "and more")
+    second = await session.run(setup.agent(say("b")), "more", run_id=f"{session.id}-3")
+    third = await session.run(setup.agent(say("c")), "and more")
     assert (second.run_id, third.run_id) == (f"{session.id}-3", f"{session.id}-4")
 
 
-async def test_a_run_that_fails_or_is_refused_does_not_end_the_conversation(house: House) -> None:
-    """The next prompt goes on from what there is."""
-    session = house.sessions.create()
-    assert (await session.run(house.agent(ValueError("no")), "one")).status is RunStatus.FAILED
-    refusing = house.builder(say("never")).on_prompt_submit(lambda ctx: HookOutcome.block("no"))
+async def test_a_run_that_fails_or_is_refused_does_not_end_the_conversation(
+    setup: SessionSetup,
+) -> None:
+    """The next prompt continues from what there is."""
+    session = setup.sessions.create()
+    assert (await session.run(setup.agent(ValueError("no")), "one")).status is RunStatus.FAILED
+    refusing = setup.builder(say("never")).on_prompt_submit(lambda ctx: HookOutcome.block("no"))
     assert (await session.run(refusing.build(), "two")).status is RunStatus.STOPPED
-    await session.run(house.agent(say("there")), "three")
+    await session.run(setup.agent(say("there")), "three")
     assert texts(session) == ["one", "three", "there"]
 
 
-async def test_an_agent_must_write_to_the_same_journal(house: House) -> None:
+async def test_an_agent_must_write_to_the_same_journal(setup: SessionSetup) -> None:
     """Otherwise the session would not know its own runs."""
-    session = house.sessions.create(id="s")
-    elsewhere = House().agent(say("a"))
+    session = setup.sessions.create(id="s")
+    elsewhere = SessionSetup().agent(say("a"))
     with pytest.raises(UsageError, match=r"does not write to the journal that session 's'"):
         await session.run(elsewhere, "go")
     with pytest.raises(UsageError, match="run with an Agent, not 'go'"):
@@ -118,10 +120,10 @@ async def test_an_agent_must_write_to_the_same_journal(house: House) -> None:
     assert session.version == 1
 
 
-async def test_wrong_use_of_a_run_leaves_the_session_as_it_was(house: House) -> None:
+async def test_wrong_use_of_a_run_leaves_the_session_as_it_was(setup: SessionSetup) -> None:
     """It is found before anything is written."""
-    session = house.sessions.create()
-    agent = house.agent(say("a"))
+    session = setup.sessions.create()
+    agent = setup.agent(say("a"))
     for prompt in (None, 5):
         with pytest.raises(UsageError):
             await session.run(agent, prompt)
@@ -132,10 +134,12 @@ async def test_wrong_use_of_a_run_leaves_the_session_as_it_was(house: House) -> 
 # --- titles -------------------------------------------------------------------------------------------
 
 
-async def test_a_session_without_a_title_is_called_after_its_first_prompt(house: House) -> None:
+async def test_a_session_without_a_title_is_called_after_its_first_prompt(
+    setup: SessionSetup,
+) -> None:
     """As the hooks left it: what they took out of the prompt is not in the title either."""
-    session = house.sessions.create()
-    agent = house.builder(say("a"), say("b")).on_prompt_submit(
+    session = setup.sessions.create()
+    agent = setup.builder(say("a"), say("b")).on_prompt_submit(
         lambda ctx: ctx.with_prompt(ctx.prompt.replace("hunter2", "***"))
     )
     built = agent.build()
@@ -144,16 +148,16 @@ async def test_a_session_without_a_title_is_called_after_its_first_prompt(house:
     assert (len(session.title), session.title[-1]) == (80, "…")
     await session.run(built, "Something else")
     assert session.title.startswith("My password")
-    assert house.sessions.get(session.id).title == session.title
+    assert setup.sessions.get(session.id).title == session.title
 
 
-async def test_a_title_can_be_given_and_changed(house: House) -> None:
+async def test_a_title_can_be_given_and_changed(setup: SessionSetup) -> None:
     """One that was given is not replaced by a prompt."""
-    session = house.sessions.create(title="Trip")
-    await session.run(house.agent(say("a")), "Where to?")
+    session = setup.sessions.create(title="Trip")
+    await session.run(setup.agent(say("a")), "Where to?")
     assert session.title == "Trip"
     session.rename("Holiday")
-    assert (session.title, house.sessions.get(session.id).title) == ("Holiday", "Holiday")
+    assert (session.title, setup.sessions.get(session.id).title) == ("Holiday", "Holiday")
     with pytest.raises(UsageError, match="a title is text"):
         session.rename(5)  # type: ignore[arg-type]
 
@@ -161,65 +165,65 @@ async def test_a_title_can_be_given_and_changed(house: House) -> None:
 # --- runs that wait -----------------------------------------------------------------------------------
 
 
-async def test_a_run_that_waits_is_answered_through_its_session(house: House) -> None:
+async def test_a_run_that_waits_is_answered_through_its_session(setup: SessionSetup) -> None:
     """In another process; until then the session takes no prompt, and says what to do."""
-    session = house.sessions.create(id="s")
-    await session.run(house.agent(say("a")), "hello")
-    await session.run(house.agent(call("look"), call("pay", amount=5)), "pay")
+    session = setup.sessions.create(id="s")
+    await session.run(setup.agent(say("a")), "hello")
+    await session.run(setup.agent(call("look"), call("pay", amount=5)), "pay")
     with pytest.raises(SessionError) as refused:
-        await session.run(house.agent(say("b")), "and now?")
+        await session.run(setup.agent(say("b")), "and now?")
     assert "run 's-2' of session 's' waits for an answer. Answer it" in str(refused.value)
     assert "session.rewind(to=2)" in str(refused.value)
-    later = house.sessions.get("s")
+    later = setup.sessions.get("s")
     (question,) = later.pending
-    result = await later.resume_run(house.agent(say("paid")), {question.id: True})
-    assert (result.text, house.paid, later.pending) == ("paid", [5], ())
-    assert (await later.run(house.agent(say("c")), "next")).text == "c"
+    result = await later.resume_run(setup.agent(say("paid")), {question.id: True})
+    assert (result.text, setup.paid, later.pending) == ("paid", [5], ())
+    assert (await later.run(setup.agent(say("c")), "next")).text == "c"
 
 
-async def test_partial_answers_are_kept(house: House) -> None:
+async def test_partial_answers_are_kept(setup: SessionSetup) -> None:
     """The run stays paused for the rest."""
-    session = house.sessions.create()
+    session = setup.sessions.create()
     both = calls(call("pay", amount=1), call("pay", amount=2))
-    await session.run(house.agent(both), "pay")
+    await session.run(setup.agent(both), "pay")
     first, second = session.pending
-    await session.resume_run(house.agent(), {first.id: True})
+    await session.resume_run(setup.agent(), {first.id: True})
     assert [question.id for question in session.pending] == [second.id]
-    await session.resume_run(house.agent(say("done")), {second.id: Decision.deny("no")})
-    assert house.paid == [1]
+    await session.resume_run(setup.agent(say("done")), {second.id: Decision.deny("no")})
+    assert setup.paid == [1]
 
 
-async def test_there_must_be_something_to_resume(house: House) -> None:
+async def test_there_must_be_something_to_resume(setup: SessionSetup) -> None:
     """A session whose last run is over is gone on with by a new one."""
-    session = house.sessions.create()
+    session = setup.sessions.create()
     with pytest.raises(SessionError, match=r"has no run that waits .* session\.run"):
-        await session.resume_run(house.agent())
+        await session.resume_run(setup.agent())
 
 
-async def test_answers_for_the_session_hold_in_all_its_runs(house: House) -> None:
+async def test_answers_for_the_session_hold_in_all_its_runs(setup: SessionSetup) -> None:
     """The same call does not ask again, in any process; in a fork, which is another session, it does."""
-    session = house.sessions.create(id="s")
-    await session.run(house.agent(call("pay", amount=5)), "pay")
+    session = setup.sessions.create(id="s")
+    await session.run(setup.agent(call("pay", amount=5)), "pay")
     answer = {session.pending[0].id: Decision.allow(remember=True)}
-    await session.resume_run(house.agent(say("done")), answer)
-    again = house.agent(call("pay", amount=5), say("done"))
-    assert (await house.sessions.get("s").run(again, "once more")).status is RunStatus.COMPLETED
-    assert house.paid == [5, 5]
+    await session.resume_run(setup.agent(say("done")), answer)
+    again = setup.agent(call("pay", amount=5), say("done"))
+    assert (await setup.sessions.get("s").run(again, "once more")).status is RunStatus.COMPLETED
+    assert setup.paid == [5, 5]
     fork = session.refresh().fork()
-    asked = await fork.run(house.agent(call("pay", amount=5)), "and more")
-    assert (asked.status, house.paid) == (RunStatus.PAUSED, [5, 5])
+    asked = await fork.run(setup.agent(call("pay", amount=5)), "and more")
+    assert (asked.status, setup.paid) == (RunStatus.PAUSED, [5, 5])
 
 
 # --- suspend, resume, clear, delete -------------------------------------------------------------------
 
 
-async def test_a_suspended_session_runs_nothing(house: House) -> None:
+async def test_a_suspended_session_runs_nothing(setup: SessionSetup) -> None:
     """Not through the agent either; it can be looked at, forked and resumed."""
-    session = house.sessions.create(id="s")
-    await session.run(house.agent(call("pay", amount=5)), "pay")
+    session = setup.sessions.create(id="s")
+    await session.run(setup.agent(call("pay", amount=5)), "pay")
     session.suspend()
     session.suspend()
-    agent = house.agent(say("a"))
+    agent = setup.agent(say("a"))
     for attempt in (
         lambda: session.run(agent, "go"),
         lambda: session.resume_run(agent, {}),
@@ -231,98 +235,98 @@ async def test_a_suspended_session_runs_nothing(house: House) -> None:
     for change in (session.clear, lambda: session.rewind(to=0)):
         with pytest.raises(SessionError, match="is suspended"):
             change()
-    assert house.sessions.get("s").status is SessionStatus.SUSPENDED
+    assert setup.sessions.get("s").status is SessionStatus.SUSPENDED
     assert (len(session.pending), session.fork().status) == (1, SessionStatus.OPEN)
     session.resume()
     assert session.status is SessionStatus.OPEN
     await session.resume_run(agent, {session.pending[0].id: True})
-    assert house.paid == [5]
+    assert setup.paid == [5]
 
 
-async def test_only_a_suspended_session_is_resumed(house: House) -> None:
+async def test_only_a_suspended_session_is_resumed(setup: SessionSetup) -> None:
     """Resuming a run is something else, and the error says so."""
-    session = house.sessions.create()
+    session = setup.sessions.create()
     with pytest.raises(SessionError, match=r"is not suspended: it is open\. .*resume_run"):
         session.resume()
 
 
-async def test_clearing_begins_the_conversation_anew(house: House) -> None:
+async def test_clearing_begins_the_conversation_anew(setup: SessionSetup) -> None:
     """Nothing of it is left but its title, and what the journal remembers; session_start is asked again."""
-    session = house.sessions.create(id="s", title="Trip")
-    await session.run(house.agent(say("a")), "one")
-    await session.run(house.agent(call("pay", amount=5)), "pay")
+    session = setup.sessions.create(id="s", title="Trip")
+    await session.run(setup.agent(say("a")), "one")
+    await session.run(setup.agent(call("pay", amount=5)), "pay")
     session.clear()
     assert (texts(session), session.pending, session.title) == ([], (), "Trip")
-    result = await session.run(house.agent(say("b")), "two")
+    result = await session.run(setup.agent(say("b")), "two")
     assert (result.run_id, texts(session)) == ("s-3", ["two", "b"])
-    assert house.seen == ["start s startup", "start s clear"]
+    assert setup.seen == ["start s startup", "start s clear"]
     assert [run.is_current for run in session.show().runs] == [False, False, True]
 
 
-async def test_clearing_what_never_began_changes_nothing(house: House) -> None:
+async def test_clearing_what_never_began_changes_nothing(setup: SessionSetup) -> None:
     """Its first run is its start."""
-    session = house.sessions.create(id="s")
+    session = setup.sessions.create(id="s")
     session.clear()
-    await session.run(house.agent(say("a")), "one")
-    assert house.seen == ["start s startup"]
+    await session.run(setup.agent(say("a")), "one")
+    assert setup.seen == ["start s startup"]
 
 
-async def test_a_deleted_session_is_gone_with_its_runs(house: House) -> None:
+async def test_a_deleted_session_is_gone_with_its_runs(setup: SessionSetup) -> None:
     """Whoever still has it is told; a fork of it stays whole."""
-    session = house.sessions.create(id="s")
-    await session.run(house.agent(say("a")), "secret")
-    other = house.sessions.get("s")
+    session = setup.sessions.create(id="s")
+    await session.run(setup.agent(say("a")), "secret")
+    other = setup.sessions.get("s")
     fork = session.fork(id="f")
     session.delete()
-    assert [name for name, _ in house.journal.written] == [stream_of("f")]
-    assert [info.id for info in house.sessions.list()] == ["f"]
-    agent = house.agent(say("b"))
+    assert [name for name, _ in setup.journal.written] == [stream_of("f")]
+    assert [info.id for info in setup.sessions.list()] == ["f"]
+    agent = setup.agent(say("b"))
     with pytest.raises(SessionError, match="session 's' was deleted"):
         await session.run(agent, "go")
     with pytest.raises(SessionError, match="session 's' was deleted"):
         session.show()
-    for attempt in (other.suspend, other.refresh, lambda: house.sessions.get("s")):
+    for attempt in (other.suspend, other.refresh, lambda: setup.sessions.get("s")):
         with pytest.raises(UnknownSessionError, match="there is no session 's'"):
             attempt()
     assert (await fork.run(agent, "go on")).text == "b"
     assert texts(fork) == ["secret", "a", "go on", "b"]
 
 
-async def test_a_delete_that_was_interrupted_is_finished_by_the_next(house: House) -> None:
+async def test_a_delete_that_was_interrupted_is_finished_by_the_next(setup: SessionSetup) -> None:
     """Meanwhile the session is deleted for everybody."""
-    session = house.sessions.create(id="s")
-    await session.run(house.agent(say("a")), "one")
-    driven = house.journal.claim("s-1")
+    session = setup.sessions.create(id="s")
+    await session.run(setup.agent(say("a")), "one")
+    driven = setup.journal.claim("s-1")
     with pytest.raises(SessionError, match=r"its records could not be dropped: run 's-1' is being"):
         session.delete()
-    left = house.sessions.get("s")
-    assert (left.status, house.sessions.list()) == (SessionStatus.DELETED, [])
+    left = setup.sessions.get("s")
+    assert (left.status, setup.sessions.list()) == (SessionStatus.DELETED, [])
     driven.give_back()
-    for attempt in (lambda: left.run(house.agent(), "go"), lambda: house.agent().resume("s-1")):
+    for attempt in (lambda: left.run(setup.agent(), "go"), lambda: setup.agent().resume("s-1")):
         with pytest.raises(SessionError, match="was deleted"):
             await attempt()
     with pytest.raises(SessionError, match="was deleted"):
         left.fork()
     left.delete()
-    assert house.journal.written == []
+    assert setup.journal.written == []
 
 
 # --- many sessions in one journal ----------------------------------------------------------------------
 
 
-async def test_sessions_are_listed_the_one_used_last_first(house: House) -> None:
+async def test_sessions_are_listed_the_one_used_last_first(setup: SessionSetup) -> None:
     """With what a list needs to show; runs and sessions are listed apart."""
     for name in ("a", "b", "c"):
-        house.sessions.create(id=name, title=name.upper())
-        house.clock.advance(10)
-    await house.sessions.get("a").run(house.agent(say("hi")), "hello")
-    house.sessions.get("b").suspend()
-    assert [(info.id, info.runs, info.status.value) for info in house.sessions.list()] == [
+        setup.sessions.create(id=name, title=name.upper())
+        setup.clock.advance(10)
+    await setup.sessions.get("a").run(setup.agent(say("hi")), "hello")
+    setup.sessions.get("b").suspend()
+    assert [(info.id, info.runs, info.status.value) for info in setup.sessions.list()] == [
         ("b", 0, "suspended"),
         ("a", 1, "open"),
         ("c", 0, "open"),
     ]
-    assert house.sessions.list()[1] == SessionInfo(
+    assert setup.sessions.list()[1] == SessionInfo(
         id="a",
         title="A",
         status=SessionStatus.OPEN,
@@ -331,23 +335,23 @@ async def test_sessions_are_listed_the_one_used_last_first(house: House) -> None
         created_at=1_000_000.0,
         updated_at=1_000_030.0,
     )
-    assert [info.id for info in house.sessions.list(limit=1)] == ["b"]
-    assert [info.run_id for info in house.journal.runs()] == ["a-1"]
+    assert [info.id for info in setup.sessions.list(limit=1)] == ["b"]
+    assert [info.run_id for info in setup.journal.runs()] == ["a-1"]
 
 
-def test_what_a_list_says_is_what_the_session_says(house: House) -> None:
+def test_what_a_list_says_is_what_the_session_says(setup: SessionSetup) -> None:
     """Whatever was done with it."""
-    session = house.sessions.create(id="s")
+    session = setup.sessions.create(id="s")
     for change in (
         lambda: session.rename("x"),
         session.suspend,
         session.resume,
         session.clear,
-        lambda: session.run_sync(house.agent(say("a")), "go"),
+        lambda: session.run_sync(setup.agent(say("a")), "go"),
         lambda: session.rewind(to=0),
     ):
         change()
-        (info,) = house.sessions.list()
+        (info,) = setup.sessions.list()
         assert (info.title, info.status, info.version, info.runs) == (
             session.title,
             session.status,
@@ -356,34 +360,34 @@ def test_what_a_list_says_is_what_the_session_says(house: House) -> None:
         )
 
 
-def test_a_session_that_is_not_there_is_told(house: House) -> None:
+def test_a_session_that_is_not_there_is_told(setup: SessionSetup) -> None:
     """With the way to those that are."""
     with pytest.raises(UnknownSessionError, match=r"no session 'x' .* sessions\.list\(\)"):
-        house.sessions.get("x")
+        setup.sessions.get("x")
 
 
 @pytest.mark.parametrize("id", ["", "a/b", "a b", "é\n", 5, "\ud800"])
-def test_an_id_is_a_plain_word(house: House, id: Any) -> None:
+def test_an_id_is_a_plain_word(setup: SessionSetup, id: Any) -> None:
     """It is part of run ids, and people type it."""
     with pytest.raises(UsageError, match="cannot be the id of a session"):
-        house.sessions.create(id=id)
+        setup.sessions.create(id=id)
     with pytest.raises(UsageError, match="cannot be the id of a session"):
-        house.sessions.get(id)
+        setup.sessions.get(id)
 
 
-def test_ids_are_made_where_none_are_given(house: House) -> None:
+def test_ids_are_made_where_none_are_given(setup: SessionSetup) -> None:
     """Each another one."""
-    assert len({house.sessions.create().id for _ in range(20)}) == 20
+    assert len({setup.sessions.create().id for _ in range(20)}) == 20
 
 
-@pytest.mark.parametrize("journal", [None, "path.db", House, object()])
+@pytest.mark.parametrize("journal", [None, "path.db", SessionSetup, object()])
 def test_sessions_need_a_journal(journal: Any) -> None:
     """Anything else is refused at once."""
     with pytest.raises(UsageError, match=r"Use SQLiteJournal\(path\)"):
         Sessions(journal)
 
 
-def test_a_session_says_what_it_is(house: House) -> None:
+def test_a_session_says_what_it_is(setup: SessionSetup) -> None:
     """In a debugger, too."""
-    session = house.sessions.create(id="s", title="Trip")
+    session = setup.sessions.create(id="s", title="Trip")
     assert repr(session) == "<Session s: 'Trip', open, version 1>"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from house import House
+from session_setup import SessionSetup
 
 from hookline import Decision, RunStatus, Sessions, SQLiteJournal
 from hookline.errors import JournalError, SessionConflictError, SessionError
@@ -24,32 +24,32 @@ from hookline.testing import call, say
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[House]:
-    """A house whose journal is a real one."""
+def setup(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SessionSetup]:
+    """The same with a real journal."""
     journal: Any = MemoryJournal()
     if request.param == "sqlite":
         journal = SQLiteJournal(tmp_path / "journal.db")
-    yield House(journal)
+    yield SessionSetup(journal)
     journal.close()
 
 
-async def test_a_session_lives_in_a_real_journal(house: House) -> None:
+async def test_a_session_lives_in_a_real_journal(setup: SessionSetup) -> None:
     """From its creation to its end, and nothing is wrong with the journal at any time."""
-    session = house.sessions.create(id="s")
-    await session.run(house.agent(call("look", at="door"), say("A door.")), "What is there?")
-    await session.run(house.agent(call("pay", amount=5)), "Buy it.")
+    session = setup.sessions.create(id="s")
+    await session.run(setup.agent(call("look", at="door"), say("A door.")), "What is there?")
+    await session.run(setup.agent(call("pay", amount=5)), "Buy it.")
     answer = {session.pending[0].id: Decision.allow(remember=True)}
-    await house.sessions.get("s").resume_run(house.agent(say("Bought.")), answer)
+    await setup.sessions.get("s").resume_run(setup.agent(say("Bought.")), answer)
     session.refresh().rewind(to=1)
     fork = session.fork(id="f", title="Other")
-    await fork.run(house.agent(call("pay", amount=5)), "Buy it.")
-    house.clock.advance(1)
-    await session.run(house.agent(say("Fine.")), "Never mind.")
-    await session.close(house.agent())
+    await fork.run(setup.agent(call("pay", amount=5)), "Buy it.")
+    setup.clock.advance(1)
+    await session.run(setup.agent(say("Fine.")), "Never mind.")
+    await session.close(setup.agent())
     session.suspend()
-    journal: Any = house.journal
+    journal: Any = setup.journal
     assert journal.check().ok
-    listed = [(info.id, info.title, info.status.value, info.runs) for info in house.sessions.list()]
+    listed = [(info.id, info.title, info.status.value, info.runs) for info in setup.sessions.list()]
     assert listed == [("s", "What is there?", "suspended", 3), ("f", "Other", "open", 1)]
     assert {each.run_id for each in journal.runs()} == {"s-1", "s-2", "s-3", "f-1"}
     assert [each.run_id for each in journal.runs(session_id="f")] == ["f-1"]
@@ -60,17 +60,17 @@ async def test_a_session_lives_in_a_real_journal(house: House) -> None:
     assert journal.check().ok
 
 
-async def test_a_session_moves_to_another_journal_as_a_whole(house: House) -> None:
+async def test_a_session_moves_to_another_journal_as_a_whole(setup: SessionSetup) -> None:
     """With its runs and their children."""
-    session = house.sessions.create(id="s")
-    await session.run(house.agent(say("a")), "one")
-    await session.run(house.agent(call("pay", amount=5)), "two")
-    await house.sessions.create(id="other").run(house.agent(say("b")), "else")
+    session = setup.sessions.create(id="s")
+    await session.run(setup.agent(say("a")), "one")
+    await session.run(setup.agent(call("pay", amount=5)), "two")
+    await setup.sessions.create(id="other").run(setup.agent(say("b")), "else")
     lines = io.BytesIO()
-    source: Any = house.journal
+    source: Any = setup.journal
     source.export_lines(stream_of("s"), lines)
     lines.seek(0)
-    there = House(MemoryJournal())  # type: ignore[arg-type]
+    there = SessionSetup(MemoryJournal())  # type: ignore[arg-type]
     target: Any = there.journal
     assert set(target.import_lines(lines)) == {"session/s", "s-1", "s-2"}
     moved = there.sessions.get("s")
@@ -79,19 +79,19 @@ async def test_a_session_moves_to_another_journal_as_a_whole(house: House) -> No
     assert (there.paid, target.check().ok) == ([5], True)
 
 
-async def test_old_sessions_are_pruned_as_a_whole(house: House) -> None:
+async def test_old_sessions_are_pruned_as_a_whole(setup: SessionSetup) -> None:
     """By when they were last used; not while one of their runs waits, and never a part of them."""
-    house.clock.time = 1000.0
+    setup.clock.time = 1000.0
     for name in ("old", "waits", "used"):
-        await house.sessions.create(id=name).run(house.agent(say("a")), "one")
-    await house.sessions.get("waits").run(house.agent(call("pay", amount=5)), "pay")
-    house.sessions.create(id="empty")
-    journal: Any = house.journal
-    house.clock.time = time.time()
-    await house.sessions.get("used").run(house.agent(say("b")), "two")
+        await setup.sessions.create(id=name).run(setup.agent(say("a")), "one")
+    await setup.sessions.get("waits").run(setup.agent(call("pay", amount=5)), "pay")
+    setup.sessions.create(id="empty")
+    journal: Any = setup.journal
+    setup.clock.time = time.time()
+    await setup.sessions.get("used").run(setup.agent(say("b")), "two")
     assert set(journal.prune(older_than=3600)) == {"session/old", "old-1", "session/empty"}
-    assert {each.id for each in house.sessions.list()} == {"waits", "used"}
-    used = house.sessions.get("used")
+    assert {each.id for each in setup.sessions.list()} == {"waits", "used"}
+    used = setup.sessions.get("used")
     assert [message.text for message in used.state.messages] == ["one", "a", "two", "b"]
     assert set(journal.prune(keep=1, unfinished=True)) == {"session/waits", "waits-1", "waits-2"}
 
@@ -100,18 +100,18 @@ async def test_a_damaged_run_is_told_and_the_session_stays_as_it_is(tmp_path: Pa
     """The chain of the run shows it."""
     path = tmp_path / "journal.db"
     with SQLiteJournal(path) as journal:
-        house = House(journal)  # type: ignore[arg-type]
-        session = house.sessions.create(id="s")
-        await session.run(house.agent(say("yes")), "one")
+        setup = SessionSetup(journal)  # type: ignore[arg-type]
+        session = setup.sessions.create(id="s")
+        await session.run(setup.agent(say("yes")), "one")
     edit = sqlite3.connect(path)
     edit.execute("UPDATE batches SET records = replace(records, 'yes', 'no!')")
     edit.commit()
     edit.close()
     with SQLiteJournal(path) as journal:
-        house = House(journal)  # type: ignore[arg-type]
-        session = house.sessions.get("s")
+        setup = SessionSetup(journal)  # type: ignore[arg-type]
+        session = setup.sessions.get("s")
         with pytest.raises(JournalError, match="the journal is damaged: run 's-1'"):
-            await session.run(house.agent(say("a")), "two")
+            await session.run(setup.agent(say("a")), "two")
         assert session.refresh().version == 4
 
 
@@ -155,15 +155,15 @@ def started(path: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("ends", ["well", "killed"])
 async def test_two_processes_cannot_run_one_session(tmp_path: Path, ends: str) -> None:
-    """The second is told which process has it; when that one is done, or dead, the session goes on."""
+    """The second is told which process has it; when that one is done, or dead, the session continues."""
     path = tmp_path / "journal.db"
     with SQLiteJournal(path) as journal:
-        house = House(journal)  # type: ignore[arg-type]
-        session = house.sessions.create(id="s", title="t")
+        setup = SessionSetup(journal)  # type: ignore[arg-type]
+        session = setup.sessions.create(id="s", title="t")
         worker = started(path)
         with worker:
             with pytest.raises(SessionConflictError, match=rf"process {worker.pid}\b"):
-                await session.run(house.agent(say("never")), "me too")
+                await session.run(setup.agent(say("never")), "me too")
             assert Sessions(journal).get("s").runs == ("s-1",)
             if ends == "killed":
                 worker.send_signal(signal.SIGKILL)
@@ -172,12 +172,12 @@ async def test_two_processes_cannot_run_one_session(tmp_path: Path, ends: str) -
         session.refresh()
         if ends == "killed":
             with pytest.raises(SessionError, match="run 's-1' of session 's' was left unfinished"):
-                await session.run(house.agent(say("never")), "me too")
-            agent = house.builder(say("I do not know.")).with_approver(lambda question: True)
+                await session.run(setup.agent(say("never")), "me too")
+            agent = setup.builder(say("I do not know.")).with_approver(lambda question: True)
             taken_up = await session.resume_run(agent.build())
             (result,) = taken_up.steps[0].results
             assert result.status is ResultStatus.IN_DOUBT
-        after = await session.run(house.agent(say("Yes.")), "me too")
+        after = await session.run(setup.agent(say("Yes.")), "me too")
         texts = [message.text for message in after.state.messages]
         assert texts[-2:] == ["me too", "Yes."]
-        assert (house.paid, after.run_id) == ([], "s-2")
+        assert (setup.paid, after.run_id) == ([], "s-2")

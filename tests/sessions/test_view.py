@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from house import House
+from session_setup import SessionSetup
 
 from hookline import RunStatus
 from hookline.sessions import SessionStatus
 from hookline.testing import call, say
 
 
-async def test_a_session_shows_its_runs_steps_and_transcript(house: House) -> None:
+async def test_a_session_shows_its_runs_steps_and_transcript(setup: SessionSetup) -> None:
     """Steps are counted through the conversation; what it has left behind is marked."""
-    session = house.sessions.create(id="s", title="Shopping")
-    await session.run(house.agent(call("look", at="shelf"), say("Bread, milk.")), "What is there?")
-    await session.run(house.agent(say("Fine.")), "Butter?")
+    session = setup.sessions.create(id="s", title="Shopping")
+    await session.run(setup.agent(call("look", at="shelf"), say("Bread, milk.")), "What is there?")
+    await session.run(setup.agent(say("Fine.")), "Butter?")
     session.rewind(to=2)
-    await session.run(house.agent(call("pay", amount=5)), "Buy\nit.")
+    await session.run(setup.agent(call("pay", amount=5)), "Buy\nit.")
     view = session.show()
     assert (view.id, view.title, view.status, view.version) == (
         "s",
@@ -52,12 +52,12 @@ async def test_a_session_shows_its_runs_steps_and_transcript(house: House) -> No
     )
 
 
-async def test_a_fork_shows_where_it_came_from(house: House) -> None:
+async def test_a_fork_shows_where_it_came_from(setup: SessionSetup) -> None:
     """Its steps are counted from there."""
-    session = house.sessions.create(id="s")
-    await session.run(house.agent(say("a")), "one")
+    session = setup.sessions.create(id="s")
+    await session.run(setup.agent(say("a")), "one")
     fork = session.fork(id="f")
-    await fork.run(house.agent(say("b " * 200)), "two")
+    await fork.run(setup.agent(say("b " * 200)), "two")
     view = fork.show()
     assert (view.forked_from, view.at_step, view.steps[0].number) == ("s", 1, 2)
     lines = str(view).splitlines()
@@ -65,17 +65,17 @@ async def test_a_fork_shows_where_it_came_from(house: House) -> None:
     assert (len(lines[-1]), lines[-1][-1]) == (105, "…")
 
 
-async def test_a_new_session_has_nothing_to_show(house: House) -> None:
+async def test_a_new_session_has_nothing_to_show(setup: SessionSetup) -> None:
     """One line."""
-    assert str(house.sessions.create(id="s").show()) == "session s: open, version 1"
+    assert str(setup.sessions.create(id="s").show()) == "session s: open, version 1"
 
 
-async def test_a_run_that_is_not_in_the_journal_is_shown_as_such(house: House) -> None:
+async def test_a_run_that_is_not_in_the_journal_is_shown_as_such(setup: SessionSetup) -> None:
     """The rest can still be looked at."""
-    session = house.sessions.create(id="s")
-    await session.run(house.agent(say("a")), "one")
-    await session.run(house.agent(say("b")), "two")
-    house.journal.delete("s-1")
+    session = setup.sessions.create(id="s")
+    await session.run(setup.agent(say("a")), "one")
+    await session.run(setup.agent(say("b")), "two")
+    setup.journal.delete("s-1")
     assert str(session.show()).splitlines()[1:3] == [
         "run s-1: not in the journal",
         "run s-2: completed",

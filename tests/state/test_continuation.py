@@ -78,7 +78,7 @@ def test_every_combination_of_decisions(said: frozenset[ContinuationDecision]) -
 
 
 def test_nothing_said_is_a_stop_that_says_so() -> None:
-    """A run in which nobody decides does not go on for ever."""
+    """A run in which nobody decides does not continue for ever."""
     outcome = from_evaluations([])
     assert not outcome.should_continue
     assert (outcome.stop_reason, outcome.resolved_by) == (StopReason.NO_DECISION, None)

@@ -36,7 +36,7 @@ async def test_a_tree_of_subagents_is_taken_up_after_any_record() -> None:
 
 
 class Steady:
-    """A model that answers by how far the conversation is, so that any process can go on with it."""
+    """A model that answers by how far the conversation is, so that any process can continue with it."""
 
     def __init__(self, *turns: Any) -> None:
         self.turns = turns

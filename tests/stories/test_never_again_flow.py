@@ -44,14 +44,14 @@ EAGER = [
 
 
 def eager(agent: AgentBuilder) -> AgentBuilder:
-    """This builder with hooks that want to go on, everywhere."""
+    """This builder with hooks that want to continue, everywhere."""
     for number, (point, hook) in enumerate(EAGER):
         agent.add_hook(point, hook, name=f"eager-{number}", priority=-1000)
     return agent
 
 
 def test_a_continuation_request_does_not_override_a_limit() -> None:
-    """Hooks that want to go on at every point still end at the step limit."""
+    """Hooks that want to continue at every point still end at the step limit."""
     agent = eager(builder(*[say("again")] * 9)).with_limits(steps=3, objections=100)
     result = agent.build().run_sync("go")
     assert (result.status, result.stop_reason) == (RunStatus.STOPPED, StopReason.STEP_LIMIT)
@@ -143,7 +143,7 @@ def test_evaluations_never_go_stale_across_steps(point: str) -> None:
 
 
 def test_evaluations_do_not_leak_from_one_run_into_the_next() -> None:
-    """A stopped conversation goes on with a new prompt, on the same agent and the same state."""
+    """A stopped conversation continues with a new prompt, on the same agent and the same state."""
     agent = builder(say("one"), say("two"))
     built = agent.on_after_step(once(lambda ctx: ctx.forbid("enough"))).build()
     first = built.run_sync("go")
@@ -255,7 +255,7 @@ async def test_a_crashing_matcher_listener_approver_or_driver_never_escapes_the_
 
 
 def test_a_crashing_listener_never_escapes_the_run(caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged, and the run goes on."""
+    """It is logged, and the run continues."""
 
     def crash(record: Any) -> None:
         raise Boom("crash")

@@ -161,7 +161,7 @@ def test_a_limit_of_zero_allows_nothing(limit: dict[str, Any]) -> None:
 
 
 def test_limits_hold_for_the_whole_tree() -> None:
-    """What a child spends its parent has spent, and a child cannot go on when its parent may not."""
+    """What a child spends its parent has spent, and a child cannot continue when its parent may not."""
     child_driver = ScriptedDriver([lambda state: call("add", a=1, b=1, tokens=50)] * 9)
     child = AgentBuilder().with_driver(child_driver).with_tools(add).build()
 

@@ -53,7 +53,7 @@ def named_call(name: str) -> ToolHookContext:
 # --- the usage examples -----------------------------------------------------------------------------
 
 
-def test_dangerous_commands_are_blocked_and_the_run_goes_on() -> None:
+def test_dangerous_commands_are_blocked_and_the_run_continues() -> None:
     """`rm -rf` never runs, the model reads why, and harmless commands pass."""
     ran: list[str] = []
 

@@ -238,7 +238,7 @@ def test_a_stop_decision_ends_the_run() -> None:
     assert "enough" in result.explain()
 
 
-def test_a_stop_hook_can_make_the_run_go_on() -> None:
+def test_a_stop_hook_can_make_the_run_continue() -> None:
     """The continue decision of the seed is an objection here, and the model reads it."""
     driver = ScriptedDriver([say("half"), say("whole")])
 
@@ -284,7 +284,7 @@ def test_step_type_and_metadata_matchers_are_value_objects() -> None:
 
 
 def test_a_failing_hook_fails_closed_or_open() -> None:
-    """Closed denies the tool, which is the default; open goes on as if the hook had said nothing."""
+    """Closed denies the tool, which is the default; open continues as if the hook had said nothing."""
 
     def broken(ctx: ToolHookContext) -> None:
         raise KeyError("oops")

@@ -164,7 +164,7 @@ def test_task_planning_persists_and_reminds() -> None:
 
 
 def test_tasks_survive_serialisation() -> None:
-    """A later run over the saved state goes on with the same tasks."""
+    """A later run over the saved state continues with the same tasks."""
     first = ScriptedDriver([call("todo_write", tasks={"write": False}), say("later")])
     state = builder(first).with_capability(TaskPlanningProvider()).build().run_sync("plan").state
     second = ScriptedDriver([say("on it")])

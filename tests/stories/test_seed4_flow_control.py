@@ -214,7 +214,7 @@ def test_resolution_follows_the_precedence_in_any_order(
 
 
 def test_nothing_said_stops() -> None:
-    """An empty outcome does not go on for ever."""
+    """An empty outcome does not continue for ever."""
     outcome = ContinuationOutcome.from_evaluations([])
     assert (outcome.should_continue, outcome.resolved_by) == (False, None)
     result = (
@@ -367,7 +367,7 @@ class ErrorPolicyHook:
 
 
 def test_an_error_policy_hook_forbids_after_repeated_failures() -> None:
-    """It sees the exception at OnError, and its evaluation outranks the policy that would go on."""
+    """It sees the exception at OnError, and its evaluation outranks the policy that would continue."""
     agent = builder(*[call("flaky")] * 5).with_tools(flaky)
     agent.add_hook("OnError", ErrorPolicyHook(2), name="error-policy-hook")
     result = agent.build().run_sync("go")

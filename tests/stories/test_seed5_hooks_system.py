@@ -150,7 +150,7 @@ async def test_hooks_registered_under_two_spellings_run_at_one_point() -> None:
 
 
 def test_proceed_block_and_stop_differ() -> None:
-    """Block prevents one action and the run goes on; stop halts the run, and the rest is not run."""
+    """Block prevents one action and the run continues; stop halts the run, and the rest is not run."""
 
     def judge(ctx: ToolHookContext) -> HookOutcome:
         return {
@@ -228,7 +228,7 @@ def test_the_step_context() -> None:
 
 
 def test_the_stop_context() -> None:
-    """It shows the continuation outcome, and a block forces the run to go on."""
+    """It shows the continuation outcome, and a block forces the run to continue."""
     reasons: list[Any] = []
 
     def on_stop(ctx: StopHookContext) -> HookOutcome:

@@ -209,7 +209,7 @@ def test_rate_limiting() -> None:
 
 
 class Named:
-    """A hook that writes down that it ran and goes on."""
+    """A hook that writes down that it ran and continues."""
 
     def __init__(self, log: list[str], label: str) -> None:
         self.log = log

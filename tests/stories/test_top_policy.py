@@ -99,7 +99,7 @@ def asking(descent: Descent) -> Any:
 
 
 async def test_it_holds_after_a_pause_in_another_process() -> None:
-    """The questions of both branches surface on the outermost run; its state is saved, and goes on elsewhere."""
+    """The questions of both branches surface on the outermost run; its state is saved, and continues elsewhere."""
     first, heard = Descent(), list[Any]()
     paused = await asking(first).on_event(heard.append).build().run("Clean up.")
     assert (paused.status, first.did) == (RunStatus.PAUSED, [])

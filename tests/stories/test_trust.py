@@ -37,7 +37,7 @@ def delete(what: str) -> str:
 
 
 class Obeying:
-    """Goes by how far the conversation is, so that any process can go on with it."""
+    """Goes by how far the conversation is, so that any process can continue with it."""
 
     def __init__(self, *turns: Any) -> None:
         self.turns = (*turns, say("done"))

@@ -331,7 +331,7 @@ def test_metadata_that_is_not_json_names_the_hook(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", NOT_JSON)
 def test_a_result_that_is_not_json_names_the_tool(kind: str) -> None:
-    """It becomes an error that the model reads, and the run goes on."""
+    """It becomes an error that the model reads, and the run continues."""
 
     def gives() -> Any:
         """Give something."""

@@ -40,7 +40,7 @@ SCRIPTS: dict[str, tuple[Any, ...]] = {
 
 
 class Model:
-    """Answers by how far the conversation is, so that any process can go on with it."""
+    """Answers by how far the conversation is, so that any process can continue with it."""
 
     def __init__(self, name: str) -> None:
         self.script = SCRIPTS[name]
@@ -146,7 +146,7 @@ def _fork(folder: Path, run_id: str, number: int, *, is_new: bool) -> int:
 
 
 def main() -> None:
-    """Die at each place once, and go on."""
+    """Die at each place once, and continue."""
     folder, places = Path(sys.argv[1]), int(sys.argv[2])
     exits = []
     for number in range(1, places + 1):

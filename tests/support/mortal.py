@@ -130,7 +130,7 @@ class Mortal:
         return True
 
     async def live(self, *, is_new: bool) -> str:
-        """Run, or go on, to the end."""
+        """Run, or continue, to the end."""
         agent = self.agent()
         if is_new:
             result = await agent.run("go", run_id=self.run_id)

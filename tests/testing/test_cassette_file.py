@@ -18,7 +18,7 @@ from hookline.testing.cassette_file import (
     RecordedAnswer,
     RecordedEvent,
     RecordedRequest,
-    is_said,
+    is_complete_stream,
     parsed,
     played,
     read,
@@ -253,9 +253,9 @@ def test_what_cannot_be_written_again_is_not_kept_as_json(content: bytes) -> Non
 
 def test_the_last_word_of_a_stream_is_known() -> None:
     """Clients hang up after it, and that is no hanging up."""
-    assert is_said(kept(b"data: 1\n\ndata: [DONE]\n\n"))
-    assert not is_said(kept(b"data: [DONE]\n\ndata: 1\n\n"))
-    assert not is_said(kept(b""))
+    assert is_complete_stream(kept(b"data: 1\n\ndata: [DONE]\n\n"))
+    assert not is_complete_stream(kept(b"data: [DONE]\n\ndata: 1\n\n"))
+    assert not is_complete_stream(kept(b""))
 
 
 def test_a_function_of_the_user_sees_each_text_once() -> None:

@@ -25,7 +25,7 @@ def test_time_only_goes_forward(seconds: float) -> None:
 
 
 async def test_sleeping_moves_time_and_lets_others_work() -> None:
-    """A sleep takes no time, is remembered, and is a place where other tasks go on."""
+    """A sleep takes no time, is remembered, and is a place where other tasks continue."""
     clock = FakeClock(0.0)
     seen: list[str] = []
 

@@ -2,8 +2,8 @@
 
 from hookline.agent.agent import Agent
 from hookline.agent.builder.builder import AgentBuilder
-from hookline.agent.builder.capability import Capability
 from hookline.agent.builder.hooks import hook, on
+from hookline.agent.capability import Capability
 from hookline.agent.result import RunResult
 from hookline.agent.stream import RunStream
 from hookline.definition import Approver, Clock, Note

@@ -154,7 +154,7 @@ class Agent:
         durable.take_answers(answers)
         if story.is_over:
             durable.close()
-            return _told(recorded_result(story, durable.records, self.definition.plans.output))
+            return _finished(recorded_result(story, durable.records, self.definition.plans.output))
         paused = story.is_finished
         part = SessionPart(ends=story.state.session_id == run_id)
         resumed = Run(
@@ -218,7 +218,7 @@ class Agent:
         if unknown := options.keys() - RunOptions.__annotations__:
             raise TypeError(f"a run has no option {', '.join(map(repr, sorted(unknown)))}.")
         state, session, run_id = options.get("state"), options.get("session"), options.get("run_id")
-        said = _said(prompt, options.get("attachments", ()))
+        said = _user_message(prompt, options.get("attachments", ()))
         inside = session if isinstance(session, InSession) else None
         if isinstance(session, InSession):
             session = session.session_id
@@ -289,7 +289,9 @@ def run_to_end(start: Callable[[], Coroutine[Any, Any, RunResult]]) -> RunResult
     return asyncio.run(main())
 
 
-def _said(prompt: str | None, attachments: Sequence[Attachment]) -> str | UserMessage | None:
+def _user_message(
+    prompt: str | None, attachments: Sequence[Attachment]
+) -> str | UserMessage | None:
     """The prompt together with what is attached to it."""
     listed = isinstance(attachments, list | tuple)
     if not listed or not all(isinstance(each, Attachment) for each in attachments):
@@ -306,7 +308,7 @@ def _said(prompt: str | None, attachments: Sequence[Attachment]) -> str | UserMe
     return UserMessage(prompt, "", tuple(attachments))
 
 
-async def _told(result: RunResult) -> RunResult:
+async def _finished(result: RunResult) -> RunResult:
     """The result of a run that had ended already."""
     return result
 
@@ -336,7 +338,7 @@ def _begin(
             remedy="Answer it first: agent.resume(state, decisions={pending.id: Decision.allow()}).",
         )
     if prompt is None and not state.messages:
-        raise UsageError("there is nothing to run: no prompt, and no conversation to go on with.")
+        raise UsageError("there is nothing to run: no prompt, and no conversation to continue.")
     check_transcript(state.messages)
     run_id = _identity(run_id, "run_id") or os.urandom(16).hex()
     session = _identity(session, "session") or state.session_id or run_id

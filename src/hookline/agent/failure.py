@@ -37,9 +37,9 @@ async def on_error(
     call: ToolCall | None = None,
     is_lost: bool = False,
 ) -> ErrorDecision:
-    """Tell the error hooks, and decide: stop, retry or go on. `attempt` counts tries of the same work.
+    """Ask the error hooks, and decide: stop, retry or continue. `attempt` counts tries of the same work.
 
-    `is_lost` says that there is nothing to decide: it happened outside a step, and the run cannot go on.
+    `is_lost` says that there is nothing to decide: it happened outside a step, and the run cannot continue.
     """
     in_a_row = _count(run, error_class)
     hook_failure = await _tell(run, HookPoint.ERROR, exception, error_class, call)
@@ -75,11 +75,11 @@ def _written(run: Run, info: ErrorInfo) -> ErrorInfo:
     plan = run.plans.after_tool_use
     if plan is None or not plan.decides or info.error_class != ErrorClass.TOOL:
         return info
-    return speechless(info)
+    return without_message(info)
 
 
-def speechless(info: ErrorInfo) -> ErrorInfo:
-    """That something failed, without its words."""
+def without_message(info: ErrorInfo) -> ErrorInfo:
+    """The error without its message."""
     return msgspec.structs.replace(info, message="")
 
 
@@ -145,7 +145,7 @@ def on_step_over(run: Run) -> None:
 
 
 async def on_lost(run: Run, exception: BaseException, error_class: ErrorClass) -> None:
-    """The run is lost: tell the agent_failed hooks."""
+    """The run has failed: ask the agent_failed hooks."""
     await _tell(run, HookPoint.AGENT_FAILED, exception, error_class)
 
 

@@ -105,7 +105,7 @@ class StepInProgress(msgspec.Struct):
     messages_asked: Log[Message]
     """The conversation that the model was shown: its answer comes after it."""
     started: float
-    """When it began, or went on after a pause, by the run's clock."""
+    """When it began, or continued after a pause, by the run's clock."""
     active: float = 0.0
     """The seconds that it had taken before a pause."""
     usage: Usage = NO_USAGE

@@ -47,7 +47,7 @@ _SAID_AGAIN = (ErrorClass.HOOK, ErrorClass.VALIDATION)
 
 
 class Writes(OfRun, Protocol):
-    """A run that can go on with the live source."""
+    """A run that can continue with the live source."""
 
     source: Any
     append: Callable[[Record], None]
@@ -69,9 +69,9 @@ class Resumed(AnswerSource[R]):
         for calls in known.calls.values():
             retried += [each for call in calls.values() for each in call.failures]
         again = set(map(id, retried))  # when the same fails again, that is something new
-        told = (record for record in known.records if id(record) not in again)
+        kept = (record for record in known.records if id(record) not in again)
         self._written = Counter(
-            identity for record in told if (identity := _identity(record)) is not None
+            identity for record in kept if (identity := _identity(record)) is not None
         )
         self._read_already: Counter[Any] = Counter()
         """How often something was read that is on record more than once."""
@@ -146,7 +146,7 @@ class Resumed(AnswerSource[R]):
         call = self.known.call(step, call_id)
         return call.intent is None and call.result is None
 
-    def said_about(self, call_id: str) -> list[HookRan]:
+    def answers_about(self, call_id: str) -> list[HookRan]:
         """What hooks said about a call before it ran."""
         found: list[HookRan] = []
         for key, verdicts in self.known.verdicts.items():

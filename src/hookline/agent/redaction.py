@@ -111,14 +111,14 @@ def decision_without(decision: Decision, redact: Redact) -> Decision:
 
 
 def context_without(before: Any, after: Any, redact: Redact) -> Any:
-    """What a hook left, without secrets in what it noted, said about going on, or gave as the answer."""
+    """What a hook left, without secrets in what it noted, said about continuing, or gave as the answer."""
     if after.state.metadata is not before.state.metadata:
         state = _state_without(before.state, after.state, redact)
         if state is not after.state:
             after = msgspec.structs.replace(after, state=state)
     if after.evaluations is not before.evaluations:
-        told = tuple(_evaluation_without(each, redact) for each in after.evaluations)
-        after = msgspec.structs.replace(after, evaluations=told)
+        redacted = tuple(_evaluation_without(each, redact) for each in after.evaluations)
+        after = msgspec.structs.replace(after, evaluations=redacted)
     output = getattr(after, "output", None)
     if output is not getattr(before, "output", None) and isinstance(output, str | list | dict):
         after = msgspec.structs.replace(after, output=redact(output))

@@ -166,7 +166,7 @@ def objections_in(data: JSONValue) -> int:
 
 
 def recorded_result(story: Story, records: Sequence[Record], output: Plan | None) -> RunResult:
-    """The result of a run that ended in another process, as its journal tells it.
+    """The result of a run that ended in another process, as its journal records it.
 
     The journal has the answer as text. An output hook that made it a value can have a method `restored(state)`, which
     makes that value again.

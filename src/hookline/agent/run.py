@@ -307,7 +307,7 @@ class Run:
 
     @property
     def has_begun(self) -> bool:
-        """It has come to a step: before that there is nothing to go on with, so nothing is written yet."""
+        """It has reached a step. Before that there is nothing to continue from, so nothing is written yet."""
         return self.step_index is not None
 
     # --- the record and the time ---------------------------------------------------------------------
@@ -447,7 +447,7 @@ class Run:
         self.state = state
 
     def replace_evaluations(self, evaluations: tuple[ContinuationEvaluation, ...]) -> None:
-        """This is what was said about going on since the step began."""
+        """The evaluations since the step began."""
         self.evaluations = evaluations
 
     def lose(self, error: BaseException) -> None:
@@ -475,7 +475,7 @@ class Run:
     # --- what hooks said, for the record --------------------------------------------------------------
 
     def passed(self, names: HookNames, readings: Sequence[float]) -> None:
-        """Hooks ran and let things be."""
+        """Hooks ran and changed nothing."""
         self.now = now = readings[-1]
         self.at = self.wall + now
         if not names.hooks:
@@ -497,7 +497,7 @@ class Run:
         )
 
     def appended(self, entry: Entry, started: float, ctx: AgentContext) -> float:
-        """A hook said whether to go on."""
+        """A hook said whether to continue."""
         now = self.clock()
         self.append(
             HookRan(
@@ -599,7 +599,7 @@ class Run:
         """The response is settled: what was held back goes out, as far as it is what the model still says."""
         held = tuple(self._held)
         self._held.clear()
-        for delta in still_said(held, response):
+        for delta in settled_deltas(held, response):
             _, seq, at = self._place()
             self.durable.tell(msgspec.structs.replace(delta, seq=seq, at=at))
 
@@ -646,8 +646,8 @@ def _call_id(ctx: AgentContext) -> str:
 # --- what the model said piece by piece and was held back --------------------------------------------
 
 
-def still_said(held: Sequence[Delta], response: InferenceResponse) -> Iterator[Delta]:
-    """The deltas of a settled answer, in order: what is as it was in its pieces, what was changed in one."""
+def settled_deltas(held: Sequence[Delta], response: InferenceResponse) -> Iterator[Delta]:
+    """The deltas of a settled answer, in order. A text that hooks changed is one delta."""
     fields: dict[tuple[type[Delta], str], list[Delta]] = {}
     for delta in held:
         fields.setdefault(_field(delta), []).append(delta)

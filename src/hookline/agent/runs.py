@@ -75,10 +75,10 @@ class Runs:
         """Cancel one run, or all of them. Says how many were still there to be cancelled."""
         with self._lock:
             going = list(self._going.items())
-            told = [run for key, run in going if run_id in (None, key)]
-            if run_id is not None and not told:
+            chosen = [run for key, run in going if run_id in (None, key)]
+            if run_id is not None and not chosen:
                 _remember(self._cancelled_early, run_id, reason)
-        return sum([run.token.cancel(reason, out_of_time=out_of_time) for run in told])
+        return sum([run.token.cancel(reason, out_of_time=out_of_time) for run in chosen])
 
     def paused(self, run_id: str) -> AgentState:
         """The state of a run that waits, by its id."""
@@ -96,12 +96,12 @@ class Runs:
         if pause in self._taken_up:
             raise UsageError(
                 f"step {pause[1] + 1} of run '{pause[0]}' was resumed already, and its calls have run.",
-                remedy="Go on from the result of that resume.",
+                remedy="Continue from the result of that resume.",
             )
 
 
 def pause_of(state: AgentState) -> Pause:
-    """What tells one pause of a run from another: the step, and what had happened by then."""
+    """What distinguishes one pause of a run from another: the step, and what had happened by then."""
     pending = state.pending_step
     assert pending is not None
     return state.run_id, pending.index, tuple(approval.id for approval in pending.approvals())
@@ -120,7 +120,7 @@ def refuse_child(state: AgentState, journal: JournalStore | None = None) -> None
                 break
             outer = above
     raise UsageError(
-        f"run '{state.run_id}' is a part of run '{outer}', under whose policies and limits it goes on.",
+        f"run '{state.run_id}' is a part of run '{outer}', under whose policies and limits it continues.",
         remedy=f"Resume the outer run, with the same answers: agent.resume('{outer}', decisions).",
     )
 
@@ -173,7 +173,7 @@ def refuse_member(journal: JournalStore, run: Story) -> None:
         return  # it is only looked at
     raise UsageError(
         f"run '{state.run_id}' belongs to session '{session}', which is kept in the journal.",
-        remedy=f"Go on with it there: Sessions(journal).get({session!r}).resume_run(agent, decisions).",
+        remedy=f"Continue it there: Sessions(journal).get({session!r}).resume_run(agent, decisions).",
     )
 
 

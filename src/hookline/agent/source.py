@@ -112,7 +112,7 @@ class AnswerSource(Generic[R]):
         """Who is asked this time, and who answers from the record."""
         return plan
 
-    def said_about(self, call_id: str) -> Sequence[HookRan]:  # noqa: ARG002 - for other sources
+    def answers_about(self, call_id: str) -> Sequence[HookRan]:  # noqa: ARG002 - for other sources
         """What hooks said about a call before it ran, in a process that died."""
         return ()
 

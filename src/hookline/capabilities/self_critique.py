@@ -63,8 +63,8 @@ class Draft:
     """For a model call of its own: `draft.run.charge(usage)`."""
 
 
-Verdict: TypeAlias = Critique | bool | str
-Critic: TypeAlias = Callable[[Draft], Verdict | Awaitable[Verdict]] | Agent | str
+CriticAnswer: TypeAlias = Critique | bool | str
+Critic: TypeAlias = Callable[[Draft], CriticAnswer | Awaitable[CriticAnswer]] | Agent | str
 """A function of the draft, sync or async; an agent; or the criteria, for a model to judge by."""
 
 

@@ -187,8 +187,8 @@ class Skills:
         skill = self.library.get(said["name"])
         if skill is None or not skill.for_people:
             return None
-        told = ctx.with_prompt(skill.page((said["arguments"] or "").strip()))
-        return self._loaded(told, skill)
+        expanded = ctx.with_prompt(skill.page((said["arguments"] or "").strip()))
+        return self._loaded(expanded, skill)
 
     def _list(self, ctx: InferenceHookContext) -> InferenceHookContext | None:
         offered = [skill for skill in self.library if skill.for_models]

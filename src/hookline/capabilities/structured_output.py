@@ -137,11 +137,11 @@ class StructuredOutput(Generic[T]):
         async def take(value: object) -> str:  # noqa: ARG001 - the hook after the tool keeps it
             return "Taken."
 
-        told = f"{self._description}\n\n{_TELL}".strip()
+        description = f"{self._description}\n\n{_TELL}".strip()
         return [
             Tool(
                 function=take,
-                spec=ToolSpec(TOOL, told, self._shape.parameters),
+                spec=ToolSpec(TOOL, description, self._shape.parameters),
                 arguments=_Arguments(self._shape),
                 origin="the structured output",
                 effect=Effect.IDEMPOTENT,

@@ -75,7 +75,7 @@ class ToolAllowList:
     def notes(self, _definition: object) -> Iterator[Note]:
         """What is on the list."""
         if self._choose is None:
-            yield Note(f"only {_told(self._rules)} may be called")
+            yield Note(f"only {_listed(self._rules)} may be called")
         else:
             chooser = getattr(self._choose, "__name__", repr(self._choose))
             yield Note(f"only what {chooser} chooses for a prompt may be called")
@@ -112,7 +112,7 @@ class ToolAllowList:
         if call.name in _ANSWERS or goes_with or rules.judge(call).decision == "allow":
             return None
         what = f"this call of {call.name}" if is_named else call.name
-        return HookOutcome.block(f"{what} is not on the task's list of tools: {_told(rules)}")
+        return HookOutcome.block(f"{what} is not on the task's list of tools: {_listed(rules)}")
 
     def _offer(self, ctx: InferenceHookContext) -> InferenceHookContext | None:
         rules = self._rules_for(ctx)
@@ -138,7 +138,7 @@ def _is_named(tool: str, rules: Rules) -> bool:
     return any(rule.names(name) for rule in rules.allow for name in names)
 
 
-def _told(rules: Rules) -> str:
+def _listed(rules: Rules) -> str:
     return ", ".join(str(rule) for rule in rules.allow) or "nothing is on it"
 
 

@@ -70,7 +70,7 @@ class ToolRegistry:
     # --- the tool -----------------------------------------------------------------------------------
 
     def tools(self) -> list[AnyTool]:
-        """The tool that tells about the others."""
+        """The tool that describes the others."""
 
         @tool(name=TOOL, effect="idempotent")
         async def tools(
@@ -148,8 +148,10 @@ class ToolRegistry:
         hidden = len(request.tools) - len(offered)
         if not hidden:
             return None
-        told = tuple(_telling(spec, hidden) if spec.name == TOOL else spec for spec in offered)
-        return ctx.with_request(request.with_tools(told))
+        specs = tuple(
+            _with_hidden_count(spec, hidden) if spec.name == TOOL else spec for spec in offered
+        )
+        return ctx.with_request(request.with_tools(specs))
 
     def _guard(self, ctx: ToolHookContext) -> HookOutcome | None:
         name = ctx.tool_call.name
@@ -177,7 +179,7 @@ def how_to_enable(name: str) -> str:
     return f"To enable it, call {TOOL} with action 'enable' and names ['{name}']; then call it in your next turn."
 
 
-def _telling(spec: ToolSpec, hidden: int) -> ToolSpec:
+def _with_hidden_count(spec: ToolSpec, hidden: int) -> ToolSpec:
     more = "1 more tool is" if hidden == 1 else f"{hidden} more tools are"
     return msgspec.structs.replace(
         spec, description=f"{spec.description}\n\n{more} there and not enabled now."

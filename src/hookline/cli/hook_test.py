@@ -151,14 +151,14 @@ class HookTester:
             self.answers += await self._ask_at(output)
         return HookOutcome.stop("the test is over")
 
-    async def _ask_at(self, ctx: Any) -> list[TestedHook]:
+    async def _ask_at(self, ctx: AgentContext) -> list[TestedHook]:
         assert self.agent is not None
         plan = self.agent.definition.plans.of(ctx.point.value)
         entries = plan.entries if plan is not None else ()
         return [await _ask(ctx, entry.registration) for entry in entries if entry.name != _NAME]
 
 
-async def _ask(ctx: Any, hook: Registration) -> TestedHook:
+async def _ask(ctx: AgentContext, hook: Registration) -> TestedHook:
     matcher = hook.matcher
     answer = partial(
         TestedHook,

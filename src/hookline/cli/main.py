@@ -202,7 +202,7 @@ def make_parser(command: str = "", *, every: bool = False) -> argparse.ArgumentP
     parser = Parser(
         prog="hookline",
         formatter_class=_Help,
-        description="An agent runtime in which hooks are the skeleton.",
+        description="An agent runtime in which hooks decide.",
         epilog="In Python: from hookline import AgentBuilder",
     )
     parser.add_argument("--version", action="store_true", help="show the version and exit")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -29,11 +29,16 @@ from hookline.hooks import Context, HookOutcome, Kind, Matcher
 from hookline.lifecycle import (
     AgentContext,
     HookPoint,
+    InferenceHookContext,
+    OutputHookContext,
+    PromptHookContext,
     SubagentHookContext,
     ToolHookContext,
     expect_context,
 )
-from hookline.state import Decision, Log, StopReason, UserMessage
+from hookline.state import Decision, Log, StopReason, ToolCall, UserMessage
+
+A = TypeVar("A", bound=AgentContext)
 
 NOTES = "hookline.command_hooks"
 """The metadata key of what other hooks said when one blocked."""
@@ -93,7 +98,7 @@ class HandlerBatch:
     def hook(self, index: int) -> Callable[[Any], Awaitable[HookOutcome | None]]:
         """The hook that one of them is in the agent's plan."""
 
-        async def ask(ctx: Any) -> HookOutcome | None:
+        async def ask(ctx: AgentContext) -> HookOutcome | None:
             return await self.answer(index, ctx)
 
         return ask
@@ -138,7 +143,7 @@ class HandlerBatch:
         firing.stops = any(each.stops and not each.has_failed for each in answers)
         return firing
 
-    async def _ask(self, handler: Handler, ctx: Any, facts: RunFacts) -> HookReply:
+    async def _ask(self, handler: Handler, ctx: AgentContext, facts: RunFacts) -> HookReply:
         reply, rest = await self._runner.ask_or_detach(handler, ctx, facts)
         if rest is not None:
             self._async_hooks.adopt(handler, ctx, rest)
@@ -215,7 +220,7 @@ class HandlerBatch:
         return None
 
 
-def _occasion(ctx: Any) -> tuple[object, ...]:
+def _occasion(ctx: AgentContext) -> tuple[object, ...]:
     """What differs between two firings in the same run."""
     call = getattr(ctx, "tool_call", None)
     return (
@@ -248,21 +253,23 @@ _NO_REASON = "no reason was given"
 
 
 def outcome_of(
-    handler: Handler, ctx: Any, answer: ProgramAnswer, facts: RunFacts
+    handler: Handler, ctx: AgentContext, answer: ProgramAnswer, facts: RunFacts
 ) -> HookOutcome | None:
     """An answer as an outcome of ours; None if nothing was said."""
     return _Effect(handler, ctx, answer, facts).outcome()
 
 
-def with_words(handler: Handler, ctx: Any, answer: ProgramAnswer, facts: RunFacts) -> Any:
+def with_words(handler: Handler, ctx: A, answer: ProgramAnswer, facts: RunFacts) -> A:
     """The context with a hook's words to the model in the conversation."""
-    return _Effect(handler, ctx, answer, facts)._with_words()
+    return _Effect(handler, ctx, answer, facts)._with_words(ctx)
 
 
 class _Effect:
     """One answer of one hook, at one point."""
 
-    def __init__(self, handler: Handler, ctx: Any, answer: ProgramAnswer, facts: RunFacts) -> None:
+    def __init__(
+        self, handler: Handler, ctx: AgentContext, answer: ProgramAnswer, facts: RunFacts
+    ) -> None:
         self.handler = handler
         self.ctx = ctx
         self.answer = answer
@@ -272,22 +279,22 @@ class _Effect:
     def outcome(self) -> HookOutcome | None:
         answer, point = self.answer, self.ctx.point
         if answer.is_silent or point.value in _UNDECIDED:
-            return self._said(self.ctx)
+            return self._proceed(self.ctx)
         if answer.stops and "stop" in point.verdicts and point.value not in ENDS:
             reason = answer.stop_reason or answer.reason or "a hook ended the run"
-            return HookOutcome.stop(reason, self._with_words())
+            return HookOutcome.stop(reason, self._with_words(self.ctx))
         special = getattr(self, f"_{point.value}", None)
-        return special() if special is not None else self._plain()
+        return (special or self._plain)(self.ctx)
 
     # --- points ---------------------------------------------------------------------------------------
 
-    def _before_tool_use(self) -> HookOutcome | None:
+    def _before_tool_use(self, ctx: ToolHookContext) -> HookOutcome | None:
         answer = self.answer
         if answer.decision == "deny":
-            return HookOutcome.block(self._reason(), self._with_words())
-        ctx = self._with_words()
+            return HookOutcome.block(self._reason(), self._with_words(ctx))
+        ctx = self._with_words(ctx)
         if answer.updated_input is not None:
-            changed = self._changed_call()
+            changed = self._changed_call(ctx)
             if isinstance(changed, str):
                 return HookOutcome.block(
                     f"what the hook made of the call cannot run: {changed}", ctx
@@ -299,39 +306,41 @@ class _Effect:
             return HookOutcome.ask(answer.reason or "a hook asks for a person", ctx)
         if answer.decision == "allow":
             return HookOutcome.allow(answer.reason, ctx)
-        return self._said(ctx)
+        return self._proceed(ctx)
 
-    def _permission_request(self) -> HookOutcome | None:
+    def _permission_request(self, ctx: ToolHookContext) -> HookOutcome | None:
         answer = self.answer
         if answer.decision == "deny":
             reason = self._reason()
-            return HookOutcome(Kind.BLOCK, reason, self._with_words(), None, Decision.deny(reason))
+            return HookOutcome(
+                Kind.BLOCK, reason, self._with_words(ctx), None, Decision.deny(reason)
+            )
         if answer.decision != "allow":
-            return self._said(self._with_words())
+            return self._proceed(self._with_words(ctx))
         decision = Decision.allow(answer.reason)
         if answer.updated_input is not None:
-            changed = self._changed_call()
+            changed = self._changed_call(ctx)
             if isinstance(changed, str):
                 return HookOutcome.block(f"what the hook made of the call cannot run: {changed}")
             decision = Decision.edit(**changed.args)
-        return HookOutcome(Kind.ALLOW, answer.reason, self._with_words(), None, decision)
+        return HookOutcome(Kind.ALLOW, answer.reason, self._with_words(ctx), None, decision)
 
-    def _after_tool_use(self) -> HookOutcome | None:
-        answer, ctx = self.answer, self.ctx
+    def _after_tool_use(self, ctx: ToolHookContext) -> HookOutcome | None:
+        answer = self.answer
         if answer.decision == "deny" and self._dialect.withholds_results:
-            return HookOutcome.block(self._reason(), self._with_words())
+            return HookOutcome.block(self._reason(), self._with_words(ctx))
         if answer.updated_output is not UNCHANGED:
             ctx = ctx.with_result(self._dialect.take_result(ctx.tool_call, answer))
         feedback = (self._reason(),) if answer.decision == "deny" else ()
-        return self._said(self._with_words(ctx, feedback))
+        return self._proceed(self._with_words(ctx, feedback))
 
-    def _stop(self) -> HookOutcome | None:
+    def _stop(self, ctx: AgentContext) -> HookOutcome | None:
         answer, limit = self.answer, self.handler.loop_limit
         wishes = (self._reason(),) if answer.decision == "deny" else answer.contexts
-        if answer.stops:  # it stops as it is: nothing has to be ended for that
-            return self._said(self.ctx, (answer.stop_reason,))
+        if answer.stops:  # the run ends anyway
+            return self._proceed(ctx, (answer.stop_reason,))
         if not wishes or (limit is not None and self.facts.objections >= limit):
-            return self._said(self.ctx)
+            return self._proceed(ctx)
         if is_used_up(self.handler, self.facts.objections_in_a_row):
             return self._overridden(wishes)
         return HookOutcome.block("\n".join(wishes), self._cleared())
@@ -341,56 +350,56 @@ class _Effect:
         words = used_up(self.facts.objections_in_a_row, " ".join(wishes))
         if self.ctx.point.value == "stop":
             return HookOutcome.stop(words, stop_reason=StopReason.OBJECTION_LIMIT)
-        return self._said(self.ctx, (words,))
+        return self._proceed(self.ctx, (words,))
 
-    def _subagent_stop(self) -> HookOutcome | None:
-        answer, result = self.answer, self.ctx.result
+    def _subagent_stop(self, ctx: SubagentHookContext) -> HookOutcome | None:
+        answer, result = self.answer, ctx.result
         if answer.decision == "deny" or answer.updated_output is UNCHANGED or result is None:
-            return self._stop()
+            return self._stop(ctx)
         replaced = msgspec.structs.replace(result, output=str(answer.updated_output), said=None)
-        return self._said(self.ctx.with_result(replaced))
+        return self._proceed(ctx.with_result(replaced))
 
-    def _subagent_start(self) -> HookOutcome | None:
+    def _subagent_start(self, ctx: SubagentHookContext) -> HookOutcome | None:
         if self.answer.decision == "deny":
             return HookOutcome.block(self._reason())
         words = [labelled(self.handler.name, text) for text in self.answer.contexts]
         if not words:
-            return self._said(self.ctx)
-        return self._said(self.ctx.with_prompt("\n\n".join([self.ctx.prompt, *words])))
+            return self._proceed(ctx)
+        return self._proceed(ctx.with_prompt("\n\n".join([ctx.prompt, *words])))
 
-    def _after_step(self) -> HookOutcome | None:
+    def _after_step(self, ctx: AgentContext) -> HookOutcome | None:
         if self.answer.decision == "deny":
-            return HookOutcome.stop(self._reason(), self._with_words())
-        return self._said(self._with_words())
+            return HookOutcome.stop(self._reason(), self._with_words(ctx))
+        return self._proceed(self._with_words(ctx))
 
-    def _session_start(self) -> HookOutcome | None:
-        ctx = self._titled(self._with_words())
+    def _session_start(self, ctx: AgentContext) -> HookOutcome | None:
+        ctx = self._titled(self._with_words(ctx))
         if self.answer.prompt:
             ctx = ctx.with_state(ctx.state.with_user_message(self.answer.prompt))
         return self._decided(ctx)
 
-    def _execution_start(self) -> HookOutcome | None:
+    def _execution_start(self, ctx: AgentContext) -> HookOutcome | None:
         if self._dialect.is_restart(self.handler.event):  # nothing can be refused
-            return self._said(self._titled(self._with_words()))
-        return self._plain()
+            return self._proceed(self._titled(self._with_words(ctx)))
+        return self._plain(ctx)
 
-    def _prompt_submit(self) -> HookOutcome | None:
-        ctx = self._titled(self._with_words())
+    def _prompt_submit(self, ctx: PromptHookContext) -> HookOutcome | None:
+        ctx = self._titled(self._with_words(ctx))
         if self.answer.prompt:
             ctx = ctx.with_prompt(self.answer.prompt)
         return self._decided(ctx)
 
-    def _output(self) -> HookOutcome | None:
-        ctx = self._with_words()
+    def _output(self, ctx: OutputHookContext) -> HookOutcome | None:
+        ctx = self._with_words(ctx)
         if self.answer.updated_output is not UNCHANGED:
             ctx = ctx.with_output(self.answer.updated_output)
         return self._decided(ctx)
 
-    def _before_inference(self) -> HookOutcome | None:
+    def _before_inference(self, ctx: InferenceHookContext) -> HookOutcome | None:
         if self.handler.event in self._dialect.after_compaction:  # it decides nothing there
-            return self._said(self._with_words_at_once())
+            return self._proceed(self._with_words_at_once(ctx))
         is_lasting = self._dialect.context_is_lasting
-        ctx = self._with_words() if is_lasting else self.ctx
+        ctx = self._with_words(ctx) if is_lasting else ctx
         request = self._dialect.change_request(ctx.request, self.answer)
         if self.answer.contexts and not is_lasting:
             request = request.with_messages((*request.messages, *self._words()))
@@ -399,17 +408,17 @@ class _Effect:
         text = self._dialect.new_response(self.answer)
         return self._decided(ctx if text is None else ctx.with_response(text))
 
-    def _after_inference(self) -> HookOutcome | None:
+    def _after_inference(self, ctx: InferenceHookContext) -> HookOutcome | None:
         if self.handler.event in self._dialect.displaying:  # it is about what is shown only
-            return self._said(self.ctx)
-        ctx = self._with_words()
+            return self._proceed(ctx)
+        ctx = self._with_words(ctx)
         text = self._dialect.new_response(self.answer)
-        return self._decided(
-            ctx if text is None else ctx.with_response(ctx.response.with_text(text))
-        )
+        if text is not None and ctx.response is not None:
+            ctx = ctx.with_response(ctx.response.with_text(text))
+        return self._decided(ctx)
 
-    def _plain(self) -> HookOutcome | None:
-        return self._decided(self._with_words())
+    def _plain(self, ctx: AgentContext) -> HookOutcome | None:
+        return self._decided(self._with_words(ctx))
 
     # --- parts ----------------------------------------------------------------------------------------
 
@@ -417,27 +426,26 @@ class _Effect:
         """The reason of a refusal; the words to the user if there is no other."""
         return self.answer.reason or "\n".join(self.answer.messages) or _NO_REASON
 
-    def _decided(self, ctx: Any) -> HookOutcome | None:
+    def _decided(self, ctx: AgentContext) -> HookOutcome | None:
         answer, point = self.answer, ctx.point
         is_strict = self._dialect.is_strict
         if answer.decision == "deny" and ("block" in point.verdicts or is_strict):
             return HookOutcome.block(self._reason(), ctx)
         if answer.decision == "deny":  # nothing can be blocked there
-            return self._said(ctx, (answer.reason,))
+            return self._proceed(ctx, (answer.reason,))
         if answer.decision in ("ask", "defer") and is_strict:
             return HookOutcome.ask(answer.reason, ctx)
-        return self._said(ctx)
+        return self._proceed(ctx)
 
-    def _said(self, ctx: Any, more: tuple[str, ...] = ()) -> HookOutcome | None:
+    def _proceed(self, ctx: AgentContext, more: tuple[str, ...] = ()) -> HookOutcome | None:
         """The outcome of an answer that decides nothing; words to the user are the reason in the journal."""
         words = "\n".join(dict.fromkeys(filter(None, (*self.answer.messages, *more))))
         if not words and ctx is self.ctx:
             return None
         return HookOutcome(Kind.PROCEED, words, None if ctx is self.ctx else ctx)
 
-    def _with_words(self, ctx: Any = None, more: tuple[str, ...] = ()) -> Any:
+    def _with_words(self, ctx: A, more: tuple[str, ...] = ()) -> A:
         """The context with the hook's words to the model in the conversation."""
-        ctx = self.ctx if ctx is None else ctx
         texts = (*more, *self.answer.contexts)
         if not texts or "state" not in ctx.point.changes:
             return ctx
@@ -446,7 +454,7 @@ class _Effect:
             state = state.with_user_message(labelled(self.handler.name, text), by=self.handler.name)
         return ctx.with_state(state)
 
-    def _titled(self, ctx: Any) -> Any:
+    def _titled(self, ctx: A) -> A:
         """The context with the hook's title of the session."""
         title = " ".join(self.answer.title.split())[:_LONGEST_TITLE]
         return ctx.with_metadata(TITLE, title) if title else ctx
@@ -456,28 +464,28 @@ class _Effect:
         name = self.handler.name
         return [UserMessage(labelled(name, text), by=name) for text in self.answer.contexts]
 
-    def _with_words_at_once(self) -> Any:
+    def _with_words_at_once(self, ctx: InferenceHookContext) -> InferenceHookContext:
         """The context with the hook's words in the conversation, and in the request that is about to go out."""
-        ctx = self._with_words()
+        ctx = self._with_words(ctx)
         added = ctx.state.messages.since(self.ctx.state.messages) or ()
         if not added:
             return ctx
         return ctx.with_request(ctx.request.with_messages((*ctx.request.messages, *added)))
 
-    def _cleared(self) -> Any:
+    def _cleared(self) -> AgentContext | None:
         """The context without the conversation so far, if the hook wants that; else None."""
         if not self.answer.clears_context:
             return None
         return self.ctx.with_state(self.ctx.state.with_messages(Log()))
 
-    def _changed_call(self) -> Any:
+    def _changed_call(self, ctx: ToolHookContext) -> ToolCall | str:
         """The call with the hook's changes, or what is wrong with it."""
-        call = self.ctx.tool_call
+        call = ctx.tool_call
         try:
             changed = self._dialect.take_back(
                 call, self._dialect.show(call, self.facts), self.answer
             )
-            tool = None if self.ctx.run is None else self.ctx.run.tool(call.name)
+            tool = None if ctx.run is None else ctx.run.tool(call.name)
             if tool is not None:
                 tool.validate_call(changed)
         except HooklineError as error:

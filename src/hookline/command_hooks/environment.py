@@ -180,8 +180,10 @@ class SessionVariables:
     def __init__(self) -> None:
         self._kept: dict[str, dict[bool, dict[str, str]]] = {}
 
-    def keep(self, handler: Handler, ctx: Any, path: Path, answer: ProgramAnswer) -> ProgramAnswer:
-        """Keep what a hook sets, and tell the user what is left out."""
+    def keep(
+        self, handler: Handler, ctx: AgentContext, path: Path, answer: ProgramAnswer
+    ) -> ProgramAnswer:
+        """Keep what a hook sets, and report to the user what is left out."""
         found, left_out = variables_in(path)
         for name, value in (answer.env or {}).items():
             if may_be_set(str(name)):
@@ -205,9 +207,9 @@ class SessionVariables:
         variables = self._in(session_of(ctx.state), of_repository=True)
         if not variables:
             return await call_next()
-        from hookline.containment import variables_besides
+        from hookline.containment import extra_variables
 
-        with variables_besides(variables):
+        with extra_variables(variables):
             return await call_next()
 
     def forget(self, session: str) -> None:

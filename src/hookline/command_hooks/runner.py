@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -41,10 +41,13 @@ from hookline.lifecycle import (
     AgentContext,
     ExecutionHookContext,
     HookPoint,
+    SubagentHookContext,
     ToolHookContext,
     expect_context,
 )
 from hookline.state import AgentState, AssistantMessage, Log, Message, ToolCall
+
+A = TypeVar("A", bound=AgentContext)
 
 # --- texts of hooks -------------------------------------------------------------------------------------
 
@@ -97,7 +100,6 @@ _ONCE = "hookline.command_hooks.once"
 """The metadata key of the hooks that were asked for their one time."""
 _QUESTIONS = "hookline.command_hooks.put"
 """The metadata key of the calls of a step that hooks were asked about."""
-_AROUND_CHILDREN = (HookPoint.SUBAGENT_START, HookPoint.SUBAGENT_STOP)
 
 
 class RunMemory:
@@ -145,10 +147,10 @@ class SessionMemory:
         """Hooks that were asked for their one time: not all points can keep it in the state."""
 
 
-def is_in_scope(handler: Handler, ctx: Any) -> bool:
+def is_in_scope(handler: Handler, ctx: AgentContext) -> bool:
     """Whether a hook is asked in this run at all."""
     if handler.agent:
-        if ctx.point in _AROUND_CHILDREN and ctx.name == handler.agent:
+        if isinstance(ctx, SubagentHookContext) and ctx.name == handler.agent:
             return True
         return any(
             state.parent_run_id is not None and state.agent_id == handler.agent
@@ -159,12 +161,12 @@ def is_in_scope(handler: Handler, ctx: Any) -> bool:
     return True
 
 
-def was_asked_once(handler: Handler, ctx: Any) -> bool:
+def was_asked_once(handler: Handler, ctx: AgentContext) -> bool:
     """Whether a hook was asked for its one time."""
     return handler.once and any(once_mark(handler) in _listed(each, _ONCE) for each in _states(ctx))
 
 
-def with_once_mark(handler: Handler, ctx: Any) -> Any:
+def with_once_mark(handler: Handler, ctx: A) -> A:
     """The context in which a hook was asked for its one time; unchanged where the state cannot be changed."""
     if "state" not in ctx.point.changes:
         return ctx
@@ -188,7 +190,7 @@ def _listed(state: AgentState, key: str) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _states(ctx: Any) -> Iterator[AgentState]:
+def _states(ctx: AgentContext) -> Iterator[AgentState]:
     """The state of this run, and of those above it."""
     yield ctx.state
     above = None if ctx.run is None else ctx.run.parent
@@ -320,7 +322,7 @@ class Runner:
         return reply
 
     async def ask_or_detach(
-        self, handler: Handler, ctx: Any, facts: RunFacts
+        self, handler: Handler, ctx: AgentContext, facts: RunFacts
     ) -> tuple[HookReply, asyncio.Task[HookReply] | None]:
         """A hook's reply; once it has become async, an empty one, and the task that will have the real one."""
         if not dialect_of(handler).can_detach(handler):
@@ -546,7 +548,7 @@ def detach_seconds(printed: bytes) -> float | None:
     return _DETACHED
 
 
-def _changed(script: str, ctx: Any) -> ProgramAnswer:
+def _changed(script: str, ctx: AgentContext) -> ProgramAnswer:
     problem = (
         f"its script {script} has changed since it was trusted; look at it, and trust it again"
     )

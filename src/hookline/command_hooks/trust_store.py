@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -18,7 +17,7 @@ from hookline.command_hooks.runner import ACTIVE_SKILL
 from hookline.command_hooks.scripts import named_files, scripts_of
 from hookline.errors import TrustError, UsageError
 from hookline.hooks import HookOptions, HookOutcome, Registration, register
-from hookline.lifecycle import HookPoint
+from hookline.lifecycle import HookPoint, PromptHookContext, SubagentHookContext, ToolHookContext
 
 _NOBODY = Path(os.devnull) / "nobody"
 """The home of no user: what a user has is not the repository's."""
@@ -219,16 +218,16 @@ def kept_from_starting(page: HookPage, project: Path) -> Iterator[Registration]:
     )
     options = HookOptions(name=f"{page.label}: its hooks are off", tier="policy")
 
-    def start(ctx: Any) -> HookOutcome | None:
+    def start(ctx: SubagentHookContext) -> HookOutcome | None:
         return HookOutcome.block(reason) if ctx.name == page.agent else None
 
-    def load(ctx: Any) -> HookOutcome | None:
+    def load(ctx: ToolHookContext) -> HookOutcome | None:
         args = ctx.tool_call.args
         name = str(args.get("name", "")).strip().removeprefix("/").lower()
         is_meant = name == page.skill.lower() and not args.get("unload")
         return HookOutcome.block(reason) if is_meant else None
 
-    def submit(ctx: Any) -> HookOutcome | None:
+    def submit(ctx: PromptHookContext) -> HookOutcome | None:
         active = ctx.state.get(ACTIVE_SKILL)
         is_meant = isinstance(active, dict) and active.get("name") == page.skill
         return HookOutcome.block(reason) if is_meant else None

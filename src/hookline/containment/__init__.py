@@ -20,9 +20,9 @@ if TYPE_CHECKING:
         SandboxPaths,
         SandboxStatus,
     )
-    from hookline.containment.sandbox.environment import variables_besides
+    from hookline.containment.sandbox.environment import extra_variables
     from hookline.containment.shell.command_reader import read_command
-    from hookline.containment.shell.policy import ShellPolicy, Verdict
+    from hookline.containment.shell.policy import ShellPolicy, ShellVerdict
     from hookline.containment.shell.words import Command, Reading, Word
 
 _HOME: dict[str, str] = {
@@ -41,10 +41,10 @@ _HOME: dict[str, str] = {
     "SandboxPaths": "sandbox",
     "SandboxStatus": "sandbox",
     "ShellPolicy": "shell.policy",
-    "Verdict": "shell.policy",
+    "ShellVerdict": "shell.policy",
     "Word": "shell.words",
     "read_command": "shell.command_reader",
-    "variables_besides": "sandbox.environment",
+    "extra_variables": "sandbox.environment",
 }
 """Where each name lives in this package."""
 
@@ -64,10 +64,10 @@ __all__ = [
     "SandboxPaths",
     "SandboxStatus",
     "ShellPolicy",
-    "Verdict",
+    "ShellVerdict",
     "Word",
+    "extra_variables",
     "read_command",
-    "variables_besides",
 ]
 
 __getattr__ = lazy.names_from(__name__, _HOME)

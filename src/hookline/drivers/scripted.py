@@ -94,7 +94,7 @@ class ScriptedDriver:
             raise ScriptExhaustedError(
                 f"the script has {len(self.turns)} turn{'s' * (len(self.turns) != 1)}, "
                 f"and the agent asked for turn {number + 1}.",
-                remedy="Add a turn to the script, or find out why the run went on.",
+                remedy="Add a turn to the script, or find out why the run continued.",
             )
         played: Any = self.turns[number]
         while callable(played) and not isinstance(played, BaseException):

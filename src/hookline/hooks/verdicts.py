@@ -42,8 +42,8 @@ class Verdicts:
         """Add a hook's answer."""
         if said.kind >= Kind.BLOCK:
             is_stop, strictest = said.kind is Kind.STOP, self.strictest
-            goes_on = is_stop and entry.is_policy and said.before.point.stands
-            self.ended = self.ended or not goes_on
+            continues = is_stop and entry.is_policy and said.before.point.stands
+            self.ended = self.ended or not continues
             if strictest[0] is Kind.STOP and not is_stop:
                 self.withheld = self.withheld or (said.reason, entry.name)
             elif strictest[0] is Kind.BLOCK and is_stop:

@@ -50,12 +50,12 @@ def lint(definition: Definition) -> list[Finding]:
     set_of_hooks = _Hooks(definition)
     checks = (_tools, _matchers, _names, _verdicts, _gates, _writers, _observers, _shadows)
     problems = [note for note in definition.notes if note.is_problem]
-    told = {note.hook for note in problems if note.hook}
+    reported = {note.hook for note in problems if note.hook}
     found = [
         finding
         for check in checks
         for finding in check(set_of_hooks)
-        if not (finding.code == "dead-matcher" and finding.hook in told)
+        if not (finding.code == "dead-matcher" and finding.hook in reported)
     ]
     return [*found, *(Finding(each.capability, each.text, remedy=each.remedy) for each in problems)]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hookline import lazy
-from hookline.journal.codec import AnyRecord, decode, encode
 from hookline.journal.durable import (
     Durable,
     Listener,
@@ -57,6 +56,7 @@ from hookline.journal.record import (
     ToolProgress,
     hooks_in,
 )
+from hookline.journal.record_json import AnyRecord, decode, encode
 from hookline.journal.run_info import RunInfo, SessionInfo, session_entry, session_info
 from hookline.journal.session import (
     STREAM,

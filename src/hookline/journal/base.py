@@ -25,9 +25,9 @@ from hookline.errors import (
     UsageError,
 )
 from hookline.journal.chain import CheckReport, Damage, StoredRun, check_chain, decode_all, examine
-from hookline.journal.codec import encode_readable
 from hookline.journal.jsonl import dump, load
 from hookline.journal.record import Record
+from hookline.journal.record_json import encode_readable
 from hookline.journal.retention import Retention, owner_of, with_descendants
 from hookline.journal.run_info import (
     RunInfo,

@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from hookline.errors import JournalError, StateVersionError
-from hookline.journal.codec import decode
 from hookline.journal.record import Record
+from hookline.journal.record_json import decode
 from hookline.journal.run_info import RunInfo
 
 Harm: TypeAlias = Literal[

@@ -35,7 +35,7 @@ class Durable:
 
     __slots__ = ("_answers", "_held", "_listeners", "_redact", "append", "records")
     append: Callable[[Record], None]
-    """Write a record and tell the listeners. Without listeners it is the list's own, which costs nothing."""
+    """Write a record and pass it to the listeners. Without listeners it is the list's own, which costs nothing."""
 
     def __init__(
         self, listeners: tuple[Listener, ...] = (), answers: Mapping[str, Decision] | None = None

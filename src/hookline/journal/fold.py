@@ -42,7 +42,7 @@ from hookline.state import (
 
 
 class Story(msgspec.Struct, frozen=True):
-    """A run, as its records tell it."""
+    """A run, from its records."""
 
     state: AgentState
     """As it was when the last record was written."""

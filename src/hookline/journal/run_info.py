@@ -9,7 +9,6 @@ import msgspec
 from msgspec.structs import replace
 
 from hookline.errors import JournalError, UsageError
-from hookline.journal.codec import AnyRecord
 from hookline.journal.record import (
     PromptSubmitted,
     Record,
@@ -18,6 +17,7 @@ from hookline.journal.record import (
     StatusChanged,
     StepFinished,
 )
+from hookline.journal.record_json import AnyRecord
 from hookline.journal.session import (
     SessionCreated,
     SessionRunAdded,

@@ -129,7 +129,7 @@ class SessionPosition(msgspec.Struct, frozen=True):
 
 
 class SessionStory(msgspec.Struct, frozen=True, kw_only=True):
-    """A session, as its records tell it."""
+    """A session, from its records."""
 
     session_id: str
     title: str

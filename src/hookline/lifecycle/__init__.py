@@ -1,4 +1,4 @@
-"""The skeleton: every hook point of an agent's life, and what hooks are shown there."""
+"""Every hook point of an agent, and what hooks are shown there."""
 
 from hookline.lifecycle.contexts import (
     AgentContext,

@@ -83,9 +83,9 @@ def _shown(old: Sequence[Message], new: Sequence[Message]) -> Any:
 
 def redo_request(request: InferenceRequest, changed: dict[str, Any]) -> InferenceRequest:
     """A request with its changes made again."""
-    told = {name: value for name, value in changed.items() if name != "messages"}
-    made = msgspec.convert(told, InferenceRequest)
-    redone = {name: getattr(made, name) for name in told}
+    plain = {name: value for name, value in changed.items() if name != "messages"}
+    made = msgspec.convert(plain, InferenceRequest)
+    redone = {name: getattr(made, name) for name in plain}
     messages = changed.get("messages")
     if isinstance(messages, dict):
         added = tuple(msgspec.convert(messages["added"], list[Message]))

@@ -1,4 +1,4 @@
-"""The skeleton: every place a hook may act, on one page.
+"""Every place where a hook may act, on one page.
 
 session_start                      once per session
 execution_start
@@ -10,7 +10,7 @@ prompt_submit                      the user's text, before it enters the convers
     for each tool call, in call order:   after_tool_use
   after_step
   should_continue                  evaluations collected, resolved once
-  stop                             only when about to stop: may object, unless a guard forbade going on
+  stop                             only when about to stop: may object, unless a guard forbade another step
 output                             the final answer, before the caller gets it
 execution_end                      always, on every path out
 error                              any exception inside a step: the error policy decides
@@ -213,7 +213,7 @@ class HookPoint(metaclass=_Points):
         changes=_SETTLED,
         answers=_STATE,
         append=_APPEND,
-        blocks="the run does not stop but goes on, with the reason shown",
+        blocks="the run continues, with the reason shown",
     )
     OUTPUT = Point(
         "output",
@@ -265,7 +265,7 @@ class HookPoint(metaclass=_Points):
         "subagent_stop",
         SubagentHookContext,
         changes=frozenset({"result", "evaluations"}),
-        blocks="the child does not stop but goes on, with the reason shown",
+        blocks="the child continues, with the reason shown",
     )
     BEFORE_COMPACT = Point(
         "before_compact",

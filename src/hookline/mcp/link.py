@@ -57,8 +57,8 @@ class Link:
             self._transport(),
             elicitation_callback=questions.answer,
             list_roots_callback=self._roots if server.roots else None,
-            logging_callback=self._logged,
-            message_handler=self._heard,
+            logging_callback=self._log_message,
+            message_handler=self._on_notification,
             client_info=types.Implementation(name="hookline", version=__version__),
             cache=None,  # what is asked for again is asked for because it may have changed
         )
@@ -66,7 +66,7 @@ class Link:
     def _transport(self) -> Any:
         target = self.server.target
         if not isinstance(target, Endpoint):
-            self._process = ServerProcess(target, self._said)
+            self._process = ServerProcess(target, self._log_line)
             return self._process
         self._http = httpx2.AsyncClient(
             headers=dict(target.headers),
@@ -202,16 +202,16 @@ class Link:
     def _who(self) -> str:
         return f"MCP server '{self.server.name}'"
 
-    # --- what it tells us unasked -------------------------------------------------------------------
+    # --- what it sends by itself -------------------------------------------------------------------
 
-    def _said(self, line: str) -> None:
+    def _log_line(self, line: str) -> None:
         _log.info("%s: %s", self.server.name, self.server.hide(line))
 
-    async def _logged(self, params: types.LoggingMessageNotificationParams) -> None:
+    async def _log_message(self, params: types.LoggingMessageNotificationParams) -> None:
         level = _LEVELS.get(params.level, logging.WARNING)
         _log.log(level, "%s: %s", self.server.name, self.server.hide(str(params.data)))
 
-    async def _heard(self, message: types.ServerNotification | Exception) -> None:
+    async def _on_notification(self, message: types.ServerNotification | Exception) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._on_change()
 

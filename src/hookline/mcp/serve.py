@@ -294,7 +294,7 @@ OUTPUT: dict[str, Any] = {
         "pending": {
             "type": "array",
             "items": {"type": "string"},
-            "description": "What a person would have to allow for the run to go on.",
+            "description": "What a person would have to allow for the run to continue.",
         },
     },
     "required": ["text", "status", "why", "run_id", "steps", "pending"],

@@ -102,7 +102,7 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
 
     def _may_cover(self, call: ToolCall, named: list[tuple[str, str]]) -> bool:
         """Whether the rule is about this tool, and about where the call runs."""
-        if not names_tool(self.tool, call.name) or _leaves_unsaid(call, named):
+        if not names_tool(self.tool, call.name) or _is_host_unnamed(call, named):
             return False
         return self.argument in (None, "*") or not _is_elsewhere(call, named)
 
@@ -193,7 +193,7 @@ class _Text:
     touches = covers
 
 
-def _leaves_unsaid(call: ToolCall, named: list[tuple[str, str]]) -> bool:
+def _is_host_unnamed(call: ToolCall, named: list[tuple[str, str]]) -> bool:
     """Whether a command is to run on the host, and the rule does not name the place."""
     is_named = any(name == PLACE for name, _ in named)
     return call.name in COMMAND_TOOLS and call.args.get(PLACE) == _HOST and not is_named

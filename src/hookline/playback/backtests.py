@@ -50,9 +50,9 @@ from hookline.playback.recorded_hooks import (
     unseen,
     with_judges,
 )
-from hookline.playback.recording import Recording
+from hookline.playback.recorded_run import RecordedRun
 from hookline.playback.report import BacktestReport
-from hookline.playback.rulings import UNKNOWN, Ruling, failed, is_same, ruling_of
+from hookline.playback.rulings import UNKNOWN, HookRuling, failed, is_same, ruling_of
 from hookline.playback.runs import Wanted, reader_of, wanted_runs
 from hookline.playback.source import Playback, PlaybackSource, is_in_doubt
 from hookline.state import EMPTY, FrozenDict, RunStatus, ToolCall, Usage
@@ -136,7 +136,7 @@ class Backtest:
         self._runs = self._children = self._decisions = self._calls = 0
 
     async def run(self, playback: Playback, run_id: str) -> None:
-        """One run and its children. What is wrong with it is in the report, and the others go on."""
+        """One run and its children. What is wrong with it is in the report, and the others continue."""
         self._runs += 1
         try:
             await playback.play(run_id)
@@ -259,7 +259,7 @@ def _change(judged: Judged, *, is_first: bool) -> Change:
     )
 
 
-def _whose(old: Ruling, new: Ruling, *, said: bool) -> tuple[str, str]:
+def _whose(old: HookRuling, new: HookRuling, *, said: bool) -> tuple[str, str]:
     """The hook that makes the difference, and why it says so."""
     now = (new.said_by, new.said_why) if said else (new.hook, new.reason)
     if now[0]:
@@ -277,8 +277,8 @@ class Judged(msgspec.Struct, frozen=True):
     place: Place
     run_id: str
     call: ToolCall | None
-    old: Ruling
-    new: Ruling
+    old: HookRuling
+    new: HookRuling
     is_anew: bool = False
     """It was judged before the run paused, and policies judge it once more."""
     unasked: tuple[str, ...] = ()
@@ -327,7 +327,7 @@ class BacktestSource(PlaybackSource):
     candidate: Candidate
     _notes: Notes
 
-    def __init__(self, test: Backtest, playback: Playback, recording: Recording) -> None:
+    def __init__(self, test: Backtest, playback: Playback, recording: RecordedRun) -> None:
         super().__init__(playback, recording)
         self._test = test
         self._asks: dict[Place, bool] = {}
@@ -416,7 +416,7 @@ class BacktestSource(PlaybackSource):
         seen = self._now(run, place, round_, plan, then)
         if seen.missing:
             gone = f"hook '{seen.missing}' is not there any more, and what it was shown is not on record"
-            new = Ruling(verdict=UNKNOWN, hook=seen.missing, reason=gone)
+            new = HookRuling(verdict=UNKNOWN, hook=seen.missing, reason=gone)
         else:
             new = await self._ask_now(
                 run, seen.plan, ctx, watch.context, policies_only=policies_only
@@ -472,12 +472,12 @@ class BacktestSource(PlaybackSource):
 
     async def _ask_now(
         self, run: Run, plan: Plan, ctx: AgentContext, then: Any, *, policies_only: bool
-    ) -> Ruling:
+    ) -> HookRuling:
         """Ask the hooks of now about what was, with the metadata that they themselves have written."""
         watch, notes = Watch(self._test.counts), self._notes
         state = msgspec.structs.replace(ctx.state, metadata=notes.shown(ctx.state.metadata))
         shown = msgspec.structs.replace(ctx, state=state, live=Beside(run, watch))
-        quiet = plan.with_entries(tuple(map(untold, plan.judges)))
+        quiet = plan.with_entries(tuple(map(uncounted, plan.judges)))
         ruling = await ask_beside(run, quiet, shown, watch, policies_only=policies_only)
         if watch.context is not None and then is not None:
             notes.take(then.state.metadata, watch.context.state.metadata)
@@ -489,7 +489,7 @@ class BacktestSource(PlaybackSource):
 
 async def ask_beside(
     run: Run, plan: Plan, ctx: AgentContext, watch: Watch, *, policies_only: bool
-) -> Ruling:
+) -> HookRuling:
     """What these hooks say. Nothing of it reaches the run."""
 
     def settle(entry: Entry, before: Any, after: Any) -> Any:
@@ -509,8 +509,8 @@ async def ask_beside(
     return ruling_of(ctx, result, watch.changed_by, watch.answered_by)
 
 
-def untold(entry: Entry) -> Entry:
-    """A recorded hook is not counted among those who are asked."""
+def uncounted(entry: Entry) -> Entry:
+    """The entry; a recorded hook is not counted among those that are asked."""
     return entry.recalling(entry.call) if is_recorded(entry) else entry
 
 
@@ -570,7 +570,7 @@ class Watch:
         self._charged.append(usage)
 
     def passed(self, names: HookNames, readings: Sequence[float]) -> None:
-        """These let things be."""
+        """These changed nothing."""
         for position, hook in enumerate(names.hooks):
             took = readings[position + 1] - readings[position]
             self._count((names.point, hook), took, "proceed")
@@ -580,8 +580,8 @@ class Watch:
         self.context = ctx
 
     def appended(self, entry: Entry, started: float, ctx: AgentContext) -> float:  # noqa: ARG002 - the trail's signature
-        """One said whether to go on."""
-        return self._told(entry, started, "proceed")
+        """A hook said whether to continue."""
+        return self._count_answer(entry, started, "proceed")
 
     def judged(self, entry: Entry, started: float, answer: Answered[Any]) -> float:
         """One said or changed something, or failed."""
@@ -590,9 +590,9 @@ class Watch:
         if answer.answer is not None and not self.answered_by:
             self.answered_by = entry.name
         verdict = "failed" if answer.error is not None else answer.kind.label
-        return self._told(entry, started, verdict)
+        return self._count_answer(entry, started, verdict)
 
-    def _told(self, entry: Entry, started: float, verdict: str) -> float:
+    def _count_answer(self, entry: Entry, started: float, verdict: str) -> float:
         now = time.perf_counter()
         if not is_recorded(entry):
             self._count((entry.point, entry.name), now - started, verdict)

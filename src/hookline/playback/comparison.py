@@ -1,7 +1,7 @@
 """Whether a run that is played is still the same run: what it comes to, as facts, beside those on record.
 
 Left out is what no two drives share (times, durations, numbers of records) and what nobody reads in the transcript:
-hooks that let things be, usage, metadata.
+hooks that changed nothing, usage, metadata.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hookline.journal import (
     RunFinished,
     StepFinished,
 )
-from hookline.playback.recording import Driven, Recording
+from hookline.playback.recorded_run import Driven, RecordedRun
 from hookline.state import PendingApproval, StopReason, ToolCall, ToolResult
 
 
@@ -87,14 +87,14 @@ class Facts(list[Fact]):
         yield Fact(index, f"the conversation{whole}", _json(added))
         if outcome is not None and not is_cancelled:
             decided = (outcome.stop_reason, outcome.reason, outcome.resolved_by)
-            goes_on = "goes on" if outcome.should_continue else "stops"
-            yield Fact(index, "whether it goes on", _json([goes_on, *decided]))
+            continues = "continues" if outcome.should_continue else "stops"
+            yield Fact(index, "whether it continues", _json([continues, *decided]))
 
 
 class Comparison:
     """The facts on record of one run, and those that have come so far."""
 
-    def __init__(self, recording: Recording, *, in_full: bool = True) -> None:
+    def __init__(self, recording: RecordedRun, *, in_full: bool = True) -> None:
         self.recording = recording
         self.then, self.now = Facts(in_full=in_full), Facts(in_full=in_full)
         for record in recording.records:
@@ -156,7 +156,7 @@ def _result(result: ToolResult) -> Any:
 
 def _end(record: RunFinished) -> Any:
     error = f"{record.error.type}: {record.error.message}" if record.error is not None else None
-    told = {
+    facts = {
         "status": record.status.value,
         "stop reason": record.stop_reason and record.stop_reason.value,
         "why": record.reason,
@@ -166,4 +166,4 @@ def _end(record: RunFinished) -> Any:
         # How a child's call was edited that did not fit is not on record.
         "waits for": [_question(as_asked(approval)) for approval in record.pending],
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in facts.items() if value}

@@ -77,7 +77,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     call: ToolCall | None = None
     """The call it is about, as the hooks are shown it."""
     old: str
-    """The verdict on record: `proceed`, `change`, `ask`, `block`, `stop`, `failed`, or a word on going on."""
+    """The verdict on record: `proceed`, `change`, `ask`, `block`, `stop`, `failed`, or an evaluation."""
     new: str
     """The verdict now. `unknown` when what the hooks were shown is not on record."""
     hook: str

@@ -14,7 +14,7 @@ from hookline.definition import Definition
 from hookline.hooks import Entry, Plan, Point, Registration, Shape, Tier
 from hookline.journal import HookRan
 from hookline.lifecycle import AgentContext
-from hookline.playback.recording import Recording
+from hookline.playback.recorded_run import RecordedRun
 from hookline.state import StopReason
 
 _SHOWN = {
@@ -44,7 +44,7 @@ def is_recorded(entry: Entry) -> bool:
     return isinstance(entry.registration.hook, RecordedHook)
 
 
-def recorded_hook(recording: Recording, point: Point[Any], ran: HookRan) -> Registration:
+def recorded_hook(recording: RecordedRun, point: Point[Any], ran: HookRan) -> Registration:
     """A hook that says what is on record."""
     closed = ran.verdict == "failed" and recording.failed_closed(ran.hook, ran.point)
     return Registration(
@@ -57,7 +57,7 @@ def recorded_hook(recording: Recording, point: Point[Any], ran: HookRan) -> Regi
     )
 
 
-def _source(recording: Recording, ran: HookRan) -> str:
+def _source(recording: RecordedRun, ran: HookRan) -> str:
     """Whose hook it was, where an older record does not say.
 
     An allow lifts an ask unless both are of one capability. So if nobody was asked in the end, they were not; else they
@@ -68,14 +68,14 @@ def _source(recording: Recording, ran: HookRan) -> str:
 
 
 def recorded_hooks(
-    recording: Recording, point: Point[Any], said: Iterable[HookRan]
+    recording: RecordedRun, point: Point[Any], said: Iterable[HookRan]
 ) -> list[Registration]:
     """One for each hook of a round, in order. What hooks in shadow said had no effect, and has none now."""
     return [recorded_hook(recording, point, ran) for ran in said if not ran.shadow]
 
 
 def without_external(
-    recording: Recording, plan: Plan, round_: Round, not_asked: Callable[[str], object]
+    recording: RecordedRun, plan: Plan, round_: Round, not_asked: Callable[[str], object]
 ) -> Plan:
     """A plan in which no command, address or model is asked: they say what is on record.
 
@@ -124,14 +124,14 @@ class Agents(msgspec.Struct):
     unasked: dict[str, None] = msgspec.field(default_factory=dict)
     """Hooks that answered from the record at least once, because what they were shown is not on record."""
 
-    def spared(self, recording: Recording, plan: Plan, round_: Round) -> Plan:
+    def spared(self, recording: RecordedRun, plan: Plan, round_: Round) -> Plan:
         """A plan in which nothing outside is started, unless that is wanted."""
         if self.runs_hooks:
             return plan
         note = self.not_asked.setdefault
         return without_external(recording, plan, round_, lambda name: note(name, None))
 
-    def child(self, recording: Recording, name: str) -> Definition | None:
+    def child(self, recording: RecordedRun, name: str) -> Definition | None:
         """The agent of a child run, by its name or the agent's id."""
         return self.children.get(name) or self.children.get(recording.started.agent_id)
 
@@ -165,7 +165,7 @@ class Seen(msgspec.Struct, frozen=True):
     """The hook that changed or withheld it, when there is no such hook now."""
 
 
-def as_far_as_seen(recording: Recording, plan: Plan, round_: Round, hidden: int) -> Seen:
+def as_far_as_seen(recording: RecordedRun, plan: Plan, round_: Round, hidden: int) -> Seen:
     """A plan in which the first `hidden` hooks of a round answer from the record, and only later ones are asked."""
     point = plan.point
     last = round_[hidden - 1]
@@ -180,7 +180,7 @@ def as_far_as_seen(recording: Recording, plan: Plan, round_: Round, hidden: int)
     return Seen(seen, unasked, "" if places else last.hook)
 
 
-def limited(recording: Recording, plan: Plan, round_: Round) -> Plan:
+def limited(recording: RecordedRun, plan: Plan, round_: Round) -> Plan:
     """A plan in which hooks answer from the record where they looked at what nobody can know exactly again.
 
     That is the time, what other children of the same run had used by then, that somebody wanted it to end, and which

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from hookline.agent.records.exceptions import recorded_exception
-from hookline.playback.recording import Recording
+from hookline.playback.recorded_run import RecordedRun
 from hookline.state import EMPTY, FrozenDict, ToolCall, ToolMessage, ToolSpec, freeze_dict
 from hookline.tools import AnyTool, Effect, Tool, Toolbox, Validated
 
@@ -45,7 +45,7 @@ class NeverWhole:
         return False
 
 
-def recorded_tools(recording: Recording, step: Callable[[], int], now: Toolbox) -> Toolbox:
+def recorded_tools(recording: RecordedRun, step: Callable[[], int], now: Toolbox) -> Toolbox:
     """A tool for every name that was called, whether or not there still is one. `step` is the step that is made."""
     made: dict[str, AnyTool] = {}
 
@@ -87,7 +87,7 @@ def recorded_tools(recording: Recording, step: Callable[[], int], now: Toolbox) 
     return toolbox
 
 
-def _validated(recording: Recording, step: int, now: Toolbox, call: ToolCall) -> FrozenDict:
+def _validated(recording: RecordedRun, step: int, now: Toolbox, call: ToolCall) -> FrozenDict:
     """What the arguments of a call were validated to. What hooks of now make of them, the tools of now check."""
     then, turn = recording.call(step, call.id), recording.turn(step)
     response = None if turn is None else turn.answer
@@ -112,7 +112,7 @@ def _validated(recording: Recording, step: int, now: Toolbox, call: ToolCall) ->
 _CUT = re.compile(r"\n\[cut here: ([\d,]+) of [\d,]+ characters are shown")
 
 
-def _limits(recording: Recording) -> Iterator[tuple[str, int]]:
+def _limits(recording: RecordedRun) -> Iterator[tuple[str, int]]:
     """How much of a tool's results the model was shown, where something was cut off."""
     for record in recording.steps.values():
         for message in record.messages:

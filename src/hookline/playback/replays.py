@@ -28,7 +28,7 @@ from hookline.playback.recorded_hooks import (
     unseen,
     with_judges,
 )
-from hookline.playback.recording import Recording
+from hookline.playback.recorded_run import RecordedRun
 from hookline.playback.runs import reader_of
 from hookline.playback.source import Parting, Playback, PlaybackSource, is_in_doubt, is_placeholder
 from hookline.playback.text import not_asked, visible
@@ -103,12 +103,12 @@ class Replayed(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         head = f"run '{self.run_id}' is {'identical' if self.identical else 'not the same'}"
         steps = self.result.state.step_count
-        told = [f"{steps} step{'s' * (steps != 1)}"]
+        details = [f"{steps} step{'s' * (steps != 1)}"]
         if len(self.runs) > 1:
-            told.append(f"{len(self.runs) - 1} child run{'s' * (len(self.runs) != 2)}")
+            details.append(f"{len(self.runs) - 1} child run{'s' * (len(self.runs) != 2)}")
         if not self.is_whole:
-            told.append("as far as its record goes")
-        lines = [f"{head} ({', '.join(told)}){not_asked(self.not_asked)}"]
+            details.append("as far as its record goes")
+        lines = [f"{head} ({', '.join(details)}){not_asked(self.not_asked)}"]
         if self.difference is not None:
             of_child = f"in '{self.difference.run}', " * (self.difference.run != self.run_id)
             lines.append(f"{of_child}{self.difference}")
@@ -124,7 +124,7 @@ class Replayed(msgspec.Struct, frozen=True):
 class ReplaySource(PlaybackSource):
     """The record, with the hooks of an agent, called wherever what they are to be shown is on record."""
 
-    def __init__(self, agents: Agents, playback: Playback, recording: Recording) -> None:
+    def __init__(self, agents: Agents, playback: Playback, recording: RecordedRun) -> None:
         super().__init__(playback, recording)
         self._agents = agents
 
@@ -230,7 +230,7 @@ def _refuse_child(started: RunStarted) -> None:
         )
 
 
-# --- telling a difference ---------------------------------------------------------------------------------
+# --- the text of a difference ---------------------------------------------------------------------------------
 
 
 def _difference(parting: Parting) -> Difference:
@@ -243,14 +243,14 @@ def _difference(parting: Parting) -> Difference:
         run=parting.source.run_id,
         step=shown.step,
         what=shown.what,
-        recorded=_told(then, is_same_thing or parting.instead),
-        now=parting.instead or _told(now, is_same_thing),
+        recorded=_shown_fact(then, is_same_thing or parting.instead),
+        now=parting.instead or _shown_fact(now, is_same_thing),
         call_id=shown.call_id,
         because=tuple(_because(comparison, shown)),
     )
 
 
-def _told(fact: Fact | None, is_same_thing: object) -> Any:
+def _shown_fact(fact: Fact | None, is_same_thing: object) -> Any:
     if fact is None:
         return "nothing more: the run is over"
     if is_same_thing:
@@ -279,15 +279,15 @@ def _of(key: tuple[str, str, str]) -> str:
 def _verdicts(records: Iterable[Record], fact: Fact) -> dict[tuple[str, str, str], str]:
     found: dict[tuple[str, str, str], str] = {}
     for ran in hooks_in(records):
-        said = _said(ran)
+        said = _effect_of(ran)
         is_there = ran.step == fact.step and (not fact.call_id or ran.call_id == fact.call_id)
         if said and is_there and ran.tier != "observer" and not ran.point.startswith("around_"):
             found[ran.hook, ran.point, ran.call_id] = said
     return found
 
 
-def _said(ran: HookRan) -> str:
-    """What a hook said that could make a difference; nothing for one that let things be."""
+def _effect_of(ran: HookRan) -> str:
+    """What a hook decided or changed; empty if nothing."""
     changes = [name for name in ran.changes or {} if name != "evaluations"]
     parts = [f"{ran.verdict} ({ran.reason})" if ran.reason else ran.verdict]
     if ran.verdict == "proceed":

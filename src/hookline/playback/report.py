@@ -8,7 +8,7 @@ import msgspec
 
 from hookline.playback.findings import Findings
 from hookline.playback.page import page_of
-from hookline.playback.text import told, visible
+from hookline.playback.text import report_lines, visible
 from hookline.state import valid_text
 
 FORMAT, VERSION = "hookline.backtest", 1
@@ -35,4 +35,4 @@ class BacktestReport(Findings, frozen=True, kw_only=True):
         return page_of(self)
 
     def __str__(self) -> str:
-        return visible("\n".join(told(self)))
+        return visible("\n".join(report_lines(self)))

@@ -16,7 +16,7 @@ _OF_THE_AGENT = ("system", "tools")
 """What is in every request of an agent, whatever hooks do."""
 
 
-class Ruling(msgspec.Struct, frozen=True, kw_only=True):
+class HookRuling(msgspec.Struct, frozen=True, kw_only=True):
     """What all hooks of a round decided."""
 
     verdict: str = "proceed"
@@ -27,12 +27,12 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
     changes: dict[str, Any] = {}
     """What they made of the thing, by field. Metadata is theirs, and changes nothing by itself."""
     says: str = ""
-    """The strongest word on going on."""
+    """The strongest evaluation."""
     said_by: str = ""
     said_why: str = ""
 
 
-def ruling_of(before: Any, result: Result[Any], changed_by: str, answered_by: str) -> Ruling:
+def ruling_of(before: Any, result: Result[Any], changed_by: str, answered_by: str) -> HookRuling:
     """What hooks decided, from the context they were given and what came of it."""
     after = result.context
     said = _strongest(after.evaluations[len(before.evaluations) :])
@@ -42,7 +42,7 @@ def ruling_of(before: Any, result: Result[Any], changed_by: str, answered_by: st
         verdict, hook, reason = result.answer.answer.value, answered_by, result.answer.reason
     elif result.kind is Kind.PROCEED and changes:
         verdict, hook, reason = "change", changed_by, f"changes {', '.join(changes)}"
-    return Ruling(
+    return HookRuling(
         verdict=verdict,
         reason=reason,
         hook=hook,
@@ -53,12 +53,12 @@ def ruling_of(before: Any, result: Result[Any], changed_by: str, answered_by: st
     )
 
 
-def failed(error: HookError) -> Ruling:
+def failed(error: HookError) -> HookRuling:
     """What a hook decided that failed where that is an error."""
-    return Ruling(verdict=Kind.FAILED.label, reason=error.problem, hook=error.hook)
+    return HookRuling(verdict=Kind.FAILED.label, reason=error.problem, hook=error.hook)
 
 
-def is_same(old: Ruling, new: Ruling) -> bool:
+def is_same(old: HookRuling, new: HookRuling) -> bool:
     """Whether two rulings have the same effect, whoever gave them and in whatever words."""
     return (
         old.verdict == new.verdict

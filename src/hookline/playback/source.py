@@ -43,8 +43,8 @@ from hookline.journal import (
 from hookline.lifecycle import AgentContext, HookPoint
 from hookline.playback.comparison import Comparison
 from hookline.playback.recorded_hooks import recorded_hooks, with_judges
+from hookline.playback.recorded_run import RecordedRun
 from hookline.playback.recorded_tools import recorded_tools
-from hookline.playback.recording import Recording
 from hookline.playback.runs import Read
 from hookline.state import (
     AgentState,
@@ -120,7 +120,7 @@ class RecordedClock:
 class Playback:
     """One recorded run with its children, being played."""
 
-    def __init__(self, read: Read, make: Callable[[Playback, Recording], PlaybackSource]) -> None:
+    def __init__(self, read: Read, make: Callable[[Playback, RecordedRun], PlaybackSource]) -> None:
         self._read = read
         self._make = make
         self.clock = RecordedClock()
@@ -138,7 +138,7 @@ class Playback:
         if run_id not in self.sources:
             records = tuple(self._read(run_id))
             above = self.sources.get(_run_above(records))
-            recording = Recording(records, above.recording if above is not None else None)
+            recording = RecordedRun(records, above.recording if above is not None else None)
             self.clock.leave_out_dead_time(recording.records)
             self.sources[run_id] = self._make(self, recording)
         return self.sources[run_id]
@@ -255,7 +255,7 @@ class PlaybackSource(AnswerSource[Run]):
     has_agent = True
     """The agent of the run is there; otherwise only what is on record of it."""
 
-    def __init__(self, playback: Playback, recording: Recording) -> None:
+    def __init__(self, playback: Playback, recording: RecordedRun) -> None:
         self.playback = playback
         self.recording = recording
         self.comparison = Comparison(recording)
@@ -472,7 +472,7 @@ class PlaybackSource(AnswerSource[Run]):
             return known.response
         if not self.recording.is_finished:
             await self.playback.stop_here(run)
-        raise ModelError(f"what a model would tell '{name}' here is not on record.")
+        raise ModelError(f"what a model would answer '{name}' here is not on record.")
 
     # --- tools --------------------------------------------------------------------------------------
 
@@ -607,7 +607,7 @@ class PlaybackSource(AnswerSource[Run]):
         return prompt.text if prompt is not None else ""
 
 
-def _most_objections(recording: Recording, usual: int) -> int:
+def _most_objections(recording: RecordedRun, usual: int) -> int:
     """How many objections ended the run, if they did."""
     ending = recording.status
     if ending is not None and ending.stop_reason is StopReason.OBJECTION_LIMIT:
@@ -658,7 +658,7 @@ def _prompt(part: RunPart) -> UserMessage | None:
     return UserMessage("") if was_refused else None
 
 
-def _session(state: AgentState, part: RunPart, recording: Recording) -> SessionPart:
+def _session(state: AgentState, part: RunPart, recording: RecordedRun) -> SessionPart:
     """Whether a session began and ends with this run, as far as the record says."""
     started = _started(part)
     asked = HookPoint.SESSION_START.value in part.rounds.points()

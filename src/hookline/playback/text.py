@@ -18,7 +18,7 @@ _WIDEST = 34
 """How wide a column of words may get."""
 
 
-def told(report: Findings) -> Iterator[str]:
+def report_lines(report: Findings) -> Iterator[str]:
     """The report, line by line."""
     yield headline(report)
     if report.changes:

@@ -10,7 +10,7 @@ from hookline.redaction.redactor import (
     redact,
     redact_value,
 )
-from hookline.redaction.spelling import spellings
+from hookline.redaction.secret_encodings import spellings
 from hookline.redaction.tokens import token_spans
 
 __all__ = [

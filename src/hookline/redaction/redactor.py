@@ -24,7 +24,7 @@ from hookline.redaction.names import (
     named_spans,
     spans_behind,
 )
-from hookline.redaction.spelling import Spelled, cuts_in
+from hookline.redaction.secret_encodings import Spelled, cuts_in
 from hookline.redaction.tokens import Span, token_spans
 
 Values: TypeAlias = Iterable[str] | Mapping[str, str]

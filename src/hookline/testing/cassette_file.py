@@ -186,7 +186,7 @@ def played(answer: RecordedAnswer) -> Iterator[bytes]:
         yield answer.text.encode() or b64decode(answer.base64)
 
 
-def is_said(answer: RecordedAnswer) -> bool:
+def is_complete_stream(answer: RecordedAnswer) -> bool:
     """Whether a stream came to its last word, after which it does not matter who hangs up."""
     last = answer.events[-1] if answer.events else ""
     return isinstance(last, str) and last.startswith(_LAST_WORD)
@@ -380,7 +380,7 @@ class ExchangeRecorder:
                     for name, value in answer.headers.items()
                 },
                 lost=lost and LostConnection(lost.kind, scrubber.text(lost.message)),
-                left=lost is None and is_cut and not is_said(body),
+                left=lost is None and is_cut and not is_complete_stream(body),
             ),
         )
 

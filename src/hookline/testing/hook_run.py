@@ -125,7 +125,10 @@ class HookRun:
             order = {key: position for position, key in enumerate(made)}
             ran.sort(key=lambda record: order.get((record.run_id, record.call_id), -1))
         return HookRunResult(
-            tuple(self._said(record, made.get((record.run_id, record.call_id))) for record in ran),
+            tuple(
+                self._seen_answer(record, made.get((record.run_id, record.call_id)))
+                for record in ran
+            ),
             tuple(self._evaluations()),
             tuple(_results(self.records)),
             tuple(transcript(self.state.messages)),
@@ -139,7 +142,7 @@ class HookRun:
             if ran.hook == mine.name and ran.point == mine.point:
                 yield ran
 
-    def _said(self, record: HookRan, about: ToolCall | None) -> SeenAnswer:
+    def _seen_answer(self, record: HookRan, about: ToolCall | None) -> SeenAnswer:
         changes = _without(msgspec.to_builtins(record.changes), self.case.ignore)
         for part, key in (("tool_call", "id"), ("execution", "call_id")):
             if changes and isinstance(changes.get(part), dict):
@@ -148,12 +151,12 @@ class HookRun:
         return SeenAnswer(record.verdict, record.reason, tool, args, changes)
 
     def _evaluations(self) -> Iterator[str]:
-        for said in self._all_said():
+        for said in self._all_evaluations():
             if said.source == self.registration.name:
                 stop_reason = f" ({said.stop_reason})" if said.stop_reason is not None else ""
                 yield f"{said.decision}{stop_reason}: {said.reason}"
 
-    def _all_said(self) -> Iterator[ContinuationEvaluation]:
+    def _all_evaluations(self) -> Iterator[ContinuationEvaluation]:
         for record in self.records:
             if isinstance(record, HookRan) and not record.shadow:
                 yield from record.evaluations

@@ -70,7 +70,7 @@ def calls_of(step: Step) -> list[tuple[str, dict[str, Any]]]:
     return [(call.name, call.args) for call in step.calls]
 
 
-def expect_told(setup: CaseSetup, result: RunResult, status: ResultStatus, why: str) -> None:
+def expect_reported(setup: CaseSetup, result: RunResult, status: ResultStatus, why: str) -> None:
     """The first call came to this, the model read why, and it answered all the same."""
     came_to = [one.status for one in result.steps[0].results]
     setup.expect("what came of the call", [status], came_to)
@@ -171,8 +171,8 @@ async def parallel_calls(setup: CaseSetup) -> None:
     setup.expect_in("the results in the second request", "found badgersfound", sent)
     found = sorted(("otters", "badgers", "hedgehogs"), key=lambda key: sent.find(f"found {key}"))
     setup.expect("the order of the results", ["otters", "badgers", "hedgehogs"], found)
-    told = {sent.count(f'"{one.id}"') for one in step.calls}
-    setup.expect("whether each result has the id of its call", 1, len(told))
+    counts = {sent.count(f'"{one.id}"') for one in step.calls}
+    setup.expect("whether each result has the id of its call", 1, len(counts))
 
 
 async def failed_call(setup: CaseSetup) -> None:
@@ -192,8 +192,8 @@ async def failed_call(setup: CaseSetup) -> None:
         turns = (setup.turn("", CALL), setup.turn(ANSWER))
         result = (await setup.play(*turns, tools=(look_up,))).result
         setup.expect("the answer", ANSWER, result.text)
-        [told] = [one.text for one in result.state.messages if isinstance(one, ToolMessage)]
-        words = told
+        [text] = [one.text for one in result.state.messages if isinstance(one, ToolMessage)]
+        words = text
         sent.append(setup.sent(1))
     setup.expect("whether a failed call looks different", True, sent[0] != sent[1])
 
@@ -214,7 +214,7 @@ async def invalid_arguments(setup: CaseSetup) -> None:
     """Arguments that do not fit are for the model to fix."""
     wrong = WireCall("look_up", {"key": "otters", "times": "many"})
     result = (await setup.play(setup.turn("", wrong), setup.turn(ANSWER))).result
-    expect_told(setup, result, ResultStatus.INVALID, "times")
+    expect_reported(setup, result, ResultStatus.INVALID, "times")
 
 
 async def broken_arguments(setup: CaseSetup) -> None:
@@ -231,7 +231,7 @@ async def unknown_tool(setup: CaseSetup) -> None:
     """A tool that does not exist is an error the model reads."""
     turns = (setup.turn("", WireCall("lookup", {"key": "otters"})), setup.turn(ANSWER))
     result = (await setup.play(*turns)).result
-    expect_told(setup, result, ResultStatus.INVALID, "there is no tool")
+    expect_reported(setup, result, ResultStatus.INVALID, "there is no tool")
 
 
 async def tool_choice(setup: CaseSetup) -> None:
@@ -292,7 +292,7 @@ async def block(setup: CaseSetup) -> None:
     configure = _says(HookOutcome.block("otters are asleep"))
     turns = (setup.turn("", CALL), setup.turn(ANSWER))
     result = (await setup.play(*turns, configure=configure)).result
-    expect_told(setup, result, ResultStatus.BLOCKED, "otters are asleep")
+    expect_reported(setup, result, ResultStatus.BLOCKED, "otters are asleep")
 
 
 async def stop(setup: CaseSetup) -> None:

@@ -151,7 +151,7 @@ class Recorder:
         """Hear every record."""
         builder.on_event(self._hear)
 
-    # --- what a run tells ---------------------------------------------------------------------------
+    # --- what a run reports ---------------------------------------------------------------------------
 
     def _is_new(self, seen: AgentContext | Record, run_id: str) -> bool:
         """Whether this is news: a recorder of a parent and of its child gets everything about the child twice."""

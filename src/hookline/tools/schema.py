@@ -72,7 +72,7 @@ def _describe(
     schema: dict[str, Any], parameter: Parameter, texts: dict[str, str], defaults: Defaults
 ) -> None:
     """Add what the signature and the docstring say. What is said at the annotation wins over the docstring."""
-    for text in (*_said(parameter.annotation), texts.get(parameter.name)):
+    for text in (*_descriptions(parameter.annotation), texts.get(parameter.name)):
         if text:
             schema["description"] = text
             break
@@ -80,7 +80,7 @@ def _describe(
         schema["default"] = defaults.shown[parameter.name]
 
 
-def _said(annotation: Any) -> Iterable[str | None]:
+def _descriptions(annotation: Any) -> Iterable[str | None]:
     """What is said at an annotation: by a Field first, then in plain words."""
     notes = list(notes_of(annotation))
     texts = [note for note in notes if isinstance(note, str)]

@@ -110,7 +110,7 @@ def _refuse_what_is_no_function(thing: object) -> None:
 def _refuse_kind(parameter: inspect.Parameter, origin: str) -> None:
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         raise ToolDefinitionError(
-            f"{origin} takes {str(parameter).split(':')[0]}, which a model cannot be told about.",
+            f"{origin} takes {str(parameter).split(':')[0]}, which cannot be described to a model.",
             remedy="Name each parameter, or take one list or dict.",
         )
     if parameter.kind is parameter.POSITIONAL_ONLY:

@@ -148,7 +148,7 @@ def test_hook_makes_a_registration_without_a_builder() -> None:
     assert (made.point, made.name, seen) == (HookPoint.BEFORE_TOOL_USE, "mine", [1])
 
 
-def test_a_builder_goes_on_and_an_agent_is_frozen() -> None:
+def test_a_builder_continues_and_an_agent_is_frozen() -> None:
     """What is added later is in the next agent and not in the one that was built."""
     agent = builder(say("a"), say("b"))
     first = agent.build()

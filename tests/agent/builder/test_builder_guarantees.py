@@ -171,7 +171,7 @@ def test_a_capability_that_breaks_leaves_the_builder_as_it_was(part: str) -> Non
 
 
 def test_a_capability_inside_another_can_break_alone() -> None:
-    """The outer one catches it, and goes on as itself."""
+    """The outer one catches it, and continues as itself."""
 
     def configure(made: AgentBuilder) -> None:
         with pytest.raises(RuntimeError):
@@ -236,7 +236,7 @@ async def test_a_hook_sees_what_its_run_has_spent() -> None:
 
 
 async def test_leaving_the_program_around_a_tool_is_a_crash_of_the_hook() -> None:
-    """The run ends with a failure that names it, and the program goes on."""
+    """The run ends with a failure that names it, and the program continues."""
 
     async def leave(ctx: Any, call_next: Any) -> Any:
         sys.exit(1)

@@ -69,7 +69,7 @@ async def test_a_plain_function_may_wrap_too(bench: Bench) -> None:
     assert first(result).result == 1
 
 
-async def test_call_next_without_a_context_goes_on_as_it_is(bench: Bench) -> None:
+async def test_call_next_without_a_context_continues_unchanged(bench: Bench) -> None:
     """The common case needs no argument."""
 
     async def around(ctx: Any, call_next: Any) -> Any:

@@ -169,7 +169,7 @@ async def test_policies_judge_what_the_hooks_made_of_the_call() -> None:
     assert (blocked.status, blocked.decided_by) == (ResultStatus.BLOCKED, "meddler")
 
 
-async def test_a_blocked_call_is_read_by_the_model_and_the_run_goes_on() -> None:
+async def test_a_blocked_call_is_read_by_the_model_and_the_run_continues() -> None:
     """It is recorded with the hook's name, and the run ends completed."""
     agent = builder(call("add", a=1), say("then not"))
     agent.on_before_tool_use(lambda ctx: HookOutcome.block("too dangerous"), name="guard")
@@ -765,7 +765,7 @@ def test_who_takes_the_limits_away_takes_them_away_here_too(way: str) -> None:
 
 
 async def test_an_approved_call_is_not_run_when_a_limit_is_used_up_since() -> None:
-    """A yes is no way around the limits of the agent that goes on."""
+    """A yes is no way around the limits of the agent that continues."""
     shop = Shop()
     builder = shop.builder(call("buy", n=1, tokens=20))
     builder.on_before_tool_use(lambda ctx: HookOutcome.ask("sure?"), name="ask")

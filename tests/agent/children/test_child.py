@@ -171,7 +171,7 @@ async def test_observers_of_the_tree_see_the_childs_points(world: World) -> None
 
 
 async def test_a_stop_in_a_child_ends_the_child(world: World) -> None:
-    """The parent reads what came of it and goes on."""
+    """The parent reads what came of it and continues."""
     world.add("child", world.builder(call("work", n=13), say("never")))
     parent = world.builder(call("delegate", to="child"), say("noted"))
     parent.on_before_tool_use(
@@ -186,7 +186,7 @@ async def test_a_stop_in_a_child_ends_the_child(world: World) -> None:
 
 
 async def test_steps_are_limited_over_the_tree(world: World) -> None:
-    """A grandchild that would go on for ever is stopped by the limit of the run at the top."""
+    """A grandchild that would continue for ever is stopped by the limit of the run at the top."""
     parent = world.chain(*[call("work", n=1)] * 30).with_limits(steps=6)
     result = await parent.build().run("go")
     assert len(world.ran) == 4  # two steps were the parent's and the child's own
@@ -398,10 +398,10 @@ async def test_a_tool_that_runs_out_of_time_takes_its_child_with_it(world: World
     assert "did not finish within" in str(result.steps[0].results[0].error)
 
 
-# --- runs that are kept from going on: what was not taken up waits as before, and what is left behind is over
+# --- runs that cannot continue: what was not resumed stays paused, and the rest is over
 
 
-class House:
+class PayingAgents:
     """An agent that has others pay, so many levels down; a policy asks before anybody pays."""
 
     def __init__(self, path: Path) -> None:
@@ -440,95 +440,95 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Any:
+def agents(tmp_path: Path) -> Any:
     """Nothing has run yet."""
-    made = House(tmp_path)
+    made = PayingAgents(tmp_path)
     yield made
     made.journal.close()
 
 
-async def paused(house: House, levels: int) -> str:
+async def paused(agents: PayingAgents, levels: int) -> str:
     """A run that waits; gives the question."""
     first = call("delegate") if levels else call("pay")
-    result = await house.builder(first, levels=levels).build().run("go", run_id="run")
+    result = await agents.builder(first, levels=levels).build().run("go", run_id="run")
     return result.pending[0].id
 
 
 @pytest.mark.parametrize("levels", [0, 1])
-async def test_a_refused_resume_leaves_the_run_paused(house: House, levels: int) -> None:
+async def test_a_refused_resume_leaves_the_run_paused(agents: PayingAgents, levels: int) -> None:
     """It still waits: the journal says so, nobody prunes it, and it can be resumed again."""
-    question = await paused(house, levels)
-    strict = house.builder(levels=levels).on_execution_start(
+    question = await paused(agents, levels)
+    strict = agents.builder(levels=levels).on_execution_start(
         lambda ctx: HookOutcome.block("not now")
     )
     refused = await strict.build().resume("run", {question: True})
     assert (refused.status, refused.stop_reason) == (RunStatus.PAUSED, StopReason.RUN_REFUSED)
     assert [each.id for each in refused.pending] == [question]
-    assert house.statuses()["run"] is RunStatus.PAUSED
-    assert house.journal.prune(keep=0) == []
-    done = await house.builder(say("done"), levels=levels).build().resume("run", {question: True})
+    assert agents.statuses()["run"] is RunStatus.PAUSED
+    assert agents.journal.prune(keep=0) == []
+    done = await agents.builder(say("done"), levels=levels).build().resume("run", {question: True})
     assert done.status is RunStatus.COMPLETED
 
 
 @pytest.mark.parametrize("levels", [0, 1])
-async def test_a_resume_that_is_cancelled_before_it_goes_on_leaves_the_run_paused(
-    house: House, levels: int
+async def test_a_resume_that_is_cancelled_before_it_continues_leaves_the_run_paused(
+    agents: PayingAgents, levels: int
 ) -> None:
     """Whoever gave up the task has not answered the question."""
-    question = await paused(house, levels)
+    question = await paused(agents, levels)
 
     async def wait(ctx: Any) -> None:
         await asyncio.sleep(0)
 
-    agent = house.builder(say("done"), levels=levels).on_execution_start(wait).build()
+    agent = agents.builder(say("done"), levels=levels).on_execution_start(wait).build()
     task = asyncio.create_task(agent.resume("run", {question: True}))
     await asyncio.sleep(0)
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
-    assert house.statuses()["run"] is RunStatus.PAUSED
-    assert house.journal.prune(keep=0) == []
+    assert agents.statuses()["run"] is RunStatus.PAUSED
+    assert agents.journal.prune(keep=0) == []
     assert (await agent.resume("run", {question: True})).status is RunStatus.COMPLETED
 
 
-async def test_a_resume_that_a_hook_fails_over_leaves_the_run_paused(house: House) -> None:
+async def test_a_resume_that_a_hook_fails_over_leaves_the_run_paused(agents: PayingAgents) -> None:
     """The error is told, and the run can be resumed when the hook is mended."""
-    question = await paused(house, 0)
+    question = await paused(agents, 0)
 
     def fails(ctx: Any) -> None:
         raise ValueError("no connection")
 
-    broken = house.builder(levels=0).on_execution_start(fails, tier="policy").build()
+    broken = agents.builder(levels=0).on_execution_start(fails, tier="policy").build()
     result = await broken.resume("run", {question: True})
-    assert (result.status, house.statuses()["run"]) == (RunStatus.PAUSED, RunStatus.PAUSED)
+    assert (result.status, agents.statuses()["run"]) == (RunStatus.PAUSED, RunStatus.PAUSED)
     assert "no connection" in str(result.error)
 
 
-def cancelled(house: House, levels: int) -> Agent:
+def cancelled(agents: PayingAgents, levels: int) -> Agent:
     """An agent whose run ends as soon as it is resumed."""
-    agent = house.builder(levels=levels).build()
+    agent = agents.builder(levels=levels).build()
     agent.cancel("run")
     return agent
 
 
-def without_tool(house: House, levels: int) -> Agent:
+def without_tool(agents: PayingAgents, levels: int) -> Agent:
     """An agent that has no tool any more to take the child up with."""
-    return house.builder(say("done"), levels=levels, without=True).build()
+    return agents.builder(say("done"), levels=levels, without=True).build()
 
 
 @pytest.mark.parametrize("levels", [1, 2])
 @pytest.mark.parametrize("agent", [cancelled, without_tool])
 async def test_children_that_nobody_takes_up_any_more_are_over(
-    house: House, agent: Any, levels: int
+    agents: PayingAgents, agent: Any, levels: int
 ) -> None:
     """Their own records say that they were cancelled, down to the last, and the tree can be pruned."""
-    await paused(house, levels)
-    assert set(house.statuses().values()) == {RunStatus.PAUSED}
-    result = await agent(house, levels).resume("run")
+    await paused(agents, levels)
+    assert set(agents.statuses().values()) == {RunStatus.PAUSED}
+    result = await agent(agents, levels).resume("run")
     assert result.pending == []
-    statuses = house.statuses()
+    statuses = agents.statuses()
     assert statuses.pop("run") is result.status
     assert len(statuses) == levels
     assert set(statuses.values()) == {RunStatus.CANCELLED}
-    assert house.journal.check().ok
-    assert len(house.journal.prune(keep=0)) == levels + 1
+    assert agents.journal.check().ok
+    assert len(agents.journal.prune(keep=0)) == levels + 1

@@ -413,7 +413,7 @@ async def test_a_stop_is_stronger_than_a_question_in_another_branch(world: World
 
 
 async def test_a_waiting_call_whose_tool_is_gone_is_an_invalid_call(world: World) -> None:
-    """The others of its step go on."""
+    """The others of its step continue."""
     world.add("child", world.builder(call("work", n=1), say("x")))
     agent = asks(world.builder(calls(call("delegate", to="child"), call("unknown"))))
     paused = await agent.build().run("go")
@@ -526,7 +526,7 @@ async def test_a_crash_at_subagent_start_is_a_block(world: World) -> None:
 
 
 async def test_subagent_stop_may_send_the_child_back_to_work(world: World) -> None:
-    """It goes on with its own conversation, and reads why."""
+    """It continues with its own conversation, and reads why."""
     child = world.add(
         "child", world.builder(say("short", tokens=5), say("a long answer", tokens=7))
     )
@@ -629,7 +629,7 @@ async def test_a_crash_at_subagent_stop_is_an_error(world: World) -> None:
 async def test_nobody_inside_the_call_can_swallow_a_failure_at_subagent_stop(
     world: World, catches: str, how: str, tier: str
 ) -> None:
-    """The run fails, or goes on, as the error policy says; the child that ended is on record."""
+    """The run fails, or continues, as the error policy says; the child that ended is on record."""
 
     async def fail(ctx: Any) -> None:
         if how == "crash":

@@ -201,7 +201,7 @@ async def test_other_errors_of_the_model_end_the_run(error: Exception) -> None:
 
 
 async def test_a_failed_state_can_be_run_again() -> None:
-    """The conversation is valid, so another try can go on from it."""
+    """The conversation is valid, so another try can continue from it."""
     agent = builder(ModelError("down"), say("back")).build()
     first = await agent.run("go")
     again = await agent.run(state=AgentState.from_json(first.state.to_json()))

@@ -151,7 +151,7 @@ async def test_should_continue_sees_the_outcome_so_far() -> None:
 
 
 async def test_a_stop_hook_may_object_and_the_model_reads_why() -> None:
-    """Pending tasks: do not stop, go on."""
+    """Pending tasks: do not stop, continue."""
     driver = ScriptedDriver([say("done"), call("add", a=1), say("really done")])
 
     def unfinished(ctx: Any) -> Any:

@@ -174,7 +174,7 @@ async def test_ids_name_the_agent_the_run_and_the_session() -> None:
 
 
 async def test_a_finished_state_can_be_run_again() -> None:
-    """The second run goes on with the conversation, and counts its own steps."""
+    """The second run continues with the conversation, and counts its own steps."""
     driver = ScriptedDriver(
         [call("add", a=1, b=1, tokens=5), say("2", tokens=7), say("4", tokens=9)]
     )
@@ -618,7 +618,7 @@ async def test_an_evaluation_that_decides_nothing_is_the_hooks_failure() -> None
 
 @pytest.mark.parametrize("point", ["before_step", "output", "error", "stop"])
 async def test_a_stop_reason_nobody_knows_is_a_hooks_stop(point: str) -> None:
-    """A made-up reason neither raises out of the run nor lets it go on."""
+    """A made-up reason neither raises out of the run nor lets it continue."""
     turns = [RuntimeError("x")] if point == "error" else [say("hi")]
     agent = builder(*turns).add_hook(point, lambda ctx: HookOutcome.stop("no", stop_reason="bored"))
     result = await agent.build().run("go")

@@ -154,7 +154,7 @@ async def test_a_supplied_answer_may_call_tools() -> None:
 
 
 async def test_a_blocked_inference_is_explained_in_the_next_step() -> None:
-    """The model is not called; the reason is a message of the hook's, and the run goes on."""
+    """The model is not called; the reason is a message of the hook's, and the run continues."""
     driver = ScriptedDriver([say("hi")])
     result = await (
         builder(driver)

@@ -81,7 +81,7 @@ def test_errors_count_although_nobody_said_anything_to_them() -> None:
 
 
 def test_what_is_said_after_a_crash_belongs_to_what_was_said_before() -> None:
-    """Those who were not asked go on, policies say it again; whoever else speaks again speaks of something new."""
+    """Those who were not asked continue, policies say it again; whoever else speaks again speaks of something new."""
     policy = ran("p", "block", tier="policy")
     taken_up = RunTakenUp("run", 0, 0.0)
     assert names(heard(passed("a"), taken_up, passed("b")), CALL) == [["a", "b"]]

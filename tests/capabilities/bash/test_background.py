@@ -1,4 +1,4 @@
-"""Commands that go on in the background: started, looked at, stopped; and none outlives its run."""
+"""Commands that continue in the background: started, looked at, stopped; and none outlives its run."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ async def test_cancelling_the_run_ends_the_command(tmp_path: Path, mode: Any) ->
 
 @needs_bubblewrap
 async def test_a_pause_does_not_end_them(tmp_path: Path) -> None:
-    """A run that waits for an answer goes on later; in the same process its commands are still there."""
+    """A run that waits for an answer continues later; in the same process its commands are still there."""
     bash = Bash(tmp_path, sandbox="required")
     turns = [
         call("bash", command="echo ready; sleep 60", background=True),
@@ -236,7 +236,7 @@ def test_the_journal_says_where_commands_ran(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_one_may_be_given_a_time(tmp_path: Path, mode: Any) -> None:
-    """Then it ends with all that it has started; without, it goes on."""
+    """Then it ends with all that it has started; without, it continues."""
     command = f"setsid sleep {marker(47)} & sleep {marker(47)}"
     result = agent(
         Bash(tmp_path, sandbox=mode),
@@ -250,7 +250,7 @@ def test_one_may_be_given_a_time(tmp_path: Path, mode: Any) -> None:
     assert not runs(f"sleep {marker(47)}")
 
 
-def test_what_can_go_on_is_told_of_where_it_can(tmp_path: Path) -> None:
+def test_what_can_continue_is_described(tmp_path: Path) -> None:
     """`exec` has no background, and says nothing of one."""
     tools = {tool.name: tool.description for tool in Bash(tmp_path, sandbox="host").tools()}
     assert "background=true" in tools["bash"]

@@ -169,7 +169,7 @@ def test_a_session_keeps_directory_and_variables(tmp_path: Path, mode: Any) -> N
 
 @needs_bubblewrap
 def test_a_session_survives_resume(tmp_path: Path) -> None:
-    """What was kept is in the state: another process goes on where the commands were."""
+    """What was kept is in the state: another process continues where the commands were."""
     journal = tmp_path / "journal.db"
     work = tmp_path / "work"
     (work / "sub").mkdir(parents=True)
@@ -309,7 +309,7 @@ def test_bad_arguments_are_told_to_the_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_session_in_a_directory_that_is_gone_goes_on_at_the_root(
+def test_a_session_in_a_directory_that_is_gone_continues_at_the_root(
     tmp_path: Path, mode: Any
 ) -> None:
     """The next command runs, and the result says where; what was exported is still there."""

@@ -14,7 +14,7 @@ import pytest
 
 from hookline import AgentBuilder
 from hookline.capabilities import Approval, Bash
-from hookline.containment import ShellPolicy, Verdict
+from hookline.containment import ShellPolicy, ShellVerdict
 from hookline.testing import ScriptedDriver, call, calls, say
 
 PAGE = Path(__file__).parents[3] / "docs" / "capabilities" / "bash.md"
@@ -80,14 +80,14 @@ COMMANDS = (
 class Policy:
     """A shell policy whose verdict on each of these commands is known."""
 
-    def judge(self, command: str, *, cwd: str = "", root: str = "") -> Verdict:
+    def judge(self, command: str, *, cwd: str = "", root: str = "") -> ShellVerdict:
         """The verdict."""
         for commands in COMMANDS:
             for verdict, text in commands.items():
                 if text == command:
                     decision: Any = {"removes": "ask", "env": "ask"}.get(verdict, verdict)
                     files = (f"{root}/.env",) if verdict == "env" else ()
-                    return Verdict(
+                    return ShellVerdict(
                         decision,
                         verdict,
                         command,

@@ -100,7 +100,7 @@ def test_of_a_long_line_the_beginning_is_shown() -> None:
 
 
 def test_what_a_full_disk_does_not_take_is_not_claimed(tmp_path: Path) -> None:
-    """The result says how much of the output is in the file, and goes on without the rest."""
+    """The result says how much of the output is in the file, and continues without the rest."""
     output = Output(Scratch(tmp_path), SIZE)
     output.add(b"a" * 3_000)
     output.close()
@@ -108,7 +108,7 @@ def test_what_a_full_disk_does_not_take_is_not_claimed(tmp_path: Path) -> None:
     for _ in range(3):
         output.add(b"b" * 400)
     assert output.excerpt.total == 4_200
-    assert output.said == (
+    assert output.note == (
         f"only the first 3,500 of 4,200 bytes could be kept, in {tmp_path / 'command-1.txt'}"
     )
 
@@ -121,7 +121,7 @@ def test_output_that_cannot_be_kept_is_shown_all_the_same(tmp_path: Path) -> Non
         output.add(b"a line\n" * 1_000)
     assert output.where == ""
     assert "bytes left out here; the rest could not be kept in a file" in shown(
-        output.excerpt, output.said
+        output.excerpt, output.note
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from hookline import AgentBuilder, RunResult
 from hookline.capabilities import Bash
-from hookline.containment import ShellPolicy, Verdict
+from hookline.containment import ShellPolicy, ShellVerdict
 from hookline.testing import ScriptedDriver, call, calls, say
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
@@ -87,7 +87,7 @@ def test_the_network_is_never_in_the_read_only_place(tmp_path: Path) -> None:
 
 
 def test_in_the_background_it_is_the_same(tmp_path: Path) -> None:
-    """A command that goes on writes nothing either, and what it says about that comes with the argument to use."""
+    """A command that continues writes nothing either, and what it says about that comes with the argument to use."""
     bash = Bash(tmp_path)
     first, second = made(
         run(
@@ -203,13 +203,13 @@ def test_the_hint_depends_on_the_place(tmp_path: Path) -> None:
 class Naming(ShellPolicy):
     """A policy that finds environment files and removals."""
 
-    def judge(self, command: str, *, cwd: str = "", root: str = "") -> Verdict:
+    def judge(self, command: str, *, cwd: str = "", root: str = "") -> ShellVerdict:
         """What is known of these commands."""
         found = super().judge(command, cwd=cwd, root=root)
         files = (f"{root}/.env",) if ".env" in command else ()
         removes = command.startswith("rm -rf")
         decision: Any = "ask" if files or removes else found.decision
-        return Verdict(
+        return ShellVerdict(
             decision, "it may do harm", command, asks_in_sandbox=removes, env_files=files
         )
 

@@ -40,7 +40,7 @@ def test_lines_are_numbered(use: Use) -> None:
     ],
 )
 def test_ranges(use: Use, arguments: dict[str, int], expected: str) -> None:
-    """A part is shown with what part it is, and how to go on."""
+    """A part is shown with what part it is, and how to continue."""
     assert text_of(use, "notes.txt", **arguments) == expected
 
 

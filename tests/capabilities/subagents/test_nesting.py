@@ -57,7 +57,7 @@ def told(heard: list[Any]) -> list[str]:
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 async def test_no_subagent_is_deeper_than_the_limit(depth: int) -> None:
-    """One that would be is an error at the place where it was tried, which can go on without it."""
+    """One that would be is an error at the place where it was tried, which can continue without it."""
     turns = [call("spawn_subagent", agent="again", prompt="deeper")] * depth
     again = member("again", *turns, *[say("up")] * depth)
     heard: list[Any] = []
@@ -122,7 +122,7 @@ async def test_hooks_see_every_level_from_where_they_are() -> None:
 
 
 class Steady:
-    """A model that answers by how far the conversation is, so that any process can go on with it."""
+    """A model that answers by how far the conversation is, so that any process can continue with it."""
 
     def __init__(self, *turns: Any) -> None:
         self.turns = turns

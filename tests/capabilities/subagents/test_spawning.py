@@ -130,7 +130,7 @@ async def test_who_watches_is_told_the_task_in_a_few_words() -> None:
 
 
 async def test_a_failure_is_an_error_the_starter_can_handle() -> None:
-    """It reads why, and goes on."""
+    """It reads why, and continues."""
     broken = [RuntimeError("the model is gone")]
     result = await parent(spawn(), helper=broken).build().run("go")
     assert (result.status, first(result).status) == (RunStatus.COMPLETED, ResultStatus.ERROR)

@@ -81,7 +81,7 @@ def test_it_asks_and_says_what_it_is_about() -> None:
     )
 
 
-def test_without_an_answer_the_run_pauses_and_goes_on_later() -> None:
+def test_without_an_answer_the_run_pauses_and_continues_later() -> None:
     """In another process the state alone tells where the argument came from."""
     paused = builder(READ, PAY).build().run_sync("Pay my bill.")
     assert paused.status is RunStatus.PAUSED

@@ -143,7 +143,7 @@ def test_children_side_by_side() -> None:
 
 
 def test_a_childs_question_surfaces_and_can_be_answered_later(tmp_path: Path) -> None:
-    """The run at the top pauses; resumed, the child goes on, and its next call is judged again."""
+    """The run at the top pauses; resumed, the child continues, and its next call is judged again."""
 
     def made() -> AgentBuilder:
         child = agent(PAY, call("pay", to=f"{IBAN}!"))

@@ -345,7 +345,7 @@ def talking(stage: Any, hooks: Any, turns: int = 1) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit"])
 async def test_a_hook_names_the_session(stage: Any, event: str) -> None:
-    """It is its title from then on, and hooks are told it when the session goes on."""
+    """It is its title from then on, and hooks are told it when the session continues."""
     named = {"hookSpecificOutput": {"hookEventName": event, "sessionTitle": " the\nrent "}}
     session, agent = talking(stage, telling(stage, **{event: named}), 2)
     await session.run(agent, "Pay it.")

@@ -50,7 +50,7 @@ def tool_texts(result: Any) -> list[str]:
 def test_after_a_tool_codex_puts_the_feedback_in_place_of_the_result(
     stage: Any, command: str
 ) -> None:
-    """The model does not see what was kept back, and goes on."""
+    """The model does not see what was kept back, and continues."""
     stage.file(".codex/hooks.json", codex_file("PostToolUse", command, matcher="Bash"))
     result = stage.run(stage.discover(), call("bash", command="ls"), say("done"))
     (told,) = tool_texts(result)
@@ -129,7 +129,7 @@ def test_a_permission_of_codex_is_yes_or_no(more: dict[str, Any]) -> None:
 
 
 def test_an_objection_in_codex_needs_a_reason() -> None:
-    """It is what the agent goes on with."""
+    """It is what the agent continues with."""
     assert (
         "reason"
         in said("codex", "Stop", ProgramResult(0, '{"decision": "block", "reason": " "}')).problem
@@ -376,7 +376,7 @@ def test_not_to_continue_means_nothing_about_what_has_happened(event: str) -> No
     assert (answer.messages, answer.contexts) == (("for you",), ("for it",))
 
 
-def test_a_run_goes_on_after_a_file_was_kept_back(stage: Any) -> None:
+def test_a_run_continues_after_a_file_was_kept_back(stage: Any) -> None:
     """The model is told why, and does something else."""
     answer = json.dumps({"permission": "deny", **NO})
     hooks = cursor(stage, {"beforeReadFile": f"echo '{answer}'"})

@@ -7,13 +7,20 @@ from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder, HookOutcome, HookPoint, ToolHookContext
+from hookline import AgentBuilder, FailureHookContext, HookOutcome, HookPoint, ToolHookContext
 from hookline.capabilities import Bash, Files
 from hookline.command_hooks import Handler, HookSource, RunFacts
 from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.dialects.claude.tools import error_of
 from hookline.command_hooks.dialects.event_facts import failure_text, output_text, plain_lines
-from hookline.state import AgentState, ResultStatus, StopReason, ToolCall, ToolResult
+from hookline.state import (
+    AgentState,
+    InferenceResponse,
+    ResultStatus,
+    StopReason,
+    ToolCall,
+    ToolResult,
+)
 from hookline.testing import ScriptedDriver, call, say
 
 
@@ -187,7 +194,7 @@ def interrupted(stage: Any) -> Any:
 def test_hooks_at_the_end_are_not_asked_after_an_interrupt(
     stage: Any, path: str, event: str
 ) -> None:
-    """Nobody wants it to go on."""
+    """Nobody wants it to continue."""
     entry = {"hooks": [{"type": "command", "command": "touch asked"}]}
     stage.file(path, {"hooks": {event: [entry]}})
     interrupted(stage)
@@ -352,3 +359,38 @@ def test_what_a_server_gave_is_in_the_form_of_servers(
     given = json.loads(log.read_text())[key]
     given = json.loads(given) if dialect == "cursor" else given
     assert given["content"] == [{"type": "text", "text": "rows"}]
+
+
+# --- contexts of all points -----------------------------------------------------------------------------
+
+EVENTS = [(name, event) for name, dialect in all_dialects().items() for event in dialect.points]
+
+
+@pytest.mark.parametrize(("name", "event"), EVENTS)
+def test_an_event_is_described_at_each_of_its_points(name: str, event: str) -> None:
+    """Every field comes from the kind of context that the point has."""
+    dialect, handler = all_dialects()[name], Handler(HookSource(name), event)
+    fields = {
+        "execution": ToolResult("out", call_id="1", name="bash"),
+        "response": InferenceResponse("hello"),
+        "exception": OSError("no disk"),
+    }
+    for point in map(HookPoint, dialect.points_of(handler)):
+        given = {key: value for key, value in fields.items() if key in dir(point.context)}
+        ctx = point.context(point=point, state=AgentState(run_id="r"), **given)
+        dialect.fires(event, ctx)
+        dialect.subject(event, ctx, PLACE)
+        assert dialect.payload(handler, ctx, PLACE)
+
+
+def test_cursors_stop_after_a_failed_run_is_an_error() -> None:
+    """The call that failed is in the context, and the event is still the end of the run."""
+    ctx = FailureHookContext(
+        point=HookPoint.AGENT_FAILED,
+        state=AgentState(run_id="r"),
+        tool_call=ToolCall("1", "bash", {"command": "ls"}),
+        exception=OSError("no disk"),
+    )
+    cursor = all_dialects()["cursor"]
+    assert cursor.fires("stop", ctx)
+    assert cursor.payload(Handler(HookSource("cursor"), "stop"), ctx, PLACE)["status"] == "error"

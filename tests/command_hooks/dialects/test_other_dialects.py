@@ -42,7 +42,7 @@ def test_in_gemini_json_decides_whatever_the_exit_code() -> None:
 
 
 def test_geminis_allow_does_not_answer_for_a_person() -> None:
-    """It only lets the call go on."""
+    """It only lets the call continue."""
     assert said("gemini", "BeforeTool", ProgramResult(0, '{"decision": "allow"}')).decision == ""
 
 

@@ -1,4 +1,4 @@
-"""What a command may use, and that nothing of it goes on when it has ended. Every bomb here is a small one."""
+"""What a command may use, and that nothing of it continues when it has ended. Every bomb here is a small one."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _wait_until(happened: Callable[[], bool]) -> None:
 
 
 def test_it_dies_with_us(tmp_path: Path) -> None:
-    """When the process that started it is killed, nothing of it goes on: in the sandbox, and on the host."""
+    """When the process that started it is killed, nothing of it continues: in the sandbox, and on the host."""
     for mode in ("required", "host"):
         marker = f"3{len(mode)}{os.getpid() % 1000:03}"
         code = f"""
@@ -182,7 +182,9 @@ def test_memory_that_processes_share_counts_once(place: Place, watched: bool) ->
 
 
 @pytest.mark.parametrize("watched", [False, True])
-def test_the_rest_of_a_command_does_not_go_on_without_memory(place: Place, watched: bool) -> None:
+def test_the_rest_of_a_command_does_not_continue_without_memory(
+    place: Place, watched: bool
+) -> None:
     """The kernel may end one process only; the command that started it is ended too."""
     hog = f"{place.python} -I -c 'x = b\"x\" * (400 << 20); import time; time.sleep(20)'"
     limits = {"memory": 200 * MIB}
@@ -386,7 +388,7 @@ def test_what_is_ended_says_how_it_ended(place: Place) -> None:
 
 
 async def test_being_cancelled_ends_it(sandbox: Sandbox) -> None:
-    """Whoever waits may be cancelled; the command does not go on."""
+    """Whoever waits may be cancelled; the command does not continue."""
     marker = f"35{os.getpid() % 1000:03}"
     task = asyncio.create_task(sandbox.run(f"sleep {marker}"))
     while not _runs(f"sleep {marker}"):  # noqa: ASYNC110 - nobody tells us

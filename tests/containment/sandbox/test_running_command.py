@@ -140,7 +140,7 @@ def runs(words: str) -> bool:
 
 @pytest.mark.parametrize("turns", range(6))
 async def test_a_cancellation_is_not_lost_to_what_happens_in_the_same_moment(turns: int) -> None:
-    """Else a run would go on that somebody has ended: Python 3.11's own way to wait for so long does lose it."""
+    """Else a run would continue that somebody has ended: Python 3.11's own way to wait for so long does lose it."""
     happens = asyncio.Event()
     waiting = asyncio.create_task(within(20, happens.wait()))
     await asyncio.sleep(0)

@@ -85,7 +85,7 @@ def test_a_star_in_a_rule_that_allows_stays_in_its_word(
     assert [one for one in other if decision(policy, one) == "allow"] == []
 
 
-def test_a_star_in_a_rule_that_denies_goes_on() -> None:
+def test_a_star_in_a_rule_that_denies_continues() -> None:
     """What a rule denies or asks about, it also does with further words, and by whatever detour."""
     policy = DEFAULT.with_rules(allow=["rm *"], deny=["rm build/*"], ask=["rm src/*"])
     for command in ("rm build/x y", "rm build/../x", "rm build/x -v"):

@@ -18,7 +18,7 @@ Callback = Callable[[dict[str, Any]], bool]
 
 
 class Server:
-    """Plays llama.cpp: hands chunks to the callback until that says stop. `gate` lets it go on, chunk by chunk."""
+    """Plays llama.cpp: hands chunks to the callback until that says stop. `gate` lets it continue, chunk by chunk."""
 
     def __init__(
         self, *chunks: dict[str, Any] | Exception, gate: threading.Semaphore | None = None
@@ -160,7 +160,7 @@ async def test_a_cancelled_task_stops_the_model() -> None:
     assert server.handed <= 1
 
 
-async def test_the_event_loop_goes_on_meanwhile() -> None:
+async def test_the_event_loop_continues_meanwhile() -> None:
     """The model has a thread of its own."""
     gate = threading.Semaphore(0)
     engine = LlamaEngine(Server(text("late"), text("", "stop"), gate=gate))

@@ -114,7 +114,7 @@ def test_a_small_model_begins_with_a_likely_tool(
 
 
 def test_a_small_model_with_tools_is_brief_unless_told_otherwise() -> None:
-    """It has said what it has to say, or goes round in circles; without tools it may go on."""
+    """It has said what it has to say, or goes round in circles; without tools it may continue."""
     long = ask().completion.max_tokens
 
     def most(**fields: Any) -> int:

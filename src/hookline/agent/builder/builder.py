@@ -10,7 +10,6 @@ from typing import Any, Self, TypedDict, Unpack
 import msgspec
 
 from hookline.agent.agent import Agent
-from hookline.agent.builder.capability import completed, hooks_of, tools_of
 from hookline.agent.builder.checks import (
     check_approver,
     check_cancel_source,
@@ -30,6 +29,7 @@ from hookline.agent.builder.checks import (
     text_of,
 )
 from hookline.agent.builder.hooks import TakesHooks
+from hookline.agent.capability import completed, hooks_of, tools_of
 from hookline.agent.redaction import both, both_content
 from hookline.definition import (
     SYSTEM_CLOCK,
@@ -319,7 +319,7 @@ class AgentBuilder(TakesHooks):
     # --- building -----------------------------------------------------------------------------------
 
     def build(self) -> Agent:
-        """The agent, frozen. The builder can go on and build others.
+        """The agent, frozen. The builder can build more.
 
         Without a model or a driver of its own it asks the model that HOOKLINE_MODEL names in the environment.
         """

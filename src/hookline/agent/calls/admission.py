@@ -235,7 +235,7 @@ def prepare(run: Run, current: CallInProgress, call: ToolCall) -> ToolError | No
     try:
         validated = tool.validate_call(call)
     except ToolError as error:
-        return _said_of_shown(run, tool, call, error)
+        return _error_without_secrets(run, tool, call, error)
     current.tool = tool
     current.values = validated.values
     if validated.args is not call.args:
@@ -251,7 +251,7 @@ def _take_call(run: Run, current: CallInProgress, call: ToolCall) -> None:
         run.take_call(current, call)
 
 
-def _said_of_shown(run: Run, tool: AnyTool, call: ToolCall, error: ToolError) -> ToolError:
+def _error_without_secrets(run: Run, tool: AnyTool, call: ToolCall, error: ToolError) -> ToolError:
     """What is wrong with a call, without the secrets in it: an error may repeat any argument."""
     shown = run.shown(call)
     if shown is call:

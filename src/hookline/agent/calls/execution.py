@@ -29,7 +29,7 @@ from hookline.agent.calls.recovery import fail_as_before, readmit, recall_calls
 from hookline.agent.checks import check_result
 from hookline.agent.children.child import abandon_children
 from hookline.agent.children.host import ChildWaits, use_in_context
-from hookline.agent.failure import on_error, on_success, speechless
+from hookline.agent.failure import on_error, on_success, without_message
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.records.exceptions import recorded_exception
 from hookline.agent.run import Run
@@ -255,16 +255,16 @@ def _withhold(run: Run, current: CallInProgress) -> None:
 def _settle_as(run: Run, plan: Plan, current: CallInProgress, result: Result[Any]) -> None:
     """The hooks are done with a call: what they leave of it is its result."""
     shown = current.result
-    current.result = _looked_at(current, run.take(result))
+    current.result = _settled_result(current, run.take(result))
     if not current.errors:
         return
     if current.result is not shown:
         _forget_errors(run, current)
     elif plan.decides:
-        _hush_errors(run, current)
+        _drop_error_texts(run, current)
 
 
-def _looked_at(current: CallInProgress, result: Any) -> ToolResult:
+def _settled_result(current: CallInProgress, result: Any) -> ToolResult:
     """The result as the hooks leave it; one they withhold is not kept anywhere."""
     execution: ToolResult = result.context.execution
     refusal = result.refusal if result.kind >= _BLOCK else None
@@ -282,15 +282,15 @@ def _looked_at(current: CallInProgress, result: Any) -> ToolResult:
     return execution
 
 
-def _hush_errors(run: Run, current: CallInProgress) -> None:
-    """Hooks let the result of a later try be. The words of those before it they never saw, so nobody else does."""
+def _drop_error_texts(run: Run, current: CallInProgress) -> None:
+    """Drop the texts of failed tries: hooks accepted a later one and never saw these."""
     result = current.result
     assert result is not None
     if result.error == current.errors[-1]:
         return
     own = set(map(id, current.errors))
-    hushed = tuple(speechless(info) if id(info) in own else info for info in run.step.errors)
-    run.step.replace_errors(hushed)
+    errors = tuple(without_message(info) if id(info) in own else info for info in run.step.errors)
+    run.step.replace_errors(errors)
     current.errors = ()
 
 
@@ -316,7 +316,7 @@ def _forget_errors(run: Run, current: CallInProgress) -> None:
 
 
 def _verdict(current: CallInProgress) -> Verdict:
-    """What was decided about a call that did not run: what observers are told."""
+    """What was decided about a call that did not run: what observers see."""
     result = current.result
     assert result is not None
     reason = result.reason or str(result.error or "")

@@ -47,7 +47,7 @@ def readmit(run: Run, current: CallInProgress) -> bool:
     intent = known.intent
     if intent is None:
         return False
-    for ran in source.said_about(call_id):
+    for ran in source.answers_about(call_id):
         run.become(with_changes(run.state, (ran.changes or {}).get("state")))
         run.replace_evaluations((*run.evaluations, *ran.evaluations))
     asked = list(known.asked.values())
@@ -116,7 +116,7 @@ def _must_not_repeat(current: CallInProgress, known: RecordedCall) -> bool:
 
 
 async def _recall_failures(run: Run, calls: list[tuple[CallInProgress, RecordedCall]]) -> None:
-    """What had failed of these calls fails again, round by round, as the error policy was told of it then."""
+    """Fail these calls again as often as they had failed, with the error policy's recorded answers."""
     tries = [(current, known.failures) for current, known in calls]
     for number in range(max((len(failed) for _, failed in tries), default=0) + 1):
         for current, failed in tries:
@@ -129,9 +129,9 @@ async def _recall_failures(run: Run, calls: list[tuple[CallInProgress, RecordedC
 async def _fail_again(run: Run, current: CallInProgress, known: ErrorRaised) -> None:
     info, result = known.error, current.result
     assert info is not None
-    told = result.error if result is not None else None
-    if not info.message and told is not None and told.type == info.type:
-        info = told  # its words were not on record as long as hooks might have withheld them
+    reported = result.error if result is not None else None
+    if not info.message and reported is not None and reported.type == info.type:
+        info = reported  # its words were not on record as long as hooks might have withheld them
     await fail_again(run, known, info, current.call)
     current.errors = (*current.errors, info)
     if known.action == ErrorAction.STOP:

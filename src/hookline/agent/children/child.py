@@ -53,7 +53,7 @@ class ChildRun:
         self.durable: Durable | None = None
 
     async def begin(self, child_id: str, saved: RunResult | None, prompt: str) -> RunResult:
-        """Start it; or go on with it, from where it paused, or from where its process died."""
+        """Start it, or continue it from where it paused or where its process died."""
         parent, definition = self.parent, self.definition
         self.durable = durable = parent.durable.for_child(child_id, definition.listeners)
         if saved is not None:
@@ -93,7 +93,7 @@ class ChildRun:
         except asyncio.CancelledError:
             self._count(child.state)
             self.finish(child.state, RunStatus.CANCELLED, "")
-            if child.state.pending_step is not None:  # it did not get so far as to go on
+            if child.state.pending_step is not None:  # it has not continued yet
                 end_paused(self.durable, child.state, child.at)
             raise
         self._count(result.state)
@@ -176,7 +176,7 @@ def abandon_children(run: Run, current: CallInProgress) -> None:
 
 
 def _times_sent_back(records: Sequence[Record]) -> int:
-    """How often a child went on after it had come to an end: that it was done is known of the last end only."""
+    """How often a child continued after it had ended: only its last end says that it was done."""
     ends = [
         record
         for record in records

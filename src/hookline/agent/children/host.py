@@ -136,7 +136,7 @@ class Host:
         )
 
     def _without_secrets(self, message: JSONValue) -> JSONValue:
-        """A message like a result. A text may go on with a secret that began in the messages before it."""
+        """A message like a result. A secret may begin in one message and continue in the next."""
         redact = self._run.setup.redact_content
         assert redact is not None
         if not isinstance(message, str):

@@ -29,7 +29,7 @@ C = TypeVar("C", bound=AgentContext)
 
 
 async def ask_in_step(run: Run, plan: Plan, ctx: C) -> Result[C] | None:
-    """Ask the hooks of a point inside a step. None: one of them failed, and the error policy lets that be."""
+    """Ask the hooks of a point inside a step. None if one of them failed and the error policy ignores that."""
     try:
         return await run.ask(plan, ctx)
     except HookError as error:

@@ -118,7 +118,7 @@ def _cancelled(run: Run) -> Ending:
 
 
 def _unless_it_waits(run: Run, ending: Ending) -> Ending:
-    """How it ended. What was kept from going on when it was resumed waits as before, and can be resumed again."""
+    """How it ended. A resumed run that could not continue stays paused, and can be resumed again."""
     if run.state.pending_step is None:
         return ending
     return msgspec.structs.replace(ending, status=RunStatus.PAUSED)
@@ -290,7 +290,7 @@ async def _decide(run: Run, error: BaseException) -> BaseException | None:
 
 
 def _go_on_after(run: Run, error: BaseException) -> None:
-    """The policy lets the run go on after an error that cost it its turn: the model gets another."""
+    """The error policy lets the run continue after an error that cost a turn: the model gets another."""
     why = f"the last step failed: {in_words(error)}"
     said = ContinuationEvaluation("error-policy", ContinuationDecision.REQUEST_CONTINUATION, why)
     run.evaluate(said, HookPoint.ERROR.value)

@@ -62,7 +62,7 @@ async def finish(run: Run, ending: Ending, output: Any) -> RunResult:
 
 
 async def _through(work: Awaitable[T], cancelled: list[asyncio.CancelledError]) -> T | None:
-    """Do a part of the way out; if the task is cancelled during it, remember that and go on with the next part."""
+    """Do a part of the way out; if the task is cancelled during it, remember that and continue with the next part."""
     try:
         return await work
     except asyncio.CancelledError as error:
@@ -97,12 +97,12 @@ async def give_output(run: Run, ending: Ending) -> tuple[Any, Ending]:
         reason = StopReason.OUTPUT_WITHHELD if result.is_blocked else StopReason.HOOK
         return None, stopped(result, reason)
     output = result.context.output
-    run.release_deltas(_told(run.step.response, output))
+    run.release_deltas(_final_response(run.step.response, output))
     return output, ending
 
 
-def _told(response: InferenceResponse | None, output: Any) -> InferenceResponse:
-    """The answer as the output hooks left it. If they changed it, its thinking might tell what it was."""
+def _final_response(response: InferenceResponse | None, output: Any) -> InferenceResponse:
+    """The answer as the output hooks left it. If they changed it, its reasoning is dropped, which may repeat it."""
     text = as_text(output)
     return response if response is not None and response.text == text else InferenceResponse(text)
 

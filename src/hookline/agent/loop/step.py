@@ -39,7 +39,7 @@ _INCOMPLETE, _TOOL_USE, _FINAL_RESPONSE = (
 
 
 def open_step(run: Run) -> None:
-    """A step begins: what the last one said about going on no longer counts."""
+    """A step begins: evaluations of the last one no longer count."""
     run.step_index = index = run.next_step
     run.next_step = index + 1
     if run.evaluations:
@@ -221,7 +221,7 @@ def _keep(run: Run) -> None:
 
 
 def pend_step(run: Run) -> None:
-    """Put a step that waits for a person into the state, with all it needs to go on."""
+    """Put a step that waits for a person into the state, with all it needs to continue."""
     assert run.step.response is not None
     run.clock()
     pending = PendingStep(

@@ -36,7 +36,7 @@ class Unrecovered(Exception):
 
 
 async def take_turn(run: Run) -> None:
-    """Ask the model. `run.step.response` is its settled answer; None when there is none to go on with."""
+    """Ask the model. `run.step.response` is its settled answer; None when there is none."""
     definition, plans = run.setup.definition, run.plans
     messages = run.state.messages
     request = InferenceRequest(messages, definition.system_prompt, definition.toolbox.specs)

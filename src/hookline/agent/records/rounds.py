@@ -90,15 +90,15 @@ class HookRounds:
         place = place_of(ran.point, ran.step, ran.call_id)
         known = self._open.get(place)
         if known is None:
-            known = self._goes_on(place, ran)
+            known = self._continued_round(place, ran)
         if known is None or (known and _is_over(known, ran)):
             known = []
             self._at[place].append(known)
         known.append(ran)
         self._open[place] = self._unsettled[place] = known
 
-    def _goes_on(self, place: Place, ran: HookRan) -> list[HookRan] | None:
-        """What was being said when the process died, if this belongs to it: policies say it again, others go on."""
+    def _continued_round(self, place: Place, ran: HookRan) -> list[HookRan] | None:
+        """The round that was open when the process died, if this belongs to it. Policies are asked again in it."""
         known = self._taken_up.get(place)
         if known is None:
             return None

@@ -18,7 +18,7 @@ from hookline.permissions import names_relative_program
 from hookline.state import AgentState, ToolCall
 
 if TYPE_CHECKING:
-    from hookline.containment import ShellPolicy, Verdict
+    from hookline.containment import ShellPolicy, ShellVerdict
 
 
 class Shell(Protocol):
@@ -114,7 +114,7 @@ class ShellGuard:
         return found._replace(where=os.path.join(where["root"], where["cwd"]))
 
     def _judge_place(
-        self, bash: Shell | None, call: ToolCall, state: AgentState, verdict: Verdict
+        self, bash: Shell | None, call: ToolCall, state: AgentState, verdict: ShellVerdict
     ) -> Judgement:
         if verdict.decision == "deny":
             return Judgement(verdict.reason)
@@ -135,7 +135,7 @@ class ShellGuard:
         return Judgement("", tuple(inside), verdict.env_files)
 
     def _reasons_inside(
-        self, bash: Shell, place: Place, call: ToolCall, state: AgentState, verdict: Verdict
+        self, bash: Shell, place: Place, call: ToolCall, state: AgentState, verdict: ShellVerdict
     ) -> list[str]:
         """Why a person is asked about a command where there is a sandbox: most are simply contained."""
         reasons = []
@@ -155,7 +155,7 @@ class ShellGuard:
         return reasons
 
     def _needs_network(
-        self, bash: Shell, call: ToolCall, state: AgentState, verdict: Verdict
+        self, bash: Shell, call: ToolCall, state: AgentState, verdict: ShellVerdict
     ) -> bool:
         """Whether a person is asked about the network: not if a rule of the user's allows the command."""
         if call.args.get("network"):
@@ -183,7 +183,7 @@ class ShellGuard:
 _VARIABLES = "earlier commands have set variables that may change what it does"
 
 
-def _on_the_host(verdict: Verdict) -> tuple[str, ...]:
+def _on_the_host(verdict: ShellVerdict) -> tuple[str, ...]:
     """Why a person is asked where nothing contains a command."""
     if verdict.decision == "allow" and not verdict.env_files:
         return ()

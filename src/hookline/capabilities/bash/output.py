@@ -134,8 +134,8 @@ class Output:
         return "" if self.path is None or not self._kept else str(self.path)
 
     @property
-    def said(self) -> str:
-        """What is in the file, in words."""
+    def note(self) -> str:
+        """How much of the output is in the file, for the model."""
         if not self.where:
             return "" if self.path is None else "the rest could not be kept in a file"
         if self._kept < self.excerpt.total:

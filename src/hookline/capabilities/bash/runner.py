@@ -206,7 +206,7 @@ class CommandRunner:
         return replace(given, grant=replace(grant, reveal=(*grant.reveal, *shown)))
 
     def _result_text(self, running: RunningCommand, output: Output, seconds: float) -> str:
-        text = shown(output.excerpt, output.said).rstrip()
+        text = shown(output.excerpt, output.note).rstrip()
         how = {
             "exited": f"exit code {running.exit_code}, {took(running.duration)}",
             "stopped": f"stopped after {took(running.duration)}",
@@ -363,7 +363,7 @@ def set_aside(running: RunningCommand) -> str:
 def news(one: BackgroundCommand) -> str:
     """What it printed since the last time, and its status."""
     unread, held = one.output.take_unread(is_over=not one.running.is_running)
-    text = shown(unread, one.output.said).rstrip()
+    text = shown(unread, one.output.note).rstrip()
     waits = f"\n[{held:,} bytes are not shown yet: their line has not ended]" if held else ""
     text = text or ("" if held else "(nothing new)")
     return f"{text}{waits}\n{status(one)}".lstrip("\n")

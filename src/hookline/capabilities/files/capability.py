@@ -19,7 +19,7 @@ from hookline.capabilities.files.seen_files import (
     RESULT_KEY,
     Lines,
     SeenFiles,
-    as_it_is,
+    file_state,
 )
 from hookline.capabilities.files.text import decoded, fingerprint, whole
 from hookline.capabilities.files.tree import Walk, spelled
@@ -90,7 +90,7 @@ class Files:
         self.images = check_choice("Files", "images", images, ("note", "attach"))
         self.fsync = fsync
         self.seconds = check_positive("Files", "seconds", seconds, most=3600)
-        self._seen_files = SeenFiles(lambda path: as_it_is(self.jail, path)[1])
+        self._seen_files = SeenFiles(lambda path: file_state(self.jail, path)[1])
         self._changing = threading.Lock()
         """Held from reading a file until it is replaced, so that no other call changes it meanwhile."""
 
@@ -232,7 +232,7 @@ class Files:
         seen = fingerprint(data)
         with self._changing:
             true_path = spelled(self.jail.locate(path, to_change=True))
-            facts, before = as_it_is(self.jail, path)
+            facts, before = file_state(self.jail, path)
             if before == seen:
                 return self._seen(
                     context.state, f"'{path}' has this content already.", true_path, seen

@@ -119,7 +119,7 @@ def _added(known: object, fingerprint: str, lines: Sequence[int] | None) -> str:
 # --- files as they are now ---------------------------------------------------------------------
 
 
-def as_it_is(jail: FileJail, path: str) -> tuple[os.stat_result | None, str | None]:
+def file_state(jail: FileJail, path: str) -> tuple[os.stat_result | None, str | None]:
     """The stat result and the fingerprint of a file; None if there is no file."""
     try:
         with jail.open(path, "rb") as file:

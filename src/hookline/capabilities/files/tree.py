@@ -40,7 +40,7 @@ class Walk:
     """Whether a directory can have anything of interest in it."""
     asks_for: Callable[[tuple[str, ...]], bool] = lambda _: False
     """Whether a hidden file or directory is asked for by its name."""
-    _looked_at: int = 0
+    _entries_seen: int = 0
 
     def look_for(self, patterns: Sequence[GlobPattern], start: str) -> Callable[[FileEntry], bool]:
         """Enter only directories below `start` that patterns lead into; returns whether an entry fits one of them."""
@@ -120,8 +120,8 @@ class Walk:
         return content.decode("utf-8-sig", "replace")
 
     def _is_over(self) -> bool:
-        self._looked_at += 1
-        if self._looked_at > MOST_ENTRIES:
+        self._entries_seen += 1
+        if self._entries_seen > MOST_ENTRIES:
             self._note(f"only the first {MOST_ENTRIES:,} files and directories were looked at")
             return True
         if time.monotonic() > self.deadline:

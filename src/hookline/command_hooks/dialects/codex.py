@@ -183,11 +183,11 @@ _OF_CLAUDE = (
 
 def _tool_ended(e: EventFacts) -> dict[str, Any]:
     """After a tool there is one event, however it went."""
-    sent, name = Claude.events["PostToolUse"].sent(e), e.ctx.tool_call.name
+    sent, name = Claude.events["PostToolUse"].sent(e), e.call.name
     if name in _TEXT:
         sent["tool_response"] = e.output
     elif name.startswith("mcp__"):
-        sent["tool_response"] = event_facts.server_result(e.ctx.execution)
+        sent["tool_response"] = event_facts.server_result(e.execution)
     return sent
 
 

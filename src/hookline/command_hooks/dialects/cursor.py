@@ -124,20 +124,20 @@ class CursorTranscripts(Transcripts):
 
 
 def _duration(e: EventFacts) -> dict[str, int]:
-    return {} if e.ctx.execution is None else {"duration": e.milliseconds}
+    return {} if e.tool.execution is None else {"duration": e.milliseconds}
 
 
 def _shell(e: EventFacts) -> dict[str, Any]:
-    ended = {} if e.ctx.execution is None else {"output": e.output, **_duration(e)}
+    ended = {} if e.tool.execution is None else {"output": e.output, **_duration(e)}
     return {"command": e.command, "cwd": e.run.cwd, "sandbox": False, **ended}
 
 
 def _server_tool(e: EventFacts) -> dict[str, Any]:
-    execution = e.ctx.execution
-    server, tool = mcp_names(e.ctx.tool_call.name) or ("", e.shown.name)
+    execution = e.tool.execution
+    server, tool = mcp_names(e.call.name) or ("", e.shown.name)
     sent = {"server": server, "tool_name": tool, "tool_input": json.dumps(e.shown.input)}
     if execution is None:
-        return {**sent, **_server(e.ctx)}
+        return {**sent, **_server(e.tool)}
     result = json.dumps(event_facts.server_result(execution))
     return {**sent, "result_json": result, **_duration(e)}
 
@@ -146,19 +146,19 @@ def _tool(e: EventFacts) -> dict[str, Any]:
     return {
         "tool_name": e.shown.name,
         "tool_input": e.shown.input,
-        "tool_use_id": e.ctx.tool_call.id,
+        "tool_use_id": e.call.id,
         "cwd": e.run.cwd,
-        "native_tool_name": e.ctx.tool_call.name,
+        "native_tool_name": e.call.name,
     }
 
 
 def _called(e: EventFacts) -> dict[str, Any]:
-    response = e.ctx.response
+    response = e.tool.response
     return {**_tool(e), "agent_message": "" if response is None else response.text}
 
 
 def _succeeded(e: EventFacts) -> dict[str, Any]:
-    output = _output_of(e.ctx.tool_call, e.ctx.execution)
+    output = _output_of(e.call, e.execution)
     return {**_tool(e), "tool_output": output, **_duration(e)}
 
 
@@ -166,8 +166,8 @@ def _failed(e: EventFacts) -> dict[str, Any]:
     return {
         **_tool(e),
         "error_message": e.failure,
-        "failure_type": _failure(e.ctx.execution),
-        "is_interrupt": event_facts.is_interrupted(e.ctx.execution),
+        "failure_type": _failure(e.execution),
+        "is_interrupt": event_facts.is_interrupted(e.execution),
         **_duration(e),
     }
 
@@ -182,20 +182,19 @@ def _stopping(e: EventFacts) -> dict[str, Any]:
 
 
 def _thoughts(e: EventFacts) -> str:
-    parts = () if e.ctx.response is None else e.ctx.response.reasoning
-    return "\n".join(part.text for part in parts if part.text)
+    return "\n".join(part.text for part in e.response.reasoning if part.text)
 
 
 def _is_command(e: EventFacts) -> bool:
-    return e.ctx.tool_call.name in event_facts.SHELL_TOOLS
+    return e.call.name in event_facts.SHELL_TOOLS
 
 
 def _is_servers(e: EventFacts) -> bool:
-    return bool(e.ctx.tool_call.name.startswith("mcp__"))
+    return e.call.name.startswith("mcp__")
 
 
 def _is_failure(e: EventFacts) -> bool:
-    return e.has_failed or e.ctx.execution.status in _REFUSED
+    return e.has_failed or e.execution.status in _REFUSED
 
 
 def _server(ctx: ToolHookContext) -> dict[str, str]:
@@ -221,7 +220,7 @@ def _status(ctx: AgentContext) -> str:
 
 
 def _child_started(e: EventFacts) -> dict[str, Any]:
-    ctx, facts = e.ctx, e.run
+    ctx, facts = e.child, e.run
     return {
         "subagent_id": as_uuid(ctx.child_run_id),
         "subagent_type": ctx.name,
@@ -234,7 +233,7 @@ def _child_started(e: EventFacts) -> dict[str, Any]:
 
 
 def _child_ended(e: EventFacts) -> dict[str, Any]:
-    ctx, facts, result = e.ctx, e.run, e.ctx.result
+    ctx, facts, result = e.child, e.run, e.child.result
     messages = () if result is None else result.state.messages
     status = getattr(result, "status", None)
     seconds = 0.0 if result is None else result.state.counters.active_seconds
@@ -259,7 +258,7 @@ def _call_id(child_run_id: str) -> str:
 
 
 def _compacting(e: EventFacts) -> dict[str, Any]:
-    ctx = e.ctx
+    ctx = e.compaction
     made = ctx.state.metadata.get("summaries")
     letters = sum(len(message.text) for message in ctx.state.messages)
     return {
@@ -342,15 +341,11 @@ _EVENTS = {
         "session_start",
         lambda e: {"is_background_agent": False, "composer_mode": "agent", "cwd": e.run.cwd},
     ),
-    "beforeSubmitPrompt": Event(
-        "prompt_submit", lambda e: {"prompt": e.ctx.prompt, "attachments": []}
-    ),
+    "beforeSubmitPrompt": Event("prompt_submit", lambda e: {"prompt": e.prompt, "attachments": []}),
     "preToolUse": Event("before_tool_use", _called, TOOL),
     "beforeShellExecution": Event("before_tool_use", _shell, "command", _is_command),
     "beforeMCPExecution": Event("before_tool_use", _server_tool, TOOL, _is_servers),
-    "beforeReadFile": Event(
-        "before_tool_use", _read, TOOL, lambda e: bool(e.ctx.tool_call.name == "read")
-    ),
+    "beforeReadFile": Event("before_tool_use", _read, TOOL, lambda e: e.call.name == "read"),
     "postToolUse": Event("after_tool_use", _succeeded, TOOL, lambda e: not _is_failure(e)),
     "postToolUseFailure": Event("after_tool_use", _failed, TOOL, _is_failure),
     "afterShellExecution": Event("after_tool_use", _shell, "command", _is_command),
@@ -359,12 +354,12 @@ _EVENTS = {
         "after_tool_use",
         lambda e: {"file_path": e.path, "edits": _edits_of(e.shown.input)},
         TOOL,
-        lambda e: e.ctx.tool_call.name in ("write", "edit") and not e.has_failed,
+        lambda e: e.call.name in ("write", "edit") and not e.has_failed,
     ),
     "afterAgentResponse": Event(
         "after_inference",
-        lambda e: {"text": e.ctx.response.text, **_tokens(e.ctx.response.usage)},
-        when=lambda e: e.ctx.response is not None and bool(e.ctx.response.text),
+        lambda e: {"text": e.response.text, **_tokens(e.response.usage)},
+        when=lambda e: bool(e.response.text),
     ),
     "afterAgentThought": Event(
         "after_inference", lambda e: {"text": _thoughts(e)}, when=lambda e: bool(_thoughts(e))

@@ -14,12 +14,25 @@ from hookline.command_hooks.dialect import Dialect
 from hookline.command_hooks.handler import TITLE, Handler, ProgramResult, RunFacts, as_uuid
 from hookline.command_hooks.tools import ShownCall
 from hookline.hooks import Kind
-from hookline.lifecycle import AgentContext, HookPoint, ToolHookContext, expect_context
+from hookline.lifecycle import (
+    AgentContext,
+    CompactHookContext,
+    FailureHookContext,
+    HookPoint,
+    InferenceHookContext,
+    PromptHookContext,
+    StepHookContext,
+    SubagentHookContext,
+    ToolHookContext,
+    expect_context,
+)
 from hookline.state import (
     AgentState,
     AssistantMessage,
+    InferenceResponse,
     ResultStatus,
     RunStatus,
+    Step,
     StopReason,
     ToolCall,
     ToolResult,
@@ -200,10 +213,64 @@ def server_result(execution: ToolResult) -> dict[str, Any]:
 class EventFacts:
     """What there is to say about one event. Everything is worked out when it is asked for."""
 
-    def __init__(self, dialect: Dialect, ctx: Any, run: RunFacts) -> None:
+    def __init__(self, dialect: Dialect, ctx: AgentContext, run: RunFacts) -> None:
         self.ctx = ctx
         self.run = run
         self._dialect = dialect
+
+    # --- the context, which has one kind at each point --------------------------------------------------
+
+    @property
+    def tool(self) -> ToolHookContext:
+        """The context, at the points of a tool."""
+        return expect_context(self.ctx, ToolHookContext)
+
+    @property
+    def inference(self) -> InferenceHookContext:
+        """The context, at the points of a request to the model."""
+        return expect_context(self.ctx, InferenceHookContext)
+
+    @property
+    def child(self) -> SubagentHookContext:
+        """The context, at the start and the end of a child run."""
+        return expect_context(self.ctx, SubagentHookContext)
+
+    @property
+    def compaction(self) -> CompactHookContext:
+        """The context, before history is summarised."""
+        return expect_context(self.ctx, CompactHookContext)
+
+    @property
+    def error(self) -> FailureHookContext:
+        """The context, where a run failed."""
+        return expect_context(self.ctx, FailureHookContext)
+
+    @property
+    def prompt(self) -> str:
+        """The user's text."""
+        return expect_context(self.ctx, PromptHookContext).prompt
+
+    @property
+    def step(self) -> Step:
+        """The step that ended; an empty one before its end."""
+        return expect_context(self.ctx, StepHookContext).step or Step(0)
+
+    @property
+    def call(self) -> ToolCall:
+        """The call that the event is about."""
+        return self.tool.tool_call
+
+    @property
+    def execution(self) -> ToolResult:
+        """The result of the call."""
+        return execution_of(self.ctx)
+
+    @property
+    def response(self) -> InferenceResponse:
+        """The model's response; an empty one before it has answered."""
+        return self.inference.response or InferenceResponse()
+
+    # --- what dialects make of it -----------------------------------------------------------------------
 
     def show(self, call: ToolCall) -> ShownCall:
         """A call under the dialect's names."""
@@ -211,8 +278,8 @@ class EventFacts:
 
     @cached_property
     def shown(self) -> ShownCall:
-        """The call that the event is about."""
-        return self.show(self.ctx.tool_call)
+        """The call that the event is about, under the dialect's names."""
+        return self.show(self.call)
 
     @property
     def command(self) -> str:
@@ -227,22 +294,22 @@ class EventFacts:
     @property
     def has_failed(self) -> bool:
         """Whether the tool failed."""
-        return has_failed(self.ctx.execution)
+        return has_failed(self.tool.execution)
 
     @property
     def output(self) -> str:
         """The result of the tool, as text."""
-        return output_text(self.ctx.execution)
+        return output_text(self.execution)
 
     @property
     def failure(self) -> str:
         """Why the tool failed."""
-        return failure_text(self.ctx.execution)
+        return failure_text(self.execution)
 
     @property
     def milliseconds(self) -> int:
         """How long the tool took."""
-        return int(self.ctx.execution.duration * 1000 + 0.5)
+        return int(self.execution.duration * 1000 + 0.5)
 
     @property
     def is_undecided(self) -> bool:
@@ -263,7 +330,7 @@ class EventFacts:
     @property
     def child_text(self) -> str:
         """The answer of the child run."""
-        return getattr(self.ctx.result, "text", "") or ""
+        return getattr(self.child.result, "text", "") or ""
 
 
 Sent: TypeAlias = Callable[[EventFacts], dict[str, Any]]
@@ -295,16 +362,16 @@ class EventDialect(Dialect):
     def __init_subclass__(cls) -> None:
         cls.points = {name: event.point for name, event in cls.events.items()}
 
-    def fires(self, event: str, ctx: Any) -> bool:
+    def fires(self, event: str, ctx: AgentContext) -> bool:
         return self.events[event].when(EventFacts(self, ctx, _NOWHERE))
 
-    def subject(self, event: str, ctx: Any, facts: RunFacts) -> tuple[str, ...] | None:
+    def subject(self, event: str, ctx: AgentContext, facts: RunFacts) -> tuple[str, ...] | None:
         about, found = self.events[event], EventFacts(self, ctx, facts)
         if about.matched == TOOL:
             return found.shown.names
         return (str(about.sent(found)[about.matched]),) if about.matched else None
 
-    def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
+    def payload(self, handler: Handler, ctx: AgentContext, facts: RunFacts) -> dict[str, Any]:
         found = EventFacts(self, ctx, facts)
         return {**self.sent_always(handler.event, found), **self.events[handler.event].sent(found)}
 

@@ -51,6 +51,7 @@ from hookline.command_hooks.tools import (
 )
 from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.errors import UsageError
+from hookline.lifecycle import ToolHookContext
 from hookline.state import (
     AgentState,
     AssistantMessage,
@@ -148,7 +149,7 @@ def _called(call: ToolCall, result: ToolMessage | None, facts: RunFacts) -> Line
 
 
 def _tool(e: EventFacts) -> dict[str, Any]:
-    call = e.ctx.tool_call
+    call = e.call
     sent = {
         "tool_name": e.shown.name,
         "tool_input": e.shown.input,
@@ -158,7 +159,7 @@ def _tool(e: EventFacts) -> dict[str, Any]:
     if found is None:
         return sent
     named = {"server_name": found[0], "tool_name": found[1]}
-    return {**sent, "mcp_context": {**named, **_server(e.ctx)}}
+    return {**sent, "mcp_context": {**named, **_server(e.tool)}}
 
 
 def _tool_ended(e: EventFacts) -> dict[str, Any]:
@@ -169,7 +170,7 @@ def _tool_ended(e: EventFacts) -> dict[str, Any]:
     return {**_tool(e), "tool_response": result}
 
 
-def _server(ctx: Any) -> dict[str, Any]:
+def _server(ctx: ToolHookContext) -> dict[str, Any]:
     """The address or the command of a tool's server."""
     words = event_facts.served_by(ctx)
     if not words:
@@ -183,7 +184,7 @@ def _server(ctx: Any) -> dict[str, Any]:
 
 def _notified(e: EventFacts) -> dict[str, Any]:
     """The question whether a call may run, by its kind."""
-    call, shown = e.ctx.tool_call, e.shown
+    call, shown = e.call, e.shown
     found = mcp_names(call.name)
     about: dict[str, Any] = {"tool_name": shown.name, "tool_input": shown.input}
     if found is not None:
@@ -211,7 +212,7 @@ def _is_shown(message: Message) -> bool:
 
 
 def _requested(e: EventFacts) -> dict[str, Any]:
-    request: InferenceRequest = e.ctx.request
+    request = e.inference.request
     messages = [{"role": "system", "content": request.system}] if request.system else []
     for message in filter(_is_shown, request.messages):
         role = "model" if isinstance(message, AssistantMessage) else "user"
@@ -232,7 +233,7 @@ def _requested(e: EventFacts) -> dict[str, Any]:
 
 
 def _answered(e: EventFacts) -> dict[str, Any]:
-    response = e.ctx.response
+    response = e.response
     content = {"role": "model", "parts": [response.text]}
     said = {
         "text": response.text,
@@ -256,14 +257,14 @@ def _session_ended(e: EventFacts) -> dict[str, Any]:
 
 
 def _has_response(e: EventFacts) -> bool:
-    return e.ctx.response is not None
+    return e.inference.response is not None
 
 
 _EVENTS = {
     "SessionStart": Event(
         "session_start", lambda e: {"source": event_facts.session_source(e.ctx)}, "source"
     ),
-    "BeforeAgent": Event("prompt_submit", lambda e: {"prompt": e.ctx.prompt}),
+    "BeforeAgent": Event("prompt_submit", lambda e: {"prompt": e.prompt}),
     "BeforeModel": Event("before_inference", _requested),
     "BeforeToolSelection": Event(
         "before_inference", _requested, when=lambda e: not _has_response(e)
@@ -503,11 +504,11 @@ def _with_words(request: InferenceRequest, wanted: list[Any]) -> InferenceReques
                 message if text == message.text else msgspec.structs.replace(message, text=text)
             )
         made.append(message)
-    made += [_said(each) for each in words]
+    made += [_message_of(each) for each in words]
     return request if made == list(request.messages) else request.with_messages(tuple(made))
 
 
-def _said(words: dict[str, Any]) -> Message:
+def _message_of(words: dict[str, Any]) -> Message:
     text = _text_in(words.get("content"))
     return AssistantMessage(text) if words.get("role") == "model" else UserMessage(text)
 

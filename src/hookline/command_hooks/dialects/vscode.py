@@ -132,7 +132,7 @@ def _result(e: EventFacts) -> dict[str, Any]:
 
 
 def _error(e: EventFacts) -> dict[str, Any]:
-    error = failure(e.ctx)
+    error = failure(e.error)
     return {"error_context": error.pop("errorContext"), **error}
 
 
@@ -147,7 +147,7 @@ class VsCode(Claude):
         "PostToolUse": Claude.events["PostToolUse"].adding(_result),
         "Stop": Claude.events["Stop"].adding(lambda _e: {"stop_reason": "end_turn"}),
         "SubagentStop": Claude.events["SubagentStop"].adding(
-            lambda e: {"stop_reason": "end_turn", "agent_name": e.ctx.name}
+            lambda e: {"stop_reason": "end_turn", "agent_name": e.child.name}
         ),
         "SessionEnd": Claude.events["SessionEnd"].adding(
             lambda e: {"reason": session_end_reason(e.ctx)}
@@ -193,12 +193,15 @@ class VsCode(Claude):
         call = expect_context(ctx, ToolHookContext).tool_call
         return (*found, self._copilot.show(call, facts).name, *_names_of(call))
 
-    def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
+    def payload(self, handler: Handler, ctx: AgentContext, facts: RunFacts) -> dict[str, Any]:
         """As Claude's, with the fields of Copilot and VS Code."""
         sent = super().payload(handler, ctx, facts)
         named = {"sessionId": sent["session_id"], "hookEventName": handler.event}
         sent |= {**named, "timestamp": timestamp()}
-        return sent | self._tool_there(handler, ctx, facts, sent) if "tool_name" in sent else sent
+        if "tool_name" not in sent:
+            return sent
+        tool = expect_context(ctx, ToolHookContext)
+        return sent | self._tool_there(handler, tool, facts, sent)
 
     def _tool_there(
         self, handler: Handler, ctx: ToolHookContext, facts: RunFacts, sent: dict[str, Any]

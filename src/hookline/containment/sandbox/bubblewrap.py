@@ -22,7 +22,8 @@ from hookline.containment.processes import OwnChild, run_briefly
 from hookline.containment.sandbox.cgroups import Group
 from hookline.containment.sandbox.command import Job, SandboxGrant
 from hookline.containment.sandbox.enforcement import Enforcement
-from hookline.containment.sandbox.mounts import FileView
+from hookline.containment.sandbox.mount_table import misplaced
+from hookline.containment.sandbox.mounts import FileView, empty_file
 from hookline.containment.sandbox.protection import Protection
 from hookline.containment.sandbox.quarantine import open_directory
 from hookline.containment.sandbox.running_command import RunningCommand, close, readable
@@ -81,8 +82,8 @@ def installed() -> InstalledBubblewrap:
     if path is None:
         raise SandboxError("bubblewrap (the program `bwrap`) is not installed.", remedy=INSTALL)
     try:
-        version = _said(path, "--version").split()[-1]
-        options = frozenset(word for word in _said(path, "--help").split() if word[:2] == "--")
+        version = _output_of(path, "--version").split()[-1]
+        options = frozenset(word for word in _output_of(path, "--help").split() if word[:2] == "--")
     except (OSError, IndexError) as error:
         raise SandboxError(f"'{path}' does not run ({error}).", remedy=INSTALL) from None
     missing = [option for option in _NEEDED if option not in options]
@@ -101,7 +102,7 @@ def _has_privileges(path: str) -> bool:
     return False
 
 
-def _said(*argv: str) -> str:
+def _output_of(*argv: str) -> str:
     code, output, errors = run_briefly(argv, seconds=10, env=os.environ)
     if code:
         raise OSError(f"exit code {code}: {errors.decode(errors='replace').strip()}")
@@ -150,10 +151,11 @@ class Arrangement:
         """Raise if something else than what was meant is mounted in a sandbox, by its first process."""
         for inside, fd in self._roots.items():
             if not os.path.samestat(os.stat(f"/proc/{first}/root{inside}"), os.fstat(fd)):
-                raise SandboxError(
-                    f"'{inside}' was replaced while the sandbox was made. Nothing was run.",
-                    remedy="Does a command of a directory above it still run? Stop it.",
-                )
+                raise _replaced(inside)
+        expected = [path for each in self._held for path in (*each.pinned, *each.kept)]
+        exempt = {*self._roots, os.devnull, empty_file()}
+        if (wrong := misplaced(first, exempt, expected)) is not None:
+            raise _replaced(wrong)
 
     def _file(self, content: bytes) -> int:
         fd = os.memfd_create("hookline", os.MFD_CLOEXEC)
@@ -185,6 +187,13 @@ class Arrangement:
         """Move aside what the command has made so far and nobody is to obey."""
         for protection in self._held:
             protection.check()
+
+
+def _replaced(path: str) -> SandboxError:
+    return SandboxError(
+        f"'{path}' was replaced while the sandbox was made. Nothing was run.",
+        remedy="Does another command still run in this directory, or in one above it? Stop it, and try again.",
+    )
 
 
 async def _arrange(view: FileView, job: Job) -> Arrangement:

@@ -13,20 +13,20 @@ from hookline.containment.sandbox.tables import ENVIRONMENT, PROXIES
 from hookline.errors import UsageError
 
 _PATH = "/usr/local/bin:/usr/bin:/bin"
-_BESIDES: ContextVar[Mapping[str, str] | None] = ContextVar("hookline_variables", default=None)
+_EXTRA: ContextVar[Mapping[str, str] | None] = ContextVar("hookline_variables", default=None)
 
 
 @contextlib.contextmanager
-def variables_besides(variables: Mapping[str, str]) -> Iterator[None]:
+def extra_variables(variables: Mapping[str, str]) -> Iterator[None]:
     """Give these variables to all commands that are started inside of it.
 
     It is for a hook around a tool, which does not start the command itself.
     """
-    token = _BESIDES.set({**(_BESIDES.get() or {}), **checked(variables)})
+    token = _EXTRA.set({**(_EXTRA.get() or {}), **checked(variables)})
     try:
         yield
     finally:
-        _BESIDES.reset(token)
+        _EXTRA.reset(token)
 
 
 def environment(
@@ -45,7 +45,7 @@ def environment(
         "TERM": "dumb",
         **ours,
         **checked(given or {}),
-        **(_BESIDES.get() or {}),
+        **(_EXTRA.get() or {}),
     }
 
 

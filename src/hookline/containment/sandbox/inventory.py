@@ -59,7 +59,7 @@ class Inventory:
         os.close(self._fd)
 
 
-class Record(NamedTuple):
+class SandboxRecord(NamedTuple):
     """What one process wrote down."""
 
     path: Path
@@ -76,7 +76,7 @@ class Record(NamedTuple):
             self.path.unlink()
 
 
-def records() -> Iterator[Record]:
+def records() -> Iterator[SandboxRecord]:
     """What other processes wrote down. One that died has left its lock."""
     import fcntl
 
@@ -96,7 +96,7 @@ def records() -> Iterator[Record]:
             kept = json.loads(text)
             known = {name: tuple(each) for name, each in kept["known"].items()}
             named, links = kept.get("named", []), kept.get("links", {})
-            yield Record(path, kept["root"], known, named, links, is_alive)
+            yield SandboxRecord(path, kept["root"], known, named, links, is_alive)
 
 
 def _place() -> Path:

@@ -1,13 +1,18 @@
-"""The table of mounts: under which other paths a directory can be seen."""
+"""The table of mounts: under which other paths a directory can be seen, and whether a sandbox has what was meant."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
 _TABLE = "/proc/self/mountinfo"
+
+
+_ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 class _Mount(NamedTuple):
@@ -18,22 +23,53 @@ class _Mount(NamedTuple):
     """Where."""
 
 
+def misplaced(process: int, exempt: Collection[str], expected: Collection[str]) -> str | None:
+    """A path in the sandbox of a process with something else than what has that path outside, or without its mount.
+
+    bubblewrap finds what it mounts by paths, and a command that runs meanwhile may put a link into one. The kernel's
+    table has what was mounted, whatever led there. Descriptors instead of paths were rejected: bubblewrap makes paths
+    of them. `exempt` are paths inside that are checked otherwise, and paths outside that may be anywhere inside.
+    """
+    outside: dict[str, list[_Mount]] = {}
+    for mount in _mounts(_TABLE):
+        outside.setdefault(mount.device, []).append(mount)
+    missing = set(expected)
+    for mount in _mounts(f"/proc/{process}/mountinfo"):
+        missing.discard(mount.place)
+        # A file system that is not outside was made for the sandbox, and is empty.
+        if mount.device in outside and mount.place not in exempt:
+            paths = set(_paths(mount, outside[mount.device]))
+            if mount.place not in paths and paths.isdisjoint(exempt):
+                return mount.place
+    return min(missing, default=None)
+
+
+def _paths(mount: _Mount, outside: list[_Mount]) -> Iterator[str]:
+    """The paths outside of what is mounted."""
+    for each in outside:
+        if _is_in(mount.root, each.root):
+            yield _joined(each.place, os.path.relpath(mount.root, each.root))
+
+
+def _mounts(table: str) -> list[_Mount]:
+    with open(table, encoding="utf-8", errors="surrogateescape") as file:
+        return [_read(line) for line in file]
+
+
 def second_paths(directories: tuple[str, ...]) -> list[str]:
     """Other paths of these directories, by a mount of what holds them: a bind mount, the root of a disk.
 
     A mount of something that is in a directory is not found.
     """
     try:
-        with open(_TABLE, encoding="utf-8", errors="surrogateescape") as file:
-            table = file.read()
+        mounts = _mounts(_TABLE)
     except OSError:
         return []
-    return list(_second_paths(directories, table))
+    return list(_second_paths(directories, tuple(mounts)))
 
 
 @lru_cache(maxsize=16)
-def _second_paths(directories: tuple[str, ...], table: str) -> tuple[str, ...]:
-    mounts = [_read(line) for line in table.splitlines()]
+def _second_paths(directories: tuple[str, ...], mounts: tuple[_Mount, ...]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for directory in directories:
         # Of several on one another the last is seen.
@@ -51,15 +87,13 @@ def _second_paths(directories: tuple[str, ...], table: str) -> tuple[str, ...]:
 
 
 def _read(line: str) -> _Mount:
-    _, _, device, root, place = line.split(" ")[:5]
+    _, _, device, root, place = line.split(" ", 5)[:5]
     return _Mount(device, _plain(root), _plain(place))
 
 
 def _plain(text: str) -> str:
     """A path as it is: the table writes blanks and their like as numbers."""
-    for code, letter in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-        text = text.replace(code, letter)
-    return text
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), text) if "\\" in text else text
 
 
 def _is_in(path: str, directory: str) -> bool:

@@ -40,7 +40,7 @@ from hookline.containment.sandbox.protection import Protection
 from hookline.containment.sandbox.repositories import may_be_tracked
 from hookline.containment.sandbox.tables import OF_PROJECTS, SYSTEM
 from hookline.containment.sandbox.tree_index import TreeIndex
-from hookline.containment.sandbox.work_tree import Visit, work_tree
+from hookline.containment.sandbox.work_tree import TreeVisit, work_tree
 
 _SMALL = 64 * 1024
 """Bytes of a directory that is there to be empty."""
@@ -100,14 +100,14 @@ class FileView:
         named = (each for path in wanted for each in both_paths(path, self._writable))
         return sorted({*needed, *named} - {"/"})
 
-    def _looked(self, held: Sequence[Protection]) -> dict[Path, Protection | Visit]:
+    def _looked(self, held: Sequence[Protection]) -> dict[Path, Protection | TreeVisit]:
         """What was found in each directory of this view. Nothing is held where nothing can be written."""
         found = {protection.root: protection for protection in held}
         return {root: found.get(root) or work_tree(str(root)).look() for root in self.roots}
 
     def _env_files(
         self,
-        looked: Mapping[Path, Protection | Visit],
+        looked: Mapping[Path, Protection | TreeVisit],
         grant: SandboxGrant,
         shown: list[str],
         known: list[str],
@@ -225,10 +225,10 @@ class FileView:
         is_seen = self._is_seen(home, shown)
         yield from (*size, "--tmpfs", home)
         for path in entries(home)[1] if is_seen else ():
-            yield from _as_it_is(path)
+            yield from _unchanged_entry(path)
         for path in outermost(path for path in shown if path.startswith(f"{home}/")):
             if dot_entry(path, [home]) or not is_seen:
-                yield from _as_it_is(path)
+                yield from _unchanged_entry(path)
         if f"{home}/.gitconfig" not in shown and home == os.path.realpath(os.path.expanduser("~")):
             text = git_configuration(str(self.roots[0]))
             yield from ("--perms", "0600", "--file", str(file(text)), f"{home}/.gitconfig")
@@ -252,7 +252,7 @@ class FileView:
             yield from cover(path, sealed=False)
             for inner in shown:
                 if inner.startswith(f"{path}/"):
-                    yield from _as_it_is(inner)
+                    yield from _unchanged_entry(inner)
 
     def _secrets(
         self, shown: list[str], needed: list[str], grant: SandboxGrant, known: list[str]
@@ -304,10 +304,10 @@ class _Cover:
             return (*self.small, "--tmpfs", path, *seal)
         if os.path.islink(path):
             return ()  # what it leads to is hidden where it is
-        return ("--ro-bind", _empty_file(), path)
+        return ("--ro-bind", empty_file(), path)
 
 
-def _empty_file() -> str:
+def empty_file() -> str:
     """A file of our own with nothing in it. A descriptor for each place would use them up."""
     global _empty
     if _empty is None or not os.path.exists(_empty):
@@ -335,7 +335,7 @@ def _index_of_home(home: str) -> TreeIndex:
     return TreeIndex(home, _OTHERS)
 
 
-def _as_it_is(path: str) -> Iterator[str]:
+def _unchanged_entry(path: str) -> Iterator[str]:
     """An entry of a directory that was replaced: links as links."""
     try:
         mode = os.lstat(path).st_mode

@@ -29,7 +29,7 @@ from hookline.containment.sandbox.paths import (
     outermost,
     without,
 )
-from hookline.containment.sandbox.work_tree import Visit, work_tree
+from hookline.containment.sandbox.work_tree import TreeVisit, work_tree
 from hookline.errors import SandboxError
 
 _PLACEHOLDER, _PARENT = 0o1555, 0o1755
@@ -60,7 +60,7 @@ class Protection:
         self._paths = paths or SandboxPaths()
         self._left_out = tuple(left_out)
         self._tree = work_tree(str(root))
-        self._visit: Visit | None = None
+        self._visit: TreeVisit | None = None
         self._lock: int | None = None
         self.pinned: list[str] = []
         """Directories to be mounted on themselves: they hold a protected name, and must not be moved with it."""

@@ -67,7 +67,7 @@ class SandboxStatus:
     """What would help, where they are not contained though they might be."""
 
 
-class RunOptions(TypedDict, total=False):
+class CommandOptions(TypedDict, total=False):
     """The options of `run`, for `run_sync`."""
 
     cwd: str | Path | None
@@ -295,7 +295,7 @@ class Sandbox:
         )
 
     def run_sync(
-        self, command: str | Sequence[str], **options: Unpack[RunOptions]
+        self, command: str | Sequence[str], **options: Unpack[CommandOptions]
     ) -> CommandResult:
         """The same, for code that is not async."""
         try:

@@ -51,7 +51,7 @@ _MOST_REPOSITORIES = 100
 
 
 @dataclass(eq=False)
-class Visit:
+class TreeVisit:
     """What one command is to leave as it is, and what it made that did not stay."""
 
     left_out: tuple[str, ...] = ()
@@ -92,14 +92,14 @@ class WorkTree:
         """What could not be moved aside. It is never taken for the user's."""
         self._fresh = 0
         """New repositories that were looked at."""
-        self._visits: list[Visit] = []
+        self._visits: list[TreeVisit] = []
         self._inventory: Inventory | None = None
 
     # --- commands come and go -------------------------------------------------------------------------
 
-    def enter(self, left_out: Iterable[str] = ()) -> Visit:
+    def enter(self, left_out: Iterable[str] = ()) -> TreeVisit:
         """A command is about to start."""
-        visit = Visit(left := tuple(left_out))
+        visit = TreeVisit(left := tuple(left_out))
         with self._lock:
             if self._visits:
                 self._overlap = True
@@ -117,7 +117,7 @@ class WorkTree:
             self._visits.append(visit)
         return visit
 
-    def leave(self, visit: Visit) -> None:
+    def leave(self, visit: TreeVisit) -> None:
         """A command has ended, with all that it started."""
         with self._lock:
             try:
@@ -179,11 +179,11 @@ class WorkTree:
                 record.forget()
             return moved
 
-    def look(self) -> Visit:
+    def look(self) -> TreeVisit:
         """What is hidden from a command that can write nothing."""
         with self._lock:
             self._index.refresh()
-            return Visit(env_files=self._index.env_files(), closed=self._index.closed())
+            return TreeVisit(env_files=self._index.env_files(), closed=self._index.closed())
 
     # --- what was there -------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ _ENTRY = re.compile(r"--?[\w-]+|[\w:.-]+(?: [\w:.-]+)*")
 Decision = Literal["allow", "ask", "deny"]
 
 
-class Verdict(msgspec.Struct, frozen=True, gc=False):
+class ShellVerdict(msgspec.Struct, frozen=True, gc=False):
     """A decision, why, and which part of the command it is about."""
 
     decision: Decision
@@ -104,7 +104,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         """The same repositories and programs, and no rule: what is allowed then only reads."""
         return ShellPolicy(trusted=self.trusted, programs=self.programs)
 
-    def judge(self, command: str, *, cwd: str = "", root: str = "") -> Verdict:
+    def judge(self, command: str, *, cwd: str = "", root: str = "") -> ShellVerdict:
         """Say whether a command may run. Never raises, whatever the text.
 
         `cwd` is where it would run, if that is not the work directory: `cat config` in `~/.ssh` shows a secret. `root`
@@ -123,21 +123,21 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             verdict = self._denied(reading, danger, command) or self._asked(reading, danger)
             verdict = verdict or self._allowed(reading, danger, places, command)
         except UsageError as missing:
-            return Verdict("ask", str(missing), _shown(command))
+            return ShellVerdict("ask", str(missing), _shown(command))
         except (OSError, ValueError) as error:  # a path that the system refuses to look at
             why = f"`{_shown(command)}` cannot be looked at: {_shown(str(error))}."
-            return Verdict("ask", why, _shown(command))
+            return ShellVerdict("ask", why, _shown(command))
         return msgspec.structs.replace(verdict, env_files=danger.env_files)
 
-    def _denied(self, reading: Reading, danger: Danger, whole: str) -> Verdict | None:
+    def _denied(self, reading: Reading, danger: Danger, whole: str) -> ShellVerdict | None:
         if found := _matching(self.deny, danger, reading):
             rule, words = found
-            return Verdict(
+            return ShellVerdict(
                 "deny", f"`{words}` matches the rule '{rule.text}', which denies it.", words
             )
         if danger.problem and not self._is_lifted(reading):
             shown = _shown(danger.command or whole)
-            return Verdict("deny", f"`{shown}` is never run: {_shown(danger.problem)}.", shown)
+            return ShellVerdict("deny", f"`{shown}` is never run: {_shown(danger.problem)}.", shown)
         return None
 
     def _is_lifted(self, reading: Reading) -> bool:
@@ -146,37 +146,39 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             for one in reading.commands
         )
 
-    def _asked(self, reading: Reading, danger: Danger) -> Verdict | None:
+    def _asked(self, reading: Reading, danger: Danger) -> ShellVerdict | None:
         if found := _matching(self.ask, danger, reading):
             rule, words = found
             why = f"`{words}` matches the rule '{rule.text}', which asks."
-            return Verdict("ask", why, words, asks_in_sandbox=True)
+            return ShellVerdict("ask", why, words, asks_in_sandbox=True)
         if not danger.complete:
             shown = _shown(reading.commands[0].text if reading.commands else "")
-            return Verdict("ask", f"`{shown}` holds more than can be looked at.", shown)
+            return ShellVerdict("ask", f"`{shown}` holds more than can be looked at.", shown)
         return None
 
-    def _allowed(self, reading: Reading, danger: Danger, places: Places, whole: str) -> Verdict:
+    def _allowed(
+        self, reading: Reading, danger: Danger, places: Places, whole: str
+    ) -> ShellVerdict:
         if not reading.commands:
             return _nothing(whole)
         by_rule = [reading.known and self._is_by_rule(one) for one in reading.commands]
         asked = self._objection(reading, danger, places, by_rule)
         if asked and danger.removal:
             shown = _shown(whole)
-            return Verdict("ask", f"`{shown}`: {danger.removal}.", shown, asks_in_sandbox=True)
+            return ShellVerdict("ask", f"`{shown}`: {danger.removal}.", shown, asks_in_sandbox=True)
         if asked:
             return asked
         shown = _shown("; ".join(command.text for command in reading.commands))
         why = "a rule allows it, or it only reads" if any(by_rule) else "it only reads"
-        return Verdict("allow", f"`{shown}`: {why}.", shown)
+        return ShellVerdict("allow", f"`{shown}`: {why}.", shown)
 
     def _objection(
         self, reading: Reading, danger: Danger, places: Places, by_rule: Sequence[bool]
-    ) -> Verdict | None:
+    ) -> ShellVerdict | None:
         if not reading.known:
             shown = _shown(reading.commands[0].text)
             why = f"It cannot be said what `{shown}` runs: {reading.problem}."
-            return Verdict("ask", why, shown)
+            return ShellVerdict("ask", why, shown)
         start = list(places.wheres)
         listed = Allowlist(places, self.trusted, self.programs, is_changed=any(by_rule))
         for command, is_by_rule in zip(reading.commands, by_rule, strict=True):
@@ -184,11 +186,13 @@ class ShellPolicy(msgspec.Struct, frozen=True):
                 continue
             if problem := listed.objection(command):
                 shown = _shown(command.text)
-                return Verdict("ask", f"`{shown}` may do more than read: {_shown(problem)}.", shown)
+                return ShellVerdict(
+                    "ask", f"`{shown}` may do more than read: {_shown(problem)}.", shown
+                )
         if danger.env_files and not all(by_rule):
             shown = _shown(reading.commands[0].text)
             named = os.path.relpath(danger.env_files[0], start[0])
-            return Verdict("ask", f"`{shown}` names {named}, which may hold secrets.", shown)
+            return ShellVerdict("ask", f"`{shown}` names {named}, which may hold secrets.", shown)
         return None
 
     def _is_by_rule(self, command: Command) -> bool:
@@ -270,11 +274,11 @@ def _parse_rule(text: str) -> CommandPattern:
         raise UsageError(f"the shell rule {text!r}: {error.message}", remedy=error.remedy) from None
 
 
-def _nothing(text: str) -> Verdict:
+def _nothing(text: str) -> ShellVerdict:
     """A text without a command: a comment does nothing, and where there is not even one, something was forgotten."""
     if not text.strip():
-        return Verdict("ask", "There is no command.", "")
-    return Verdict("allow", f"`{_shown(text)}`: a comment runs nothing.", _shown(text))
+        return ShellVerdict("ask", "There is no command.", "")
+    return ShellVerdict("allow", f"`{_shown(text)}`: a comment runs nothing.", _shown(text))
 
 
 def _is_relative(command: Command) -> bool:

@@ -307,7 +307,10 @@ def nearest_examples(
 
 
 def likely_tools(tools: Sequence[ToolSpec], question: str) -> frozenset[str]:
-    """The tools in the examples nearest to a question; none where the nearest needs none, or has no word of it."""
+    """The tools of the examples nearest to a question.
+
+    Empty if the nearest example calls no tool or has nothing in common with the question.
+    """
     nearest = _by_nearness(_all_examples(tools), question)[-_NEAREST:]
     if not nearest[-1].tool or not _features(question).keys() & _features(nearest[-1].ask).keys():
         return frozenset()

@@ -215,11 +215,11 @@ def _call(call: ToolCall, facts: RunFacts) -> dict[str, Any]:
 
 
 def _tool(e: EventFacts) -> dict[str, Any]:
-    server = mcp_names(e.ctx.tool_call.name)
+    server = mcp_names(e.call.name)
     return {
         "tool_name": e.shown.name,
         "tool_input": e.shown.input,
-        "native_tool_name": e.ctx.tool_call.name,
+        "native_tool_name": e.call.name,
         **({} if server is None else {"mcp_server": {"name": server[0]}}),
     }
 
@@ -233,12 +233,12 @@ def _notified(e: EventFacts) -> dict[str, Any]:
 
 
 def _succeeded(e: EventFacts) -> dict[str, Any]:
-    call = e.ctx.tool_call
+    call = e.call
     path = file_path(call.args.get("path"), e.run.cwd)
     return {
         **_tool(e),
         "tool_use_id": call.id,
-        "tool_response": response_of(call, e.ctx.execution, path),
+        "tool_response": response_of(call, e.execution, path),
         "duration_ms": e.milliseconds,
     }
 
@@ -246,9 +246,9 @@ def _succeeded(e: EventFacts) -> dict[str, Any]:
 def _failed(e: EventFacts) -> dict[str, Any]:
     return {
         **_tool(e),
-        "tool_use_id": e.ctx.tool_call.id,
-        "error": error_of(e.ctx.execution),
-        "is_interrupt": event_facts.is_interrupted(e.ctx.execution),
+        "tool_use_id": e.call.id,
+        "error": error_of(e.execution),
+        "is_interrupt": event_facts.is_interrupted(e.execution),
         "duration_ms": e.milliseconds,
     }
 
@@ -261,7 +261,7 @@ def _batch(e: EventFacts) -> dict[str, Any]:
             "tool_use_id": call.id,
             "tool_response": result.text(),
         }
-        for call, result in zip(e.ctx.step.calls, e.ctx.step.results, strict=True)
+        for call, result in zip(e.step.calls, e.step.results, strict=True)
         for shown in [e.show(call)]
     ]
     return {"tool_calls": calls}
@@ -271,10 +271,10 @@ def _displayed(e: EventFacts) -> dict[str, Any]:
     run_id = e.ctx.state.run_id
     return {
         "turn_id": as_uuid(run_id),
-        "message_id": as_uuid(f"{run_id}-{e.ctx.step_index}"),
+        "message_id": as_uuid(f"{run_id}-{e.inference.step_index}"),
         "index": 0,
         "final": True,
-        "delta": e.ctx.response.text,
+        "delta": e.response.text,
     }
 
 
@@ -294,7 +294,7 @@ def _stopping(e: EventFacts, words: str) -> dict[str, Any]:
 
 
 def _child(e: EventFacts) -> dict[str, Any]:
-    return {"agent_id": event_facts.agent_id(e.ctx.child_run_id), "agent_type": e.ctx.name}
+    return {"agent_id": event_facts.agent_id(e.child.child_run_id), "agent_type": e.child.name}
 
 
 def _child_ended(e: EventFacts) -> dict[str, Any]:
@@ -309,20 +309,18 @@ def _compacted(e: EventFacts) -> dict[str, Any]:
 
 def _run_failed(e: EventFacts) -> dict[str, Any]:
     return {
-        "error": _ERROR_NAMES.get(e.ctx.error_class, "unknown"),
-        "error_details": e.ctx.error_message,
-        "last_assistant_message": f"API Error: {e.ctx.error_message}",
+        "error": _ERROR_NAMES.get(e.error.error_class, "unknown"),
+        "error_details": e.error.error_message,
+        "last_assistant_message": f"API Error: {e.error.error_message}",
     }
 
 
 _EVENTS = {
     "SessionStart": Event("session_start", _session_started, "source"),
     "UserPromptSubmit": Event(
-        "prompt_submit", lambda e: {"prompt": e.ctx.prompt, "user_prompt": e.ctx.prompt}
+        "prompt_submit", lambda e: {"prompt": e.prompt, "user_prompt": e.prompt}
     ),
-    "PreToolUse": Event(
-        "before_tool_use", lambda e: {**_tool(e), "tool_use_id": e.ctx.tool_call.id}, TOOL
-    ),
+    "PreToolUse": Event("before_tool_use", lambda e: {**_tool(e), "tool_use_id": e.call.id}, TOOL),
     "PermissionRequest": Event(
         "permission_request", lambda e: {**_tool(e), "permission_suggestions": []}, TOOL
     ),
@@ -331,18 +329,14 @@ _EVENTS = {
     ),
     "PostToolUse": Event("after_tool_use", _succeeded, TOOL, lambda e: not e.has_failed),
     "PostToolUseFailure": Event("after_tool_use", _failed, TOOL, lambda e: e.has_failed),
-    "PostToolBatch": Event(
-        "after_step", _batch, when=lambda e: bool(e.ctx.step and e.ctx.step.calls)
-    ),
-    "MessageDisplay": Event(
-        "after_inference", _displayed, when=lambda e: bool(e.ctx.response and e.ctx.response.text)
-    ),
+    "PostToolBatch": Event("after_step", _batch, when=lambda e: bool(e.step.calls)),
+    "MessageDisplay": Event("after_inference", _displayed, when=lambda e: bool(e.response.text)),
     "Stop": Event("stop", lambda e: _stopping(e, e.last_words)),
     "SubagentStart": Event("subagent_start", _child, "agent_type"),
     "SubagentStop": Event("subagent_stop", _child_ended, "agent_type"),
     "PreCompact": Event(
         "before_compact",
-        lambda e: {"trigger": "auto", "custom_instructions": e.ctx.instructions},
+        lambda e: {"trigger": "auto", "custom_instructions": e.compaction.instructions},
         "trigger",
     ),
     "PostCompact": Event("before_inference", _compacted, "trigger"),
@@ -573,8 +567,8 @@ class Claude(EventDialect):
             decision = {"behavior": "deny", "message": reason}
             return {"hookSpecificOutput": {"hookEventName": event, "decision": decision}}
         # With the tool the turn ends, unless the file says otherwise. An agent's no never ends it.
-        goes_on = handler.continues or handler.kind == "agent"
-        ends = {} if goes_on else {"continue": False, "stopReason": reason}
+        continues = handler.continues or handler.kind == "agent"
+        ends = {} if continues else {"continue": False, "stopReason": reason}
         if event == "PreToolUse":
             denial = {"permissionDecision": "deny", "permissionDecisionReason": reason}
             return {**ends, "hookSpecificOutput": {"hookEventName": event, **denial}}

@@ -113,7 +113,7 @@ def _tool(e: EventFacts) -> dict[str, Any]:
         "toolName": e.shown.name,
         "toolArgs": json.dumps(e.shown.input, ensure_ascii=False, separators=(",", ":")),
         "toolInput": e.shown.input,  # not documented, and yet some look for it
-        "nativeToolName": e.ctx.tool_call.name,
+        "nativeToolName": e.call.name,
     }
 
 
@@ -150,8 +150,8 @@ def _stopping(e: EventFacts) -> dict[str, Any]:
 
 
 def _child(e: EventFacts) -> dict[str, Any]:
-    names = dict.fromkeys(("agentType", "agentName", "agentDisplayName"), e.ctx.name)
-    return {"agentId": e.ctx.child_run_id, **names}
+    names = dict.fromkeys(("agentType", "agentName", "agentDisplayName"), e.child.name)
+    return {"agentId": e.child.child_run_id, **names}
 
 
 def _child_ended(e: EventFacts) -> dict[str, Any]:
@@ -161,15 +161,15 @@ def _child_ended(e: EventFacts) -> dict[str, Any]:
 
 def needs_permission(e: EventFacts) -> bool:
     """Whether hooks for permissions are asked about a call: somebody asks, or it does more than read."""
-    is_asked = bool(e.ctx.point == HookPoint.PERMISSION_REQUEST)
-    return is_asked or e.ctx.tool_call.name not in _READING_TOOLS
+    is_asked = e.ctx.point == HookPoint.PERMISSION_REQUEST
+    return is_asked or e.call.name not in _READING_TOOLS
 
 
 _EVENTS = {
     "sessionStart": Event("session_start", _session_started),
-    "userPromptSubmitted": Event("prompt_submit", lambda e: {"prompt": e.ctx.prompt}),
+    "userPromptSubmitted": Event("prompt_submit", lambda e: {"prompt": e.prompt}),
     "userPromptTransformed": Event(
-        "prompt_submit", lambda e: {"prompt": e.ctx.prompt, "transformedPrompt": e.ctx.prompt}
+        "prompt_submit", lambda e: {"prompt": e.prompt, "transformedPrompt": e.prompt}
     ),
     "preToolUse": Event("before_tool_use", _tool, TOOL),
     "permissionRequest": Event("permission_request", _tool, TOOL, needs_permission),
@@ -181,10 +181,10 @@ _EVENTS = {
     "subagentStop": Event("subagent_stop", _child_ended, "agentName"),
     "preCompact": Event(
         "before_compact",
-        lambda e: {"trigger": "auto", "customInstructions": e.ctx.instructions},
+        lambda e: {"trigger": "auto", "customInstructions": e.compaction.instructions},
         "trigger",
     ),
-    "errorOccurred": Event("agent_failed", lambda e: failure(e.ctx)),
+    "errorOccurred": Event("agent_failed", lambda e: failure(e.error)),
     "sessionEnd": Event("session_end", lambda e: {"reason": session_end_reason(e.ctx)}),
 }
 
@@ -232,7 +232,7 @@ class Copilot(EventDialect):
             "transcriptPath": found.run.transcript,
         }
 
-    def payload(self, handler: Handler, ctx: Any, facts: RunFacts) -> dict[str, Any]:
+    def payload(self, handler: Handler, ctx: AgentContext, facts: RunFacts) -> dict[str, Any]:
         sent = super().payload(handler, ctx, facts)
         return (
             {**sent, "toolArgs": sent["toolInput"]}

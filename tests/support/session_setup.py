@@ -1,4 +1,4 @@
-"""A house for the tests of sessions."""
+"""A journal with sessions and agents, for the tests of sessions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hookline import Agent, AgentBuilder, HookOutcome, Sessions, ToolContext, to
 from hookline.testing import FakeClock, ScriptedDriver
 
 
-class House:
+class SessionSetup:
     """A journal with sessions in it, and agents that write to it."""
 
     def __init__(self, journal: PlainStore | None = None) -> None:

@@ -29,22 +29,22 @@ from hookline.state import (
 )
 
 
-class Recording(RunIndex):
+class RecordedRun(RunIndex):
     """One run's records, by key, and what can be known from them about how it went."""
 
-    def __init__(self, records: Iterable[Record], above: Recording | None = None) -> None:
-        told = list(without_doubts(filter(Driven().has, records)))
-        if above is not None and told:
+    def __init__(self, records: Iterable[Record], above: RecordedRun | None = None) -> None:
+        kept = list(without_doubts(filter(Driven().has, records)))
+        if above is not None and kept:
             ends = [part.finished for part in above.parts]
-            told = without_unseen(told, pauses_for(told[0].run_id, ends))
-        if not told or not isinstance(told[0], RunStarted):
+            kept = without_unseen(kept, pauses_for(kept[0].run_id, ends))
+        if not kept or not isinstance(kept[0], RunStarted):
             raise JournalError(
                 "this journal does not begin with the start of a run.",
                 remedy="Pass all records of the run, in order.",
             )
-        super().__init__(told)
-        self.started: RunStarted = told[0]
-        self.run_id = told[0].run_id
+        super().__init__(kept)
+        self.started: RunStarted = kept[0]
+        self.run_id = kept[0].run_id
         self._closed: dict[tuple[str, str], bool] = {}
 
     @property
@@ -160,13 +160,13 @@ class Recording(RunIndex):
     def in_full(self, error: ErrorInfo, step: int, call: RecordedCall) -> ErrorInfo:
         """What a call failed of, in its words. They are not in its own record where a hook might withhold them."""
         settled = self.steps.get(step)
-        told = [call.result.error if call.result is not None else None]
+        errors = [call.result.error if call.result is not None else None]
         if settled is not None:
             outcome = settled.step.outcome
-            told += settled.step.errors
+            errors += settled.step.errors
             if outcome is not None and outcome.stop_reason is StopReason.ERROR:
-                told += [msgspec.structs.replace(error, message=outcome.reason)]
-        for info in told:
+                errors += [msgspec.structs.replace(error, message=outcome.reason)]
+        for info in errors:
             if not error.message and info is not None and info.type == error.type:
                 return msgspec.structs.replace(error, message=info.message)
         return error
