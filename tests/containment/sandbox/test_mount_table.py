@@ -1,0 +1,73 @@
+"""A directory that is replaced by a link while the sandbox is made: nothing is run, and nothing outside is mounted."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline.containment import Sandbox
+from hookline.containment.sandbox.bubblewrap import BubblewrapCommand
+from hookline.containment.sandbox.mounts import FileView
+from hookline.errors import SandboxError
+
+pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A work directory with a repository, whose `.git` is mounted on itself, and another one outside."""
+    subprocess.run(["git", "init", "-q", str(tmp_path / "work/sub")], check=True)
+    shutil.copytree(tmp_path / "work/sub/.git", tmp_path / "outside")
+    return tmp_path / "work"
+
+
+def refused(work: Path) -> None:
+    """Nothing is run, neither in the work directory nor outside."""
+    with pytest.raises(SandboxError, match="was replaced while the sandbox was made"):
+        asyncio.run(Sandbox(work, "required").run("touch sub/.git/planted"))
+    assert list(work.parent.rglob("planted")) == []
+
+
+def test_something_outside_is_mounted(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The path led out for a moment, while bubblewrap looked for what to mount."""
+    made, inside = FileView._work, str(work / "sub/.git")
+
+    def led_out(self: FileView, *args: Any) -> Iterator[str]:
+        words = list(made(self, *args))
+        for at in range(0, len(words), 3):
+            if words[at + 2] == inside:
+                words[at + 1] = str(work.parent / "outside")
+        return iter(words)
+
+    monkeypatch.setattr(FileView, "_work", led_out)
+    refused(work)
+
+
+def test_something_else_is_protected(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The directory has another name, and a link its old one: what has the old name later is not protected."""
+    begin = BubblewrapCommand._begin
+
+    def replace_first(self: BubblewrapCommand, *args: Any) -> int:
+        (work / "sub/.git").rename(work / "sub/moved")
+        (work / "sub/.git").symlink_to("moved")
+        return begin(self, *args)
+
+    monkeypatch.setattr(BubblewrapCommand, "_begin", replace_first)
+    refused(work)
+
+
+def test_what_nobody_replaces_is_no_reason_to_refuse(tmp_path: Path) -> None:
+    """Names with blanks and other characters, mounts inside one another and covered files."""
+    work = tmp_path / "a b\\c\td"
+    work.mkdir()
+    for name in ("x y", "é\n1", "plain"):
+        subprocess.run(["git", "init", "-q", str(work / name)], check=True)
+    (work / ".env").write_text("A=1")
+    assert asyncio.run(Sandbox(work, "required").run("cat .env; touch made")).exit_code == 0
+    assert (work / "made").exists()
