@@ -58,10 +58,13 @@ def entries(module: str) -> Iterator[str]:
     for name in exported(module):
         home, node = definition(module, name)
         path = file_of(home).relative_to(SOURCE).as_posix()
-        text = f": {about}" if (about := described(home, node)) else ""
+        about = described(home, node)
+        text = f": {about}" if about else ""
         yield f"- `{signature(name, node)}`{text} ({path})"
-        if isinstance(node, ast.ClassDef) and (names := members(node)):
-            yield f"  Members: {', '.join(f'`{each}`' for each in names)}."
+        names = members(node) if isinstance(node, ast.ClassDef) else []
+        if names:
+            listed = ", ".join("`" + each + "`" for each in names)
+            yield "  Members: " + listed + "."
     yield ""
 
 
