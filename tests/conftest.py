@@ -1,6 +1,7 @@
 """What every test shares."""
 
 import os
+import sys
 import tempfile
 
 from hypothesis import settings
@@ -10,6 +11,11 @@ os.environ.pop("HOOKLINE_MODEL", None)
 
 # Nothing is written to the directories of whoever runs the tests.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="hookline-tests-")
+
+# The compiled package is kept, also where the machine is set to keep none: every process that a test starts would
+# otherwise compile it again, which takes three times as long as importing it.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # How fast the machine is must not decide whether a test passes. Where changes are admitted the examples are the same
 # every time, so that a change is judged by what it does; everywhere else new ones are looked for.

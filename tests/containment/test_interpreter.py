@@ -14,7 +14,7 @@ import pytest
 
 from hookline import AgentBuilder
 from hookline.capabilities import Bash
-from hookline.capabilities.files import regex_worker, ripgrep
+from hookline.capabilities.files import regex_worker
 from hookline.containment import FileJail, Sandbox, SandboxPaths
 from hookline.containment.interpreter import (
     PYTHON,
@@ -88,20 +88,6 @@ def test_our_programs_are_taken_along_as_text(
     assert "planted" not in " ".join(command)
     asked = b'{"pattern": "a+", "ignore_case": false}\n' + (3).to_bytes(8) + b"b\na"
     assert subprocess.run(command, input=asked, capture_output=True).stdout == b"{}\n[1]\n"
-
-
-def test_a_ripgrep_among_the_files_is_not_run(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A command may have put it there."""
-    planted = tmp_path / "bin" / "rg"
-    planted.parent.mkdir()
-    planted.write_text("#!/bin/sh\n")
-    planted.chmod(0o755)
-    monkeypatch.setenv("PATH", str(planted.parent))
-    monkeypatch.setattr(ripgrep, "_SYSTEM", "/nowhere")
-    assert ripgrep.program(tmp_path) is None
-    assert ripgrep.program(tmp_path / "elsewhere") == str(planted)
 
 
 @needs_bubblewrap
