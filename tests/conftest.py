@@ -3,7 +3,9 @@
 import os
 import sys
 import tempfile
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 # An agent without a model has none here, whatever the machine is set to.
@@ -21,3 +23,13 @@ sys.dont_write_bytecode = False
 # every time, so that a change is judged by what it does; everywhere else new ones are looked for.
 settings.register_profile("hookline", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("hookline")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Move the files with the longest time limits to the front: a long file that starts last keeps one core alone."""
+    longest: dict[Path, float] = {}
+    for item in items:
+        mark = item.get_closest_marker("timeout")
+        longest[item.path] = max(longest.get(item.path, 0), mark.args[0] if mark else 0)
+    items.sort(key=lambda item: -longest[item.path])
