@@ -7,7 +7,8 @@
 It needs Python and nothing else, and no rights. What it cannot set up on this machine is named in the last line with
 the reason; the tests that need it are skipped.
 
-Arguments this script does not know go to pytest; paths are relative to the repository's root.
+Arguments this script does not know go to pytest; paths are relative to the repository's root. The tests use all cores;
+`-n 0` runs them one after another in one process.
 """
 
 import argparse
@@ -18,21 +19,23 @@ import environment
 import mcp_servers
 import system_tools
 
-# pytest comes last, so that its closing line is what a passing run ends with.
 CHECKS = (
     ("ruff", "check", "."),
     ("ruff", "format", "--check", "."),
     ("mypy",),
     ("lint-imports", "--no-logo"),
 )
+# A worker for each core takes a file at a time, in the order of tests/conftest.py: the longest first.
+PYTEST = ("pytest", "-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder")
 
 
 def main() -> int:
     """Run the checks, all of them even if one fails, and name those that failed."""
     only_tests, pytest_arguments = _arguments()
     missing = _set_up()
-    checks = () if only_tests else CHECKS
-    failed = [" ".join(c) for c in (*checks, ("pytest", *pytest_arguments)) if not _passes(*c)]
+    # pytest comes last, so that its closing line is what a passing run ends with.
+    checks = (*(() if only_tests else CHECKS), (*PYTEST, *pytest_arguments))
+    failed = [" ".join(check) for check in checks if not _passes(*check)]
     if missing:
         reasons = "; ".join(f"{name} ({reason})" for name, reason in missing.items())
         print(

@@ -1,8 +1,11 @@
 """What every test shares."""
 
 import os
+import sys
 import tempfile
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 # An agent without a model has none here, whatever the machine is set to.
@@ -11,7 +14,22 @@ os.environ.pop("HOOKLINE_MODEL", None)
 # Nothing is written to the directories of whoever runs the tests.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="hookline-tests-")
 
+# The compiled package is kept, also where the machine is set to keep none: every process that a test starts would
+# otherwise compile it again, which takes three times as long as importing it.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # How fast the machine is must not decide whether a test passes. Where changes are admitted the examples are the same
 # every time, so that a change is judged by what it does; everywhere else new ones are looked for.
 settings.register_profile("hookline", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("hookline")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Move the files with the longest time limits to the front: a long file that starts last keeps one core alone."""
+    longest: dict[Path, float] = {}
+    for item in items:
+        mark = item.get_closest_marker("timeout")
+        longest[item.path] = max(longest.get(item.path, 0), mark.args[0] if mark else 0)
+    items.sort(key=lambda item: -longest[item.path])

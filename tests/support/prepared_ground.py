@@ -30,8 +30,8 @@ from hookline.containment.sandbox import emptied, inside_any
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ROOT / ".system-tools" / "bin"
 """Where `scripts/system_tools.py` puts programs. `scripts/test.py` has it on the PATH; pytest alone has not."""
-ADDRESS = "127.0.0.77"
-"""Where the server listens: an address of this machine that nobody else uses."""
+ADDRESS = f"127.77.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"
+"""Where the server listens: an address of this machine that nobody else uses, also not another run of the tests."""
 PORTS = (1, 22, 53, 80, 443, 4444, 8080, 8765)
 
 Facts = tuple[object, ...]
