@@ -1,6 +1,6 @@
 """Where a run takes what comes from outside: hooks, models, tools, people, child runs, decisions about errors, time.
 
-All of it passes this interface, and the loop does not know what implements it:
+All of it passes this interface, and the loop never tests which class implements it:
 
 | implementation | what it gives | used by |
 |---|---|---|
