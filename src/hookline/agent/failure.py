@@ -43,7 +43,8 @@ async def on_error(
     """
     in_a_row = _count(run, error_class)
     hook_failure = await _tell(run, HookPoint.ERROR, exception, error_class, call)
-    decision = _ask_policy(run, exception, error_class, attempt or in_a_row)
+    call_id = call.id if call is not None else ""
+    decision = _ask_policy(run, exception, error_class, attempt or in_a_row, call_id)
     if hook_failure is not None or is_lost or isinstance(exception, JournalError):
         decision = ErrorDecision(ErrorAction.STOP)
     elif decision.action is ErrorAction.RETRY and _forbidden(run):
@@ -60,7 +61,7 @@ async def on_error(
             action=decision.action.value,
             delay=decision.delay,
             step=run.step_index,
-            call_id=call.id if call is not None else "",
+            call_id=call_id,
             reason=decision.reason,
         )
     )
@@ -84,12 +85,11 @@ def without_message(info: ErrorInfo) -> ErrorInfo:
 
 
 def _ask_policy(
-    run: Run, exception: BaseException, error_class: ErrorClass, failures: int
+    run: Run, exception: BaseException, error_class: ErrorClass, failures: int, call_id: str
 ) -> ErrorDecision:
     """What the policy says; one that fails itself has nobody else to ask, so it says stop."""
-    errors = run.state.counters.errors
     try:
-        return run.source.decide(run, error_class, failures, errors, exception)
+        return run.source.decide(run, exception, error_class, failures, call_id)
     except CRASHES as error:
         return ErrorDecision(ErrorAction.STOP, 0.0, f"the error policy failed ({in_words(error)})")
 

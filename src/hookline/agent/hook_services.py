@@ -108,9 +108,8 @@ class HookServices:
     def _decide(self, error: Exception, failures: int) -> ErrorDecision:
         """Whether to try again. The failure is the hook's to deal with, so the run does not count it as its own."""
         run = self._run
-        errors = run.state.counters.errors
         try:
-            decision = run.source.decide(run, classify(error), failures, errors, error)
+            decision = run.source.decide(run, error, classify(error), failures, "")
         except Exception as failure:
             return ErrorDecision(ErrorAction.STOP, 0.0, in_words(failure))
         return in_time(run, error, decision) if decision.action is ErrorAction.RETRY else decision

@@ -1,6 +1,6 @@
 """Where a run takes what comes from outside: hooks, models, tools, people, child runs, decisions about errors, time.
 
-All of it passes this interface, and the loop does not know what implements it:
+All of it passes this interface, and the loop never tests which class implements it:
 
 | implementation | what it gives | used by |
 |---|---|---|
@@ -117,9 +117,15 @@ class AnswerSource(Generic[R]):
         return ()
 
     def decide(
-        self, run: R, error_class: ErrorClass, failures: int, errors: int, error: BaseException
+        self,
+        run: R,
+        error: BaseException,
+        error_class: ErrorClass,
+        failures: int,
+        call_id: str,  # noqa: ARG002 - for other sources
     ) -> ErrorDecision:
-        """What the error policy says."""
+        """What the error policy says. `call_id` names the call that failed, if it was one."""
+        errors = run.state.counters.errors
         return run.setup.definition.error_policy.decide(error_class, failures, errors, error)
 
     # --- models -------------------------------------------------------------------------------------

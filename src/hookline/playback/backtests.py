@@ -55,7 +55,7 @@ from hookline.playback.report import BacktestReport
 from hookline.playback.rulings import UNKNOWN, HookRuling, failed, is_same, ruling_of
 from hookline.playback.runs import Wanted, reader_of, wanted_runs
 from hookline.playback.source import Playback, PlaybackSource, is_in_doubt
-from hookline.state import EMPTY, FrozenDict, RunStatus, ToolCall, Usage
+from hookline.state import EMPTY, FrozenDict, RunStatus, StopReason, ToolCall, Usage
 
 _NOBODY = "back-test"
 
@@ -320,6 +320,12 @@ def _are_limits_asked(plans: Plans, run: Run, round_: Round) -> bool:
     return (own is not None and own(run) != "") or any(map(is_limit_on_record, round_))
 
 
+def _is_spent(ran: HookRan) -> bool:
+    """Whether a limit on tokens or cost stopped the run."""
+    reasons = (StopReason.TOKEN_LIMIT, StopReason.COST_LIMIT)
+    return ran.verdict == "stop" and ran.stop_reason in reasons
+
+
 class BacktestSource(PlaybackSource):
     """The record. Everybody says what is on record, and beside them the hooks under test are asked."""
 
@@ -404,6 +410,8 @@ class BacktestSource(PlaybackSource):
     ) -> None:
         """Ask the hooks under test about one decision of the recorded run."""
         test, recording, plans = self._test, self.recording, self.candidate.plans
+        if not self._spend_as_then(run, round_):
+            return
         plan = plans.of(place[0])
         if place[0] == "before_tool_use" and _are_limits_asked(plans, run, round_):
             plan = limits_on_calls(plans.before_step)
@@ -434,6 +442,23 @@ class BacktestSource(PlaybackSource):
                 unasked=seen.unasked,
             )
         )
+
+    def _spend_as_then(self, run: Run, round_: Round) -> bool:
+        """Where a limit on tokens or cost stopped the run: count what hooks had charged by then.
+
+        Their charges are on record in the next sum only. Says whether that sum is on record: without it nobody knows
+        what a limit would say.
+        """
+        stop = next((ran for ran in round_ if _is_spent(ran)), None)
+        if stop is None:
+            return True
+        then = self.recording.used_after(stop)
+        if then is None:
+            return False
+        missing = then - (run.state.counters.usage + run.uncounted.usage)
+        if not missing.problem():
+            run.charge(missing)
+        return True
 
     def _is_moot(self, place: Place) -> bool:
         """Whether a permission is asked for that nobody of now would ask for."""

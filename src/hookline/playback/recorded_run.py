@@ -16,6 +16,8 @@ from hookline.journal import (
     Record,
     RunFinished,
     RunStarted,
+    StatusChanged,
+    StepFinished,
     StepPaused,
     hooks_in,
 )
@@ -26,6 +28,7 @@ from hookline.state import (
     ResultStatus,
     RunStatus,
     StopReason,
+    Usage,
 )
 
 
@@ -151,6 +154,13 @@ class RecordedRun(RunIndex):
             parent_run_id=started.parent_run_id,
             parent_agent_id=started.parent_agent_id,
         )
+
+    def used_after(self, ran: HookRan) -> Usage | None:
+        """What the run had used when it was next counted after a verdict; None where the record ends before that."""
+        counted = (StepFinished, StepPaused, StatusChanged)
+        later = (each for each in self.records if each.seq > ran.seq and isinstance(each, counted))
+        following = next(later, None)
+        return following.counters.usage if following is not None else None
 
     def verdicts_on(self, step: int, call_id: str) -> list[HookRan]:
         """What was said before a call ran, over all parts of the run."""

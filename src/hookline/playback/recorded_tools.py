@@ -94,9 +94,8 @@ def _validated(recording: RecordedRun, step: int, now: Toolbox, call: ToolCall) 
     verdicts = recording.verdicts_on(step, call.id)
     is_made = response is not None and call in response.calls
     # Refused as the model made it, when no hook was asked; else as a person had edited it.
-    refusal = then.result.error if then.result and then.result.status == "invalid" else None
-    if refusal is not None and is_made is not bool(verdicts):
-        raise recorded_exception(refusal)
+    if then.refusal is not None and is_made is not bool(verdicts):
+        raise recorded_exception(then.refusal)
     changes = [ran.changes or {} for ran in verdicts]
     changed = [each["tool_call"] for each in changes if "tool_call" in each]
     known = [version.args for version in then.versions]

@@ -6,7 +6,7 @@ What the hooks say is for `ReplaySource` and `BacktestSource`.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NoReturn
@@ -50,6 +50,7 @@ from hookline.state import (
     AgentState,
     Decision,
     Ending,
+    ErrorInfo,
     InferenceRequest,
     InferenceResponse,
     PendingApproval,
@@ -263,10 +264,12 @@ class PlaybackSource(AnswerSource[Run]):
         self.tries: Counter[Any] = Counter()
         """How often something was asked for that may be asked for more than once."""
         self._drives = 0
-        self._decisions: dict[str, deque[ErrorRaised]] = defaultdict(deque)
+        self._decisions: dict[tuple[int | None, str, str], list[ErrorRaised]] = defaultdict(list)
+        """What is left of what the error policy decided, by step, call id and class of the error."""
         for failed in recording.errors:
             if failed.error is not None:
-                self._decisions[failed.error.error_class].append(failed)
+                key = (failed.step, failed.call_id, failed.error.error_class)
+                self._decisions[key].append(failed)
         self._consultations = {key: list(each) for key, each in recording.consultations.items()}
         """What is left of what models answered hooks."""
 
@@ -419,15 +422,17 @@ class PlaybackSource(AnswerSource[Run]):
         return reached
 
     def decide(
-        self, run: Run, error_class: ErrorClass, failures: int, errors: int, error: BaseException
+        self, run: Run, error: BaseException, error_class: ErrorClass, failures: int, call_id: str
     ) -> ErrorDecision:
-        """What the error policy says; where the agent is not there, what it said."""
+        """What the error policy says. Without the agent: what it said of the same error, or else of the next one."""
         if self.has_agent:
-            return super().decide(run, error_class, failures, errors, error)
-        left = self._decisions[error_class]
+            return super().decide(run, error, error_class, failures, call_id)
+        left = self._decisions[run.step_index, call_id, error_class]
         if not left:
             return ErrorDecision(ErrorAction.STOP)
-        record = left.popleft()
+        info = ErrorInfo.from_exception(error, error_class)
+        record = next((each for each in left if each.error == info), left[0])
+        left.remove(record)
         return ErrorDecision(ErrorAction(record.action), record.delay, record.reason)
 
     # --- models -------------------------------------------------------------------------------------

@@ -92,6 +92,8 @@ class RecordedCall(msgspec.Struct):
     """The call as it was about to run. With an intent and no result, the call is in doubt."""
     result: ToolResult | None = None
     """As the hooks left it."""
+    refusal: ErrorInfo | None = None
+    """Why it was invalid, if it was. That is on record before its result is."""
     at: float = 0.0
     errors: list[ErrorRaised] = msgspec.field(default_factory=list)
     """How the tool failed, in the process that came to its result."""
@@ -305,7 +307,7 @@ class _Reader:
         match record:
             case CallAdmitted():
                 call = self._call(record.step, record.call.id)
-                call.intent = record
+                call.intent, call.refusal = record, None
                 call.versions.append(record.call)
             case CallSettled():
                 call = self._call(record.step, record.result.call_id)
@@ -349,6 +351,8 @@ class _Reader:
             call = self._call(step, record.call_id)
             if call.intent is not None or info.error_class != ErrorClass.VALIDATION:
                 call.failures.append(record)
+            else:
+                call.refusal = info
             if info.error_class == ErrorClass.TOOL:
                 call.errors.append(record)
         elif self.waits:
@@ -368,15 +372,20 @@ class _Reader:
         if step in into.steps:
             return
         turn = self._turn(step)
-        turn.errors = kept = turn.errors if turn.answer is not None else []
+        lost: list[ErrorRaised | None] = []
+        if turn.answer is None:
+            lost += [*turn.errors, turn.failed]
+            turn.errors = []
         turn.failed = None
         for call in into.calls.get(step, {}).values():
             if call.result is None:
+                lost += call.failures
                 call.errors = []
                 if call.intent is None or call.intent.effect != Effect.ONCE:
                     call.failures = []
-            kept = [*kept, *call.errors]
-        into.errors = [*(error for error in into.errors if error.step != step), *kept]
+        # What hooks failed at and invalid calls stay: the next process does not write them a second time.
+        gone = set(map(id, lost))
+        into.errors = [error for error in into.errors if id(error) not in gone]
 
     def _start_child(self, record: ChildStarted) -> None:
         into, step, key = self.into, _step_of(record), _key_in_step(record)

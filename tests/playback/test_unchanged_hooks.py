@@ -1,0 +1,104 @@
+"""Back-test with the hooks of then: nothing would change, whatever limit stopped the run and wherever it was killed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from recorded_runs import Case, Tape, World, cases
+
+from hookline import Agent
+from hookline.playback import backtest
+
+Limits = dict[str, int]
+LIMITS: list[Limits] = [{}, {"steps": 1}, {"steps": 2}, {"tool_calls": 0}, {"tool_calls": 2}]
+
+
+def agent(case: Case, limits: Limits, tape: Tape | None = None) -> Agent:
+    """The agent of a case, with these limits."""
+    builder = World(case).builder().with_limits(**limits)
+    return (builder if tape is None else builder.with_journal(tape)).build()
+
+
+async def check(tape: Tape, case: Case, limits: Limits) -> None:
+    """The hooks of then say what they said."""
+    report = await backtest(tape, agent(case, limits))
+    assert report.ok, str(report)
+
+
+@settings(max_examples=60, deadline=None)
+@example(case=Case((("unknown", "look"), ())), limits={}, part=0.5)
+@example(case=Case((("look",), ("unknown", "look too"))), limits={"tool_calls": 2}, part=0.6)
+@given(case=cases, limits=st.sampled_from(LIMITS), part=st.floats(0, 1))
+def test_a_killed_run_is_judged_as_it_was(case: Case, limits: Limits, part: float) -> None:
+    """As the kill left it, and after it was resumed."""
+
+    async def main() -> None:
+        whole = Tape()
+        await agent(case, limits, whole).run("go", run_id="run")
+        tape = whole.cut(1 + int(part * (len(whole.batches) - 1)))
+        await check(tape, case, limits)
+        await agent(case, limits, tape).resume("run")
+        await check(tape, case, limits)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "script", [(("unknown", "look"), ()), (("look",), ("unknown", "look too"))]
+)
+@pytest.mark.parametrize("limits", LIMITS)
+async def test_an_invalid_call_is_followed_from_every_kill(
+    script: tuple[tuple[str, ...], ...], limits: Limits
+) -> None:
+    """Its error is on record before its result is, and once, though two processes came to it."""
+    case, whole = Case(script), Tape()
+    await agent(case, limits, whole).run("go", run_id="run")
+    for batches in range(1, len(whole.batches)):
+        tape = whole.cut(batches)
+        await check(tape, case, limits)
+        await agent(case, limits, tape).resume("run")
+        await check(tape, case, limits)
+
+
+CHARGING = [
+    (point, action)
+    for point in ("before_step", "before_inference", "after_inference", "before_tool_use")
+    for action in ("charge", "watch", "crash")
+] + [("after_tool_use", "charge"), ("before_tool_use", "policy ask"), ("before_tool_use", "block")]
+
+
+@settings(max_examples=60, deadline=None)
+@example(hooks=[("before_step", "charge")], child_hooks=[], tokens=5, part=1.0)
+@given(
+    hooks=st.lists(st.sampled_from(CHARGING), max_size=3),
+    child_hooks=st.lists(st.sampled_from(CHARGING), max_size=2),
+    tokens=st.integers(1, 60),
+    part=st.floats(0, 1),
+)
+def test_a_limit_counts_what_hooks_charged(
+    hooks: list[tuple[str, str]], child_hooks: list[tuple[str, str]], tokens: int, part: float
+) -> None:
+    """A limit that stopped the run or its child stops it still; also where the record was cut off."""
+    script = (("look", "look too"), ("delegate",), ("pay", "look"))
+    child = (("look", "look too"), ())
+    case, limits = Case(script, tuple(hooks), child, tuple(child_hooks)), {"tokens": tokens}
+
+    async def main() -> None:
+        whole = Tape()
+        await agent(case, limits, whole).run("go", run_id="run")
+        await check(whole, case, limits)
+        await check(whole.cut(1 + int(part * (len(whole.batches) - 1))), case, limits)
+
+    asyncio.run(main())
+
+
+async def test_a_wider_limit_is_compared_with_what_hooks_charged() -> None:
+    """The stop on record is not taken for granted: 9 tokens leave room in 10, and not in 9."""
+    case, tape = Case((("look",),), (("before_step", "charge"),)), Tape()
+    await agent(case, {"tokens": 5}, tape).run("go", run_id="run")
+    assert (await backtest(tape, agent(case, {"tokens": 9}))).ok
+    (change,) = (await backtest(tape, agent(case, {"tokens": 10}))).changes
+    assert (change.old, change.new, change.hook) == ("stop", "proceed", "limits")
