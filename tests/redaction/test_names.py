@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hookline.redaction import Redactor, redact
 
@@ -158,3 +161,18 @@ def test_a_known_value_as_bytes_are_shown() -> None:
     """Letters that are several bytes are found as these."""
     secret = "Päss-wörd-42"
     assert "[redacted:known-value]" in Redactor(values=[secret]).text(repr(secret.encode()))
+
+
+CONTINUED = "export DB_PASSWORD=hunter2hunter2 # done"
+
+
+@given(st.sets(st.integers(1, len(CONTINUED) - 8)), st.sampled_from(["\\\n", "\\\r\n", "\\\\\\n"]))
+def test_a_line_may_be_continued_anywhere(places: set[int], end: str) -> None:
+    """A shell removes a backslash before a line break: in a name, before a value, in it, and as JSON has them."""
+    text = "".join(end * (at in places) + letter for at, letter in enumerate(CONTINUED))
+    redactor = Redactor()
+    shown = redactor.text(text)
+    assert re.sub(re.escape(end), "", shown) == "export DB_PASSWORD=[redacted:secret] # done"
+    assert redactor.text(shown) == shown
+    redactor.learn(text, shown)
+    assert redactor.text("it is hunter2hunter2") == "it is [redacted:secret]"

@@ -38,6 +38,8 @@ _REMEMBERED, _MOST_REMEMBERED = 200, 4_096
 _LEARNT = 6
 """Letters of a secret that is known for the rest of the process once it was taken out of a call."""
 _MOST_LEARNT = 256
+_CONTINUED = re.compile(r"\\\r?\n|(?<!\\)\\{3}n")
+"""Where a shell continues a line; in a JSON text that is an escape."""
 _LOG_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 _MOST_PASSES = 16
 """Taking a secret out may uncover another. Two passes are usual."""
@@ -98,7 +100,7 @@ class Redactor:
         """From now on take out, everywhere, what was taken out of a value."""
         if isinstance(before, str) and isinstance(after, str):
             for secret in _taken_out(before, after):
-                self._add(secret.strip("\"' \t\n"))
+                self._add(_CONTINUED.sub("", secret).strip("\"' \t\n"))
         elif isinstance(before, Mapping) and isinstance(after, Mapping):
             for one, other in zip(before.values(), after.values(), strict=False):
                 self.learn(one, other)
@@ -209,11 +211,18 @@ class Redactor:
         return value
 
     def _once(self, text: str, by_name: bool, start: int) -> tuple[str, int]:
-        spans = [*self._certain(text), *(self._by_name(text) if by_name else ())]
+        spans = list(self._spans(text, by_name))
+        if _CONTINUED.search(text):
+            spans += _restore_places(text, self._spans(_CONTINUED.sub("", text), by_name))
         if not spans:
             return text, start
         marks = [found.span() for found in MARK.finditer(text)]
         return _without(text, [span for span in spans if not _is_within(span, marks)], start)
+
+    def _spans(self, text: str, by_name: bool) -> Iterator[Span]:
+        yield from self._certain(text)
+        if by_name:
+            yield from self._by_name(text)
 
     def _certain(self, text: str) -> Iterator[Span]:
         lowered = text.lower()
@@ -304,6 +313,17 @@ def _without(text: str, spans: list[Span], place: int) -> tuple[str, int]:
         elif start < place:
             now_at -= place - start
     return "".join((*kept, text[position:])), now_at
+
+
+def _restore_places(text: str, spans: Iterable[Span]) -> Iterator[Span]:
+    """Where spans of a text without its line continuations are in the text itself."""
+    places, removed = [0], [0]
+    for found in _CONTINUED.finditer(text):
+        places.append(found.start() - removed[-1])
+        removed.append(removed[-1] + len(found[0]))
+    for start, end, kind in spans:
+        before, within = bisect_right(places, start) - 1, bisect_right(places, end - 1) - 1
+        yield start + removed[before], end + removed[within], kind
 
 
 def _taken_out(before: str, after: str) -> Iterator[str]:

@@ -12,12 +12,6 @@ from hookline.errors import UsageError
 DEFAULT = ShellPolicy.default()
 
 
-@pytest.fixture(autouse=True)
-def search_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No directory of the project: what a rule allows may put a program there, and then the rest of its line asks."""
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
-
-
 def decision(policy: ShellPolicy, command: str) -> str:
     """What the policy says, in one word."""
     return policy.judge(command).decision

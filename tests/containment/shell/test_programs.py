@@ -174,6 +174,26 @@ def test_a_program_of_the_work_directory_is_no_program_of_the_system(
         planted.unlink()
 
 
+def test_a_program_of_a_home_is_no_program_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be a shim, which runs what a file of the project names; one that the user has added to a table runs."""
+    shims, project = tmp_path / "home" / "shims", tmp_path / "project"
+    project.mkdir()
+    shims.mkdir(parents=True)
+    for name in ("bash", "cat", "mytool"):
+        (shims / name).write_text('#!/bin/sh\nexec "./$(cat .tool-versions)" "$@"\n')
+        (shims / name).chmod(0o755)
+    commands = ("bash --version", "cat x", "nice cat x", "mytool x")
+    for path, decisions in (
+        (f"{shims}:/usr/bin:/bin", ["ask", "ask", "ask", "allow"]),
+        (f"/usr/bin:/bin:{shims}", ["allow"] * 4),
+    ):
+        monkeypatch.setenv("PATH", path)
+        found = [ADDED.judge(command, root=str(project)).decision for command in commands]
+        assert found == decisions
+
+
 ADDED = ShellPolicy(
     programs={"terraform": ["validate", "state list", "-no-color"], "mytool": ["-q"]}
 )

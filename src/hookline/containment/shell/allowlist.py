@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
@@ -24,7 +25,7 @@ from hookline.containment.shell.programs import PROGRAMS, VERSIONED, WRAPPERS
 from hookline.containment.shell.secrets import is_secret, is_whole_home, picks_secret
 from hookline.containment.shell.words import Command, Redirect, Word
 
-_BIN = re.compile(r"(?:/usr)?(?:/local)?/s?bin/|/opt/homebrew/bin/")
+_BIN = re.compile(r"(?:/usr)?(?:/local)?/s?bin/|/opt/homebrew/s?bin/|/run/current-system/sw/bin/")
 _BUILTINS = frozenset("cd echo printf test [ : true false pwd type command".split())
 _PRINTS_ALL = frozenset({"echo", ":", "true", "false"})
 """Programs to which it makes no difference what a word becomes."""
@@ -112,8 +113,8 @@ class Allowlist(msgspec.Struct):
         return found
 
     def _program(self, name: str, words: list[Word], where: str) -> str | None:
-        if planted := self._planted(name, where):
-            return f"{name} may be {planted}, which is in the work directory"
+        if path := self._elsewhere(name, where):
+            return f"{name} may be {path}, which is not in a directory of the system"
         if [word.text for word in words] == ["--version"] and name in VERSIONED:
             return None
         if name == "cd":
@@ -134,10 +135,9 @@ class Allowlist(msgspec.Struct):
         return f"{name} is not known to be read-only"
 
     def _script(self, name: str, words: Sequence[Word]) -> str | None:
-        """`bash -c TEXT`: the text is read like a line of its own."""
+        """`bash -c TEXT`: the text is read like a line of its own. A login shell (`-lc`) obeys a profile before."""
         texts = [word.text for word in words]
-        options = {("-c",)} if name == "sh" else {("-c",), ("-lc",)}
-        is_plain = tuple(texts[:-1]) in options and all(word.exact for word in words)
+        is_plain = texts[:-1] == ["-c"] and all(word.exact for word in words)
         if not is_plain or self.depth or (name == "sh" and _OF_BASH.search(texts[-1])):
             return "it is not known what it runs"
         reading = read_command(texts[-1])
@@ -148,15 +148,19 @@ class Allowlist(msgspec.Struct):
         self.depth, self.last = 0, None
         return problem
 
-    def _planted(self, name: str, where: str) -> str | None:
-        """A file of the work directory that `PATH` leads to before, or instead of, the program of the system."""
+    def _elsewhere(self, name: str, where: str) -> str | None:
+        """A file that `PATH` leads to, and that may not be the program of the system.
+
+        One in a home may be a shim of a version manager, which runs what a file of the project names.
+        """
         if name in _BUILTINS:
             return None
         for entry in _suspicious_entries(os.environ.get("PATH", ""), self.places.root):
             path = os.path.join(where, entry, name)
             if self.is_changed or os.path.lexists(path):
                 return path
-        return None
+        found = None if name in self.programs else shutil.which(name)
+        return None if found is None or program_name(found) == name else found
 
     def _call(
         self, name: str, options: OptionTable, words: Sequence[Word], where: str
@@ -233,8 +237,8 @@ class Allowlist(msgspec.Struct):
         options = PROGRAMS.get(name)
         if options is None or not inner[0].exact:
             return f"{name} is not known to be read-only"
-        if planted := self._planted(name, where):
-            return f"{name} may be {planted}, which is in the work directory"
+        if path := self._elsewhere(name, where):
+            return f"{name} may be {path}, which is not in a directory of the system"
         if options.shows and not (is_by_null and self._feeds_plain_files(where)):
             return "it is not known which files it shows"  # a name may have a line break in it
         if any(mark in word.text and word.text != mark for word in inner for mark in marks):
@@ -251,7 +255,8 @@ class Allowlist(msgspec.Struct):
             roots = [Word(text) for text in roots_of(call.texts)]
             return lists_plain_files(call.texts) and not self._searched(roots, where)
         is_list = call.has("-l", "--files-with-matches") and not call.has("--label")
-        return name in _LISTERS and is_list
+        ends_with_null = call.has("-0" if name == "rg" else "-Z", "--null")
+        return name in _LISTERS and is_list and ends_with_null
 
     def _git(self, words: Sequence[Word], where: str) -> str | None:
         before = read_call(GIT, words, to_operand=True)

@@ -26,7 +26,7 @@ _ALONE = frozenset(
     -O1 -O2 -O3
     """.split()
 )
-_OTHER_FILES = frozenset("-L -H -follow -o -or , ! -not -printf -ls".split())
+_OTHER_FILES = frozenset("-L -H -follow -o -or , ! -not -print -printf -ls".split())
 """What may print more than the names of the files that pass each test."""
 _VALUE = re.compile(r"-[0-9]+[a-zA-Z]?|-[ugoa]*[=+-][rwxXst]+(,[ugoa]*[=+-][rwxXst]+)*")
 """Values that begin like options: `-7`, `-10k`, `-u=rw`. No action is spelled so."""
@@ -50,9 +50,14 @@ def roots_of(words: Sequence[str]) -> list[str]:
 
 
 def lists_plain_files(words: Sequence[str]) -> bool:
-    """Whether what is printed are regular files, which lead nowhere else, and no pattern asks for secrets."""
+    """Whether what is printed are regular files, which lead nowhere else, and no pattern asks for secrets.
+
+    Tests count for what is printed behind them, so the one accepted form ends with the only print.
+    """
     pairs = list(pairwise(words))
     is_plain = ("-type", "f") in pairs and _OTHER_FILES.isdisjoint(words)
+    is_plain = is_plain and words[-1] == "-print0" and words.count("-print0") == 1
+    is_plain = is_plain and words[-2] not in _VALUED  # in `-name -print0` it is a name
     picked = [value for name, value in pairs if name in PICKING]
     return is_plain and not any(picks_secret(value) or is_secret(value) for value in picked)
 
