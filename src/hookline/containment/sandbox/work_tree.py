@@ -13,6 +13,7 @@ import os
 import re
 import stat
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -46,6 +47,11 @@ alone would not do: where the user replaces a file, a command can make one that 
 
 _LARGEST = 1024 * 1024
 _MOST_FILES = 1000
+"""Files of one directory of configuration that are looked at."""
+_MOST_NAMED = 20_000
+"""Paths that configuration may name, links on the way included. Each costs every command a look."""
+_MOST_LINKS = 40
+"""Links on the way to a file that the kernel follows."""
 _MOST_REPOSITORIES = 100
 """New repositories that may stay. Each costs later commands a start of git and three mounts."""
 
@@ -59,7 +65,8 @@ class Visit:
     kept: list[str] = field(default_factory=list)
     """Paths that are there and stay as they are."""
     named: list[str] = field(default_factory=list)
-    """Paths that the user's configuration names, whether or not they are there. The way to them stays as it is."""
+    """Paths that the user's configuration names, whether or not they are there, and configuration that names files by
+    relative paths. The way to them stays as it is."""
     env_files: list[str] = field(default_factory=list)
     """Environment files, as `.env` and `deploy/prod.env`."""
     closed: list[str] = field(default_factory=list)
@@ -88,6 +95,8 @@ class WorkTree:
         """What commands made and may stay. They can still change it, also so that no time shows it."""
         self._links: dict[str, str] = {}
         self._named: set[str] = set()
+        self._relative: set[str] = set()
+        """Parts that would name other files in another place."""
         self._stuck: set[str] = set()
         """What could not be moved aside. It is never taken for the user's."""
         self._fresh = 0
@@ -111,7 +120,7 @@ class WorkTree:
                 self._held = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
                 self._inventory = Inventory.begin(self.root, self._known, self._named, self._links)
             visit.kept = [path for path in self._standing() if not _is_below(path, left)]
-            visit.named = sorted(self._named)
+            visit.named = sorted(self._named | self._relative)
             visit.env_files = self._index.env_files()
             visit.closed = self._index.closed()
             self._visits.append(visit)
@@ -211,8 +220,15 @@ class WorkTree:
         self._made = {}
         others = [record for record in self._live_records() if _overlap(record[0], self.root)]
         parts = self._parts()
-        own = [part for part in parts if not self._is_of(others, part)]
-        self._named = set(self._named_by(own)) - {part.path for part in parts}
+        samples = {
+            part
+            for part in parts
+            if part.check == "git-hooks" and made.get(part.path) == self._identity(part.path)
+        }
+        own = [part for part in parts if part not in samples and not self._is_of(others, part)]
+        named = set(self._named_by(own))
+        self._named = named - {part.path for part in parts}
+        self._relative = named - self._named
         new = []
         for path in (*(part.path for part in parts), *self._named):
             facts = facts_of(self.root, path)
@@ -283,22 +299,26 @@ class WorkTree:
 
     def _named_by(self, parts: Iterable[Part]) -> Iterator[str]:
         """Paths in this directory that configuration names, or that are second names of it, and links on the way."""
-        pending = [*self._named_above(), *(each for part in parts for each in self._named_in(part))]
+        first = (*self._named_above(), *(each for part in parts for each in self._named_in(part)))
+        pending = [(path, 0) for path in first]
         seen: set[str] = set()
         while pending:
-            path = pending.pop()
-            if path in seen or len(seen) > _MOST_FILES:
+            path, links = pending.pop()
+            if path in seen or links > _MOST_LINKS:
                 continue
             seen.add(path)
+            if len(seen) > _MOST_NAMED:
+                raise _too_many(self.root, seen)
             inside = self._inside(path)
             link = next((each for each in _prefixes(inside) if self._is_link(each)), None)
             if link is not None:
                 yield link
                 target = _link_target(f"{self.root}/{link}")
-                pending.append(os.path.normpath(os.path.join(target, inside[len(link) + 1 :])))
+                further = os.path.normpath(os.path.join(target, inside[len(link) + 1 :]))
+                pending.append((further, links + 1))
             elif inside:
                 yield inside
-                pending += _linked_below(path)
+                pending += ((each, 0) for each in _linked_below(path))
 
     def _inside(self, path: str) -> str:
         """A whole path relative to this directory, to which a link may lead; empty if it lies elsewhere."""
@@ -471,6 +491,15 @@ def work_tree(root: str) -> WorkTree:
     """The one of this directory: all sandboxes of a process share it."""
     with _trees_lock:
         return _trees.setdefault(root, WorkTree(root))
+
+
+def _too_many(root: str, named: Iterable[str]) -> SandboxError:
+    directory, count = Counter(map(os.path.dirname, named)).most_common(1)[0]
+    return SandboxError(
+        f"configuration in '{root}' names more than {_MOST_NAMED:,} files, which is too many to protect.",
+        remedy=f"Remove what is not needed: links, files with a second name, repositories. "
+        f"'{directory}' has {count:,} of these files.",
+    )
 
 
 def _files_below(directory: str) -> Iterator[str]:
