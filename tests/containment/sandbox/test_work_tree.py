@@ -812,6 +812,97 @@ async def test_a_change_of_what_was_there_counts_when_commands_overlapped(work: 
     assert first.set_aside == ("nested/.git/config.from-command",)
 
 
+@pytest.mark.parametrize("is_above", [True, False])
+async def test_a_change_counts_when_a_command_of_a_directory_above_or_below_ran(
+    work: Path, is_above: bool
+) -> None:
+    """Commands overlap wherever one can move what is protected from the other."""
+    outer, inner = Sandbox(work, "required"), Sandbox(work / "nested", "required")
+    (work / "nested" / "d").mkdir()
+    notes = work / "nested" / "d" / "AGENTS.md"
+    notes.write_text("x")
+    order = (outer, inner) if is_above else (inner, outer)
+    first, second = [await each.start("sleep 30", on_output=lambda _: None) for each in order]
+    notes.write_text("y")  # as one that got at it would
+    second.kill()
+    await second.wait()
+    assert not notes.exists()
+    first.kill()
+    await first.wait()
+
+
+def start_command_of_another_process(work: Path) -> subprocess.Popen[bytes]:
+    """A process with a command that runs in this directory."""
+    program = (
+        "import sys; from hookline.containment import Sandbox; "
+        "Sandbox(sys.argv[1], 'required').run_sync('touch made; sleep 60')"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program, work])
+    until = time.monotonic() + 30
+    while not (work / "made").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    return process
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+async def test_a_change_counts_when_a_command_of_another_process_ran(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
+) -> None:
+    """While both run, and also after the other process was killed."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    notes = tmp_path / "work" / "d" / "AGENTS.md"
+    notes.parent.mkdir(parents=True)
+    notes.write_text("x")
+    process = start_command_of_another_process(tmp_path / "work")
+    sandbox = Sandbox(tmp_path / "work", "required")
+    second = None if is_killed else await sandbox.start("sleep 30", on_output=lambda _: None)
+    notes.write_text("y")  # as a command that got at it would
+    process.kill()
+    process.wait()
+    if second is not None:
+        second.kill()
+        await second.wait()
+    else:
+        await sandbox.run("true")
+    assert not notes.exists()
+    assert (notes.parent / "AGENTS.md.from-command").read_text() == "y"
+
+
+def test_a_change_counts_for_a_process_that_was_there_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told that a command of another process ran meanwhile, also if that has ended."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    notes = tmp_path / "work" / "d" / "AGENTS.md"
+    notes.parent.mkdir(parents=True)
+    notes.write_text("x")
+    tree = WorkTree(str(tmp_path / "work"))
+    visit = tree.enter()
+    process = start_command_of_another_process(tmp_path / "work")
+    process.kill()
+    process.wait()
+    notes.write_text("y")
+    tree.leave(visit)
+    assert visit.moved == ["d/AGENTS.md.from-command"]
+
+
+async def test_a_journal_stays_where_it_is_when_commands_overlap(tmp_path: Path) -> None:
+    """A database makes and removes files beside itself all the time."""
+    places = [tmp_path / ".hookline", tmp_path / "inner" / ".hookline"]
+    for place in places:
+        place.mkdir(parents=True)
+        (place / "runs.db").write_text("x")
+    sandbox = Sandbox(tmp_path, "required")
+    running = [await sandbox.start("sleep 30", on_output=lambda _: None) for _ in range(2)]
+    for place in places:
+        (place / "runs.db-journal").touch()
+        (place / "runs.db-journal").unlink()
+    for each in running:
+        each.kill()
+        await each.wait()
+    assert all((place / "runs.db").exists() for place in places)
+
+
 async def test_a_directory_that_is_moved_while_another_command_runs_keeps_its_files(
     tmp_path: Path,
 ) -> None:

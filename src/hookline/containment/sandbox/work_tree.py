@@ -45,6 +45,8 @@ Identity: TypeAlias = tuple[int, int, int]
 """Device, number, and a time: of the last change, or (below zero) of birth for what commands cannot change. The number
 alone would not do: where the user replaces a file, a command can make one that gets the number of the old one."""
 
+_OWN = ".hookline"
+"""Journals are in it, so entries come and go there while commands run."""
 _LARGEST = 1024 * 1024
 _MOST_FILES = 1000
 """Files of one directory of configuration that are looked at."""
@@ -89,8 +91,9 @@ class WorkTree:
         self._times: dict[str, int] = {}
         """When that changed last."""
         self._overlap = False
-        """Whether a command started while another ran. The other could move a directory at that moment, so that what is
-        in it was not read-only for the one that started: then every change counts."""
+        """Whether a command started while another ran, of this process or of another, here, above or below. The other
+        could move a directory at that moment, so that what is in it was not read-only for the one that started: then
+        every change counts."""
         self._made: dict[str, Identity] = {}
         """What commands made and may stay. They can still change it, also so that no time shows it."""
         self._links: dict[str, str] = {}
@@ -114,11 +117,13 @@ class WorkTree:
                 self._overlap = True
                 self.check()
             else:
-                self._overlap = False
                 visit.moved += self.recover()
                 visit.moved += self._learn()
                 self._held = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-                self._inventory = Inventory.begin(self.root, self._known, self._named, self._links)
+                self._inventory = Inventory.begin(
+                    self.root, self._known, self._times, self._named, self._links
+                )
+                self._meet_others()
             visit.kept = [path for path in self._standing() if not _is_below(path, left)]
             visit.named = sorted(self._named | self._relative)
             visit.env_files = self._index.env_files()
@@ -151,6 +156,7 @@ class WorkTree:
             if not self._visits:
                 return
             self._follow()
+            self._meet_others()
             left_out = [name for visit in self._visits for name in visit.left_out]
             moved = self._judge_all(left_out)
             for path, target in self._links.items():
@@ -181,6 +187,8 @@ class WorkTree:
                 if record.is_alive or record.root != self.root:
                     continue
                 self._known, self._named = record.known, set(record.named)
+                # Nobody knows which commands ran at the same time. An older version wrote no times down.
+                self._times, self._overlap = record.times, bool(record.times)
                 self._links = dict(record.links)
                 moved += self._judge_all(())
                 for path, target in self._links.items():
@@ -219,6 +227,7 @@ class WorkTree:
         self._known, self._times, self._links, made = {}, {}, {}, self._made
         self._made = {}
         others = [record for record in self._live_records() if _overlap(record[0], self.root)]
+        self._overlap = False
         parts = self._parts()
         samples = {
             part
@@ -271,6 +280,21 @@ class WorkTree:
             (os.path.basename(path), each): self._times.get(path, 0)
             for path, each in self._known.items()
         }
+
+    def _meet_others(self) -> None:
+        """Note that commands of others run here, above or below, and let the others note it too.
+
+        Everybody looks after writing a record, so of two that start at once at least one sees the other.
+        """
+        for record in records():
+            if record.is_alive and _overlap(record.root, self.root):
+                record.mark()
+                self._overlap = True
+        for tree in list(_trees.values()):
+            if tree is not self and tree._held >= 0 and _overlap(tree.root, self.root):
+                self._overlap = tree._overlap = True
+        if self._inventory is not None and self._inventory.is_marked:
+            self._overlap = True
 
     def _live_records(self) -> Iterator[tuple[str, dict[str, Identity]]]:
         yield from ((each.root, each.known) for each in records() if each.is_alive)
@@ -433,7 +457,8 @@ class WorkTree:
         known = (os.path.basename(part.path), self._lasting(part.path, facts))
         if self._known.get(part.path) == exact:
             return False
-        if known in before and (not self._overlap or before[known] == facts.st_ctime_ns):
+        is_same = before.get(known) == facts.st_ctime_ns or known[0] == _OWN
+        if known in before and (is_same or not self._overlap):
             return False  # it is as it was, or was moved with a directory that it is in
         if self._may_stay(part, facts):
             self._made[part.path] = exact
