@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,30 @@ def test_what_begins_with_a_dot_is_not_there(home: Path, place: str) -> None:
     assert "Permission denied" not in ran.text
     assert sandbox.run_sync("grep -rl 'a secret' ~ /tmp /home", place=place).text == ""  # type: ignore[arg-type]
     assert sandbox.run_sync("cat ~/Documents/letter ~/link", place=place).text == "a letter\n" * 2  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root hides the homes of others")
+@pytest.mark.parametrize("place", ["workspace", "read-only"])
+@pytest.mark.parametrize("inner", ["snap/app/1", ".var/app/1"])
+def test_a_home_inside_another_home_hides_its_entries(
+    monkeypatch: pytest.MonkeyPatch, place: str, inner: str
+) -> None:
+    """Whichever of the two is ours: nothing of the outer one is put over the place of the inner one."""
+    with tempfile.TemporaryDirectory(dir="/home") as directory:
+        outer = Path(directory)
+        home = outer / inner
+        for path in (home / ".ssh" / "key", home / ".netrc", outer / ".aws" / "credentials"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("a secret\n")
+        (home / "letter").write_text("a letter\n")
+        (outer / "work").mkdir()
+        monkeypatch.setenv("HOME", str(home))
+        sandbox = Sandbox(outer / "work", "required")
+        ran = sandbox.run_sync(f"grep -rs 'a secret' {outer} ~; cat ~/letter", place=place)  # type: ignore[arg-type]
+        is_hidden = inner.startswith(".")
+        assert "a secret" not in ran.text
+        assert ("a letter" in ran.text) is not is_hidden
+        assert sandbox.run_sync("touch ~/.new && git config --global --list").exit_code == 0
 
 
 def test_writes_to_the_home_are_gone_with_the_command(home: Path) -> None:

@@ -152,6 +152,92 @@ def test_hooks_and_includes_that_the_configuration_names_are_kept(work: Path, ma
     assert (work / "tools" / "clean.sh").read_text() == "cat\n"
 
 
+def test_a_command_cannot_make_so_many_names_that_configuration_is_forgotten(
+    work: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Links and second names in repositories that it may leave behind take the place of nothing."""
+    (work / "tools").mkdir()
+    subprocess.run(["git", "-C", work, "config", "core.hooksPath", "tools/hooks"], check=True)
+    subprocess.run(["git", "-C", work, "config", "include.path", "../tools/included"], check=True)
+    many = "for i in $(seq 900); do echo $i.sample; done | xargs -n 1 ln a.sample"
+    plant = (
+        f"mkdir -p tools/hooks; printf '#!/bin/sh\ntouch {marker}\n' > tools/hooks/pre-commit; "
+        f"chmod +x tools/hooks/pre-commit; printf '[core]\nfsmonitor = \"touch {marker};false\"\n' > tools/included"
+    )
+    sandbox = Sandbox(work, "required")
+    made = sandbox.run_sync(
+        "for each in one two; do git init -q $each; (cd $each/.git/hooks; echo > a.sample; "
+        f"{many}); done"
+    )
+    assert made.set_aside == ()
+    moved = ("tools/hooks.from-command", "tools/included.from-command")
+    assert sandbox.run_sync(plant).set_aside == moved
+    # As in a process that starts now, for which the repositories are the user's:
+    monkeypatch.setattr(work_tree_module, "_trees", {})
+    for each in moved:
+        subprocess.run(["rm", "-r", work / each], check=True)
+    assert sandbox.run_sync(plant).set_aside == moved
+    ask_git(work)
+    assert not marker.exists()
+
+
+def test_too_many_names_are_an_error(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be looked at in full is not left unprotected without a word."""
+    monkeypatch.setattr("hookline.containment.sandbox.work_tree._MOST_NAMED", 20)
+    hooks = work / ".git" / "hooks"
+    for number in range(30):
+        (hooks / f"link{number}").symlink_to("missing")
+    with pytest.raises(SandboxError, match=r"names more than 20 files.*\n?.*\.git/hooks' has"):
+        Sandbox(work, "required").run_sync("true")
+
+
+def test_links_that_lead_in_circles_are_followed_as_far_as_the_kernel_does(work: Path) -> None:
+    """A link to something below itself gives another path at each step."""
+    (work / "tools").mkdir()
+    (work / "tools" / "loop").symlink_to("loop/x")
+    subprocess.run(["git", "-C", work, "config", "core.hooksPath", "tools/loop/h"], check=True)
+    assert Sandbox(work, "required").run_sync("true").exit_code == 0
+
+
+def test_too_many_includes_are_an_error(work: Path) -> None:
+    """The last ones would not be protected."""
+    with (work / ".git" / "config").open("a") as file:
+        file.writelines(f"[include]\n\tpath = ../included{number}\n" for number in range(300))
+    with pytest.raises(SandboxError, match="includes more than 200 files"):
+        Sandbox(work, "required").run_sync("true")
+
+
+RELATIVE = {
+    "an include": "git config include.path ../included",
+    "an include beside the repository": "git config include.path ../../included",
+    "hooks": "git config core.hooksPath hooks",
+    "a link of a hook": "ln -s ../../../tools/hook .git/hooks/pre-commit",
+}
+
+
+@pytest.mark.parametrize("way", RELATIVE)
+def test_a_repository_that_names_files_by_relative_paths_is_not_moved(
+    work: Path, marker: Path, way: str
+) -> None:
+    """In another place these paths lead to other files, which a command could make."""
+    subprocess.run(["sh", "-c", RELATIVE[way]], cwd=work / "nested", check=True)
+    evil = f'[core]\\n\\tfsmonitor = "touch {marker};false"\\n'
+    hook = f"#!/bin/sh\\ntouch {marker}\\n"
+    ran = Sandbox(work, "required").run_sync(
+        "mkdir -p new/tools; mv nested new/nested; mv nested/.git new/git; "
+        f"for place in new new/nested; do mkdir -p $place/hooks; printf '{evil}' > $place/included; "
+        f"printf '{hook}' | tee $place/hooks/pre-commit > new/tools/hook; done; chmod +x new/tools/hook new/*/hooks/*"
+    )
+    assert (work / "nested" / ".git").is_dir(), ran.text
+    ask_git(work)
+    assert not marker.exists()
+
+
+def test_other_repositories_can_be_moved(work: Path) -> None:
+    """Where configuration names nothing, it means the same everywhere."""
+    assert Sandbox(work, "required").run_sync("mv nested moved").exit_code == 0
+
+
 def test_a_fresh_repository_stays_and_can_be_worked_in(tmp_path: Path) -> None:
     """init, config of a name, remotes, commits, branches, merges, stashes and gc, in one command and in several."""
     sandbox = Sandbox(tmp_path, "required")
@@ -724,6 +810,97 @@ async def test_a_change_of_what_was_there_counts_when_commands_overlapped(work: 
         each.kill()
         await each.wait()
     assert first.set_aside == ("nested/.git/config.from-command",)
+
+
+@pytest.mark.parametrize("is_above", [True, False])
+async def test_a_change_counts_when_a_command_of_a_directory_above_or_below_ran(
+    work: Path, is_above: bool
+) -> None:
+    """Commands overlap wherever one can move what is protected from the other."""
+    outer, inner = Sandbox(work, "required"), Sandbox(work / "nested", "required")
+    (work / "nested" / "d").mkdir()
+    notes = work / "nested" / "d" / "AGENTS.md"
+    notes.write_text("x")
+    order = (outer, inner) if is_above else (inner, outer)
+    first, second = [await each.start("sleep 30", on_output=lambda _: None) for each in order]
+    notes.write_text("y")  # as one that got at it would
+    second.kill()
+    await second.wait()
+    assert not notes.exists()
+    first.kill()
+    await first.wait()
+
+
+def start_command_of_another_process(work: Path) -> subprocess.Popen[bytes]:
+    """A process with a command that runs in this directory."""
+    program = (
+        "import sys; from hookline.containment import Sandbox; "
+        "Sandbox(sys.argv[1], 'required').run_sync('touch made; sleep 60')"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program, work])
+    until = time.monotonic() + 30
+    while not (work / "made").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    return process
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+async def test_a_change_counts_when_a_command_of_another_process_ran(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_killed: bool
+) -> None:
+    """While both run, and also after the other process was killed."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    notes = tmp_path / "work" / "d" / "AGENTS.md"
+    notes.parent.mkdir(parents=True)
+    notes.write_text("x")
+    process = start_command_of_another_process(tmp_path / "work")
+    sandbox = Sandbox(tmp_path / "work", "required")
+    second = None if is_killed else await sandbox.start("sleep 30", on_output=lambda _: None)
+    notes.write_text("y")  # as a command that got at it would
+    process.kill()
+    process.wait()
+    if second is not None:
+        second.kill()
+        await second.wait()
+    else:
+        await sandbox.run("true")
+    assert not notes.exists()
+    assert (notes.parent / "AGENTS.md.from-command").read_text() == "y"
+
+
+def test_a_change_counts_for_a_process_that_was_there_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told that a command of another process ran meanwhile, also if that has ended."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    notes = tmp_path / "work" / "d" / "AGENTS.md"
+    notes.parent.mkdir(parents=True)
+    notes.write_text("x")
+    tree = WorkTree(str(tmp_path / "work"))
+    visit = tree.enter()
+    process = start_command_of_another_process(tmp_path / "work")
+    process.kill()
+    process.wait()
+    notes.write_text("y")
+    tree.leave(visit)
+    assert visit.moved == ["d/AGENTS.md.from-command"]
+
+
+async def test_a_journal_stays_where_it_is_when_commands_overlap(tmp_path: Path) -> None:
+    """A database makes and removes files beside itself all the time."""
+    places = [tmp_path / ".hookline", tmp_path / "inner" / ".hookline"]
+    for place in places:
+        place.mkdir(parents=True)
+        (place / "runs.db").write_text("x")
+    sandbox = Sandbox(tmp_path, "required")
+    running = [await sandbox.start("sleep 30", on_output=lambda _: None) for _ in range(2)]
+    for place in places:
+        (place / "runs.db-journal").touch()
+        (place / "runs.db-journal").unlink()
+    for each in running:
+        each.kill()
+        await each.wait()
+    assert all((place / "runs.db").exists() for place in places)
 
 
 async def test_a_directory_that_is_moved_while_another_command_runs_keeps_its_files(

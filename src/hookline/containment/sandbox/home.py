@@ -33,9 +33,12 @@ def homes() -> list[str]:
 
 
 def mounted_homes() -> list[str]:
-    """The same, also in the second places where they are mounted. It takes longer: the table of mounts is read."""
+    """The same, also in the second places where they are mounted, a home before those inside it.
+
+    It takes longer: the table of mounts is read.
+    """
     found = homes()
-    return [*found, *second_paths(tuple(each for each in found if not is_of_system(each)))]
+    return sorted([*found, *second_paths(tuple(each for each in found if not is_of_system(each)))])
 
 
 def is_of_system(home: str) -> bool:

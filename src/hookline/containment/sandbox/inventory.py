@@ -25,12 +25,19 @@ class Inventory:
 
     def __init__(self, path: Path, fd: int) -> None:
         self._path, self._fd = path, fd
+        self._written = os.fstat(fd).st_mtime_ns
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether a command of another process ran at the same time."""
+        return os.fstat(self._fd).st_mtime_ns != self._written
 
     @classmethod
     def begin(
         cls,
         root: str,
         known: Mapping[str, tuple[int, int, int]],
+        times: Mapping[str, int],
         named: Iterable[str],
         links: Mapping[str, str],
     ) -> Inventory | None:
@@ -45,7 +52,13 @@ class Inventory:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
             fcntl.flock(fd, fcntl.LOCK_EX)
             os.ftruncate(fd, 0)
-            record = {"root": root, "known": known, "named": [*named], "links": links}
+            record = {
+                "root": root,
+                "known": known,
+                "times": times,
+                "named": [*named],
+                "links": links,
+            }
             os.write(fd, json.dumps(record).encode())
             _own.add(path)
             return cls(path, fd)
@@ -65,10 +78,17 @@ class SandboxRecord(NamedTuple):
     path: Path
     root: str
     known: dict[str, tuple[int, int, int]]
+    times: dict[str, int]
+    """When what was there changed last."""
     named: list[str]
     """What the user's configuration named then. After commands ran, it may be theirs that does."""
     links: dict[str, str]
     is_alive: bool
+
+    def mark(self) -> None:
+        """Let the process that wrote it know that a command of ours runs."""
+        with contextlib.suppress(OSError):
+            os.utime(self.path)
 
     def forget(self) -> None:
         """It was looked at."""
@@ -96,7 +116,9 @@ def records() -> Iterator[SandboxRecord]:
             kept = json.loads(text)
             known = {name: tuple(each) for name, each in kept["known"].items()}
             named, links = kept.get("named", []), kept.get("links", {})
-            yield SandboxRecord(path, kept["root"], known, named, links, is_alive)
+            yield SandboxRecord(
+                path, kept["root"], known, kept.get("times", {}), named, links, is_alive
+            )
 
 
 def _place() -> Path:

@@ -122,7 +122,7 @@ class FileView:
                 if not is_named and f"{root}/{path}" not in whole:
                     yield f"{root}/{path}"
         for home in known:
-            if is_of_system(home) or not self._is_seen(home, shown):
+            if is_of_system(home) or not self._is_seen(home, shown, known):
                 continue
             for path in _env_files_of_others(home):
                 if not inside_any(Path(path), self.roots) and path not in whole:
@@ -141,9 +141,10 @@ class FileView:
         is_hidden = inside_any(Path(path), emptied()) or dot_entry(path, known)
         return is_users and (not is_hidden or inside_any(Path(path), map(Path, shown)))
 
-    def _is_seen(self, home: str, shown: list[str]) -> bool:
-        """Whether there is anything of a home to be seen: not in a directory that is emptied."""
-        return not inside_any(Path(home), emptied()) or inside_any(Path(home), map(Path, shown))
+    def _is_seen(self, home: str, shown: list[str], known: list[str]) -> bool:
+        """Whether there is anything of a home to be seen: not in a place that is hidden as a whole."""
+        is_hidden = inside_any(Path(home), emptied()) or dot_entry(home, known)
+        return not is_hidden or inside_any(Path(home), map(Path, shown))
 
     def mounts(
         self,
@@ -166,11 +167,13 @@ class FileView:
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", *size, "--tmpfs", "/dev/shm")
         yield from ("--remount-ro", "/dev", "--proc", "/proc", "--remount-ro", "/proc")
         yield from self._emptied(grant, shown, size, None if read_only else self.paths.tmp)
-        for home in known:
+        for home in known:  # the outer ones first: what is mounted later covers what is below it
             if is_of_system(home):
                 yield from self._one_by_one(entries(home)[0], shown, cover)
             elif not inside_any(Path(home), self.roots):
-                yield from self._home(home, shown, size, file)
+                yield from self._home(
+                    home, shown, size, file, is_seen=self._is_seen(home, shown, known)
+                )
         # A secret is hidden before what can be written is put in place, and again where that has brought it back.
         hidden = self._secrets(shown, needed, grant, known)
         for secret in hidden:
@@ -219,10 +222,15 @@ class FileView:
             yield from ("--ro-bind", path, path)
 
     def _home(
-        self, home: str, shown: list[str], size: tuple[str, ...], file: Callable[[bytes], int]
+        self,
+        home: str,
+        shown: list[str],
+        size: tuple[str, ...],
+        file: Callable[[bytes], int],
+        *,
+        is_seen: bool,
     ) -> Iterator[str]:
         """A temporary directory in place of a home, with what is shown of it."""
-        is_seen = self._is_seen(home, shown)
         yield from (*size, "--tmpfs", home)
         for path in entries(home)[1] if is_seen else ():
             yield from _unchanged_entry(path)

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from hookline.containment.git_settings import LARGEST, is_plain, settings_in, user_files
+from hookline.errors import SandboxError
 from hookline.secret_tables import is_env_file
 
 _MOST_INCLUDED = 200
@@ -37,7 +38,10 @@ class _Setting(NamedTuple):
 
 
 def named_by_git(top: str) -> list[str]:
-    """Whole paths that git's settings in a repository name, and the files that these settings are in."""
+    """Whole paths that git's settings in a repository name, and the files that these settings are in.
+
+    The repository's own files are among them only if they include a file or say where hooks are.
+    """
     git, common = _git_directories(top)
     own = [f"{each}/{name}" for each in (git, common) for name in ("config", "config.worktree")]
     settings = list(_settings([*_OF_SYSTEM, *user_files(), *own]))
@@ -45,7 +49,8 @@ def named_by_git(top: str) -> list[str]:
     starts = list(dict.fromkeys((top, *trees, *_linked_trees(common))))
     found: list[str] = []
     for file, key, value in settings:
-        found += (file, os.path.realpath(file))
+        is_name = key == "core.hookspath" or key.startswith(("include.", "includeif."))
+        found += (path for path in (file, os.path.realpath(file)) if is_name or path not in own)
         if key == "core.hookspath":
             found += (_joined(start, value) for start in starts)
         elif key.startswith(("include.", "includeif.")):
@@ -110,10 +115,15 @@ def _settings(files: Iterable[str]) -> Iterator[_Setting]:
         file = pending.pop()
         for key, value in settings_in(_content(file)) or ():
             yield _Setting(file, key, value)
-            if key.startswith(("include.", "includeif.")) and len(seen) < _MOST_INCLUDED:
+            if key.startswith(("include.", "includeif.")):
                 more = [path for path in _included(file, value) if path not in seen]
                 seen.update(more)
                 pending += more
+        if len(seen) > _MOST_INCLUDED:
+            raise SandboxError(
+                f"git's configuration includes more than {_MOST_INCLUDED} files, the last ones in '{file}'.",
+                remedy="Include fewer files: all of them have to be protected.",
+            )
 
 
 def _included(file: str, value: str) -> list[str]:

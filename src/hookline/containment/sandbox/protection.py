@@ -101,7 +101,8 @@ class Protection:
             self.release()
             raise
         self.kept = outermost(self.kept)
-        self.pinned = [path for path in dict.fromkeys(self.pinned) if not self._is_kept(path)]
+        # The outer ones first: what is mounted later covers what is below it.
+        self.pinned = sorted({path for path in self.pinned if not self._is_kept(path)})
         return self
 
     def _is_kept(self, path: str) -> bool:
@@ -129,17 +130,17 @@ class Protection:
             self.pinned.append(parent)
 
     def _pin_parents(self, name: str) -> None:
-        """Keep the directories in which a named file is, or is missing, from being moved away or replaced."""
+        """Keep the directories in which a named file is, or is missing, from being moved away or replaced.
+
+        A repository that names files is one of them: in another place a relative path leads to another file.
+        """
         path = str(self.root)
         for part in Path(name).parts[:-1]:
             path = f"{path}/{part}"
             mode = _mode(path)
             if mode is None or not stat.S_ISDIR(mode):
                 return
-            if not os.path.lexists(
-                f"{path}/.git"
-            ):  # a repository may be moved as a whole, with its configuration
-                self.pinned.append(path)
+            self.pinned.append(path)
 
     def _at(self, name: str) -> str:
         return f"{self.root}/{name}"

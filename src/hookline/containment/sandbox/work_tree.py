@@ -13,6 +13,7 @@ import os
 import re
 import stat
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -44,8 +45,15 @@ Identity: TypeAlias = tuple[int, int, int]
 """Device, number, and a time: of the last change, or (below zero) of birth for what commands cannot change. The number
 alone would not do: where the user replaces a file, a command can make one that gets the number of the old one."""
 
+_OWN = ".hookline"
+"""Journals are in it, so entries come and go there while commands run."""
 _LARGEST = 1024 * 1024
 _MOST_FILES = 1000
+"""Files of one directory of configuration that are looked at."""
+_MOST_NAMED = 20_000
+"""Paths that configuration may name, links on the way included. Each costs every command a look."""
+_MOST_LINKS = 40
+"""Links on the way to a file that the kernel follows."""
 _MOST_REPOSITORIES = 100
 """New repositories that may stay. Each costs later commands a start of git and three mounts."""
 
@@ -59,7 +67,8 @@ class TreeVisit:
     kept: list[str] = field(default_factory=list)
     """Paths that are there and stay as they are."""
     named: list[str] = field(default_factory=list)
-    """Paths that the user's configuration names, whether or not they are there. The way to them stays as it is."""
+    """Paths that the user's configuration names, whether or not they are there, and configuration that names files by
+    relative paths. The way to them stays as it is."""
     env_files: list[str] = field(default_factory=list)
     """Environment files, as `.env` and `deploy/prod.env`."""
     closed: list[str] = field(default_factory=list)
@@ -82,12 +91,15 @@ class WorkTree:
         self._times: dict[str, int] = {}
         """When that changed last."""
         self._overlap = False
-        """Whether a command started while another ran. The other could move a directory at that moment, so that what is
-        in it was not read-only for the one that started: then every change counts."""
+        """Whether a command started while another ran, of this process or of another, here, above or below. The other
+        could move a directory at that moment, so that what is in it was not read-only for the one that started: then
+        every change counts."""
         self._made: dict[str, Identity] = {}
         """What commands made and may stay. They can still change it, also so that no time shows it."""
         self._links: dict[str, str] = {}
         self._named: set[str] = set()
+        self._relative: set[str] = set()
+        """Parts that would name other files in another place."""
         self._stuck: set[str] = set()
         """What could not be moved aside. It is never taken for the user's."""
         self._fresh = 0
@@ -105,13 +117,15 @@ class WorkTree:
                 self._overlap = True
                 self.check()
             else:
-                self._overlap = False
                 visit.moved += self.recover()
                 visit.moved += self._learn()
                 self._held = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-                self._inventory = Inventory.begin(self.root, self._known, self._named, self._links)
+                self._inventory = Inventory.begin(
+                    self.root, self._known, self._times, self._named, self._links
+                )
+                self._meet_others()
             visit.kept = [path for path in self._standing() if not _is_below(path, left)]
-            visit.named = sorted(self._named)
+            visit.named = sorted(self._named | self._relative)
             visit.env_files = self._index.env_files()
             visit.closed = self._index.closed()
             self._visits.append(visit)
@@ -142,6 +156,7 @@ class WorkTree:
             if not self._visits:
                 return
             self._follow()
+            self._meet_others()
             left_out = [name for visit in self._visits for name in visit.left_out]
             moved = self._judge_all(left_out)
             for path, target in self._links.items():
@@ -172,6 +187,8 @@ class WorkTree:
                 if record.is_alive or record.root != self.root:
                     continue
                 self._known, self._named = record.known, set(record.named)
+                # Nobody knows which commands ran at the same time. An older version wrote no times down.
+                self._times, self._overlap = record.times, bool(record.times)
                 self._links = dict(record.links)
                 moved += self._judge_all(())
                 for path, target in self._links.items():
@@ -210,9 +227,17 @@ class WorkTree:
         self._known, self._times, self._links, made = {}, {}, {}, self._made
         self._made = {}
         others = [record for record in self._live_records() if _overlap(record[0], self.root)]
+        self._overlap = False
         parts = self._parts()
-        own = [part for part in parts if not self._is_of(others, part)]
-        self._named = set(self._named_by(own)) - {part.path for part in parts}
+        samples = {
+            part
+            for part in parts
+            if part.check == "git-hooks" and made.get(part.path) == self._identity(part.path)
+        }
+        own = [part for part in parts if part not in samples and not self._is_of(others, part)]
+        named = set(self._named_by(own))
+        self._named = named - {part.path for part in parts}
+        self._relative = named - self._named
         new = []
         for path in (*(part.path for part in parts), *self._named):
             facts = facts_of(self.root, path)
@@ -256,6 +281,21 @@ class WorkTree:
             for path, each in self._known.items()
         }
 
+    def _meet_others(self) -> None:
+        """Note that commands of others run here, above or below, and let the others note it too.
+
+        Everybody looks after writing a record, so of two that start at once at least one sees the other.
+        """
+        for record in records():
+            if record.is_alive and _overlap(record.root, self.root):
+                record.mark()
+                self._overlap = True
+        for tree in list(_trees.values()):
+            if tree is not self and tree._held >= 0 and _overlap(tree.root, self.root):
+                self._overlap = tree._overlap = True
+        if self._inventory is not None and self._inventory.is_marked:
+            self._overlap = True
+
     def _live_records(self) -> Iterator[tuple[str, dict[str, Identity]]]:
         yield from ((each.root, each.known) for each in records() if each.is_alive)
         yield from (
@@ -283,22 +323,26 @@ class WorkTree:
 
     def _named_by(self, parts: Iterable[Part]) -> Iterator[str]:
         """Paths in this directory that configuration names, or that are second names of it, and links on the way."""
-        pending = [*self._named_above(), *(each for part in parts for each in self._named_in(part))]
+        first = (*self._named_above(), *(each for part in parts for each in self._named_in(part)))
+        pending = [(path, 0) for path in first]
         seen: set[str] = set()
         while pending:
-            path = pending.pop()
-            if path in seen or len(seen) > _MOST_FILES:
+            path, links = pending.pop()
+            if path in seen or links > _MOST_LINKS:
                 continue
             seen.add(path)
+            if len(seen) > _MOST_NAMED:
+                raise _too_many(self.root, seen)
             inside = self._inside(path)
             link = next((each for each in _prefixes(inside) if self._is_link(each)), None)
             if link is not None:
                 yield link
                 target = _link_target(f"{self.root}/{link}")
-                pending.append(os.path.normpath(os.path.join(target, inside[len(link) + 1 :])))
+                further = os.path.normpath(os.path.join(target, inside[len(link) + 1 :]))
+                pending.append((further, links + 1))
             elif inside:
                 yield inside
-                pending += _linked_below(path)
+                pending += ((each, 0) for each in _linked_below(path))
 
     def _inside(self, path: str) -> str:
         """A whole path relative to this directory, to which a link may lead; empty if it lies elsewhere."""
@@ -413,7 +457,8 @@ class WorkTree:
         known = (os.path.basename(part.path), self._lasting(part.path, facts))
         if self._known.get(part.path) == exact:
             return False
-        if known in before and (not self._overlap or before[known] == facts.st_ctime_ns):
+        is_same = before.get(known) == facts.st_ctime_ns or known[0] == _OWN
+        if known in before and (is_same or not self._overlap):
             return False  # it is as it was, or was moved with a directory that it is in
         if self._may_stay(part, facts):
             self._made[part.path] = exact
@@ -471,6 +516,15 @@ def work_tree(root: str) -> WorkTree:
     """The one of this directory: all sandboxes of a process share it."""
     with _trees_lock:
         return _trees.setdefault(root, WorkTree(root))
+
+
+def _too_many(root: str, named: Iterable[str]) -> SandboxError:
+    directory, count = Counter(map(os.path.dirname, named)).most_common(1)[0]
+    return SandboxError(
+        f"configuration in '{root}' names more than {_MOST_NAMED:,} files, which is too many to protect.",
+        remedy=f"Remove what is not needed: links, files with a second name, repositories. "
+        f"'{directory}' has {count:,} of these files.",
+    )
 
 
 def _files_below(directory: str) -> Iterator[str]:
