@@ -152,7 +152,8 @@ class Arrangement:
         for inside, fd in self._roots.items():
             if not os.path.samestat(os.stat(f"/proc/{first}/root{inside}"), os.fstat(fd)):
                 raise _replaced(inside)
-        expected = [path for each in self._held for path in (*each.pinned, *each.kept)]
+        kept = (path for each in self._held for path in (*each.pinned, *each.kept))
+        expected = list(map(os.path.normpath, kept))
         exempt = {*self._roots, os.devnull, empty_file()}
         if (wrong := misplaced(first, exempt, expected)) is not None:
             raise _replaced(wrong)
