@@ -197,7 +197,7 @@ def test_a_failure_is_reported_without_two_ends_of_a_sentence(place: Any) -> Non
     """The closing line continues after what failed."""
     done = place.run("run", "--model", place.script(), "x", *_BARE)
     assert done.returncode == Exit.FAILED
-    assert "find out why the run went on; 1 step" in done.stderr
+    assert "find out why the run continued; 1 step" in done.stderr
 
 
 def test_help_has_one_line_for_each_command(place: Any) -> None:

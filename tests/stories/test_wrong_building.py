@@ -122,7 +122,7 @@ def test_a_script_that_is_too_short_says_so() -> None:
     result = builder(call("add", a=1, b=2)).build().run_sync("go")
     assert str(result.error) == (
         "the script has 1 turn, and the agent asked for turn 2. "
-        "Add a turn to the script, or find out why the run went on."
+        "Add a turn to the script, or find out why the run continued."
     )
 
 
