@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
+from hookline.agent import hook
 from hookline.capabilities.bash.guard import ShellGuard, directory_of, named_place
 from hookline.capabilities.bash.output import Scratch
 from hookline.capabilities.bash.runner import CommandRequest, CommandRunner
@@ -19,8 +20,8 @@ from hookline.containment.interpreter import module_places_in
 from hookline.containment.sandbox import PLACES, Place
 from hookline.definition import Definition, Note
 from hookline.errors import BuildError, HooklineError, SandboxError, ToolError
-from hookline.hooks import HookOptions, Registration, register
-from hookline.lifecycle import ExecutionHookContext, HookPoint, ToolHookContext
+from hookline.hooks import HookOptions, Registration
+from hookline.lifecycle import ExecutionHookContext, ToolHookContext
 from hookline.state import AgentState, RunStatus, ToolCall, ToolResult
 from hookline.tools import AnyTool, ToolContext, tool
 
@@ -135,28 +136,21 @@ class Bash:
             tool(self._stop, name="bash_stop", effect="idempotent", max_chars=None),
         ]
 
-    def hooks(self) -> list[Registration]:
+    def hooks(self) -> Iterator[Registration]:
         """The policy, the note about the sandbox, what is kept between commands, and the end of background commands."""
-        commands = "/^(bash|exec)$/"
-        policy = HookOptions(
-            name=f"{self.name}-policy", tier="policy", matcher=commands, scope="tree"
-        )
-        said = HookOptions(name=f"{self.name}-sandbox")
-        ended = HookOptions(name=f"{self.name}-end", scope="tree")
-        made = [
-            register(HookPoint.EXECUTION_START, self._say_where, said),
-            register(HookPoint.BEFORE_TOOL_USE, self._guard, policy),
-            register(HookPoint.EXECUTION_END, self._end, ended),
-        ]
+        name, commands = self.name, "/^(bash|exec)$/"
+        yield hook("execution_start", self._say_where, name=f"{name}-sandbox")
+        policy = HookOptions(name=f"{name}-policy", tier="policy", matcher=commands, scope="tree")
+        yield hook("before_tool_use", self._guard, **policy)
+        yield hook("execution_end", self._end, name=f"{name}-end", scope="tree")
         if self.keep == "session":
-            kept = HookOptions(name=f"{self.name}-session", matcher="bash", scope="tree")
-            made.append(register(HookPoint.AFTER_TOOL_USE, self._keep, kept))
+            kept = f"{name}-session"
+            yield hook("after_tool_use", self._keep, name=kept, matcher="bash", scope="tree")
             # Behind other hooks, so that policies, rules, the fingerprint and the journal have the directory.
             where = HookOptions(
-                name=f"{self.name}-directory", matcher=commands, scope="tree", priority=-500
+                name=f"{name}-directory", matcher=commands, scope="tree", priority=-500
             )
-            made.append(register(HookPoint.BEFORE_TOOL_USE, self._name_directory, where))
-        return made
+            yield hook("before_tool_use", self._name_directory, **where)
 
     def notes(self, definition: Definition) -> Iterator[Note]:
         """Where a command could put a module that this program would import.

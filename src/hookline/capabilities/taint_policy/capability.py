@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from hookline.agent import Note
+from hookline.agent import Note, hook
 from hookline.capabilities.notes import writes_our_notes
 from hookline.capabilities.options import check_choice
 from hookline.capabilities.taint_policy.provenance import (
@@ -20,12 +20,11 @@ from hookline.capabilities.taint_policy.provenance import (
     digest,
 )
 from hookline.errors import BuildError
-from hookline.hooks import HookOptions, HookOutcome, Registration, register
+from hookline.hooks import HookOutcome, Registration
 from hookline.lifecycle import (
     AgentContext,
     CompactHookContext,
     ExecutionHookContext,
-    HookPoint,
     PromptHookContext,
     RunHandle,
     ToolHookContext,
@@ -79,15 +78,12 @@ class TaintPolicy:
 
     def hooks(self) -> Iterator[Registration]:
         """The policy, here and in children."""
-        yield register(
-            HookPoint.BEFORE_TOOL_USE, self._judge, HookOptions(name=self.name, tier="policy")
-        )
-        prompt = HookOptions(name=f"{self.name}-prompt", scope="tree", priority=_LAST)
-        yield register(HookPoint.PROMPT_SUBMIT, self._note_prompt, prompt)
-        keep = HookOptions(name=f"{self.name}-keep", scope="tree", priority=_LAST)
-        yield register(HookPoint.BEFORE_COMPACT, self._keep, keep)
-        forget = HookOptions(name=f"{self.name}-over", scope="tree")
-        yield register(HookPoint.EXECUTION_END, self._forget, forget)
+        name = self.name
+        yield hook("before_tool_use", self._judge, name=name, tier="policy")
+        prompt, keep = f"{name}-prompt", f"{name}-keep"
+        yield hook("prompt_submit", self._note_prompt, name=prompt, scope="tree", priority=_LAST)
+        yield hook("before_compact", self._keep, name=keep, scope="tree", priority=_LAST)
+        yield hook("execution_end", self._forget, name=f"{name}-over", scope="tree")
 
     def notes(self, _definition: object) -> Iterator[Note]:
         """What is trusted, and what happens to the rest."""
