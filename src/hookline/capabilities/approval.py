@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from hookline.agent import hook
 from hookline.capabilities.notes import writes_our_notes
+from hookline.capabilities.options import check_names
 from hookline.definition import Definition, Note
 from hookline.errors import BuildError, HooklineError, UsageError
 from hookline.hooks import HookOptions, HookOutcome, Registration
@@ -197,17 +198,13 @@ class Approval:
         answers: Iterable[str] = ("bash*", "files*"),
         name: str = "approval",
     ) -> None:
-        if isinstance(answers, str):
-            raise BuildError(
-                f"answers={answers!r} is not a list of hooks.", remedy="Give their names in a list."
-            )
         self.name = name
         self.rules = Rules(allow, ask, deny, root=_checked_root(root))
         self._has_root = root is not None
         self._roots: set[str] = set()
         """The roots of the tools of the agents that have this: their rules mean these in child runs too."""
         self.remember = remember
-        self._answers = tuple(answers)
+        self._answers = check_names(name, "answers", answers, '"bash*", "files*"')
         self._modes = Modes(as_mode(mode, BuildError))
 
     # --- a capability -------------------------------------------------------------------------------

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from hookline.agent import Note, hook
 from hookline.capabilities.notes import writes_our_notes
-from hookline.capabilities.options import check_choice
+from hookline.capabilities.options import check_choice, check_names
 from hookline.capabilities.taint_policy.provenance import (
     Provenance,
     TaintedValue,
@@ -19,7 +19,6 @@ from hookline.capabilities.taint_policy.provenance import (
     TrustedSources,
     digest,
 )
-from hookline.errors import BuildError
 from hookline.hooks import HookOutcome, Registration
 from hookline.lifecycle import (
     AgentContext,
@@ -65,8 +64,12 @@ class TaintPolicy:
     ) -> None:
         check_choice(name, "on_taint", on_taint, ("ask", "block"))
         self.name = name
-        self._trusted = Rules(allow=_listed(trusted, "trusted"), root=root)
-        self._calls = None if calls is None else Rules(ask=_listed(calls, "calls"), root=root)
+        listed = check_names(name, "trusted", trusted, '"read_clock"', Rule | str)
+        self._trusted = Rules(allow=listed, root=root)
+        self._calls: Rules | None = None
+        if calls is not None:
+            judged = check_names(name, "calls", calls, '"send_mail"', Rule | str)
+            self._calls = Rules(ask=judged, root=root)
         self._on_taint = on_taint
         self._key = f"hookline.{name}"
         """Where it is noted in the metadata who said what, once that has left the conversation."""
@@ -171,14 +174,6 @@ class TaintPolicy:
         return (
             f"<TaintPolicy {self._on_taint}, trusted={[str(rule) for rule in self._trusted.allow]}>"
         )
-
-
-def _listed(rules: Any, what: str) -> tuple[Rule | str, ...]:
-    if isinstance(rules, str) or not isinstance(rules, Iterable):
-        raise BuildError(
-            f"{what}={rules!r} is no list of rules.", remedy=f'Give a list: {what}=["read_clock"].'
-        )
-    return tuple(rules)
 
 
 def _only_looks(call: ToolCall, tool: object, state: AgentState) -> bool:
