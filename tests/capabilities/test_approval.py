@@ -185,7 +185,7 @@ def test_what_is_no_mode_is_refused() -> None:
         Approval().set_mode("yolo")
     with pytest.raises(UsageError, match="never closed"):
         Approval(deny="bash(rm")
-    with pytest.raises(BuildError, match="not a list of hooks"):
+    with pytest.raises(BuildError, match="not a list of names"):
         Approval(answers="bash")
 
 

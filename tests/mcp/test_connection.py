@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import traceback
 from collections.abc import Callable
@@ -8,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from session_mcp_server import SessionServer
 
 from hookline import AgentBuilder, RunStatus
 from hookline.errors import ToolSourceError
 from hookline.mcp import McpServer, McpServers
+from hookline.mcp.connection import quiet_about
+from hookline.mcp.server import Endpoint
 from hookline.state import ResultStatus
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -207,3 +211,37 @@ async def test_another_event_loop_is_told_apart(plain: Plain) -> None:
     said = result.steps[0].results[0].text()
     assert "in another event loop" in said
     assert "not run_sync" in said
+
+
+# --- one connection to a server -----------------------------------------------------------------
+
+
+async def test_keys_in_an_address_are_not_logged(
+    use: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither as they were written nor as they are sent; that there was a request is."""
+    caplog.set_level(logging.DEBUG)
+    with SessionServer() as server:
+        address = f"{server.url}?key=sk-1234 56&b=abcdefgh"
+        address = address.replace("http://", "http://me:passw0rd@")
+        async with McpServers(McpServer.http(address, name="far")) as mcp:
+            used = await use(mcp, call("mcp__far__echo", text="a"))
+    assert used.results[0].result == "a"
+    assert f"HTTP Request: POST {server.url} " in caplog.text
+    assert not any(key in caplog.text for key in ("1234", "abcdefgh", "passw0rd"))
+
+
+def test_what_led_to_an_error_is_hidden_too(caplog: pytest.LogCaptureFixture) -> None:
+    """While the server is spoken to, and no longer."""
+    server = McpServer.http("https://example.com/mcp?key=abcdefgh")
+    assert isinstance(server.target, Endpoint)
+    logger = logging.getLogger("httpx2")
+    with quiet_about(server, server.target):
+        try:
+            raise ValueError("no abcdefgh here")
+        except ValueError:
+            logger.exception("it failed at %s", "https://example.com/mcp?key=abcdefgh")
+    assert "it failed at https://example.com/mcp\n" in caplog.text
+    assert "ValueError: no [hidden] here" in caplog.text
+    assert "abcdefgh" not in caplog.text
+    assert logger.filters == []

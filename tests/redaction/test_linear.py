@@ -11,7 +11,6 @@ import pytest
 
 from hookline.redaction import Redactor, spellings
 from hookline.redaction import commands as redaction_commands
-from hookline.redaction import kubernetes as redaction_kubernetes
 from hookline.redaction import names as redaction_names
 from hookline.redaction import tokens as redaction_tokens
 
@@ -51,12 +50,12 @@ PATTERNS = [
     redaction_commands._BLANK,
     redaction_commands._ITEM,
     redaction_commands._PIPED,
-    redaction_kubernetes._IS_SECRET,
-    redaction_kubernetes._BLOCK,
-    redaction_kubernetes._ENTRY,
-    redaction_kubernetes._OBJECT,
-    redaction_kubernetes._PAIR,
-    redaction_kubernetes._PACKED,
+    redaction_tokens._IS_SECRET,
+    redaction_tokens._BLOCK,
+    redaction_tokens._ENTRY,
+    redaction_tokens._OBJECT,
+    redaction_tokens._PAIR,
+    redaction_tokens._PACKED,
 ]
 
 

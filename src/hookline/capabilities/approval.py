@@ -11,11 +11,13 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from hookline.agent import hook
 from hookline.capabilities.notes import writes_our_notes
+from hookline.capabilities.options import check_names
 from hookline.definition import Definition, Note
 from hookline.errors import BuildError, HooklineError, UsageError
-from hookline.hooks import HookOptions, HookOutcome, Registration, register
-from hookline.lifecycle import AgentContext, ExecutionHookContext, HookPoint, ToolHookContext
+from hookline.hooks import HookOptions, HookOutcome, Registration
+from hookline.lifecycle import AgentContext, ExecutionHookContext, ToolHookContext
 from hookline.permissions import Root, Rule, Rules, Ruling
 from hookline.permissions.quiet import is_quiet
 from hookline.state import AgentState, Decision
@@ -196,38 +198,29 @@ class Approval:
         answers: Iterable[str] = ("bash*", "files*"),
         name: str = "approval",
     ) -> None:
-        if isinstance(answers, str):
-            raise BuildError(
-                f"answers={answers!r} is not a list of hooks.", remedy="Give their names in a list."
-            )
         self.name = name
         self.rules = Rules(allow, ask, deny, root=_checked_root(root))
         self._has_root = root is not None
         self._roots: set[str] = set()
         """The roots of the tools of the agents that have this: their rules mean these in child runs too."""
         self.remember = remember
-        self._answers = tuple(answers)
+        self._answers = check_names(name, "answers", answers, '"bash*", "files*"')
         self._modes = Modes(as_mode(mode, BuildError))
 
     # --- a capability -------------------------------------------------------------------------------
 
     def hooks(self) -> Iterator[Registration]:
         """The policy, the hook that keeps commands from changing anything, and those for answers and modes."""
-        judge = HookOptions(name=self.name, tier="policy")
-        yield register(HookPoint.BEFORE_TOOL_USE, _Judge(self), judge)
+        name = self.name
+        yield hook("before_tool_use", _Judge(self), name=name, tier="policy")
         # Last of the hooks, so that the policies judge the call that it leaves.
-        place = HookOptions(name=f"{self.name}-place", scope="tree", priority=-1000)
-        yield register(HookPoint.BEFORE_TOOL_USE, self._keep_from_changing, place)
-        answer = HookOptions(name=f"{self.name}-answers", scope="tree")
-        yield register(HookPoint.PERMISSION_REQUEST, self._answer, answer)
-        keep = HookOptions(name=f"{self.name}-keeper", scope="tree", priority=1000)
-        for point in (
-            HookPoint.EXECUTION_START,
-            HookPoint.BEFORE_STEP,
-            HookPoint.BEFORE_TOOL_USE,
-        ):
-            yield register(point, self._keep, keep)
-        yield register(HookPoint.EXECUTION_END, self._end, keep)
+        last = HookOptions(name=f"{name}-place", scope="tree", priority=-1000)
+        yield hook("before_tool_use", self._keep_from_changing, **last)
+        yield hook("permission_request", self._answer, name=f"{name}-answers", scope="tree")
+        keep = HookOptions(name=f"{name}-keeper", scope="tree", priority=1000)
+        for point in ("execution_start", "before_step", "before_tool_use"):
+            yield hook(point, self._keep, **keep)
+        yield hook("execution_end", self._end, **keep)
 
     def notes(self, definition: Definition) -> Iterator[Note]:
         """Where paths begin, and rules that are probably wrong in this agent."""

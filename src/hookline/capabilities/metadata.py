@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import msgspec
 
+from hookline.agent import hook
 from hookline.capabilities.options import check_count, check_names
 from hookline.errors import BuildError, NotJSONError, ToolError
-from hookline.hooks import HookOptions, Registration, register
-from hookline.lifecycle import HookPoint, ToolHookContext
+from hookline.hooks import Registration
+from hookline.lifecycle import ToolHookContext
 from hookline.state import AgentState, ErrorInfo, JSONValue, ResultStatus, freeze
 from hookline.tools import AnyTool, ToolContext, tool
 from hookline.tools.problems import closest, did_you_mean
@@ -91,8 +92,8 @@ class Metadata:
 
     def hooks(self) -> list[Registration]:
         """The hook that puts what was written into the state, after all other hooks."""
-        options = HookOptions(name="metadata-persist", matcher="write_metadata", priority=-1000)
-        return [register(HookPoint.AFTER_TOOL_USE, self._persist, options)]
+        name, of = "metadata-persist", "write_metadata"
+        return [hook("after_tool_use", self._persist, name=name, matcher=of, priority=-1000)]
 
     def _persist(self, ctx: ToolHookContext) -> ToolHookContext | None:
         if ctx.execution is None or not ctx.execution.is_success:

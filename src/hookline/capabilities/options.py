@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from types import UnionType
 from typing import Any, TypeVar
 
 from hookline.errors import BuildError
@@ -43,10 +44,13 @@ def check_choice(who: str, option: str, given: T, known: Sequence[T]) -> T:
     return given
 
 
-def check_names(who: str, option: str, given: Any, example: str) -> tuple[str, ...]:
+def check_names(
+    who: str, option: str, given: Any, example: str, kind: type | UnionType = str
+) -> tuple[Any, ...]:
     """Names or patterns in a list, and not one text."""
-    names = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (None,)
-    if not all(isinstance(each, str) and each for each in names):
+    is_list = isinstance(given, Iterable) and not isinstance(given, str)
+    names = tuple(given) if is_list else (None,)
+    if not all(isinstance(each, kind) and str(each) for each in names):
         raise BuildError(
             f"{who}: {option}={given!r} is not a list of names.",
             remedy=f"Write {option}=[{example}], say.",

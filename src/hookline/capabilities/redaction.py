@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from hookline.agent import hook
 from hookline.definition import Definition, Note
-from hookline.hooks import HookOptions, Registration, register
+from hookline.hooks import HookOptions, Registration
 from hookline.lifecycle import (
     AgentContext,
     ExecutionHookContext,
@@ -109,15 +110,15 @@ class Redaction:
         """A hook wherever something enters the state, here and in child runs."""
         first = HookOptions(name=self.name, scope="tree", priority=_FIRST)
         last = HookOptions(name=f"{self.name}-last", scope="tree", priority=-_FIRST)
-        yield register(HookPoint.EXECUTION_START, self._state, first)
+        yield hook("execution_start", self._state, **first)
         for options in (first, last):
-            yield register(HookPoint.PROMPT_SUBMIT, self._prompt, options)
-            yield register(HookPoint.AFTER_INFERENCE, self._response, options)
-            yield register(HookPoint.AFTER_TOOL_USE, self._result, options)
-        yield register(HookPoint.BEFORE_INFERENCE, self._request, last)
-        yield register(HookPoint.ERROR, self._failure, first)
-        yield register(HookPoint.AGENT_FAILED, self._failure, first)
-        yield register(HookPoint.EXECUTION_END, self._forget, first)
+            yield hook("prompt_submit", self._prompt, **options)
+            yield hook("after_inference", self._response, **options)
+            yield hook("after_tool_use", self._result, **options)
+        yield hook("before_inference", self._request, **last)
+        yield hook("error", self._failure, **first)
+        yield hook("agent_failed", self._failure, **first)
+        yield hook("execution_end", self._forget, **first)
 
     def _state(self, ctx: ExecutionHookContext) -> ExecutionHookContext | None:
         """Redact a state that was written without redaction."""

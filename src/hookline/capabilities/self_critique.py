@@ -13,13 +13,13 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from hookline._aio import call_in_thread, is_async_callable
-from hookline.agent import Agent, RunResult
+from hookline.agent import Agent, RunResult, hook
 from hookline.capabilities.notes import read_note
 from hookline.capabilities.options import check_choice, check_count, check_positive
 from hookline.drivers import Driver, driver_for
 from hookline.errors import BuildError, HooklineError, in_words
-from hookline.hooks import CRASHES, HookOptions, Registration, register
-from hookline.lifecycle import HookPoint, RunHandle, StepHookContext, StopHookContext
+from hookline.hooks import CRASHES, Registration
+from hookline.lifecycle import RunHandle, StepHookContext, StopHookContext
 from hookline.state import AgentState, InferenceRequest, Step, StopReason, UserMessage
 
 KEY = "self_critic"
@@ -138,8 +138,8 @@ class SelfCritique:
     def hooks(self) -> list[Registration]:
         """Look at an answer after its step, and decide by that whether the run may end."""
         return [
-            register(HookPoint.AFTER_STEP, self._look, HookOptions(name="self-critique")),
-            register(HookPoint.SHOULD_CONTINUE, self._decide, HookOptions(name="self-critique")),
+            hook("after_step", self._look, name=self.name),
+            hook("should_continue", self._decide, name=self.name),
         ]
 
     async def _look(self, ctx: StepHookContext) -> StepHookContext | None:

@@ -7,15 +7,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeVar
 
-from hookline.agent import Note
+from hookline.agent import Note, hook
 from hookline.capabilities.notes import states_above
 from hookline.capabilities.options import check_choice
 from hookline.definition import Definition
 from hookline.errors import BuildError, ToolError
-from hookline.hooks import HookOptions, HookOutcome, Registration, register
+from hookline.hooks import HookOutcome, Registration
 from hookline.lifecycle import (
     ExecutionHookContext,
-    HookPoint,
     InferenceHookContext,
     PromptHookContext,
     ToolHookContext,
@@ -70,25 +69,12 @@ class Skills:
 
     def hooks(self) -> Iterator[Registration]:
         """The list before each step, what a loaded skill changes, and what holds while it is active."""
-        yield register(
-            HookPoint.EXECUTION_START, self._begin, HookOptions(name=f"{self.name}-fresh")
-        )
-        yield register(
-            HookPoint.PROMPT_SUBMIT, self._start, HookOptions(name=f"{self.name}-prompt")
-        )
-        yield register(
-            HookPoint.BEFORE_INFERENCE, self._list, HookOptions(name=f"{self.name}-list")
-        )
-        yield register(
-            HookPoint.AFTER_TOOL_USE,
-            self._activate,
-            HookOptions(name=f"{self.name}-active", matcher=TOOL),
-        )
-        yield register(
-            HookPoint.BEFORE_TOOL_USE,
-            self._judge,
-            HookOptions(name=f"{self.name}-allowed-tools", tier="policy"),
-        )
+        name = self.name
+        yield hook("execution_start", self._begin, name=f"{name}-fresh")
+        yield hook("prompt_submit", self._start, name=f"{name}-prompt")
+        yield hook("before_inference", self._list, name=f"{name}-list")
+        yield hook("after_tool_use", self._activate, name=f"{name}-active", matcher=TOOL)
+        yield hook("before_tool_use", self._judge, name=f"{name}-allowed-tools", tier="policy")
 
     def notes(self, definition: Definition) -> Iterator[Note]:
         """Which skills there are, and what is wrong with the others."""

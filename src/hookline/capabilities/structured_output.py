@@ -13,13 +13,12 @@ import msgspec
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import ValidationError
 
-from hookline.agent import RunResult
+from hookline.agent import RunResult, hook
 from hookline.capabilities.notes import read_note
 from hookline.capabilities.options import check_count
 from hookline.errors import BuildError, HooklineError, NotJSONError, UsageError
-from hookline.hooks import HookOptions, Registration, register
+from hookline.hooks import Registration
 from hookline.lifecycle import (
-    HookPoint,
     InferenceHookContext,
     OutputHookContext,
     StepHookContext,
@@ -151,23 +150,18 @@ class StructuredOutput(Generic[T]):
 
     # --- the hooks ----------------------------------------------------------------------------------
 
-    def hooks(self) -> list[Registration]:
+    def hooks(self) -> Iterator[Registration]:
         """Keep the output, end the run with it and only then, and return it."""
-        keep = HookOptions(name="structured-output-persist", matcher=TOOL, priority=-1000)
-        made = [
-            register(HookPoint.AFTER_TOOL_USE, self._persist, keep),
-            register(
-                HookPoint.SHOULD_CONTINUE, self._insist, HookOptions(name="structured-output")
-            ),
-            register(HookPoint.OUTPUT, _HandOver(self), HookOptions(name="structured-output")),
-        ]
+        name = self.name
+        yield hook(
+            "after_tool_use", self._persist, name=f"{name}-persist", matcher=TOOL, priority=-1000
+        )
+        yield hook("should_continue", self._insist, name=name)
+        yield hook("output", _HandOver(self), name=name)
         if self._parse_text:  # before other hooks judge the step
-            find = HookOptions(name="structured-output-found", priority=1000)
-            made.append(register(HookPoint.AFTER_STEP, self._find, find))
+            yield hook("after_step", self._find, name=f"{name}-found", priority=1000)
         if self._force:
-            demand = HookOptions(name="structured-output-demand")
-            made.append(register(HookPoint.BEFORE_INFERENCE, self._demand, demand))
-        return made
+            yield hook("before_inference", self._demand, name=f"{name}-demand")
 
     def _find(self, ctx: StepHookContext) -> StepHookContext | None:
         step = ctx.step

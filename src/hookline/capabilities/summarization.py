@@ -7,12 +7,13 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from hookline.agent import hook
 from hookline.capabilities.notes import read_note
 from hookline.capabilities.options import check_choice, check_count
 from hookline.drivers import Driver, driver_for
 from hookline.errors import BuildError, HooklineError, in_words
-from hookline.hooks import HookOptions, HookOutcome, Registration, register
-from hookline.lifecycle import HookPoint, InferenceHookContext, RunHandle
+from hookline.hooks import HookOutcome, Registration
+from hookline.lifecycle import InferenceHookContext, RunHandle
 from hookline.state import (
     AgentState,
     AssistantMessage,
@@ -108,8 +109,7 @@ class Summarization:
 
     def hooks(self) -> list[Registration]:
         """Look at the conversation before the model is asked, and before other hooks look at the request."""
-        options = HookOptions(name="summarization", priority=900)
-        return [register(HookPoint.BEFORE_INFERENCE, self._shorten, options)]
+        return [hook("before_inference", self._shorten, name=self.name, priority=900)]
 
     async def _shorten(
         self, ctx: InferenceHookContext

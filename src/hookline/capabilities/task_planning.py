@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
 
+from hookline.agent import hook
 from hookline.capabilities.notes import read_note
 from hookline.capabilities.options import check_count
 from hookline.errors import ToolError
-from hookline.hooks import HookOptions, Registration, register
-from hookline.lifecycle import HookPoint, InferenceHookContext, StopHookContext, ToolHookContext
+from hookline.hooks import Registration
+from hookline.lifecycle import InferenceHookContext, StopHookContext, ToolHookContext
 from hookline.state import AgentState, Log, StopReason, UserMessage
 from hookline.tools import AnyTool, tool
 
@@ -154,17 +155,14 @@ class TaskPlanning:
 
     # --- the hooks ----------------------------------------------------------------------------------
 
-    def hooks(self) -> list[Registration]:
+    def hooks(self) -> Iterator[Registration]:
         """Keep the list, show it, and object to an end with open tasks."""
-        keep = HookOptions(name="task-planning-persist", matcher="todo_write", priority=-1000)
-        made = [register(HookPoint.AFTER_TOOL_USE, self._persist, keep)]
+        keep = "task-planning-persist"
+        yield hook("after_tool_use", self._persist, name=keep, matcher="todo_write", priority=-1000)
         if self._render or self._remind_after is not None:
-            show = HookOptions(name="task-planning-show", priority=-500)
-            made.append(register(HookPoint.BEFORE_INFERENCE, self._show, show))
+            yield hook("before_inference", self._show, name="task-planning-show", priority=-500)
         if self._insist:
-            object_ = HookOptions(name="task-planning-insist")
-            made.append(register(HookPoint.STOP, self._object, object_))
-        return made
+            yield hook("stop", self._object, name="task-planning-insist")
 
     def _persist(self, ctx: ToolHookContext) -> ToolHookContext | None:
         if ctx.execution is None or not ctx.execution.is_success:

@@ -7,13 +7,12 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
-from hookline.agent import Note
+from hookline.agent import Note, hook
 from hookline.capabilities.notes import states_above, writes_our_notes
 from hookline.errors import BuildError, UsageError
-from hookline.hooks import HookOptions, HookOutcome, Registration, register
+from hookline.hooks import HookOutcome, Registration
 from hookline.lifecycle import (
     AgentContext,
-    HookPoint,
     InferenceHookContext,
     PromptHookContext,
     ToolHookContext,
@@ -63,14 +62,13 @@ class ToolAllowList:
 
     def hooks(self) -> Iterator[Registration]:
         """The policy; with it what chooses the list, and what hides the other tools."""
-        policy = HookOptions(name=self.name, tier="policy")
-        yield register(HookPoint.BEFORE_TOOL_USE, self._judge, policy)
+        name = self.name
+        yield hook("before_tool_use", self._judge, name=name, tier="policy")
         if self._choose is not None:
-            choice = HookOptions(name=f"{self.name}-choice", priority=_LAST)
-            yield register(HookPoint.PROMPT_SUBMIT, self._keep_choice, choice)
+            yield hook("prompt_submit", self._keep_choice, name=f"{name}-choice", priority=_LAST)
         if self._hide:
-            offer = HookOptions(name=f"{self.name}-offer", priority=_LAST, scope="tree")
-            yield register(HookPoint.BEFORE_INFERENCE, self._offer, offer)
+            offer = f"{name}-offer"
+            yield hook("before_inference", self._offer, name=offer, priority=_LAST, scope="tree")
 
     def notes(self, _definition: object) -> Iterator[Note]:
         """What is on the list."""

@@ -8,11 +8,12 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from hookline.agent import hook
 from hookline.capabilities.options import check_names
 from hookline.definition import Definition, Note
 from hookline.errors import ToolError
-from hookline.hooks import HookOptions, HookOutcome, Registration, register
-from hookline.lifecycle import HookPoint, InferenceHookContext, ToolHookContext
+from hookline.hooks import HookOutcome, Registration
+from hookline.lifecycle import InferenceHookContext, ToolHookContext
 from hookline.state import AgentState, ToolSpec
 from hookline.tools import AnyTool, ToolContext, tool
 from hookline.tools.problems import closest, did_you_mean
@@ -127,16 +128,12 @@ class ToolRegistry:
 
     # --- the hooks ----------------------------------------------------------------------------------
 
-    def hooks(self) -> list[Registration]:
+    def hooks(self) -> Iterator[Registration]:
         """Keep what is enabled, offer no more than that, and let nothing else be called."""
-        offer = HookOptions(name="tool-registry-offer", priority=-100)
-        guard = HookOptions(name="tool-registry-guard", tier="policy", scope="self")
-        keep = HookOptions(name="tool-registry-persist", matcher=TOOL, priority=-1000)
-        return [
-            register(HookPoint.BEFORE_INFERENCE, self._offer, offer),
-            register(HookPoint.BEFORE_TOOL_USE, self._guard, guard),
-            register(HookPoint.AFTER_TOOL_USE, self._persist, keep),
-        ]
+        guard, keep = "tool-registry-guard", "tool-registry-persist"
+        yield hook("before_inference", self._offer, name="tool-registry-offer", priority=-100)
+        yield hook("before_tool_use", self._guard, name=guard, tier="policy", scope="self")
+        yield hook("after_tool_use", self._persist, name=keep, matcher=TOOL, priority=-1000)
 
     def _offer(self, ctx: InferenceHookContext) -> InferenceHookContext | None:
         request = ctx.request

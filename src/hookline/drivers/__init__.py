@@ -2,10 +2,10 @@
 
 from hookline.drivers.base import Driver, Turn
 from hookline.drivers.fallback import FALLBACK_ON, FallbackDriver
+from hookline.drivers.model import ToolCallingDriver
 from hookline.drivers.react import ReActDriver
 from hookline.drivers.scripted import ScriptedCall, ScriptedDriver, ScriptedTurn, call, calls, say
 from hookline.drivers.selection import driver_for
-from hookline.drivers.tool_calling import ToolCallingDriver
 from hookline.state import InferenceRequest, InferenceResponse
 
 __all__ = [

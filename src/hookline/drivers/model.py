@@ -1,4 +1,4 @@
-"""What the drivers of real models share: which model is asked, and whether it can do what it is asked for."""
+"""The driver for models that call tools natively, and what it shares with the driver for those that cannot."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from hookline.drivers.answer import ask
+from hookline.drivers.base import Turn
 from hookline.errors import BuildError, ModelError, UnsupportedError
 from hookline.providers import (
     Feature,
@@ -17,7 +19,14 @@ from hookline.providers import (
     split_name,
 )
 from hookline.providers.options import in_words_of, portable
-from hookline.state import EMPTY, InferenceRequest, ToolMessage, UserMessage, freeze_dict
+from hookline.state import (
+    EMPTY,
+    InferenceRequest,
+    InferenceResponse,
+    ToolMessage,
+    UserMessage,
+    freeze_dict,
+)
 
 
 class ModelDriver:
@@ -165,3 +174,21 @@ def new_provider(name: str, **settings: Any) -> Provider:
             f"provider '{name}' does not take these settings: {error}.",
             remedy="What is sent with each request (temperature, say) goes into options={...}.",
         ) from error
+
+
+# --- the driver for models that call tools natively ---------------------------------------------
+
+
+class ToolCallingDriver(ModelDriver):
+    """One turn is one request to the provider: it is offered the tools, and calls them in its own way.
+
+    `model` is `provider:model`; with a `provider` of your own, the model's name alone. `options` go with every
+    request. `tool_choice` (`required`, or a tool's name) holds until a tool was used since the last prompt: a
+    model that must always call one could never answer.
+    """
+
+    async def infer(self, request: InferenceRequest, turn: Turn) -> InferenceResponse:
+        """Ask the model."""
+        provider, request = self._address(request)
+        check_features(provider, request)
+        return await ask(provider, request, turn)

@@ -7,10 +7,9 @@ from typing import Any
 
 from hookline.drivers.base import Driver
 from hookline.drivers.fallback import FALLBACK_ON, FallbackDriver
-from hookline.drivers.model import check_options, new_provider
+from hookline.drivers.model import ToolCallingDriver, check_options, new_provider
 from hookline.drivers.react import ReActDriver
 from hookline.drivers.scripted import ScriptedDriver
-from hookline.drivers.tool_calling import ToolCallingDriver
 from hookline.errors import BuildError
 from hookline.flow import ErrorClass
 from hookline.providers import Feature, split_name

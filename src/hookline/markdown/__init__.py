@@ -15,8 +15,7 @@ if TYPE_CHECKING:
         has_commands,
         names_in,
     )
-    from hookline.markdown.library import SkillLibrary
-    from hookline.markdown.skill import Skill
+    from hookline.markdown.skill import Skill, SkillLibrary
     from hookline.markdown.tool_names import (
         grants_tool,
         is_aside,
@@ -28,7 +27,7 @@ _HOME: dict[str, str] = {
     "Document": "document",
     "PageHooks": "document",
     "Skill": "skill",
-    "SkillLibrary": "library",
+    "SkillLibrary": "skill",
     "agent_name": "document",
     "agent_pages": "document",
     "grants_tool": "tool_names",

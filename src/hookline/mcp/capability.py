@@ -9,9 +9,10 @@ from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from hookline.agent import hook
 from hookline.errors import BuildError, ToolSourceError, UsageError
-from hookline.hooks import HookOptions, HookOutcome, Registration, register
-from hookline.lifecycle import HookPoint, ToolHookContext
+from hookline.hooks import HookOutcome, Registration
+from hookline.lifecycle import ToolHookContext
 from hookline.mcp.pins import Pins, PinStore
 from hookline.mcp.server import McpServer, tool_names
 from hookline.tools import AnyTool
@@ -112,8 +113,8 @@ class McpServers:
 
     def hooks(self) -> list[Registration]:
         """The hook that asks a person before a tool runs that is not what was trusted."""
-        options = HookOptions(name=f"{self.name}-pins", tier="policy", matcher="mcp__*")
-        return [register(HookPoint.BEFORE_TOOL_USE, self._judge, options)]
+        name = f"{self.name}-pins"
+        return [hook("before_tool_use", self._judge, name=name, tier="policy", matcher="mcp__*")]
 
     async def _judge(self, ctx: ToolHookContext) -> HookOutcome | None:
         if ctx.tool_call.name not in self._given:

@@ -146,6 +146,11 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
             )
         return _server(Endpoint(url, dict(headers or {})), parts.hostname, options)
 
+    @property
+    def who(self) -> str:
+        """What messages call it."""
+        return f"MCP server '{self.name}'"
+
     def hide(self, text: str) -> str:
         """A text from the server, or about it, without the keys that it was given."""
         for secret in sorted(self.target.secrets, key=len, reverse=True):

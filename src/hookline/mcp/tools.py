@@ -6,20 +6,17 @@ import base64
 import binascii
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from hookline.errors import NotJSONError, ToolDefinitionError, ToolError
+from hookline.mcp.connection import Connection, all_pages
 from hookline.mcp.server import distinct_name, tool_name, tool_names
 from hookline.state import ToolResult, ToolSpec, freeze_dict, valid_text
 from hookline.tools import AnyTool, Effect, Tool, ToolContext, tool
 from hookline.tools.json_schema import SchemaArguments
-
-if TYPE_CHECKING:
-    from hookline.mcp.connection import Connection
-
 
 _log = logging.getLogger("hookline.mcp")
 
@@ -69,9 +66,6 @@ def _effect(hints: types.ToolAnnotations | None) -> Effect:
 
 
 # --- resources and prompts ---------------------------------------------------------------------
-
-
-_MOST_PAGES = 20
 
 
 def readers(connection: Connection, taken: Collection[str]) -> Iterator[AnyTool]:
@@ -155,20 +149,12 @@ def _prompt_readers(connection: Connection) -> list[Callable[..., Any]]:
 
 async def _all(page: Callable[..., Awaitable[Any]], field: str) -> list[Any]:
     """All pages of a list; none, if the server does not know this kind of list."""
-    found: list[Any] = []
-    cursor: str | None = None
-    for _ in range(_MOST_PAGES):
-        try:
-            result = await page(cursor=cursor)
-        except MCPError as error:
-            if error.code == types.METHOD_NOT_FOUND:
-                break
+    try:
+        return await all_pages(page, field)
+    except MCPError as error:
+        if error.code != types.METHOD_NOT_FOUND:
             raise
-        found += getattr(result, field)
-        cursor = result.next_cursor
-        if cursor is None:
-            break
-    return found
+        return []
 
 
 def _shown(thing: Any, **more: str) -> dict[str, str]:

@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 
 from hookline.errors import HooklineError, UsageError
 from hookline.redaction.commands import argument_spans, command_spans
-from hookline.redaction.kubernetes import is_kubernetes_secret, kubernetes_spans
 from hookline.redaction.marks import MARK, mark
 from hookline.redaction.names import (
     behind,
@@ -25,7 +24,7 @@ from hookline.redaction.names import (
     spans_behind,
 )
 from hookline.redaction.secret_encodings import Spelled, cuts_in
-from hookline.redaction.tokens import Span, token_spans
+from hookline.redaction.tokens import Span, is_kubernetes_secret, kubernetes_spans, token_spans
 
 Values: TypeAlias = Iterable[str] | Mapping[str, str]
 Patterns: TypeAlias = Mapping[str, str | re.Pattern[str]]

@@ -267,7 +267,7 @@ def test_explain_and_the_state_say_where_commands_run(tmp_path: Path) -> None:
         (lambda path: Bash(path, output_dir="/proc/x"), "output_dir='/proc/x' cannot be made"),
         (lambda path: Bash(path, output_dir=path), "is the directory that commands work in"),
         (lambda path: Bash(path / "missing"), "there is no directory"),
-        (lambda path: Bash(path, show=[""]), "has an empty path in it"),
+        (lambda path: Bash(path, show=[""]), "is not a list of names"),
         (lambda path: Bash(path, sandbox="none"), "sandbox='none' means nothing"),
         (lambda path: Bash(path, place="here"), "place='here' means nothing"),
         (lambda path: Bash(path, place="host", sandbox="required"), "contradict each other"),

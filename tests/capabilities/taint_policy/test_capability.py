@@ -302,9 +302,9 @@ def test_mistakes_are_told_at_once() -> None:
     """Bad options name what is wrong."""
     with pytest.raises(BuildError, match="on_taint='deny' means nothing"):
         TaintPolicy(on_taint="deny")  # type: ignore[arg-type]
-    with pytest.raises(BuildError, match="trusted='read' is no list of rules"):
+    with pytest.raises(BuildError, match="trusted='read' is not a list of names"):
         TaintPolicy(trusted="read")
-    with pytest.raises(BuildError, match="calls='pay' is no list of rules"):
+    with pytest.raises(BuildError, match="calls='pay' is not a list of names"):
         TaintPolicy(calls="pay")
     with pytest.raises(UsageError, match="never closed"):
         TaintPolicy(trusted=["read("])

@@ -7,25 +7,27 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
-from hookline.capabilities.bash.guard import ShellGuard, directory_of, named_place
+from hookline.agent import hook
+from hookline.capabilities.bash.network_needs import needs_network
 from hookline.capabilities.bash.output import Scratch
 from hookline.capabilities.bash.runner import CommandRequest, CommandRunner
 from hookline.capabilities.bash.session import SessionRecorder, ShellSession, lost
-from hookline.capabilities.options import check_choice, check_positive
+from hookline.capabilities.options import check_choice, check_names, check_positive
 from hookline.containment import Sandbox, SandboxLimits, SandboxPaths
 from hookline.containment.interpreter import module_places_in
-from hookline.containment.sandbox import PLACES, Place
+from hookline.containment.sandbox import PLACES, Place, is_looser
 from hookline.definition import Definition, Note
 from hookline.errors import BuildError, HooklineError, SandboxError, ToolError
-from hookline.hooks import HookOptions, Registration, register
-from hookline.lifecycle import ExecutionHookContext, HookPoint, ToolHookContext
+from hookline.hooks import HookOptions, HookOutcome, Registration
+from hookline.lifecycle import ExecutionHookContext, ToolHookContext
+from hookline.permissions import names_relative_program
 from hookline.state import AgentState, RunStatus, ToolCall, ToolResult
 from hookline.tools import AnyTool, ToolContext, tool
 
 if TYPE_CHECKING:
-    from hookline.containment import ShellPolicy
+    from hookline.containment import ShellPolicy, ShellVerdict
 
 
 Ask: TypeAlias = Literal["outside-sandbox", "always"]
@@ -87,7 +89,7 @@ class Bash:
         self.keep: Keep = keep
         self.timeout = min(timeout, max_timeout)
         self.max_timeout = max_timeout
-        self._show = _checked_show(show)
+        self._show = check_names("Bash", "show", show, '".env"', str | Path)
         scratch = Scratch(output_dir)
         if isinstance(sandbox, Sandbox):
             _check_left_to_sandbox(root, sandbox, place, limits, (*pass_env, *map(str, show)))
@@ -135,28 +137,21 @@ class Bash:
             tool(self._stop, name="bash_stop", effect="idempotent", max_chars=None),
         ]
 
-    def hooks(self) -> list[Registration]:
+    def hooks(self) -> Iterator[Registration]:
         """The policy, the note about the sandbox, what is kept between commands, and the end of background commands."""
-        commands = "/^(bash|exec)$/"
-        policy = HookOptions(
-            name=f"{self.name}-policy", tier="policy", matcher=commands, scope="tree"
-        )
-        said = HookOptions(name=f"{self.name}-sandbox")
-        ended = HookOptions(name=f"{self.name}-end", scope="tree")
-        made = [
-            register(HookPoint.EXECUTION_START, self._say_where, said),
-            register(HookPoint.BEFORE_TOOL_USE, self._guard, policy),
-            register(HookPoint.EXECUTION_END, self._end, ended),
-        ]
+        name, commands = self.name, "/^(bash|exec)$/"
+        yield hook("execution_start", self._say_where, name=f"{name}-sandbox")
+        policy = HookOptions(name=f"{name}-policy", tier="policy", matcher=commands, scope="tree")
+        yield hook("before_tool_use", self._guard, **policy)
+        yield hook("execution_end", self._end, name=f"{name}-end", scope="tree")
         if self.keep == "session":
-            kept = HookOptions(name=f"{self.name}-session", matcher="bash", scope="tree")
-            made.append(register(HookPoint.AFTER_TOOL_USE, self._keep, kept))
+            kept = f"{name}-session"
+            yield hook("after_tool_use", self._keep, name=kept, matcher="bash", scope="tree")
             # Behind other hooks, so that policies, rules, the fingerprint and the journal have the directory.
             where = HookOptions(
-                name=f"{self.name}-directory", matcher=commands, scope="tree", priority=-500
+                name=f"{name}-directory", matcher=commands, scope="tree", priority=-500
             )
-            made.append(register(HookPoint.BEFORE_TOOL_USE, self._name_directory, where))
-        return made
+            yield hook("before_tool_use", self._name_directory, **where)
 
     def notes(self, definition: Definition) -> Iterator[Note]:
         """Where a command could put a module that this program would import.
@@ -225,7 +220,7 @@ class Bash:
         `./run.sh` is another program in another directory: a rule or a remembered yes must not mistake one for the
         other. A command in a call that says where it runs is judged by what the call says.
         """
-        args, kept = ctx.tool_call.args, self.kept_directory(ctx.state)
+        args, kept = ctx.tool_call.args, self.session_of(ctx.state).cwd
         named = args.get("cwd") or ""
         is_at_top = self.sandbox.root / kept == self.sandbox.root
         if is_at_top or not isinstance(named, str) or self._guard.owner(ctx) is not self:
@@ -273,8 +268,8 @@ class Bash:
                 in the work directory) or "host" (outside the sandbox; a person is asked). Usually left out.
             network: Give this command the network. A person is asked.
         """
-        run_id, session = context.state.run_id, self._session(context.state)
-        request = self._request(context, command, command, cwd, place, network)
+        run_id, session = context.state.run_id, self.session_of(context.state)
+        request = self._request(context, command, cwd, place, network)
         if background:
             if timeout is not None and not timeout > 0:
                 raise ToolError(
@@ -322,7 +317,7 @@ class Bash:
             raise ToolError(
                 "argv names no program.", remedy="Give one, and its arguments after it."
             )
-        request = self._request(context, argv, shlex.join(argv), cwd, place, network)
+        request = self._request(context, argv, cwd, place, network)
         return await self._runner.run(request, context, self._seconds(timeout))
 
     async def _poll(self, id: str, context: ToolContext, wait: float = 0.0) -> ToolResult:
@@ -347,7 +342,6 @@ class Bash:
         self,
         context: ToolContext,
         command: str | list[str],
-        text: str,
         cwd: str,
         place: Place | None,
         network: bool,
@@ -359,14 +353,13 @@ class Bash:
         except SandboxError as error:
             raise ToolError(error.message, remedy=error.remedy) from None
         return CommandRequest(
-            command=command,
-            text=text,
-            cwd=cwd,
+            command,
+            cwd,
             place=named,
             network=network,
             env_files=judged.env_files,
             only_reads=judged.only_reads,
-            session=self._session(context.state),
+            session=self.session_of(context.state),
         )
 
     def _seconds(self, timeout: float | None) -> float:
@@ -385,26 +378,19 @@ class Bash:
     def _key(self) -> str:
         return f"{self.name}.session"
 
-    def _session(self, state: AgentState) -> ShellSession:
+    def session_of(self, state: AgentState) -> ShellSession:
+        """Where earlier commands have left the shell, and the variables that they have set for the next one."""
         if self.keep == "nothing":
             return ShellSession()
         known = self._sessions.get(state.run_id)
         return ShellSession.from_json(state.metadata.get(self._key)) if known is None else known
-
-    def has_kept_variables(self, state: AgentState) -> bool:
-        """Whether earlier commands have set variables for the next one."""
-        return bool(self._session(state).env)
-
-    def kept_directory(self, state: AgentState) -> str:
-        """Where earlier commands have left the shell; empty for the work directory."""
-        return self._session(state).cwd
 
     def whereabouts(self, call: ToolCall, state: AgentState) -> tuple[str, str] | None:
         """The work directory, and where in it a call would run, for other policies.
 
         None if earlier commands have set variables: any program may be another one then.
         """
-        if self.has_kept_variables(state):
+        if self.session_of(state).env:
             return None
         where = directory_of(self, call, state)
         return where["root"], where["cwd"]
@@ -430,18 +416,6 @@ def _checked_policy(policy: ShellPolicy) -> ShellPolicy:
     return policy
 
 
-def _checked_show(paths: Sequence[str | Path]) -> tuple[str | Path, ...]:
-    if isinstance(paths, str | Path) or not all(isinstance(path, str | Path) for path in paths):
-        raise BuildError(
-            f"Bash: show={paths!r} is not a list of paths.", remedy='Write show=[".env"].'
-        )
-    if not all(map(str, paths)):
-        raise BuildError(
-            f"Bash: show={paths!r} has an empty path in it.", remedy='Write show=[".env"].'
-        )
-    return tuple(paths)
-
-
 def _check_left_to_sandbox(
     root: str | Path,
     sandbox: Sandbox,
@@ -455,6 +429,198 @@ def _check_left_to_sandbox(
             "Bash: a Sandbox has a root, a place, limits and variables of its own.",
             remedy="Give them to the Sandbox, and Bash only that.",
         )
+
+
+# --- the policy -----------------------------------------------------------------------------------
+
+
+class Judgement(NamedTuple):
+    """What is true of a call as things are now."""
+
+    denied: str = ""
+    """Why it does not run; empty if it may."""
+    reasons: tuple[str, ...] = ()
+    """Why a person is asked; empty if nobody is."""
+    env_files: tuple[str, ...] = ()
+    """The environment files it names, which it sees once a person has said yes."""
+    only_reads: bool = False
+    """Whether it runs on the host because the policy itself allows it: nobody was asked, and no rule names it."""
+    where: str = ""
+    """The directory it runs in."""
+
+
+class ShellGuard:
+    """Judges the final call by the shell policy. Nothing that a policy forbids runs, contained or not."""
+
+    def __init__(self, bash: Bash) -> None:
+        self._bash = bash
+        self._judged: dict[tuple[str, str], tuple[Bash | None, Judgement]] = {}
+        """Calls that may run, by run and id: whose tool it is, and how it was judged."""
+
+    @property
+    def note(self) -> str:
+        """What `explain()` says of it."""
+        contained = self._bash.sandbox.status.contained and self._bash.ask != "always"
+        about = "what leaves the sandbox" if contained else "what is not plainly harmless"
+        return f"{self._bash.sandbox.describe()}; denies what is dangerous, asks about {about}"
+
+    def handle(self, ctx: ToolHookContext) -> HookOutcome | None:
+        """Block what is denied, ask about what needs a person."""
+        key = (ctx.state.run_id, ctx.tool_call.id)
+        self._judged.pop(key, None)
+        if command_of(ctx.tool_call.args) is None:
+            return HookOutcome.block("this is not a command that can be judged")
+        bash = self.owner(ctx)
+        found = self._judge(bash, ctx.tool_call, ctx.state)
+        if found.denied:
+            return HookOutcome.block(found.denied)
+        self._judged[key] = (bash, found)
+        return HookOutcome.ask("; ".join(found.reasons)) if found.reasons else None
+
+    def check(self, call: ToolCall, state: AgentState) -> Judgement:
+        """Judge a call again as it starts: other commands of its turn have run since, in its directory and before it.
+
+        What nobody was asked about then is an error now; in a turn of its own it would be a question. So is another
+        directory for `./run.sh`: rules and people have judged the program of that name in the one it had then.
+        """
+        if (known := self._judged.get((state.run_id, call.id))) is None:
+            return Judgement()
+        bash, before = known
+        found = self._judge(bash, call, state)
+        asked = before.reasons
+        news = found.denied or next((each for each in found.reasons if each not in asked), "")
+        if not news and found.where != before.where and names_relative_program(call):
+            news = f"it would run in {found.where}"
+        if news:
+            raise ToolError(
+                f"commands that ran since it was judged have changed what this one does: {news}",
+                remedy="Call it again, after them: then it is judged as things are now.",
+            )
+        return found
+
+    def forget(self, run_id: str) -> None:
+        """Forget what was judged for a run that has ended."""
+        for key in [key for key in self._judged if key[0] == run_id]:
+            del self._judged[key]
+
+    def _judge(self, bash: Bash | None, call: ToolCall, state: AgentState) -> Judgement:
+        where = directory_of(bash or self._bash, call, state)
+        verdict = self._bash.policy.judge(command_of(call.args) or "", **where)
+        found = self._judge_place(bash, call, state, verdict)
+        return found._replace(where=os.path.join(where["root"], where["cwd"]))
+
+    def _judge_place(
+        self, bash: Bash | None, call: ToolCall, state: AgentState, verdict: ShellVerdict
+    ) -> Judgement:
+        if verdict.decision == "deny":
+            return Judgement(verdict.reason)
+        if bash is None:  # a tool of somebody else's: nothing is known of where it runs
+            return Judgement("", _on_the_host(verdict))
+        asked, network = call.args.get("place"), bool(call.args.get("network"))
+        try:
+            place = bash.sandbox.place_of(named_place(bash.sandbox, asked, network=network))
+        except SandboxError as error:
+            return Judgement(f"{error.message} {error.remedy}".strip())
+        if place == "host" and not bash.sandbox.status.contained:
+            if verdict.decision == "allow" and bash.session_of(state).env:
+                return Judgement("", (_VARIABLES,))
+            reasons = _on_the_host(verdict)
+            only_reads = not reasons and not self._is_by_rule(bash, call, state)
+            return Judgement("", reasons, only_reads=only_reads)
+        inside = self._reasons_inside(bash, place, call, state, verdict)
+        return Judgement("", tuple(inside), verdict.env_files)
+
+    def _reasons_inside(
+        self, bash: Bash, place: Place, call: ToolCall, state: AgentState, verdict: ShellVerdict
+    ) -> list[str]:
+        """Why a person is asked about a command where there is a sandbox: most are simply contained."""
+        reasons = []
+        if place == "host":
+            reasons.append(
+                "it is to run on the host, outside the sandbox, with your files, keys and network"
+            )
+        elif is_looser(place, bash.sandbox.place):
+            reasons.append(f"it is to write in {bash.sandbox.root}")
+        if place == "workspace" and self._needs_network(bash, call, state, verdict):
+            reasons.append("it is to have the network")
+        if verdict.env_files and place != "host":
+            reasons.append(f"it is to see {', '.join(verdict.env_files)}, which may hold secrets")
+        removes = verdict.asks_in_sandbox and place != "read-only"
+        if verdict.decision != "allow" and (reasons or removes or self._bash.ask == "always"):
+            reasons.append(verdict.reason)
+        return reasons
+
+    def _needs_network(
+        self, bash: Bash, call: ToolCall, state: AgentState, verdict: ShellVerdict
+    ) -> bool:
+        """Whether a person is asked about the network: not if a rule of the user's allows the command."""
+        if call.args.get("network"):
+            return True
+        if not needs_network(command_of(call.args) or ""):
+            return False
+        return verdict.decision != "allow" or not self._is_by_rule(bash, call, state)
+
+    def _is_by_rule(self, bash: Bash, call: ToolCall, state: AgentState) -> bool:
+        """Whether it is a rule of the user's that allows the command, rather than its being harmless."""
+        from hookline.containment import ShellPolicy
+
+        where = directory_of(bash, call, state)
+        # A policy of somebody else's may have no rules to be left out.
+        plain = getattr(self._bash.policy, "without_rules", ShellPolicy.default)()
+        return bool(plain.judge(command_of(call.args) or "", **where).decision != "allow")
+
+    def owner(self, ctx: ToolHookContext) -> Bash | None:
+        """The capability whose tool will run: in a child it may be another one, or none."""
+        tool = None if ctx.run is None else ctx.run.tool(ctx.tool_call.name)
+        owner = getattr(getattr(tool, "function", None), "__self__", None)
+        return owner if isinstance(owner, Bash) else None
+
+
+_VARIABLES = "earlier commands have set variables that may change what it does"
+
+
+def _on_the_host(verdict: ShellVerdict) -> tuple[str, ...]:
+    """Why a person is asked where nothing contains a command."""
+    if verdict.decision == "allow" and not verdict.env_files:
+        return ()
+    return (f"{verdict.reason} (it would run on the host)",)
+
+
+def named_place(sandbox: Sandbox, asked: Place | None, *, network: bool) -> Place | None:
+    """The place that a call asks for; None if it is the usual one, which is the host where there is no sandbox.
+
+    What cannot be had is an error: another place than the usual one where there is no sandbox, or a network where it
+    is read-only.
+    """
+    named = None if asked == sandbox.place else asked
+    if sandbox.place_of(named) == "read-only" and network:
+        raise SandboxError(
+            "a command in the read-only place has no network.",
+            remedy='Call it with network=true and place="workspace".',
+        )
+    return named
+
+
+def directory_of(bash: Bash, call: ToolCall, state: AgentState) -> dict[str, str]:
+    """The work directory, and where in it a call is to run: as seen from there, or with all of its path."""
+    named = call.args.get("cwd")
+    root = Path(os.path.realpath(bash.sandbox.root))
+    place = root / bash.session_of(state).cwd
+    if isinstance(named, str) and "\0" not in named:
+        place = place / os.path.expanduser(named)
+    real = Path(os.path.realpath(place))
+    inside = str(real.relative_to(root)) if real.is_relative_to(root) else str(real)
+    return {"root": str(root), "cwd": "" if inside == "." else inside}
+
+
+def command_of(args: Any) -> str | None:
+    """The command of a call as text for a shell, also when it is a list for none."""
+    command, argv = args.get("command"), args.get("argv")
+    if isinstance(command, str):
+        return command
+    if isinstance(argv, Sequence) and not isinstance(argv, str):
+        return shlex.join(map(str, argv))
+    return None
 
 
 # --- descriptions that depend on where commands run --------------------------------------------

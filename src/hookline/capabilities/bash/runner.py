@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import shlex
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from typing import Any
 from hookline._aio import call_in_thread
 from hookline.capabilities.bash.network_needs import NetworkGrant, needs_network, network_grant
 from hookline.capabilities.bash.output import Output, ProgressMessages, Scratch, hint, shown, took
-from hookline.capabilities.bash.session import NEW, SessionRecorder, ShellSession
+from hookline.capabilities.bash.session import SessionRecorder, ShellSession
 from hookline.containment import INSTRUCTIONS, RunningCommand, Sandbox, SandboxGrant
 from hookline.containment.sandbox import Place, emptied, inside_any
 from hookline.errors import SandboxError, ToolError, UsageError
@@ -38,22 +39,25 @@ _MOST_RUNNING = 16
 """Background commands that one run may have at once."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class CommandRequest:
     """A command as a model asked for it."""
 
     command: str | list[str]
-    text: str
-    """The same as text for a shell."""
-    cwd: str = ""
-    place: Place | None = None
+    cwd: str
+    place: Place | None
     """None for the place that commands run in anyway."""
-    network: bool = False
-    env_files: tuple[str, ...] = ()
+    network: bool
+    env_files: tuple[str, ...]
     """Environment files that a person has agreed to show to it."""
-    session: ShellSession = NEW
-    only_reads: bool = False
+    only_reads: bool
     """Whether it runs on the host because the policy itself allows it."""
+    session: ShellSession
+
+    @property
+    def text(self) -> str:
+        """The command as text for a shell."""
+        return self.command if isinstance(self.command, str) else shlex.join(self.command)
 
 
 class CommandRunner:
@@ -75,25 +79,21 @@ class CommandRunner:
         """Run a command, and return what it printed. Whatever happens, nothing of it runs afterwards."""
         output = Output(self._scratch, self._max_chars)
         progress = ProgressMessages(context.progress)
-        request, moved = self._where_it_can_start(request)
 
         def on_output(data: bytes) -> None:
             output.add(data)
             progress.add(data)
 
+        before = _instructions(self.sandbox.root)
         try:
-            given = await self._given(request)
-            before = _instructions(self.sandbox.root)
-            running = await self._start(request, given.grant, on_output, recorder)
+            running, note = await self._start(request, on_output, recorder)
             await _wait(running, seconds)
         except (SandboxError, UsageError) as error:
             raise ToolError(error.message, remedy=error.remedy) from None
         finally:
             progress.finish()
             output.close()
-        said = (
-            self._result_text(running, output, seconds) + moved + _noted(given) + set_aside(running)
-        )
+        said = self._result_text(running, output, seconds) + note + set_aside(running)
         if not running.contained:
             said += _warning(before, _instructions(self.sandbox.root))
         return ToolResult(said, metadata=_facts(running, output))
@@ -103,18 +103,16 @@ class CommandRunner:
     ) -> ToolResult:
         """Start a command that runs for so many seconds at most, and return its id."""
         self.backgrounds.check_room(run_id)
-        request, moved = self._where_it_can_start(request)
         output = Output(self._scratch, self._max_chars)
         try:
-            given = await self._given(request)
-            running = await self._start(request, given.grant, output.add, None)
+            running, note = await self._start(request, output.add)
         except (SandboxError, UsageError) as error:
             raise ToolError(error.message, remedy=error.remedy) from None
         one = self.backgrounds.add(run_id, request.text, running, output)
         if seconds is not None:
             asyncio.get_running_loop().call_later(seconds, running.kill, "timeout")
         await settle(one, _FIRST_LOOK)
-        said = self._news(one) + moved + _noted(given)
+        said = self._news(one) + note
         if running.is_running:
             said += (
                 f"\nbash_poll('{one.id}') gives what it prints from now on, "
@@ -139,19 +137,22 @@ class CommandRunner:
     async def _start(
         self,
         request: CommandRequest,
-        grant: SandboxGrant,
         on_output: Callable[[bytes], None],
-        recorder: SessionRecorder | None,
-    ) -> RunningCommand:
-        return await self.sandbox.start(
+        recorder: SessionRecorder | None = None,
+    ) -> tuple[RunningCommand, str]:
+        """Start a command; with a note on where that is, and on what it was not granted, if there is one."""
+        request, note = self._where_it_can_start(request)
+        given = await self._given(request)
+        running = await self.sandbox.start(
             request.command if recorder is None else recorder.command(request.text),
             cwd=self._directory(request),
             env=self._variables(request),
-            grant=grant,
+            grant=given.grant,
             on_output=on_output,
             pass_fds=() if recorder is None else (recorder.fd,),
             place=request.place,
         )
+        return running, note + (f"\n[{given.note}]" if given.note else "")
 
     def _variables(self, request: CommandRequest) -> Mapping[str, str]:
         """What a command gets beside the variables that all commands get."""
@@ -222,10 +223,6 @@ class CommandRunner:
         # In the read-only place also of a command that succeeds: `make | tail` does, whatever make could not write.
         is_told = running.place == "read-only" or (running.contained and running.exit_code)
         return hint(text, str(self.sandbox.root), running.place) if is_told else ""
-
-
-def _noted(given: NetworkGrant) -> str:
-    return f"\n[{given.note}]" if given.note else ""
 
 
 def _instructions(root: Path) -> dict[str, tuple[int, int]]:

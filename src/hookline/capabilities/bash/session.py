@@ -43,9 +43,6 @@ class ShellSession:
         )
 
 
-NEW = ShellSession()
-
-
 class SessionRecorder:
     """Learns from a shell where it ended and what it exported: it writes both to a file when it exits.
 

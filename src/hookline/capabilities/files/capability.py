@@ -6,9 +6,10 @@ import functools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Literal, Unpack
 
+from hookline.agent import hook
 from hookline.capabilities.files.edit_tool import Replacement, edited
 from hookline.capabilities.files.guard import MATCHER, Guard, refuse_leading_out
 from hookline.capabilities.files.list_tool import DEEPEST, globbed, listed, missing
@@ -34,8 +35,8 @@ from hookline.errors import (
     ToolError,
     UsageError,
 )
-from hookline.hooks import HookOptions, Registration, register
-from hookline.lifecycle import HookPoint, StepHookContext
+from hookline.hooks import Registration
+from hookline.lifecycle import StepHookContext
 from hookline.state import AgentState, ToolResult
 from hookline.tools import AnyTool, ToolContext, tool
 from hookline.tools.tool import ToolOptions
@@ -124,20 +125,15 @@ class Files:
         options["root"] = self.jail.root
         return tool(run, **options)
 
-    def hooks(self) -> list[Registration]:
+    def hooks(self) -> Iterator[Registration]:
         """The jail as a policy, here and in child runs, and the hook that notes what was read."""
-        guard = Guard(self.jail, self.read_only, self.ask, self.show)
-        jail = HookOptions(name="files-jail", tier="policy", matcher=MATCHER)
-        images = HookOptions(name="files-images")
+        judge = Guard(self.jail, self.read_only, self.ask, self.show).judge
+        yield hook("before_tool_use", judge, name="files-jail", tier="policy", matcher=MATCHER)
         # After all others: a hook may have formatted what was written.
-        seen = HookOptions(name="files-seen", matcher="/^(read|write|edit)$/", priority=-1000)
-        made = [
-            register(HookPoint.BEFORE_TOOL_USE, guard.judge, jail),
-            register(HookPoint.AFTER_TOOL_USE, self._seen_files.settle, seen),
-        ]
+        settle, of = self._seen_files.settle, "/^(read|write|edit)$/"
+        yield hook("after_tool_use", settle, name="files-seen", matcher=of, priority=-1000)
         if self.images == "attach":
-            made.append(register(HookPoint.AFTER_STEP, self._attach, images))
-        return made
+            yield hook("after_step", self._attach, name="files-images")
 
     def _attach(self, ctx: StepHookContext) -> StepHookContext | None:
         return with_images(self.jail, ctx)

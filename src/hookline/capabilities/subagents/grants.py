@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from hookline.agent import hook
 from hookline.capabilities.subagents.subagent import Subagent
 from hookline.definition import Definition
 from hookline.errors import BuildError
-from hookline.hooks import HookOptions, HookOutcome, Registration, register
-from hookline.lifecycle import HookPoint, ToolHookContext
+from hookline.hooks import HookOutcome, Registration
+from hookline.lifecycle import ToolHookContext
 from hookline.markdown import grants_tool, is_aside, is_known_elsewhere, means_tool, names_in
 from hookline.permissions import Rule, Rules
 from hookline.tools import AnyTool, Effect, as_tool
@@ -193,20 +194,19 @@ def grant_policies(member: Subagent, grant: ToolGrant) -> tuple[Registration, ..
     """The policy that holds a subagent to its rules. Subagents that get its tools without a list have it too."""
     if not grant.narrowed:
         return ()
-    uses = _AllowedUses(member, grant.narrowed)
-    options = HookOptions(name=f"{member.name}-tools", tier="policy", scope="self")
-    return (register(HookPoint.BEFORE_TOOL_USE, uses, options),)
+    uses, name = _AllowedUses(member, grant.narrowed), f"{member.name}-tools"
+    return (hook("before_tool_use", uses, name=name, tier="policy", scope="self"),)
 
 
 def denial_policies(member: Subagent) -> tuple[Registration, ...]:
     """The policies that block what a subagent, and what it starts, may not call."""
     made: list[Registration] = []
     if member.disallowed_tools:
-        options = HookOptions(name=f"{member.name}-disallowed-tools", tier="policy")
-        made.append(register(HookPoint.BEFORE_TOOL_USE, _DisallowedTools(member), options))
+        denied, name = _DisallowedTools(member), f"{member.name}-disallowed-tools"
+        made.append(hook("before_tool_use", denied, name=name, tier="policy"))
     if member.read_only:
-        options = HookOptions(name=f"{member.name}-read-only", tier="policy")
-        made.append(register(HookPoint.BEFORE_TOOL_USE, _only_reading, options))
+        name = f"{member.name}-read-only"
+        made.append(hook("before_tool_use", _only_reading, name=name, tier="policy"))
     return tuple(made)
 
 

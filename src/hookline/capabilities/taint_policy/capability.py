@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from hookline.agent import Note
+from hookline.agent import Note, hook
 from hookline.capabilities.notes import writes_our_notes
-from hookline.capabilities.options import check_choice
+from hookline.capabilities.options import check_choice, check_names
 from hookline.capabilities.taint_policy.provenance import (
     Provenance,
     TaintedValue,
@@ -19,13 +19,11 @@ from hookline.capabilities.taint_policy.provenance import (
     TrustedSources,
     digest,
 )
-from hookline.errors import BuildError
-from hookline.hooks import HookOptions, HookOutcome, Registration, register
+from hookline.hooks import HookOutcome, Registration
 from hookline.lifecycle import (
     AgentContext,
     CompactHookContext,
     ExecutionHookContext,
-    HookPoint,
     PromptHookContext,
     RunHandle,
     ToolHookContext,
@@ -66,8 +64,12 @@ class TaintPolicy:
     ) -> None:
         check_choice(name, "on_taint", on_taint, ("ask", "block"))
         self.name = name
-        self._trusted = Rules(allow=_listed(trusted, "trusted"), root=root)
-        self._calls = None if calls is None else Rules(ask=_listed(calls, "calls"), root=root)
+        listed = check_names(name, "trusted", trusted, '"read_clock"', Rule | str)
+        self._trusted = Rules(allow=listed, root=root)
+        self._calls: Rules | None = None
+        if calls is not None:
+            judged = check_names(name, "calls", calls, '"send_mail"', Rule | str)
+            self._calls = Rules(ask=judged, root=root)
         self._on_taint = on_taint
         self._key = f"hookline.{name}"
         """Where it is noted in the metadata who said what, once that has left the conversation."""
@@ -79,15 +81,12 @@ class TaintPolicy:
 
     def hooks(self) -> Iterator[Registration]:
         """The policy, here and in children."""
-        yield register(
-            HookPoint.BEFORE_TOOL_USE, self._judge, HookOptions(name=self.name, tier="policy")
-        )
-        prompt = HookOptions(name=f"{self.name}-prompt", scope="tree", priority=_LAST)
-        yield register(HookPoint.PROMPT_SUBMIT, self._note_prompt, prompt)
-        keep = HookOptions(name=f"{self.name}-keep", scope="tree", priority=_LAST)
-        yield register(HookPoint.BEFORE_COMPACT, self._keep, keep)
-        forget = HookOptions(name=f"{self.name}-over", scope="tree")
-        yield register(HookPoint.EXECUTION_END, self._forget, forget)
+        name = self.name
+        yield hook("before_tool_use", self._judge, name=name, tier="policy")
+        prompt, keep = f"{name}-prompt", f"{name}-keep"
+        yield hook("prompt_submit", self._note_prompt, name=prompt, scope="tree", priority=_LAST)
+        yield hook("before_compact", self._keep, name=keep, scope="tree", priority=_LAST)
+        yield hook("execution_end", self._forget, name=f"{name}-over", scope="tree")
 
     def notes(self, _definition: object) -> Iterator[Note]:
         """What is trusted, and what happens to the rest."""
@@ -175,14 +174,6 @@ class TaintPolicy:
         return (
             f"<TaintPolicy {self._on_taint}, trusted={[str(rule) for rule in self._trusted.allow]}>"
         )
-
-
-def _listed(rules: Any, what: str) -> tuple[Rule | str, ...]:
-    if isinstance(rules, str) or not isinstance(rules, Iterable):
-        raise BuildError(
-            f"{what}={rules!r} is no list of rules.", remedy=f'Give a list: {what}=["read_clock"].'
-        )
-    return tuple(rules)
 
 
 def _only_looks(call: ToolCall, tool: object, state: AgentState) -> bool:
