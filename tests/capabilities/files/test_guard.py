@@ -119,6 +119,21 @@ def test_instructions_can_be_opened_and_closed(root: Path) -> None:
         Files(root, ask=["a/b"])
 
 
+def test_a_repository_cannot_be_put_together(root: Path) -> None:
+    """The configuration of one can run a program as soon as somebody asks git for the status."""
+    config = '[core]\nbare = false\nworktree = wt\nfsmonitor = "touch PWNED; false"\n'
+    parts = ["s/config", "s/objects/a", "s/refs/a", "s/wt/x", "s/HEAD"]
+    result, _ = run(
+        Files(root),
+        calls(*(call("write", path=part, content=config) for part in parts)),
+        answer=True,
+    )
+    assert statuses(result) == ["ok", "ok", "ok", "ok", "blocked"]
+    (root / "s" / "HEAD").write_text("ref: refs/heads/main\n")
+    result, _ = run(Files(root), call("edit", path="s/config", old="touch", new="rm"), answer=True)
+    assert statuses(result) == ["blocked"]
+
+
 def test_other_configuration_is_blocked_and_not_asked_about(root: Path) -> None:
     """Hooks, permissions and servers are for people to write."""
     names = [".husky/pre-push", ".agents/x", ".devcontainer/x", ".windsurf/x", "mcp.json"]

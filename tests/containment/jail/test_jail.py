@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import resource
 import stat
@@ -217,6 +218,68 @@ def test_protected_names_are_read_and_not_changed(jail: FileJail, root: Path, na
         jail.remove("sub", recursive=True)
     assert (root / "sub" / name / "config").read_text() == "as it was"
     assert os.listdir(root / "sub" / name) == ["config"]
+
+
+REPOSITORY = ("HEAD", "objects/a", "refs/a", "config")
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(REPOSITORY)), ids="-".join)
+def test_no_order_of_writing_makes_a_repository(
+    jail: FileJail, root: Path, order: tuple[str, ...]
+) -> None:
+    """Git obeys a directory with these four parts, whatever its name, so one of them is always missing."""
+    for part in order:
+        with contextlib.suppress(ProtectedPathError):
+            jail.write_text(f"s/{part}", "x")
+    assert not all((root / "s" / part).exists() for part in REPOSITORY)
+
+
+@pytest.mark.parametrize(
+    "missing", ["objects/a", "refs/a", "config", "config.worktree", "commondir", "hooks/a"]
+)
+@pytest.mark.parametrize("place", ["s", "link", "."])
+def test_a_repository_under_another_name_is_not_changed(
+    jail: FileJail, root: Path, missing: str, place: str
+) -> None:
+    """A directory with a `HEAD` in it, which a command may have left, gets nothing that git obeys."""
+    (root / "s" / "wt").mkdir(parents=True)
+    (root / "link").symlink_to("s")
+    (root / "s" / "HEAD").symlink_to("missing")
+    (root / "HEAD").write_text("ref: refs/heads/main")
+    for use in (
+        lambda path: jail.write_text(path, "x"),
+        lambda path: jail.open(path, "w"),
+        jail.mkdir,
+    ):
+        for spelled in (missing, missing.upper()):
+            with pytest.raises(ProtectedPathError, match="part of a repository"):
+                use(f"{place}/{spelled}")
+    for use in (jail.remove, lambda path: jail.remove("s", recursive=True)):
+        with pytest.raises(ProtectedPathError, match="part of a repository"):
+            use("s/HEAD")
+    jail.write_text(f"{place}/wt/config", "x")
+
+
+@pytest.mark.parametrize(
+    "name", ["HEAD", "head", "HEAD.", "HE\u200cAD", "docs/HEAD", "new/sub/Head"]
+)
+def test_a_head_is_not_written(jail: FileJail, root: Path, name: str) -> None:
+    """At any depth and in any spelling that some file system takes for the same name; without `.git`, it is."""
+    with pytest.raises(ProtectedPathError, match="part of a repository"):
+        jail.write_text(name, "x")
+    FileJail(root, protected=["x"], way=jail.way).write_text(name, "x")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["config", "sub/config", "hooks/use.ts", "refs/a", "src/head/index.ts", "HEAD.md", "head.html"],
+)
+def test_ordinary_files_with_such_names_are_written(jail: FileJail, root: Path, name: str) -> None:
+    """Without a `HEAD` beside them these are files of a project."""
+    jail.write_text(name, "x")
+    jail.write_text(name, "y")
+    assert (root / name).read_text() == "y"
+    jail.remove(name.split("/")[0], recursive=True)
 
 
 def test_which_names_are_protected_is_an_option(root: Path, way: str) -> None:

@@ -81,6 +81,16 @@ def protected(given: str, name: str) -> ProtectedPathError:
     )
 
 
+def part_of_repository(given: str) -> ProtectedPathError:
+    """The error for changing a file that git would take for a part of a repository which is not called `.git`."""
+    return ProtectedPathError(
+        given,
+        "is protected: git would take it for a part of a repository, whose configuration can run programs.",
+        remedy="Use another name or directory, or ask the user to change it.",
+        code=errno.EACCES,
+    )
+
+
 def secret(given: str, name: str) -> ProtectedPathError:
     """The error for anything that is done to what nobody is to see."""
     return ProtectedPathError(

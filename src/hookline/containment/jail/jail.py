@@ -27,11 +27,12 @@ from hookline.containment.jail.faults import (
     fault,
     no_content,
     not_a_file,
+    part_of_repository,
     protected,
     second_name,
     secret,
 )
-from hookline.containment.jail.names import first_of, plain_names, within
+from hookline.containment.jail.names import GIT_PARTS, first_of, is_head, plain, plain_names, within
 from hookline.containment.jail.paths import JailPath, Parts, jail_path, split, without_dots
 from hookline.containment.jail.steps import open_by_steps, past_link, resolve
 from hookline.containment.protected import PROTECTED
@@ -353,6 +354,30 @@ class FileJail:
         name = (first_of(true, self.protected) or within(true, self._own)) if to_change else ""
         if name:
             raise protected(asked.given, name)
+        if to_change and self._is_of_repository(true):
+            raise part_of_repository(asked.given)
+
+    def _is_of_repository(self, true: Parts) -> bool:
+        """Whether a path leads to a part of a git repository under another name than `.git`, if that is protected.
+
+        A `HEAD` is always one, so that the order in which the parts are written makes no difference.
+        """
+        if ".git" not in self.protected or not true:
+            return False
+        return is_head(true[-1]) or any(
+            plain(part) in GIT_PARTS and self._has_head(true[:depth])
+            for depth, part in enumerate(true)
+        )
+
+    def _has_head(self, directory: Parts) -> bool:
+        try:
+            with self._directory(directory) as fd:
+                os.stat("HEAD", dir_fd=fd, follow_symlinks=False)
+        except (
+            OSError
+        ):  # it is missing, or a link is in the way: the path is judged again behind the link
+            return False
+        return True
 
     def _refuse_protected_below(self, asked: JailPath, true: Parts) -> None:
         own = next((each for each in self._own if each[: len(true)] == true), None)
@@ -363,6 +388,8 @@ class FileJail:
                 name = first_of((entry.name,), self.protected | self.secret)
                 if name:
                     raise protected(asked.given, name)
+                if is_head(entry.name) and not entry.is_directory and ".git" in self.protected:
+                    raise part_of_repository(asked.given)
 
     @contextlib.contextmanager
     def _own_words(self, asked: JailPath) -> Iterator[None]:

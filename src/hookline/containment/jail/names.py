@@ -17,6 +17,8 @@ _IGNORED = dict.fromkeys(
 _SHORT = {"git~1": ".git"}
 """What NTFS calls them in eight characters."""
 _WILD = re.compile(r"[*?\[]")
+GIT_PARTS = frozenset({"config", "config.worktree", "commondir", "hooks", "objects", "refs"})
+"""What makes a directory with a `HEAD` a repository of git, or names programs in one."""
 
 
 def plain(name: str) -> str:
@@ -24,6 +26,11 @@ def plain(name: str) -> str:
     text = unicodedata.normalize("NFC", name.translate(_IGNORED)).casefold()
     text = text.partition(":")[0].rstrip(" .") or text
     return _SHORT.get(text, text)
+
+
+def is_head(name: str) -> bool:
+    """Whether git would read a file of this name as the `HEAD` of a repository. Other programs have no such file."""
+    return plain(name) == "head"
 
 
 def plain_names(names: Iterable[str], option: str) -> frozenset[str]:
