@@ -51,11 +51,17 @@ PATTERNS = [
     redaction_commands._ITEM,
     redaction_commands._PIPED,
     redaction_tokens._IS_SECRET,
-    redaction_tokens._BLOCK,
-    redaction_tokens._ENTRY,
-    redaction_tokens._OBJECT,
-    redaction_tokens._PAIR,
-    redaction_tokens._PACKED,
+    redaction_tokens._DOCUMENT,
+    redaction_tokens._FIELD,
+    redaction_tokens._LINE,
+    redaction_tokens._NUMBER,
+    redaction_tokens._NAME,
+    redaction_tokens._COMMENT,
+    redaction_tokens._NOTHING,
+    redaction_tokens._NO_VALUE,
+    redaction_tokens._PIECE,
+    redaction_tokens._QUOTE,
+    redaction_tokens._COLON,
 ]
 
 
@@ -72,7 +78,7 @@ HOSTILE = [
     "Cookie: ", "[", '\\"', "=", "key='", "AKIA", "hunter2-know", "password: '\\'",
     "\nQUJD\n-----END PRIVATE KEY-----", "\nQUJDQUJDQUJDQUJD",
     "kind: Secret\ndata:\n", "kind: Secret\ndata:\n  a: YWJj\n", '"kind":"Secret","data":{"a":"YWJj",',
-    "\n---\nkind: Secret",
+    "\n---\nkind: Secret", "kind: Secret data:{", "kind: Secret data:!", "kind: Secret\ndata: {a: '", "kind: !kind: !",
     "$6$a$", "$argon2id$m=1,t=1,p=1$", "a:5432:b:c:", "https://a1", "M1", "okta ", "dp.pt.", "secret_", "fm2_", "a.b.",
     "curl ", "curl -u ", "mysql -p", 'mysql "', "echo x ", "echo x | sudo -S ",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -151,6 +152,8 @@ VALUE = "aHVudGVyMg=="
          f"apiVersion: v1\ndata:\n  a: {MARK}\n  b.c: {MARK}\nkind: Secret\n"),
         (f"kind: Secret\ndata:\n  a: \"{VALUE}\"\ntype: Opaque\n",
          f'kind: Secret\ndata:\n  a: "{MARK}"\ntype: Opaque\n'),
+        ("kind: Secret\nstringData:\n  user: it's-hidden\n",
+         f"kind: Secret\nstringData:\n  user: {MARK}\n"),
         ("kind: 'Secret'\nstringData:\n  user: ann and bob\n",
          f"kind: 'Secret'\nstringData:\n  user: {MARK}\n"),
         (f"items:\n- apiVersion: v1\n  data:\n    a: {VALUE}\n  kind: Secret\n",
@@ -167,6 +170,85 @@ def test_the_data_of_a_secret_is_found(text: str, shown: str) -> None:
     """Under whatever name, in YAML and in JSON; a ConfigMap is left alone."""
     assert redact(text) == shown
     assert redact(shown) == shown
+
+
+LAYOUTS = [
+    "kind: Secret\ndata: {v: @}\n",
+    "kind: Secret\ndata:\n  {v: @, 'w': \"@\"}\ntype: x\n",
+    "kind: Secret\ndata:\n\n  v: @\n\n  w: @\ntype: x\n",
+    "kind: Secret\ndata: # first\n# second\n  # third\n  v: @ # fourth\ntype: x\n",
+    'kind: Secret\ndata:\n  "v": @\n  \'w\': "@"\ntype: x\n',
+    "kind: Secret\nstringData:\n  v: |\n    @\n\n    @\n  w: '@'\ntype: x\n",
+    "kind: Secret\ndata:\n  v: !!binary |-\n    @\n  w: >\n    @\n",
+    "kind:                            Secret\ndata:\n  v: @\n",
+    '\'kind\' : !!str "Secret"\n"data" : &a\n  v: @\n',
+    "kind: Secret\r\ndata:\r\n  v: @\r\ntype: x\r\n",
+    "kind: SecretList\nitems:\n- data:\n    v: @\n  metadata:\n    name: x\n- data:\n    v: @\n",
+    "+kind: Secret\n+data:\n+  v: @\n+type: x\n",
+    " kind: Secret\n data:\n-  v: @\n+  v: @\n   w: @\n type: x\n",
+    "> kind: Secret\n> data:\n>   v: @\n> type: x\n",
+    "     8\tkind: Secret\n     9\tdata:\n    10\t  v: @\n    11\ttype: x\n",
+    "8:kind: Secret\n9:data:\n10-  v: @\n11:type: x\n",
+    "a-1.yaml:8:kind: Secret\na-1.yaml:9:data:\na-1.yaml-10-  v: @\na-1.yaml:11:type: x\n",
+    "a.yaml:kind: Secret\na.yaml:data:\na.yaml:  v: @\na.yaml:type: x\n",
+    "2026-01-01T00:00:09 kind: Secret\n2026-01-01T00:00:09 data:\n2026-01-01T00:00:10   v: @\n",
+    "kind: Secret\ndata:\n  v: {{ .Values.x | b64enc }}\n{{- if .Values.y }}\n  w: @\n{{- end }}\n",
+    '{"kind":"Secret","data":{"a":null,"x":"@"},"type":"Opaque"}',
+    '{"kind" : "Secret", "data" :\n{\n  "a": "",\n  "x": "@"\n},\n"type": "Opaque"}',
+    "{'kind': 'Secret', 'data': {'x': '@', 'y': '@'}, 'type': 'Opaque'}",
+    '+  "kind": "Secret",\n+  "data": {\n+    "v": "@",\n+    "w": "@"\n+  },\n+  "type": "x"\n',
+    '     9\t  "data": {\n    10\t    "v": "@"\n    11\t  },\n    12\t  "kind": "Secret"\n',
+    '{"kind":"Secret","data":{"v":"@',
+]
+QUOTED = [layout for layout in LAYOUTS if not re.search(r"[:{,] @|'@'", layout)]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *((text, value) for text in LAYOUTS for value in (VALUE, "true", "hidden-12")),
+        *((text, value) for text in QUOTED for value in ("it's-hidden", "!hidden", "#hidden")),
+    ],
+)
+def test_the_layout_of_a_secret_makes_no_difference(text: str, value: str) -> None:
+    """Blank lines, comments, quotes, diffs, `cat -n`, `grep`, templates and ends that are missing."""
+    shown = text.replace("@", MARK)
+    assert redact(text.replace("@", value)) == shown
+    assert redact(shown) == shown
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 3])
+def test_quotes_within_a_secret_do_not_end_it(depth: int) -> None:
+    """In JSON, and in JSON within JSON, as `kubectl` keeps what was applied last."""
+    text = json.dumps({"kind": "Secret", "stringData": {"k": 'a"hidden', "l": "b\\"}, "type": "x"})
+    shown = json.dumps({"kind": "Secret", "stringData": {"k": MARK, "l": MARK}, "type": "x"})
+    for _ in range(depth):
+        text, shown = json.dumps({"last": text}), json.dumps({"last": shown})
+    assert redact(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"kind: ConfigMap\ndata:\n  a: {VALUE}\n",
+        f"kind: SecretStore\ndata:\n  a: {VALUE}\n",
+        "kind: Secret\nmetadata:\n  name: a\n  labels: {x: y}\ntype: Opaque\n",
+        "kind: Secret\ndata: none\nmetadata:\n  name: a\n",
+        "a secret (kind: Secret) has data: see below\n  for more\n",
+        "kind: Secret\ndata:\nmetadata:\n  name: a\n",
+    ],
+)
+def test_what_is_not_below_the_data_of_a_secret_stays(text: str) -> None:
+    """Other kinds, other fields, and prose."""
+    assert redact(text) == text
+
+
+def test_a_list_of_secrets_is_found_as_a_value() -> None:
+    """Its items do not say what they are."""
+    items = {"kind": "SecretList", "items": [{"data": {"a": VALUE}, "type": "x"}, None]}
+    shown = redact_value(items)
+    assert shown["items"] == [{"data": {"a": MARK}, "type": "x"}, None]
+    assert redact_value(shown) is shown
 
 
 def test_the_data_of_a_secret_is_found_as_a_value() -> None:

@@ -24,7 +24,7 @@ from hookline.redaction.names import (
     spans_behind,
 )
 from hookline.redaction.secret_encodings import Spelled, cuts_in
-from hookline.redaction.tokens import Span, is_kubernetes_secret, kubernetes_spans, token_spans
+from hookline.redaction.tokens import Span, kubernetes_spans, token_spans
 
 Values: TypeAlias = Iterable[str] | Mapping[str, str]
 Patterns: TypeAlias = Mapping[str, str | re.Pattern[str]]
@@ -161,16 +161,27 @@ class Redactor:
         if notes:
             notes[:] = [self.value(note) for note in notes]
 
-    def _mapping(self, value: Mapping[Any, Any], by_name: bool, by_field: bool) -> Any:
+    def _mapping(
+        self, value: Mapping[Any, Any], by_name: bool, by_field: bool, *, is_secret: bool = False
+    ) -> Any:
         items: dict[Any, Any] = {}
         is_same = True
         paired = _paired_name(value) if by_field else ""
-        is_secret = by_field and is_kubernetes_secret(value)
+        is_secret = by_field and (is_secret or value.get("kind") == "Secret")
+        is_list = by_field and value.get("kind") == "SecretList"
         for key, each in value.items():
             name = self.text(key, by_name=False) if isinstance(key, str) else key
             if is_secret and key in ("data", "stringData") and isinstance(each, Mapping):
                 marks = {name: mark("secret") for name in each}
                 made = each if marks == each else marks
+            elif is_list and key == "items" and isinstance(each, list):
+                made = [
+                    self._mapping(item, by_name, by_field, is_secret=True)
+                    if isinstance(item, Mapping)
+                    else item
+                    for item in each
+                ]
+                made = each if all(map(_is, made, each)) else made
             elif by_field and isinstance(key, str):
                 made = self._behind(paired if paired and key.lower() == "value" else key, each)
             else:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from typing import TypeAlias
 
 from hookline.secret_tables import TOKENS
 
@@ -90,28 +90,39 @@ def _is_random(token: str) -> bool:
 
 
 # --- secrets of Kubernetes: all values below `data` and `stringData`, in YAML and in JSON -------
+#
+# Once a document says `kind: Secret`, no value in such a mapping is judged by its form. What a ConfigMap of the same
+# document holds is taken out with them: to know whose `data` it is, the text would have to be whole and well-formed.
 
 
-_Q = r"\\{0,3}[\"']"
-_IS_SECRET = re.compile(rf"\bkind(?:{_Q})?[ \t]{{0,4}}:[ \t]{{0,4}}(?:{_Q})?Secret\b(?!\w)")
-_DOCUMENT = re.compile(r"(?m)^---[ \t]{0,4}\r?$")
-_BLOCK = re.compile(r"(?m)^(?P<indent>[ \t]{0,40}(?:- )?)(?P<name>data|stringData):[ \t]{0,8}\r?$")
-_ENTRY = re.compile(
-    r"\r?\n(?P<indent>[ \t]{1,60})(?:[\w.-]{1,253}:[ \t]{1,8})?[\"']?(?P<value>[^\s\"'#][^\r\n\"']*+)?[^\r\n]*+"
+_Q = r"(?:\\{0,7}[\"'])?"
+_IS_SECRET = re.compile(
+    rf"\bkind{_Q}\s*+:\s*+(?:[!&]\S{{0,40}}\s{{1,8}}){{0,2}}{_Q}Secret(?:List)?(?![\w.-])"
 )
-_OBJECT = re.compile(rf"{_Q}(?P<name>data|stringData){_Q}[ \t]{{0,4}}:\s{{0,8}}\{{")
-_PAIR = re.compile(
-    rf"\s{{0,64}},?\s{{0,64}}{_Q}[\w.-]{{1,253}}{_Q}[ \t]{{0,4}}:\s{{0,8}}{_Q}(?P<value>[^\"'\\]*+){_Q}"
+_DOCUMENT = re.compile(r"(?m)^\+?---[ \t]*+\r?$")
+_FIELD = re.compile(
+    rf"(?<![\w.-])(?:data|stringData){_Q}[ \t]*+:(?:[ \t]|[!&][^\s{{}}]*+)*+(?:#[^\r\n]*+)?(?P<brace>\s*+\{{(?!\{{))?"
 )
-_PACKED = re.compile(r"[A-Za-z0-9+/]{2,}+={0,2}")
-_FIELDS = ("data", "stringData")
-
-
-def is_kubernetes_secret(value: Mapping[Any, Any]) -> bool:
-    """Whether a JSON object is a Secret."""
-    return value.get("kind") == "Secret" and any(
-        isinstance(value.get(name), Mapping) for name in _FIELDS
-    )
+_MARGIN = " \t>|+:-"
+"""What stands left of a name: blanks, and the signs of lists, diffs, quotations and `grep`."""
+_LONGEST_MARGIN = 400
+_SIMILAR = str.maketrans("123456789-", "000000000:")
+"""What `grep`, `cat -n` and logs write before a line is the same for all lines, but for these."""
+_LINE = re.compile(r"\r?\n([^\r\n]*+)")
+_NUMBER = re.compile(r" *+\d*+")
+_NAME = re.compile(r"[\"']?[\w.-]{1,253}[\"']?[ \t]*+:(?!\S)[ \t]*+")
+_COMMENT = re.compile(r"(?:^|(?<=\s))#.*+")
+_NOTHING = re.compile(r"(?:\{\{[^{}]*+\}\}[ \t]*+)*+|\[redacted:[a-z0-9_.-]++\]")
+"""Nothing, what only a template puts in, or a mark."""
+_NO_VALUE = re.compile(r"(?:[!&]\S*+[ \t]*+)*+(?:[|>][-+\d]{0,3}|null|~|\{\})?")
+"""The same without quotes: what is before a text over several lines, or no text at all."""
+_PIECE = re.compile(
+    r"(?P<skipped>\n(?: *+\d++[:\t|-])?[ \t>|+-]*+|[^\S\n]++|[,:]++|\\++[nrt]|#[^\n]*+|\{\{[^{}]*+\}\}"
+    r"|\[redacted:[a-z0-9_.-]++\])"
+    r"|(?P<opened>[{\[])|(?P<closed>[}\]])|(?P<quote>\\*+[\"'])|(?P<bare>(?:[^,{}\[\]:\n]|:(?![\s\"'\\]))++)"
+)
+_QUOTE = re.compile(r"(?<!\\)(?P<escapes>\\*+)(?P<quote>[\"'])")
+_COLON = re.compile(r"\s*+:")
 
 
 def kubernetes_spans(text: str) -> Iterator[Span]:
@@ -121,32 +132,93 @@ def kubernetes_spans(text: str) -> Iterator[Span]:
     start = 0
     for end in (*(found.start() for found in _DOCUMENT.finditer(text)), len(text)):
         if _IS_SECRET.search(text, start, end):
-            yield from _in_yaml(text, start, end)
-            yield from _in_json(text, start, end)
+            for first, last, kind in _in_document(text[start:end]):
+                yield start + first, start + last, kind
         start = end
 
 
-def _in_yaml(text: str, start: int, end: int) -> Iterator[Span]:
-    for block in _BLOCK.finditer(text, start, end):
-        indent, position = len(block["indent"]), block.end()
-        while (entry := _ENTRY.match(text, position, end)) and len(entry["indent"]) > indent:
-            position = entry.end()
-            value = (entry["value"] or "").strip()
-            if value and _is_value(block["name"], value):
-                yield entry.start("value"), entry.start("value") + len(value), "secret"
+def _in_document(text: str) -> Iterator[Span]:
+    position = 0
+    while field := _FIELD.search(text, position):
+        position = field.end()
+        for span in _in_braces(text, position) if field["brace"] else _below(text, field):
+            position = max(position, span[1])
+            if span[0] < span[1]:
+                yield span
 
 
-def _in_json(text: str, start: int, end: int) -> Iterator[Span]:
-    for opened in _OBJECT.finditer(text, start, end):
-        position = opened.end()
-        while pair := _PAIR.match(text, position, end):
-            position = pair.end()
-            if pair["value"] and _is_value(opened["name"], pair["value"]):
-                yield *pair.span("value"), "secret"
+def _below(text: str, field: re.Match[str]) -> Iterator[Span]:
+    """The values in the lines that begin further to the right than a field, and an empty span at their end."""
+    lowest = max(0, field.start() - _LONGEST_MARGIN)
+    before = text[text.rfind("\n", lowest, field.start()) + 1 or lowest : field.start()]
+    before = before.rstrip("\\\"'")
+    edge = before.rstrip(_MARGIN)
+    margin, prefix = len(before) - len(edge), edge.rstrip("0123456789")
+    is_numbered, prefix = prefix != edge, prefix.rstrip(" ").translate(_SIMILAR)
+    names_at, position = 0, field.end()
+    while line := _LINE.match(text, position):
+        content, left = line[1], len(prefix)
+        if content[:left].translate(_SIMILAR) != prefix:
+            break
+        if is_numbered and (number := _NUMBER.match(content, left)):
+            left = number.end()
+        inner = content[left:].lstrip(_MARGIN)
+        column = len(content) - left - len(inner)
+        is_entry = inner != "" and not inner.startswith(("#", "{{"))
+        if is_entry and column <= margin:
+            break
+        position = line.end()
+        names_at = names_at or (column if is_entry else 0)
+        if column > margin:
+            is_text = 0 < names_at < column  # a part of a text over several lines
+            start, end = _value(content, left + margin, is_text)
+            yield line.start(1) + start, line.start(1) + end, "secret"
+    yield position, position, "secret"
 
 
-def _is_value(name: str, value: str) -> bool:
-    """Whether a value belongs to a Secret: below `data` all are base64. Others belong to a ConfigMap beside it."""
-    if name == "stringData":
-        return value not in ("|", "|-", ">", ">-") and not value.startswith("[redacted:")
-    return len(value) % 4 == 0 and _PACKED.fullmatch(value) is not None
+def _value(line: str, start: int, is_text: bool) -> tuple[int, int]:
+    """Where the value is in a line: all of it in a text, else what is behind the name, without quotes and comment."""
+    rest = line[start:].lstrip(" \t")
+    if not is_text:
+        name = _NAME.match(rest)
+        rest = rest[name.end() :] if name else rest
+    start, value = len(line) - len(rest), rest.rstrip()
+    is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+    if is_quoted:
+        start, value = start + 1, value[1:-1]
+    elif not is_text and value[:1] not in ("'", '"'):
+        value = _COMMENT.sub("", value).rstrip()
+    return start, start + len(value) * _is_value(value, is_text or is_quoted)
+
+
+def _is_value(text: str, is_literal: bool) -> bool:
+    return not _NOTHING.fullmatch(text) and (is_literal or not _NO_VALUE.fullmatch(text))
+
+
+def _in_braces(text: str, position: int) -> Iterator[Span]:
+    """The values up to the brace that closes, and an empty span at their end."""
+    depth, name_quote = 1, ""
+    while depth and (piece := _PIECE.match(text, position)):
+        start, end = piece.span()
+        position, quote = end, piece["quote"]
+        if quote:
+            start, (end, position) = position, _end_of_string(text, position, quote)
+        elif not piece["bare"]:
+            depth += (piece["opened"] is not None) - (piece["closed"] is not None)
+            continue
+        if _COLON.match(text, position):
+            name_quote = quote or ""
+        elif _is_value(value := text[start:end].rstrip(), quote is not None):
+            # After a quoted name, the mark has to be quoted.
+            yield start, start + len(value), "secret" if quote else f"{name_quote}secret"
+    yield position, position, "secret"
+
+
+def _end_of_string(text: str, start: int, quote: str) -> tuple[int, int]:
+    """Where a quoted text ends, without and with the quote. In JSON within JSON, quotes have 1, 3 or 7 escapes."""
+    level = len(quote) - 1
+    for found in _QUOTE.finditer(text, start):
+        escapes = len(found["escapes"])
+        if found["quote"] == quote[-1] and (escapes % (2 * level + 2) == level or quote == "'"):
+            return found.end() - len(quote), found.end()
+    return len(text), len(text)
