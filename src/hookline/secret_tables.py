@@ -185,6 +185,11 @@ _KEY_LINE = (
 """A line of a private key, or its end, behind what stands before each line: as a quotation in a mail has it (`> `), or
 as the source of a program has texts over several lines."""
 
+_PGPASS = r"(?m:^)(?![\w./-]{0,200}\.(?:py|js|ts|go|rs|c|h|cc|cpp|java|rb|md|txt|json|ya?ml|toml|html|css|sh|log):)"
+"""Where a line of `.pgpass` may begin: host, port, database, user, password. Lines of compilers and of `grep -n` are no
+such lines."""
+_NO_COLUMN = r"(?![0-9a-fA-F]{4}$)"
+
 TOKENS = (
     _token(
         "private-key",
@@ -304,25 +309,36 @@ TOKENS = (
         "dp.",
         _START + r"dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}(?![\w-])",
     ),
+    # The forms of crypt(3) and their like: `$NAME$`, one to four fields, which may be empty, and the hash.
     _token(
         "password-hash",
-        "$2 $1$ $5$ $6$ $7$ $y$ $gy$ $argon2 $apr1$ $scrypt$ pbkdf2",
-        r"\$2[abxy]?\$\d\d\$[./A-Za-z0-9]{53}"
-        r"|\$(?:[156]|apr1)\$(?:rounds=\d{1,9}\$)?[./A-Za-z0-9]{1,16}\$[./A-Za-z0-9]{22,86}"
-        r"|\$(?:y|gy|7)\$[./A-Za-z0-9]{1,16}\$[./A-Za-z0-9]{1,86}\$[./A-Za-z0-9]{43}"
-        r"|\$argon2(?:id|i|d)\$(?:v=\d{1,4}\$)?[mtp=,\d]{5,60}\$[A-Za-z0-9+/]{8,128}\$[A-Za-z0-9+/]{16,256}"
-        r"|\$scrypt\$[a-z=,\d]{5,60}\$[A-Za-z0-9+/]{8,128}\$[A-Za-z0-9+/]{16,256}"
-        r"|\$?pbkdf2[_-]sha\d{1,3}\$\d{1,9}\$[\w./+=-]{1,64}\$[\w./+=-]{20,128}",
+        "$",
+        r"(?:\$(?:[15-7]|2[abxy]?|g?y|sm3|md5|sha1|apr1|argon2(?:id|i|d)|scrypt|bcrypt-sha256|pbkdf2(?:[_-]sha\d{1,3})?)"
+        r"|\bpbkdf2[_-]sha\d{1,3})\$(?:[\w./+=,-]{0,128}\$){1,4}[\w./+=-]{22,256}"
+        r"|\$[PH]\$[./A-Za-z0-9]{31}(?![\w./])"
+        r"|\bSCRAM-SHA-(?:1|256|512)\$\d{1,9}:[\w+/=]{8,128}\$[\w+/=]{20,128}:[\w+/=]{20,128}",
     ),
-    # A line of `.pgpass`: host, port, database, user, password. Lines of compilers and of `grep -n` are no such lines.
-    # A short password counts where the line cannot be another one: on this machine, or with a `*`.
+    _token(
+        "password-hash",
+        "sha md5} crypt}",
+        r"(?i:\{(?:S?SHA(?:224|256|384|512)?|S?MD5|CRYPT)\})(?P<secret>[\w./+$=]{13,256})",
+    ),
+    # Blanks and short passwords count where the line cannot be another one: on this machine, with a port of
+    # PostgreSQL, or with a `*`.
     _token(
         "secret",
         ":",
-        r"(?m:^)(?![\w.-]{0,100}\.(?:py|js|ts|go|rs|c|h|cc|cpp|java|rb|md|txt|json|ya?ml|toml|html|css|sh|log):)"
-        r"(?=localhost:|127\.|[^\n]{0,240}\*:|[^:\n]{1,101}:[^:\n]{1,5}:[^:\n]{1,64}:[^:\n]{1,64}:[^\s]{4})"
-        r"(?:[A-Za-z0-9][\w.-]{0,100}|\*):(?:\d{4,5}|\*):[\w*-]{1,64}:[\w.*-]{1,64}:"
-        r"(?P<secret>(?![0-9a-fA-F]{4}$)(?:[^\s:\\\[]|\\[:\\]){1,255})(?=\r?$|\r?\n)",
+        _PGPASS + r"(?=localhost:|127\.|\[|\\:|/(?:var/)?(?:run|tmp)\b|[^\n]{0,240}\*:"
+        r"|[^:\n]{1,101}:(?:543\d|6432):[^:\n]{1,64}:[^:\n]{1,64}:[^\s]{4})"
+        r"(?:[A-Za-z0-9][\w.-]{0,100}|\*|\[[\w:.%]{2,60}\]|(?:\\:|\w){3,60}|/[\w./-]{0,100}):(?:\d{4,5}|\*):"
+        r"(?:[^\s:\\](?:[^:\\\n]|\\[:\\]){0,63}:){2}"
+        r"(?P<secret>" + _NO_COLUMN + r"(?:[^\s:\\\[]|\\[:\\])(?:[^\r\n:\\\[]|\\[:\\]){0,255})(?=\r?$|\r?\n)",
+    ),
+    _token(
+        "secret",
+        ":",
+        _PGPASS + r"[A-Za-z0-9][\w.-]{0,100}:\d{4,5}:[\w-]{1,64}:[\w.-]{1,64}:"
+        r"(?P<secret>" + _NO_COLUMN + r"(?:[^\s:\\\[]|\\[:\\]){4,255})(?=\r?$|\r?\n)",
     ),
     _token(
         "url-password",
@@ -330,6 +346,7 @@ TOKENS = (
         r"(?i:\bhttps?://)(?P<secret>(?=[\w.~+%-]{0,255}\d)[\w.~+%-]{16,255})@(?=[\w.\[-])",
         is_loose=True,
     ),
+    _token("url-password", "@", r"(?i:\bhttps?://)(?P<secret>\w{24,255})@(?=[\w.\[-])"),
     _token("bot-token", ":aa", _START + r"\d{8,10}:AA[\w-]{30,40}"),
     _token(
         "bearer-token",
@@ -361,7 +378,7 @@ TOKENS = (
     _token(
         "url-password",
         "://",
-        r"://(?P<secret>[^/@\s\[?#:\"'\\<>]*+:[^/@\s\[?#\"'\\<>]++(?:@[^/@\s\[?#\"'\\<>]++){0,16})@",
+        r"://(?!:@)(?P<secret>[^/@\s\[?#:\"'\\<>]*+:[^/@\s\[?#\"'\\<>]*+(?:@[^/@\s\[?#\"'\\<>]++){0,16})@",
     ),
     _token(
         "url-parameter",

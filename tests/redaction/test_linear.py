@@ -54,7 +54,7 @@ PATTERNS = [
     redaction_tokens._DOCUMENT,
     redaction_tokens._FIELD,
     redaction_tokens._LINE,
-    redaction_tokens._NUMBER,
+    redaction_tokens._LINE_NUMBER,
     redaction_tokens._NAME,
     redaction_tokens._COMMENT,
     redaction_tokens._NOTHING,
@@ -79,6 +79,7 @@ HOSTILE = [
     "\nQUJD\n-----END PRIVATE KEY-----", "\nQUJDQUJDQUJDQUJD",
     "kind: Secret\ndata:\n", "kind: Secret\ndata:\n  a: YWJj\n", '"kind":"Secret","data":{"a":"YWJj",',
     "\n---\nkind: Secret", "kind: Secret data:{", "kind: Secret data:!", "kind: Secret\ndata: {a: '", "kind: !kind: !",
+    "$6$", "{sha}a", "[::1]:5432:a:b:", "localhost:5432:a a:b b:c \n",
     "$6$a$", "$argon2id$m=1,t=1,p=1$", "a:5432:b:c:", "https://a1", "M1", "okta ", "dp.pt.", "secret_", "fm2_", "a.b.",
     "curl ", "curl -u ", "mysql -p", 'mysql "', "echo x ", "echo x | sudo -S ",
 ]  # fmt: skip

@@ -20,7 +20,7 @@ _ASSIGNED = (
 )
 _IN_TEXT = re.compile(
     r"(?i:pass(?:word|wd|phrase)|pwd|secret|token|authorization|cookie|credentials?|connection[_-]?string|key|auth"
-    r"|access[_-]?key[_-]?id|webhook[_-]?url|secret[_-]?key[_-]?base|(?-i:_PASS))" + _ASSIGNED
+    r"|access[_-]?key[_-]?id|webhook[_-]?url|secret[_-]?key[_-]?base|(?-i:_PASS|_PAT))" + _ASSIGNED
 )
 _QUOTES = ("'", '"', "`")
 _NAME_AFTER = re.compile(r"[\w-]*\w")
@@ -75,6 +75,8 @@ def is_secret_name(name: str) -> Strength:
     # Of names in small letters, `first_pass` and its like are as frequent.
     if plain.endswith(STRONG_NAMES) or (name.isupper() and name.endswith("_PASS")):
         return "strong"
+    if name.isupper() and name.endswith("_PAT"):  # a personal access token; others end in `compat`
+        return "weak"
     if plain.endswith(WEAK_NAMES) and not HARMLESS_NAME.search(plain):
         return "weak"
     return ""
@@ -206,9 +208,9 @@ def _is_variable(head: str, name: str) -> bool:
 
 
 def _is_token_variable(head: str, name: str, value: str) -> bool:
-    """Whether a variable whose name ends in `TOKEN` or `AUTH` has a value that is no plain word and no number."""
+    """Whether a variable that ends in `TOKEN`, `AUTH` or `_PAT` has a value that is no plain word and no number."""
     is_mixed = _WITH_DIGIT.search(value) and _WITH_LETTER.search(value)
-    is_named = name.endswith(("TOKEN", "AUTH")) and not HARMLESS_NAME.search(name.lower())
+    is_named = name.endswith(("TOKEN", "AUTH", "_PAT")) and not HARMLESS_NAME.search(name.lower())
     return bool(_is_variable(head, name) and is_named and is_mixed and len(value) >= 6)
 
 

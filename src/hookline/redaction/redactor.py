@@ -165,6 +165,7 @@ class Redactor:
         self, value: Mapping[Any, Any], by_name: bool, by_field: bool, *, is_secret: bool = False
     ) -> Any:
         items: dict[Any, Any] = {}
+        made: Any
         is_same = True
         paired = _paired_name(value) if by_field else ""
         is_secret = by_field and (is_secret or value.get("kind") == "Secret")
@@ -175,13 +176,7 @@ class Redactor:
                 marks = {name: mark("secret") for name in each}
                 made = each if marks == each else marks
             elif is_list and key == "items" and isinstance(each, list):
-                made = [
-                    self._mapping(item, by_name, by_field, is_secret=True)
-                    if isinstance(item, Mapping)
-                    else item
-                    for item in each
-                ]
-                made = each if all(map(_is, made, each)) else made
+                made = self._secrets(each)
             elif by_field and isinstance(key, str):
                 made = self._behind(paired if paired and key.lower() == "value" else key, each)
             else:
@@ -189,6 +184,14 @@ class Redactor:
             is_same = is_same and name == key and made is each
             items[name] = made
         return value if is_same else items
+
+    def _secrets(self, items: list[Any]) -> list[Any]:
+        """The items of a list of Kubernetes: they do not say themselves that they are Secrets."""
+        made = [
+            self._mapping(each, True, True, is_secret=True) if isinstance(each, Mapping) else each
+            for each in items
+        ]
+        return items if all(map(_is, made, items)) else made
 
     def _behind(self, name: str, value: Any) -> Any:
         """The value of a field: hidden as a whole, or searched."""

@@ -109,7 +109,7 @@ _LONGEST_MARGIN = 400
 _SIMILAR = str.maketrans("123456789-", "000000000:")
 """What `grep`, `cat -n` and logs write before a line is the same for all lines, but for these."""
 _LINE = re.compile(r"\r?\n([^\r\n]*+)")
-_NUMBER = re.compile(r" *+\d*+")
+_LINE_NUMBER = re.compile(r" *+\d*+")
 _NAME = re.compile(r"[\"']?[\w.-]{1,253}[\"']?[ \t]*+:(?!\S)[ \t]*+")
 _COMMENT = re.compile(r"(?:^|(?<=\s))#.*+")
 _NOTHING = re.compile(r"(?:\{\{[^{}]*+\}\}[ \t]*+)*+|\[redacted:[a-z0-9_.-]++\]")
@@ -160,7 +160,7 @@ def _below(text: str, field: re.Match[str]) -> Iterator[Span]:
         content, left = line[1], len(prefix)
         if content[:left].translate(_SIMILAR) != prefix:
             break
-        if is_numbered and (number := _NUMBER.match(content, left)):
+        if is_numbered and (number := _LINE_NUMBER.match(content, left)):
             left = number.end()
         inner = content[left:].lstrip(_MARGIN)
         column = len(content) - left - len(inner)
