@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeAlias
 
@@ -484,38 +485,9 @@ def _require_failure(setup: CaseSetup, failure: Failure) -> None:
 
 ProviderCheck: TypeAlias = Callable[[CaseSetup], Awaitable[None]]
 
-_NAMED: tuple[ProviderCheck, ...] = (
-    text,
-    letters,
-    reasoning,
-    usage,
-    one_call,
-    parallel_calls,
-    failed_call,
-    text_and_call,
-    invalid_arguments,
-    broken_arguments,
-    unknown_tool,
-    tool_choice,
-    attachments,
-    structured_output,
-    others_thoughts,
-    block,
-    stop,
-    ask,
-    limit,
-    withheld,
-    other_model,
-    options,
-    cancelled,
-    left,
-    second_loop,
-    retried,
-    restarted,
-    undeclared,
-)
 CASES: dict[str, ProviderCheck] = {
-    **{getattr(case, "__name__", "").replace("_", " "): case for case in _NAMED},
-    **{f"error: {failure.value.replace('_', ' ')}": failing(failure) for failure in ERRORS},
-}
+    name.replace("_", " "): each
+    for name, each in list(globals().items())
+    if inspect.iscoroutinefunction(each) and not name.startswith("_")
+} | {f"error: {failure.value.replace('_', ' ')}": failing(failure) for failure in ERRORS}
 """Every case, by name."""
