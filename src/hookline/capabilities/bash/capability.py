@@ -34,8 +34,6 @@ Ask: TypeAlias = Literal["outside-sandbox", "always"]
 Keep: TypeAlias = Literal["nothing", "session"]
 
 _TIMEOUT = 120.0
-_LONGEST_WAIT = 60.0
-"""Seconds a look at a background command may take."""
 
 
 class Bash:
@@ -133,8 +131,8 @@ class Bash:
                 pure_with=pure,
             ),
             tool(self._exec, name="exec", description=exec_, max_chars=None, pure_with=pure),
-            tool(self._poll, name="bash_poll", max_chars=None),
-            tool(self._stop, name="bash_stop", effect="idempotent", max_chars=None),
+            tool(self._runner.poll, name="bash_poll", max_chars=None),
+            tool(self._runner.stop, name="bash_stop", effect="idempotent", max_chars=None),
         ]
 
     def hooks(self) -> Iterator[Registration]:
@@ -319,24 +317,6 @@ class Bash:
             )
         request = self._request(context, argv, cwd, place, network)
         return await self._runner.run(request, context, self._seconds(timeout))
-
-    async def _poll(self, id: str, context: ToolContext, wait: float = 0.0) -> ToolResult:
-        """See what a background command has printed since the last time, and whether it still runs.
-
-        Args:
-            id: What bash gave when the command was started.
-            wait: Seconds to wait for it to print something, or to end; 60 at most.
-        """
-        seconds = min(max(wait, 0.0), _LONGEST_WAIT)
-        return await self._runner.poll(context.state.run_id, id, seconds)
-
-    async def _stop(self, id: str, context: ToolContext) -> ToolResult:
-        """End a background command, with everything it started.
-
-        Args:
-            id: What bash gave when the command was started.
-        """
-        return await self._runner.stop(context.state.run_id, id)
 
     def _request(
         self,
