@@ -9,11 +9,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
+import msgspec
+
 from hookline.agent import hook
 from hookline.capabilities.bash.network_needs import needs_network
 from hookline.capabilities.bash.output import Scratch
 from hookline.capabilities.bash.runner import CommandRequest, CommandRunner
 from hookline.capabilities.bash.session import SessionRecorder, ShellSession, lost
+from hookline.capabilities.notes import read_note
 from hookline.capabilities.options import check_choice, check_names, check_positive
 from hookline.containment import Sandbox, SandboxLimits, SandboxPaths
 from hookline.containment.interpreter import module_places_in
@@ -290,7 +293,7 @@ class Bash:
         said = recorder.note if recorder.heard else lost(command, left, str(self.sandbox.root))
         if said:
             result = result.with_result(result.text() + said)
-        return result.with_metadata("session", left.to_json())
+        return result.with_metadata("session", msgspec.to_builtins(left))
 
     async def _exec(
         self,
@@ -363,7 +366,7 @@ class Bash:
         if self.keep == "nothing":
             return ShellSession()
         known = self._sessions.get(state.run_id)
-        return ShellSession.from_json(state.metadata.get(self._key)) if known is None else known
+        return read_note(state, self._key, ShellSession) if known is None else known
 
     def whereabouts(self, call: ToolCall, state: AgentState) -> tuple[str, str] | None:
         """The work directory, and where in it a call would run, for other policies.

@@ -182,7 +182,7 @@ class CommandRunner:
             return request, ""
         note = f"\n[{kept} is gone, so this started in {self.sandbox.root}]"
         cwd = "" if request.cwd == str(self.sandbox.root / kept) else request.cwd
-        return replace(request, cwd=cwd, session=replace(request.session, cwd="")), note
+        return replace(request, cwd=cwd, session=ShellSession("", request.session.env)), note
 
     def is_there(self, kept: str, asked: Place | None) -> bool:
         """Whether a command in this place would find the directory that an earlier one was left in."""
