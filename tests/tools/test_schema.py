@@ -588,6 +588,7 @@ def parsed(doc: str) -> tuple[str, dict[str, str]]:
 @example(": :")
 @example("0\n\r\n0")
 @example("0\n\n\n0")
+@example("0\n 0\n0")
 @example("One.\n\nTwo\nthree.\n\n\nFour.")
 def test_a_docstring_reads_the_same_without_the_parser(doc: str) -> None:
     """The parser is only left out where it would have found nothing but a description."""

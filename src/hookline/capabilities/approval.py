@@ -55,92 +55,6 @@ class _Set(NamedTuple):
     mode: ApprovalMode
 
 
-class Modes:
-    """The modes of the runs in progress. A child has the mode of the run at the top of its tree."""
-
-    def __init__(self, default: ApprovalMode) -> None:
-        self._default = _Set(0, default)
-        self._set: dict[str, _Set] = {}
-        self._above: dict[str, str] = {}
-        self._running: set[str] = set()
-        self._revoked: dict[str, list[frozenset[str]]] = {}
-        """Answers to forget, by run, in the order in which they were revoked; an empty set means all."""
-        self._forgot: dict[str, int] = {}
-        """How many of these a run has forgotten: each once, so that it may learn an answer again."""
-        self._now = 0
-
-    @property
-    def default(self) -> ApprovalMode:
-        """The mode of runs that have not been given one of their own."""
-        return self._default.mode
-
-    def set(self, mode: ApprovalMode, run_id: str | None) -> None:
-        """Set the mode of one run, or of all."""
-        self._now = max(self._now + 1, time.time_ns())
-        if run_id is None:
-            self._default = _Set(self._now, mode)
-        else:
-            self._set[self._top(run_id)] = _Set(self._now, mode)
-
-    def of(self, state: AgentState) -> ApprovalMode:
-        """The mode that holds for a run."""
-        return self._latest(state).mode
-
-    def kept(self, ctx: C) -> C:
-        """The context, with the mode in its metadata if one was set."""
-        state = ctx.state
-        top = self._top_of(state)
-        if top == state.run_id:
-            self._running.add(top)
-        latest = self._latest(state)
-        if top == state.run_id and latest.at:
-            self._set[top] = latest  # its children go by it, and have states of their own
-        if not latest.at or _set_in(state) == latest:
-            return ctx
-        return ctx.with_metadata(STATE_KEY, {"mode": latest.mode.value, "set_at": latest.at})
-
-    def _latest(self, state: AgentState) -> _Set:
-        given = (self._set.get(self._top_of(state)), _set_in(state), self._default)
-        return max((each for each in given if each is not None), key=lambda each: each.at)
-
-    def forget(self, names: tuple[str, ...], run_id: str | None) -> None:
-        """Let a run, or all runs in progress, forget answers."""
-        for top in self._running if run_id is None else {self._top(run_id)}:
-            self._revoked.setdefault(top, []).append(frozenset(names))
-
-    def forgotten(self, state: AgentState) -> tuple[str, ...] | None:
-        """The answers to forget now: none (None), these, or all (an empty tuple)."""
-        revoked = self._revoked.get(self._top_of(state), [])
-        before = self._forgot.get(state.run_id, 0)
-        if len(revoked) == before:
-            return None
-        self._forgot[state.run_id] = len(revoked)
-        new = revoked[before:]
-        if not all(new):
-            return ()
-        names = frozenset[str]().union(*new)
-        return tuple(sorted(name for name in names if name in state.remembered)) or None
-
-    def leave(self, state: AgentState) -> None:
-        """A run has ended, or pauses: what is set for it is in its state."""
-        run_id = state.run_id
-        self._forgot.pop(run_id, None)
-        if self._above.pop(run_id, None) is None:
-            self._running.discard(run_id)
-            self._set.pop(run_id, None)
-            self._revoked.pop(run_id, None)
-
-    def _top_of(self, state: AgentState) -> str:
-        if state.parent_run_id is not None:
-            self._above[state.run_id] = state.parent_run_id
-        return self._top(state.run_id)
-
-    def _top(self, run_id: str) -> str:
-        while run_id in self._above:
-            run_id = self._above[run_id]
-        return run_id
-
-
 def as_mode(mode: ApprovalMode | str, error: type[HooklineError]) -> ApprovalMode:
     """A mode by its name, also as other agents write it (`acceptEdits`), or an error that names them all."""
     spelled = (
@@ -205,7 +119,16 @@ class Approval:
         """The roots of the tools of the agents that have this: their rules mean these in child runs too."""
         self.remember = remember
         self._answers = check_names(name, "answers", answers, '"bash*", "files*"')
-        self._modes = Modes(as_mode(mode, BuildError))
+        self._default = _Set(0, as_mode(mode, BuildError))
+        self._set: dict[str, _Set] = {}
+        """The modes of runs in progress. A child has the mode of the run at the top of its tree."""
+        self._above: dict[str, str] = {}
+        self._running: set[str] = set()
+        self._revoked: dict[str, list[frozenset[str]]] = {}
+        """Answers to forget, by run, in the order in which they were revoked; an empty set means all."""
+        self._forgot: dict[str, int] = {}
+        """How many of these a run has forgotten: each once, so that it may learn an answer again."""
+        self._now = 0
 
     # --- a capability -------------------------------------------------------------------------------
 
@@ -261,7 +184,7 @@ class Approval:
         not changed; the policy judges it.
         """
         call = ctx.tool_call
-        mode = self._modes.of(ctx.state)
+        mode = self.mode_of(ctx.state)
         pure = _pure_with(ctx)
         if not pure or mode not in (ApprovalMode.PLAN, ApprovalMode.ASK_UNLISTED):
             return None
@@ -281,7 +204,7 @@ class Approval:
         ruling = self.rules.judge(call, *self._roots_of(ctx))
         if ruling.decision == "deny":
             return HookOutcome.block(ruling.reason)
-        mode = self._modes.of(ctx.state)
+        mode = self.mode_of(ctx.state)
         is_vouched = ruling.decision == "allow"
         if mode is ApprovalMode.PLAN and not _only_reads(ctx, is_vouched=is_vouched):
             return HookOutcome.block(_not_in_plan_mode(ctx))
@@ -335,38 +258,82 @@ class Approval:
     @property
     def mode(self) -> ApprovalMode:
         """The mode of runs that have not been given one of their own."""
-        return self._modes.default
+        return self._default.mode
 
     def set_mode(self, mode: ApprovalMode | str, *, run_id: str | None = None) -> None:
         """Change the mode of one run, with its children, or of all runs, now and later.
 
         It is valid from the next call on, and kept in the state of the run.
         """
-        self._modes.set(as_mode(mode, UsageError), run_id)
+        checked = as_mode(mode, UsageError)
+        self._now = max(self._now + 1, time.time_ns())
+        if run_id is None:
+            self._default = _Set(self._now, checked)
+        else:
+            self._set[self._top(run_id)] = _Set(self._now, checked)
 
     def mode_of(self, state: AgentState) -> ApprovalMode:
         """The mode that holds for a run, going by its state."""
-        return self._modes.of(state)
+        return self._latest(state).mode
 
     def revoke(self, *names: str, run_id: str | None = None) -> None:
         """Forget remembered answers, by their names in `state.remembered`; without names, all of them.
 
         It is valid from the next call on, in one run or in all runs in progress.
         """
-        self._modes.forget(names, run_id)
+        for top in self._running if run_id is None else {self._top(run_id)}:
+            self._revoked.setdefault(top, []).append(frozenset(names))
 
     def _keep(self, ctx: C) -> C | None:
         """Write a mode that was set into the state, and take answers out that were revoked."""
-        kept = self._modes.kept(ctx)
-        gone = self._modes.forgotten(ctx.state) if self.remember else ()
-        if gone is not None and kept.state.remembered:
+        state, kept = ctx.state, ctx
+        top, latest = self._top_of(state), self._latest(state)
+        if top == state.run_id:
+            self._running.add(top)
+            if latest.at:
+                self._set[top] = latest  # its children go by it, and have states of their own
+        if latest.at and _set_in(state) != latest:
+            kept = ctx.with_metadata(STATE_KEY, {"mode": latest.mode.value, "set_at": latest.at})
+        gone = self._forgotten(state, top) if self.remember else ()
+        if gone is not None and state.remembered:
             kept = kept.with_state(kept.state.without_remembered(*gone))
         return kept if kept is not ctx else None
 
+    def _latest(self, state: AgentState) -> _Set:
+        given = (self._set.get(self._top_of(state)), _set_in(state), self._default)
+        return max((each for each in given if each is not None), key=lambda each: each.at)
+
+    def _forgotten(self, state: AgentState, top: str) -> tuple[str, ...] | None:
+        """The answers to forget now: none (None), these, or all (an empty tuple)."""
+        revoked = self._revoked.get(top, [])
+        new = revoked[self._forgot.get(state.run_id, 0) :]
+        if not new:
+            return None
+        self._forgot[state.run_id] = len(revoked)
+        if not all(new):
+            return ()
+        names = frozenset[str]().union(*new)
+        return tuple(sorted(name for name in names if name in state.remembered)) or None
+
     def _end(self, ctx: ExecutionHookContext) -> ExecutionHookContext | None:
-        kept = self._keep(ctx)
-        self._modes.leave(ctx.state)
+        """A run has ended, or pauses: what is set for it is in its state."""
+        kept, run_id = self._keep(ctx), ctx.state.run_id
+        self._forgot.pop(run_id, None)
+        if self._above.pop(run_id, None) is None:
+            self._running.discard(run_id)
+            self._set.pop(run_id, None)
+            self._revoked.pop(run_id, None)
         return kept
+
+    def _top_of(self, state: AgentState) -> str:
+        if state.parent_run_id is not None:
+            self._above[state.run_id] = state.parent_run_id
+        return self._top(state.run_id)
+
+    def _top(self, run_id: str) -> str:
+        while run_id in self._above:
+            run_id = self._above[run_id]
+        return run_id
 
     def __repr__(self) -> str:
         return f"<Approval {self.mode.value}, {self.rules!r}>"

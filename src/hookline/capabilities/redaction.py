@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -25,6 +27,7 @@ from hookline.state import (
     AgentState,
     AssistantMessage,
     Attachment,
+    ErrorInfo,
     InferenceResponse,
     Log,
     Message,
@@ -40,7 +43,7 @@ from hookline.state import (
 if TYPE_CHECKING:
     from hookline.agent import AgentBuilder
 
-T = TypeVar("T", InferenceResponse, ToolResult)
+T = TypeVar("T")
 
 _NO_NAME = re.compile(r"[^\w-]+", re.ASCII)
 _FIRST = 100_000
@@ -70,10 +73,42 @@ class Redaction:
         self._seen: dict[str, Log[Message]] = {}
         """The conversations of runs in progress, as far as they were checked."""
         self._passed: dict[tuple[str, str], object] = {}
-        self._offered: dict[int, tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]]] = {}
+        self._offered: tuple[Sequence[ToolSpec], Sequence[ToolSpec]] = ((), ())
         """The tools that were offered last, and their redacted form."""
         self._tools: set[str] = set()
         """Names of tools, which are not secrets."""
+        self._fields = self._cleaners()
+
+    def _cleaners(self) -> dict[type, dict[str, Callable[[Any], Any]]]:
+        """What may have secrets, by the kind of part, and what takes them out of a field."""
+        text, value, each, name = (
+            self.redactor.text,
+            self.redactor.value,
+            self._each,
+            self._tool_name,
+        )
+        return {
+            UserMessage: {"text": text, "attachments": each},
+            AssistantMessage: {"text": text, "calls": each, "reasoning": each},
+            ToolMessage: {"text": text, "name": name},
+            # A call in the conversation, which has run or never will.
+            ToolCall: {"name": name, "args": lambda args: thaw(value(args)), "malformed": text},
+            # The run redacts the arguments of a new call itself: it keeps them until the call has run.
+            InferenceResponse: {"text": text, "calls": self._named, "reasoning": each},
+            ToolResult: {
+                "result": value,
+                "error": self._redacted,
+                "reason": text,
+                "metadata": value,
+            },
+            ErrorInfo: {"message": text},
+            Reasoning: {"text": text},
+            Attachment: {"url": text},
+            ToolSpec: {
+                "description": functools.partial(text, by_name=False),
+                "parameters": functools.partial(value, by_name=False),
+            },
+        }
 
     def log_filter(self) -> RedactingFilter:
         """A filter for the handlers of your logs, with the same idea of what is secret."""
@@ -131,7 +166,7 @@ class Redaction:
 
     def _prompt(self, ctx: PromptHookContext) -> PromptHookContext | None:
         prompt = self.redactor.text(ctx.prompt)
-        attachments = self._attachments(ctx.attachments)
+        attachments = self._each(ctx.attachments)
         if prompt == ctx.prompt and attachments is ctx.attachments:
             return None
         changed = ctx if prompt == ctx.prompt else ctx.with_prompt(prompt)
@@ -142,16 +177,19 @@ class Redaction:
         state = self._cleaned(ctx.state)
         request = ctx.request
         if request.messages is not ctx.state.messages:
-            cleaned = self._messages(request.messages)
-            request = request if cleaned is None else request.with_messages(Log(cleaned))
+            cleaned = self._each(request.messages)
+            if cleaned is not request.messages:
+                request = request.with_messages(Log(cleaned))
         elif state is not ctx.state:
             request = request.with_messages(state.messages)
         system = self.redactor.text(request.system, by_name=False)
         if system != request.system:
             request = request.with_system(system)
-        tools = self._specs(request.tools)
-        if tools is not request.tools:
-            request = request.with_tools(tools)
+        # Descriptions are texts of servers and files, too. The same tools are offered again and again.
+        if self._offered[0] is not request.tools:
+            self._offered = (request.tools, self._each(request.tools))
+        if self._offered[1] is not request.tools:
+            request = request.with_tools(tuple(self._offered[1]))
         if state is ctx.state and request is ctx.request:
             return None
         return ctx.with_state(state).with_request(request)
@@ -160,21 +198,21 @@ class Redaction:
         response = ctx.response
         if response is None or self._is_checked(ctx, response):
             return None
-        cleaned = self._checked(ctx, response, self._answer(response))
+        cleaned = self._checked(ctx, response)
         return None if cleaned is response else ctx.with_response(cleaned)
 
     def _result(self, ctx: ToolHookContext) -> ToolHookContext | None:
         execution = ctx.execution
         if execution is None or self._is_checked(ctx, execution):
             return None
-        cleaned = self._checked(ctx, execution, self._execution(execution))
+        cleaned = self._checked(ctx, execution)
         return None if cleaned is execution else ctx.with_execution(cleaned)
 
-    def _checked(self, ctx: AgentContext, given: T, cleaned: T) -> T:
+    def _checked(self, ctx: AgentContext, given: T) -> T:
         """Remember what was checked before other hooks: after them it is checked again only if they changed it."""
-        result = given if cleaned == given else cleaned
-        self._passed[ctx.state.run_id, ctx.point] = result
-        return result
+        cleaned: T = self._redacted(given)
+        self._passed[ctx.state.run_id, ctx.point] = cleaned
+        return cleaned
 
     def _is_checked(self, ctx: AgentContext, given: object) -> bool:
         return self._passed.pop((ctx.state.run_id, ctx.point), None) is given
@@ -196,71 +234,46 @@ class Redaction:
         before = self._seen.get(state.run_id)
         new = None if before is None else state.messages.since(before)
         kept = () if new is None else tuple(state.messages)[: len(state.messages) - len(new)]
-        cleaned = self._messages(state.messages if new is None else new)
-        if cleaned is not None:
+        given = state.messages if new is None else new
+        cleaned = self._each(given)
+        if cleaned is not given:
             state = state.with_messages(Log([*kept, *cleaned]))
         self._seen[state.run_id] = state.messages
         return state
 
-    def _messages(self, messages: Iterable[Message]) -> list[Message] | None:
-        """The messages, redacted; None if there is nothing to redact."""
-        given = list(messages)
-        cleaned = [self._message(message) for message in given]
-        return None if all(map(_is, cleaned, given)) else cleaned
+    def _each(self, parts: Any) -> Any:
+        """The parts, redacted; the same object if there is nothing to redact."""
+        cleaned = tuple(map(self._redacted, parts))
+        return parts if all(map(operator.is_, cleaned, parts)) else cleaned
 
-    def _specs(self, tools: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
-        """The tools, redacted: their descriptions are texts of servers and files, too."""
-        known = self._offered.get(id(tools))
-        if known is None or known[0] is not tools:
-            cleaned = tuple(map(self._spec, tools))
-            known = (tools, tools if all(map(_is, cleaned, tools)) else cleaned)
-            self._offered = {id(tools): known}  # the same ones are offered again and again
-        return known[1]
+    def _redacted(self, part: Any) -> Any:
+        """One part of a conversation, redacted; the same object if there is nothing to redact."""
+        changes: dict[str, Any] = {}
+        for field, clean in self._fields.get(type(part), {}).items():
+            before = getattr(part, field)
+            after = clean(before)
+            if after != before:
+                changes[field] = after
+        if changes and isinstance(part, Reasoning):
+            changes["signature"] = ""  # its provider has signed another text
+        cleaned = msgspec.structs.replace(part, **changes) if changes else part
+        return self._content_of(cleaned) if isinstance(part, Attachment) else cleaned
 
-    def _spec(self, tool: ToolSpec) -> ToolSpec:
-        description = self.redactor.text(tool.description, by_name=False)
-        parameters = self.redactor.value(tool.parameters, by_name=False)
-        if description == tool.description and parameters is tool.parameters:
-            return tool
-        return ToolSpec(tool.name, description, parameters)
+    def _content_of(self, attachment: Attachment) -> Attachment:
+        """An attachment with its content redacted, if that is text."""
+        if not (attachment.is_text and attachment.data):
+            return attachment
+        before = attachment.text()
+        after = self.redactor.text(before)
+        if after == before:
+            return attachment
+        return Attachment.from_bytes(after.encode(), attachment.media_type, attachment.name)
 
-    def _message(self, message: Message) -> Message:
-        if isinstance(message, AssistantMessage):
-            text = self.redactor.text(message.text)
-            calls, reasoning = (
-                tuple(map(self._call, message.calls)),
-                self._reasoning(message.reasoning),
-            )
-            cleaned: Message = AssistantMessage(text, calls, reasoning)
-        elif isinstance(message, ToolMessage):
-            cleaned = msgspec.structs.replace(
-                message, text=self.redactor.text(message.text), name=self._tool_name(message.name)
-            )
-        else:
-            text = self.redactor.text(message.text)
-            cleaned = UserMessage(text, message.by, self._attachments(message.attachments))
-        return message if cleaned == message else cleaned
-
-    def _answer(self, response: InferenceResponse) -> InferenceResponse:
-        return msgspec.structs.replace(
-            response,
-            text=self.redactor.text(response.text),
-            calls=tuple(map(self._named, response.calls)),
-            reasoning=self._reasoning(response.reasoning),
+    def _named(self, calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
+        """Calls with their names redacted, and nothing else of them."""
+        return tuple(
+            msgspec.structs.replace(call, name=self._tool_name(call.name)) for call in calls
         )
-
-    def _named(self, call: ToolCall) -> ToolCall:
-        """A call of the model. The run redacts its arguments itself: it keeps them until the call has run."""
-        name = self._tool_name(call.name)
-        return call if name == call.name else msgspec.structs.replace(call, name=name)
-
-    def _call(self, call: ToolCall) -> ToolCall:
-        """A call in the conversation, which has run or never will."""
-        args, malformed = self.redactor.value(call.args), self.redactor.text(call.malformed)
-        named = self._named(call)
-        if args is call.args and malformed == call.malformed:
-            return named
-        return ToolCall(call.id, named.name, thaw(args), malformed, call.redacted)
 
     def _tool_name(self, name: str) -> str:
         """The name of a tool; one that is a secret becomes another valid name."""
@@ -269,47 +282,5 @@ class Redaction:
         cleaned = self.redactor.text(name, by_name=False)
         return name if cleaned == name else _NO_NAME.sub("_", cleaned).strip("_")
 
-    def _reasoning(self, parts: Sequence[Reasoning]) -> tuple[Reasoning, ...]:
-        """A changed text loses the signature of its provider."""
-        return tuple(
-            part
-            if (text := self.redactor.text(part.text)) == part.text
-            else msgspec.structs.replace(part, text=text, signature="")
-            for part in parts
-        )
-
-    def _execution(self, execution: ToolResult) -> ToolResult:
-        error = execution.error
-        if error is not None:
-            error = msgspec.structs.replace(error, message=self.redactor.text(error.message))
-        return msgspec.structs.replace(
-            execution,
-            result=self.redactor.value(execution.result),
-            error=error,
-            reason=self.redactor.text(execution.reason),
-            metadata=self.redactor.value(execution.metadata),
-        )
-
-    def _attachments(self, attachments: tuple[Attachment, ...]) -> tuple[Attachment, ...]:
-        cleaned = tuple(map(self._attachment, attachments))
-        return attachments if all(map(_is, cleaned, attachments)) else cleaned
-
-    def _attachment(self, attachment: Attachment) -> Attachment:
-        """Redact the address, and the content if it is text."""
-        data = attachment
-        if attachment.url:
-            url = self.redactor.text(attachment.url)
-            data = data if url == attachment.url else msgspec.structs.replace(data, url=url)
-        if attachment.is_text and attachment.data:
-            before = attachment.text()
-            after = self.redactor.text(before)
-            if after != before:
-                data = Attachment.from_bytes(after.encode(), attachment.media_type, attachment.name)
-        return data
-
     def __repr__(self) -> str:
         return f"<Redaction {self.redactor!r}>"
-
-
-def _is(one: Any, other: Any) -> bool:
-    return one is other

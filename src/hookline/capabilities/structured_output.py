@@ -36,7 +36,8 @@ from hookline.state import (
     freeze_dict,
     thaw,
 )
-from hookline.tools import AnyTool, Effect, Tool, Validated
+from hookline.tools import AnyTool, Effect, Tool
+from hookline.tools.arguments import GivenArguments
 from hookline.tools.problems import ArgumentProblem, complaints, refusal
 from hookline.tools.schema import tidied
 
@@ -141,12 +142,22 @@ class StructuredOutput(Generic[T]):
             Tool(
                 function=take,
                 spec=ToolSpec(TOOL, description, self._shape.parameters),
-                arguments=_Arguments(self._shape),
+                arguments=GivenArguments(TOOL, self._check),
                 origin="the structured output",
                 effect=Effect.IDEMPOTENT,
                 max_chars=None,
             )
         ]
+
+    def _check(self, given: FrozenDict) -> dict[str, Any]:
+        """What the tool gets: the output, if the arguments are one."""
+        if self._shape.is_wrapped and set(given) != {WRAPPED}:
+            raise refusal(TOOL, [f"it takes one argument, '{WRAPPED}'"])
+        try:
+            value = self._shape.read(given[WRAPPED] if self._shape.is_wrapped else given)
+        except UnfitError as unfit:
+            raise refusal(TOOL, unfit.complaints) from None
+        return {"value": value}
 
     # --- the hooks ----------------------------------------------------------------------------------
 
@@ -261,30 +272,6 @@ class _HandOver:
     def restored(self, state: AgentState) -> Any:
         """The output of a run that ended in another process."""
         return self._capability.value(state)
-
-
-class _Arguments:
-    """The check of the tool's arguments: whether they are the output."""
-
-    __slots__ = ("_shape",)
-
-    def __init__(self, shape: OutputShape) -> None:
-        self._shape = shape
-
-    def are_whole(self, args: FrozenDict) -> bool:  # noqa: ARG002 - the protocol's signature
-        """They are always checked."""
-        return False
-
-    def validate(self, args: Mapping[str, Any]) -> Validated:
-        """Check, or raise a `ToolArgumentsError` that a model can act on."""
-        given = freeze_dict(dict(args), "the output") if type(args) is not FrozenDict else args
-        if self._shape.is_wrapped and set(given) != {WRAPPED}:
-            raise refusal(TOOL, [f"it takes one argument, '{WRAPPED}'"])
-        try:
-            value = self._shape.read(given[WRAPPED] if self._shape.is_wrapped else given)
-        except UnfitError as unfit:
-            raise refusal(TOOL, unfit.complaints) from None
-        return Validated(given, {"value": value})
 
 
 def _kept(state: AgentState) -> _Kept:

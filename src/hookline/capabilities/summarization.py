@@ -243,15 +243,15 @@ class Sizes:
     """Sizes by one way of counting."""
 
     def __init__(self, count: Count) -> None:
-        self._count = count
+        self.text = count
 
     def message(self, message: Message) -> int:
-        size = _OF_A_MESSAGE + self._count(message.text)
+        size = _OF_A_MESSAGE + self.text(message.text)
         if isinstance(message, AssistantMessage):
             for call in message.calls:
-                size += self._count(f"{call.name} {msgspec.json.encode(call.args).decode()}")
+                size += self.text(f"{call.name} {msgspec.json.encode(call.args).decode()}")
             for part in message.reasoning:
-                size += self._count(part.text) + self._count(part.signature)
+                size += self.text(part.text) + self.text(part.signature)
         elif isinstance(message, UserMessage):
             size += sum(self._attachment(each) for each in message.attachments)
         return size
@@ -261,20 +261,17 @@ class Sizes:
 
     def fixed(self, request: InferenceRequest) -> int:
         """What is in every request whatever was said: the system prompt and the tools."""
-        return self._count(request.system) + sum(map(self._tool, request.tools))
-
-    def text(self, text: str) -> int:
-        return self._count(text)
+        return self.text(request.system) + sum(map(self._tool, request.tools))
 
     def _tool(self, spec: ToolSpec) -> int:
         parameters = msgspec.json.encode(spec.parameters).decode()
-        return self._count(f"{spec.name} {spec.description} {parameters}")
+        return self.text(f"{spec.name} {spec.description} {parameters}")
 
     def _attachment(self, attachment: Attachment) -> int:
         if attachment.is_image or not attachment.data:
             return _OF_AN_IMAGE
         if attachment.is_text:
-            return self._count(attachment.text())
+            return self.text(attachment.text())
         return max(_OF_AN_IMAGE, len(attachment.data) * 3 // 4 // _CHARS_PER_TOKEN)
 
 
@@ -339,10 +336,6 @@ def choose_cut(
         if tail + beside + limits.summary > limits.budget or not is_wanted:
             break
         start = earlier
-    return _taken_apart(messages, pinned, start)
-
-
-def _taken_apart(messages: Sequence[Message], pinned: Sequence[int], start: int) -> Cut | None:
     middle = [message for at, message in enumerate(messages[:start]) if at not in pinned]
     if all(map(is_summary, middle)):
         return None

@@ -1,12 +1,13 @@
 """Secrets out of texts, values, exceptions and logs. It works alone: `redact(text)`, `Redactor(values=[...])`."""
 
-from hookline.redaction.marks import has_mark, hides_only_words
 from hookline.redaction.names import is_secret_name
 from hookline.redaction.redactor import (
     Patterns,
     RedactingFilter,
     Redactor,
     Values,
+    has_mark,
+    hides_only_words,
     redact,
     redact_value,
 )

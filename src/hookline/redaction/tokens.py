@@ -126,7 +126,7 @@ _COLON = re.compile(r"\s*+:")
 
 
 def kubernetes_spans(text: str) -> Iterator[Span]:
-    """Where a text has values of Secrets."""
+    """Where a text has values of Secrets. It is read once for the blocks, and each block once for its values."""
     if "ecret" not in text or "ata" not in text or not _IS_SECRET.search(text):
         return
     start = 0

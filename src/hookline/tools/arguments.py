@@ -35,6 +35,29 @@ class ArgumentCheck(Protocol):
         ...
 
 
+class GivenArguments:
+    """A check that takes the arguments as they are given, whole. `check` makes the values of them, or raises."""
+
+    __slots__ = ("_check", "_tool")
+
+    def __init__(self, tool: str, check: Callable[[FrozenDict], dict[str, Any]]) -> None:
+        self._tool = tool
+        self._check = check
+
+    def are_whole(self, args: FrozenDict) -> bool:  # noqa: ARG002 - the protocol's signature
+        """They are always checked: a foreign schema may say anything."""
+        return False
+
+    def validate(self, args: Mapping[str, Any]) -> Validated:
+        """Check, or raise a `ToolArgumentsError` that a model can act on."""
+        given = _frozen(args, self._tool)
+        return Validated(given, self._check(given))
+
+
+def _frozen(args: Mapping[str, Any], tool: str) -> FrozenDict:
+    return args if type(args) is FrozenDict else freeze_dict(dict(args), f"an argument of '{tool}'")
+
+
 class ArgumentsRefused(Exception):
     """Raised by a codec when arguments do not fit its types."""
 
@@ -154,11 +177,7 @@ class Arguments:
 
     def _given(self, args: Mapping[str, Any]) -> FrozenDict:
         """The arguments as frozen JSON, without those that only repeat an opaque default."""
-        frozen = (
-            args
-            if type(args) is FrozenDict
-            else freeze_dict(dict(args), f"an argument of '{self._tool}'")
-        )
+        frozen = _frozen(args, self._tool)
         repeated = [
             name
             for name in self._defaults.opaque & frozen.keys()

@@ -11,44 +11,33 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from hookline.errors import ToolArgumentsError, ToolDefinitionError
-from hookline.state import FrozenDict, freeze_dict, thaw
-from hookline.tools import Validated
+from hookline.state import FrozenDict, thaw
+from hookline.tools.arguments import GivenArguments
 from hookline.tools.problems import closest, missing, refusal
 
 _LONGEST = 300
 """Characters of one complaint: some of them repeat what was given, which may be a whole file."""
 
 
-class SchemaArguments:
+class SchemaArguments(GivenArguments):
     """The check of one tool's arguments. They are handed on as they were given, as one dict named `arguments`."""
 
-    __slots__ = ("_tool", "_validator")
-
     def __init__(self, tool: str, schema: Mapping[str, Any]) -> None:
-        self._tool = tool
-        self._validator = _validator(schema)
+        validator = _validator(schema)
 
-    def are_whole(self, args: FrozenDict) -> bool:  # noqa: ARG002 - the protocol's signature
-        """A foreign schema may say anything: its arguments are always checked."""
-        return False
+        def check(given: FrozenDict) -> dict[str, Any]:
+            try:
+                complaints = _complaints(validator, given)
+            except Unresolvable as error:
+                raise ToolArgumentsError(
+                    f"the call to '{tool}' was not run: its schema refers to what is not there ({error}).",
+                    remedy="Use another tool.",
+                ) from None
+            if complaints:
+                raise refusal(tool, complaints)
+            return {"arguments": thaw(given)}
 
-    def validate(self, args: Mapping[str, Any]) -> Validated:
-        """Check, or raise a `ToolArgumentsError` that a model can act on."""
-        given = (
-            args
-            if type(args) is FrozenDict
-            else freeze_dict(dict(args), f"an argument of '{self._tool}'")
-        )
-        try:
-            complaints = _complaints(self._validator, given)
-        except Unresolvable as error:
-            raise ToolArgumentsError(
-                f"the call to '{self._tool}' was not run: its schema refers to what is not there ({error}).",
-                remedy="Use another tool.",
-            ) from None
-        if complaints:
-            raise refusal(self._tool, complaints)
-        return Validated(given, {"arguments": thaw(given)})
+        super().__init__(tool, check)
 
 
 def problems(schema: Mapping[str, Any], value: Any) -> list[str]:

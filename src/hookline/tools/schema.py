@@ -17,8 +17,8 @@ from hookline.tools.signature import Parameter, Signature
 
 SCALARS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 UNIONS = (typing.Union, types.UnionType)
-_ODD_BLANK = re.compile(r"^[^\S\n]+$|\n\n\n", re.MULTILINE)
-"""Blank lines of which the parser may make fewer: one with blanks in it, as a carriage return, or several."""
+_ODD_BLANK = re.compile(r"^[^\S\n]+$|\n\n\n|\A[^\n]*\n+[^\S\n]", re.MULTILINE)
+"""What the parser writes differently: blank lines with blanks in them, several of them, an indent after the summary."""
 _HAS_SECTIONS = re.compile(r":\s*$|^\s*[:@.-]", re.MULTILINE)
 """Whether something in a docstring may begin a section, in any style. What has none is one description."""
 

@@ -9,11 +9,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
+import msgspec
+
 from hookline.agent import hook
 from hookline.capabilities.bash.network_needs import needs_network
 from hookline.capabilities.bash.output import Scratch
 from hookline.capabilities.bash.runner import CommandRequest, CommandRunner
 from hookline.capabilities.bash.session import SessionRecorder, ShellSession, lost
+from hookline.capabilities.notes import read_note
 from hookline.capabilities.options import check_choice, check_names, check_positive
 from hookline.containment import Sandbox, SandboxLimits, SandboxPaths
 from hookline.containment.interpreter import module_places_in
@@ -34,8 +37,6 @@ Ask: TypeAlias = Literal["outside-sandbox", "always"]
 Keep: TypeAlias = Literal["nothing", "session"]
 
 _TIMEOUT = 120.0
-_LONGEST_WAIT = 60.0
-"""Seconds a look at a background command may take."""
 
 
 class Bash:
@@ -133,8 +134,8 @@ class Bash:
                 pure_with=pure,
             ),
             tool(self._exec, name="exec", description=exec_, max_chars=None, pure_with=pure),
-            tool(self._poll, name="bash_poll", max_chars=None),
-            tool(self._stop, name="bash_stop", effect="idempotent", max_chars=None),
+            tool(self._runner.poll, name="bash_poll", max_chars=None),
+            tool(self._runner.stop, name="bash_stop", effect="idempotent", max_chars=None),
         ]
 
     def hooks(self) -> Iterator[Registration]:
@@ -292,7 +293,7 @@ class Bash:
         said = recorder.note if recorder.heard else lost(command, left, str(self.sandbox.root))
         if said:
             result = result.with_result(result.text() + said)
-        return result.with_metadata("session", left.to_json())
+        return result.with_metadata("session", msgspec.to_builtins(left))
 
     async def _exec(
         self,
@@ -319,24 +320,6 @@ class Bash:
             )
         request = self._request(context, argv, cwd, place, network)
         return await self._runner.run(request, context, self._seconds(timeout))
-
-    async def _poll(self, id: str, context: ToolContext, wait: float = 0.0) -> ToolResult:
-        """See what a background command has printed since the last time, and whether it still runs.
-
-        Args:
-            id: What bash gave when the command was started.
-            wait: Seconds to wait for it to print something, or to end; 60 at most.
-        """
-        seconds = min(max(wait, 0.0), _LONGEST_WAIT)
-        return await self._runner.poll(context.state.run_id, id, seconds)
-
-    async def _stop(self, id: str, context: ToolContext) -> ToolResult:
-        """End a background command, with everything it started.
-
-        Args:
-            id: What bash gave when the command was started.
-        """
-        return await self._runner.stop(context.state.run_id, id)
 
     def _request(
         self,
@@ -383,7 +366,7 @@ class Bash:
         if self.keep == "nothing":
             return ShellSession()
         known = self._sessions.get(state.run_id)
-        return ShellSession.from_json(state.metadata.get(self._key)) if known is None else known
+        return read_note(state, self._key, ShellSession) if known is None else known
 
     def whereabouts(self, call: ToolCall, state: AgentState) -> tuple[str, str] | None:
         """The work directory, and where in it a call would run, for other policies.

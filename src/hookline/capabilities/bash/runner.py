@@ -29,6 +29,8 @@ _TOO_MUCH = {
     "disk": "it wrote more than it may, or left too little free space on the disk",
     "memory": "its processes used more memory than they may",
 }
+_LONGEST_WAIT = 60.0
+"""Seconds a look at a background command may take."""
 _FIRST_LOOK = 0.2
 """Seconds in which a background command shows whether it starts at all."""
 
@@ -120,16 +122,25 @@ class CommandRunner:
             )
         return ToolResult(said, metadata={**_facts(running, output), "background": one.id})
 
-    async def poll(self, run_id: str, id: str, seconds: float) -> ToolResult:
-        """What a background command has printed since the last time."""
-        one = self.backgrounds.find(run_id, id)
-        await settle(one, seconds)
+    async def poll(self, id: str, context: ToolContext, wait: float = 0.0) -> ToolResult:
+        """See what a background command has printed since the last time, and whether it still runs.
+
+        Args:
+            id: What bash gave when the command was started.
+            wait: Seconds to wait for it to print something, or to end; 60 at most.
+        """
+        one = self.backgrounds.find(context.state.run_id, id)
+        await settle(one, min(max(wait, 0.0), _LONGEST_WAIT))
         await call_in_thread(one.running.check)
         return ToolResult(self._news(one), metadata=_facts(one.running, one.output))
 
-    async def stop(self, run_id: str, id: str) -> ToolResult:
-        """End a background command."""
-        one = self.backgrounds.find(run_id, id)
+    async def stop(self, id: str, context: ToolContext) -> ToolResult:
+        """End a background command, with everything it started.
+
+        Args:
+            id: What bash gave when the command was started.
+        """
+        one = self.backgrounds.find(context.state.run_id, id)
         one.running.kill()
         await one.running.wait()
         return ToolResult(self._news(one), metadata=_facts(one.running, one.output))
@@ -171,7 +182,7 @@ class CommandRunner:
             return request, ""
         note = f"\n[{kept} is gone, so this started in {self.sandbox.root}]"
         cwd = "" if request.cwd == str(self.sandbox.root / kept) else request.cwd
-        return replace(request, cwd=cwd, session=replace(request.session, cwd="")), note
+        return replace(request, cwd=cwd, session=ShellSession("", request.session.env)), note
 
     def is_there(self, kept: str, asked: Place | None) -> bool:
         """Whether a command in this place would find the directory that an earlier one was left in."""

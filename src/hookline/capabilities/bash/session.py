@@ -6,8 +6,8 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+
+import msgspec
 
 _MOVES = re.compile(r"\b(cd|pushd|popd|export)\b")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -17,30 +17,12 @@ _LONGEST = 256 * 1024
 _VARIABLES = 200
 
 
-@dataclass(frozen=True)
-class ShellSession:
+class ShellSession(msgspec.Struct, frozen=True):
     """A working directory, and the variables that differ from what every command gets."""
 
     cwd: str = ""
     """Empty for the work directory."""
-    env: Mapping[str, str] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """As it is kept in the state."""
-        return {"cwd": self.cwd, "env": dict(self.env)}
-
-    @classmethod
-    def from_json(cls, kept: Any) -> ShellSession:
-        """As it was kept; anything else is a new one."""
-        if not isinstance(kept, Mapping):
-            return cls()
-        env = kept.get("env")
-        cwd = kept.get("cwd")
-        texts = env.items() if isinstance(env, Mapping) else ()
-        return cls(
-            cwd if isinstance(cwd, str) else "",
-            {name: value for name, value in texts if isinstance(value, str)},
-        )
+    env: Mapping[str, str] = {}
 
 
 class SessionRecorder:

@@ -14,7 +14,7 @@ from hookline.capabilities.files.edit_tool import Replacement, edited
 from hookline.capabilities.files.guard import MATCHER, Guard, refuse_leading_out
 from hookline.capabilities.files.list_tool import DEEPEST, globbed, listed, missing
 from hookline.capabilities.files.read_tool import IMAGE_KEY, show, with_images
-from hookline.capabilities.files.search_tool import Mode, Search, SearchQuery
+from hookline.capabilities.files.search_tool import Mode, Search
 from hookline.capabilities.files.seen_files import (
     NO_LINES,
     RESULT_KEY,
@@ -199,7 +199,11 @@ class Files:
         for name, value, least, most in (("context", context, 0, 50), ("limit", limit, 1, 5000)):
             if not least <= value <= most:
                 raise ToolError(f"{name} is {value}.", remedy=f"Use {least} to {most}.")
-        query = SearchQuery(
+        return Search(
+            self.jail,
+            self.seconds,
+            self.gitignore,
+            self.show,
             pattern=pattern,
             path=path,
             include=include,
@@ -209,8 +213,7 @@ class Files:
             mode=mode,
             limit=limit,
             everything=everything,
-        )
-        return Search(self.jail, query, self.seconds, self.gitignore, self.show).run()
+        ).run()
 
     # --- changing -----------------------------------------------------------------------------------
 

@@ -40,21 +40,6 @@ LONGEST_LINE = 400
 MOST_CHARACTERS = 30_000
 
 
-@dataclass(frozen=True)
-class SearchQuery:
-    """What to search for, where, and how to show it."""
-
-    pattern: str
-    path: str = "."
-    include: str = ""
-    literal: bool = False
-    ignore_case: bool = False
-    context: int = 0
-    mode: Mode = "lines"
-    limit: int = 100
-    everything: bool = False
-
-
 class Hit(NamedTuple):
     """A file in which something was found."""
 
@@ -68,16 +53,24 @@ class Search:
     """One search."""
 
     jail: FileJail
-    query: SearchQuery
     seconds: float
-    gitignore: bool = True
-    show: frozenset[str] = frozenset()
+    gitignore: bool
+    show: frozenset[str]
     """Environment files that are searched with the others."""
+    pattern: str
+    path: str = "."
+    include: str = ""
+    literal: bool = False
+    ignore_case: bool = False
+    context: int = 0
+    mode: Mode = "lines"
+    limit: int = 100
+    everything: bool = False
 
     def __post_init__(self) -> None:
-        if not self.query.pattern:
+        if not self.pattern:
             raise ToolError("`pattern` is empty.", remedy="Say what to search for.")
-        if "\n" in self.query.pattern:
+        if "\n" in self.pattern:
             raise ToolError(
                 "`pattern` has a new line in it, and lines are searched one by one.",
                 remedy="Search for a part that is on one line.",
@@ -85,15 +78,12 @@ class Search:
         self._deadline = time.monotonic() + self.seconds
         self._notes: list[str] = []
         self._includes: tuple[GlobPattern, ...] = ()
-        if self.query.include:
-            self._includes = path_patterns(
-                self.query.include, hidden=self.query.everything, any_depth=True
-            )
+        if self.include:
+            self._includes = path_patterns(self.include, hidden=self.everything, any_depth=True)
 
     def run(self) -> str:
         """What was found, as the model reads it."""
-        query = self.query
-        out = _Output(query)
+        out = _Output(self)
         try:
             with contextlib.closing(self._finder()) as finder:
                 for hit in self._hits(finder):
@@ -107,10 +97,9 @@ class Search:
         return out.text(self._notes)
 
     def _finder(self) -> Finder:
-        query = self.query
-        if query.literal:
-            return TextFinder(query.pattern, query.ignore_case)
-        return ExpressionFinder(query.pattern, query.ignore_case, self._deadline)
+        if self.literal:
+            return TextFinder(self.pattern, self.ignore_case)
+        return ExpressionFinder(self.pattern, self.ignore_case, self._deadline)
 
     def _hits(self, finder: Finder) -> Iterator[Hit]:
         for batch in self._batches():
@@ -158,16 +147,16 @@ class Search:
 
     def _entries(self) -> Iterator[FileEntry]:
         """The files to search: a single one, or those below a directory that are not too large and hold no secrets."""
-        start = self.jail.locate(self.query.path)
+        start = self.jail.locate(self.path)
         facts = self.jail.stat(start)
         if not stat.S_ISDIR(facts.st_mode):
             if facts.st_size > LARGEST:
-                raise too_large(self.query.path)
+                raise too_large(self.path)
             yield FileEntry(start, start.rpartition("/")[2], "file", facts.st_size)
             return
         walk = Walk(
             self.jail,
-            everything=self.query.everything,
+            everything=self.everything,
             gitignore=self.gitignore,
             deadline=self._deadline,
             notes=self._notes,
@@ -193,10 +182,10 @@ class Search:
 
 
 class _Output:
-    """What was found, in the form that the query asks for, up to a limit."""
+    """What was found, in the form that the search asks for, up to a limit."""
 
-    def __init__(self, query: SearchQuery) -> None:
-        self._query = query
+    def __init__(self, search: Search) -> None:
+        self._search = search
         self._lines: list[str] = []
         self._shown = 0
         self._room = MOST_CHARACTERS
@@ -204,20 +193,20 @@ class _Output:
 
     def add(self, hit: Hit) -> None:
         """One more file."""
-        if self._shown >= self._query.limit:
+        if self._shown >= self._search.limit:
             self.is_full = True
-        elif self._query.mode == "lines":
+        elif self._search.mode == "lines":
             self._add_lines(hit)
         else:
-            count = f": {len(hit.found)}" if self._query.mode == "count" else ""
+            count = f": {len(hit.found)}" if self._search.mode == "count" else ""
             self._put(f"{hit.path}{count}")
             self._shown += 1
 
     def _add_lines(self, hit: Hit) -> None:
-        fitting, context = frozenset(hit.found), self._query.context
+        fitting, context = frozenset(hit.found), self._search.context
         last = -1  # the line that was shown last
         for at in hit.found:
-            if self._shown >= self._query.limit:
+            if self._shown >= self._search.limit:
                 self.is_full = True
                 return
             first = max(0, at - context, last + 1)
@@ -233,7 +222,7 @@ class _Output:
         self._room -= len(line) + 1
         if self._room < 0:
             self.is_full = True
-            self._shown = self._query.limit
+            self._shown = self._search.limit
         else:
             self._lines.append(line)
 

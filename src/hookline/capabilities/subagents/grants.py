@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -151,21 +151,41 @@ def _unknown(member: Subagent, name: str, what: str, known: list[str]) -> BuildE
 # --- what holds in it -------------------------------------------------------------------------------
 
 
-class _AllowedUses:
-    """Blocks calls of tools that a subagent has only for some uses."""
+def grant_policies(member: Subagent, grant: ToolGrant) -> tuple[Registration, ...]:
+    """The policy that holds a subagent to its rules. Subagents that get its tools without a list have it too."""
+    if not grant.narrowed:
+        return ()
+    named = [member.parsed(each) for each in member.tools or () if isinstance(each, str)]
+    rules = Rules(map(_spelled_out, named))
 
-    def __init__(self, member: Subagent, narrowed: frozenset[str]) -> None:
-        self._name = member.name
-        self._narrowed = narrowed
-        named = [member.parsed(each) for each in member.tools or () if isinstance(each, str)]
-        self._rules = Rules(map(_spelled_out, named))
-
-    def __call__(self, ctx: ToolHookContext) -> HookOutcome | None:
+    def allow_uses(ctx: ToolHookContext) -> HookOutcome | None:
+        """Block calls of tools that a subagent has only for some uses."""
         call = ctx.tool_call
-        if call.name not in self._narrowed or self._rules.judge(call).decision == "allow":
+        if call.name not in grant.narrowed or rules.judge(call).decision == "allow":
             return None
-        uses = ", ".join(str(rule) for rule in self._rules.allow if grants_tool(rule, call.name))
-        return HookOutcome.block(f"subagent '{self._name}' may only use {uses}")
+        uses = ", ".join(str(rule) for rule in rules.allow if grants_tool(rule, call.name))
+        return HookOutcome.block(f"subagent '{member.name}' may only use {uses}")
+
+    name = f"{member.name}-tools"
+    return (hook("before_tool_use", allow_uses, name=name, tier="policy", scope="self"),)
+
+
+def denial_policies(member: Subagent) -> Iterator[Registration]:
+    """The policies that block what a subagent, and what it starts, may not call."""
+    rules = Rules(deny=[_spelled_out(member.parsed(each)) for each in member.disallowed_tools])
+
+    def deny(ctx: ToolHookContext) -> HookOutcome | None:
+        ruling = rules.judge(ctx.tool_call)
+        if ruling.decision != "deny":
+            return None
+        return HookOutcome.block(f"subagent '{member.name}' may not use {ruling.rule}")
+
+    if member.disallowed_tools:
+        name = f"{member.name}-disallowed-tools"
+        yield hook("before_tool_use", deny, name=name, tier="policy")
+    if member.read_only:
+        name = f"{member.name}-read-only"
+        yield hook("before_tool_use", _only_reading, name=name, tier="policy")
 
 
 def _spelled_out(rule: Rule) -> Rule:
@@ -173,41 +193,6 @@ def _spelled_out(rule: Rule) -> Rule:
     if rule.argument is None or "=" in rule.argument or not means_tool(rule, _SKILLS):
         return rule
     return Rule(rule.tool, f"name={rule.argument.split()[0]}")
-
-
-class _DisallowedTools:
-    """Blocks what a subagent may not call, in itself and in what it starts."""
-
-    def __init__(self, member: Subagent) -> None:
-        self._name = member.name
-        denied = [_spelled_out(member.parsed(each)) for each in member.disallowed_tools]
-        self._rules = Rules(deny=denied)
-
-    def __call__(self, ctx: ToolHookContext) -> HookOutcome | None:
-        ruling = self._rules.judge(ctx.tool_call)
-        if ruling.decision != "deny":
-            return None
-        return HookOutcome.block(f"subagent '{self._name}' may not use {ruling.rule}")
-
-
-def grant_policies(member: Subagent, grant: ToolGrant) -> tuple[Registration, ...]:
-    """The policy that holds a subagent to its rules. Subagents that get its tools without a list have it too."""
-    if not grant.narrowed:
-        return ()
-    uses, name = _AllowedUses(member, grant.narrowed), f"{member.name}-tools"
-    return (hook("before_tool_use", uses, name=name, tier="policy", scope="self"),)
-
-
-def denial_policies(member: Subagent) -> tuple[Registration, ...]:
-    """The policies that block what a subagent, and what it starts, may not call."""
-    made: list[Registration] = []
-    if member.disallowed_tools:
-        denied, name = _DisallowedTools(member), f"{member.name}-disallowed-tools"
-        made.append(hook("before_tool_use", denied, name=name, tier="policy"))
-    if member.read_only:
-        name = f"{member.name}-read-only"
-        made.append(hook("before_tool_use", _only_reading, name=name, tier="policy"))
-    return tuple(made)
 
 
 def _only_reading(ctx: ToolHookContext) -> HookOutcome | None:
