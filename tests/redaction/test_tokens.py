@@ -218,7 +218,7 @@ LAYOUTS = [
     "2026-01-01T00:00:09 kind: Secret\n2026-01-01T00:00:09 data:\n2026-01-01T00:00:10   v: @\n",
     "kind: Secret\ndata:\n  v: {{ .Values.x | b64enc }}\n{{- if .Values.y }}\n  w: @\n{{- end }}\n",
     '{"kind":"Secret","data":{"a":null,"x":"@"},"type":"Opaque"}',
-    '{"kind" : "Secret", "data" :\n{\n  "a": "",\n  "x": "@"\n},\n"type": "Opaque"}',
+    '{"kind" : "Secret", "data"\n:\n{\n  "a": "",\n  "x": "@"\n},\n"type": "Opaque"}',
     "{'kind': 'Secret', 'data': {'x': '@', 'y': '@'}, 'type': 'Opaque'}",
     '+  "kind": "Secret",\n+  "data": {\n+    "v": "@",\n+    "w": "@"\n+  },\n+  "type": "x"\n',
     '     9\t  "data": {\n    10\t    "v": "@"\n    11\t  },\n    12\t  "kind": "Secret"\n',

@@ -101,7 +101,7 @@ _IS_SECRET = re.compile(
 )
 _DOCUMENT = re.compile(r"(?m)^\+?---[ \t]*+\r?$")
 _FIELD = re.compile(
-    rf"(?<![\w.-])(?:data|stringData){_Q}[ \t]*+:(?:[ \t]|[!&][^\s{{}}]*+)*+(?:#[^\r\n]*+)?(?P<brace>\s*+\{{(?!\{{))?"
+    rf"(?<![\w.-])(?:data|stringData){_Q}\s*+:(?:[ \t]|[!&][^\s{{}}]*+)*+(?:#[^\r\n]*+)?(?P<brace>\s*+\{{(?!\{{))?"
 )
 _MARGIN = " \t>|+:-"
 """What stands left of a name: blanks, and the signs of lists, diffs, quotations and `grep`."""
