@@ -61,7 +61,7 @@ def test_roots_are_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         (lambda: McpServer.stdio("x", "-m thing"), "is one text", r"\['-m', 'thing'\]"),
         (lambda: McpServer.stdio("x", roots="/tmp"), "is one text", r"\['/tmp'\]"),
         (lambda: McpServer.stdio("x", timeout=0), "timeout=0 is not", "timeout=None"),
-        (lambda: McpServer.stdio("x", connect_timeout=-1), "connect_timeout=-1", "Leave it out"),
+        (lambda: McpServer.stdio("x", connect_timeout=-1), "connect_timeout=-1", "or leave it out"),
         (lambda: McpServer.http("example.com/mcp"), "not the address", "https://example.com/mcp"),
         (lambda: McpServer.http("ws://u:secret@h/x"), r"'ws://h/x' is not", "Give all of it"),
     ],

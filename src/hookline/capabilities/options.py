@@ -10,26 +10,27 @@ from typing import Any, TypeVar
 from hookline.errors import BuildError
 
 T = TypeVar("T")
+_REMEDY = "Give one, or leave it out."
 
 
 def check_count(who: str, option: str, given: Any, least: int = 1) -> int:
     """A whole number of at least `least`."""
     if isinstance(given, bool) or not isinstance(given, int) or given < least:
         raise BuildError(
-            f"{who}: {option}={given!r} is not a whole number of at least {least}.",
-            remedy="Give one, or leave it out.",
+            f"{who}: {option}={given!r} is not a whole number of at least {least}.", remedy=_REMEDY
         )
     return given
 
 
-def check_positive(who: str, option: str, given: Any, most: float = math.inf) -> float:
+def check_positive(
+    who: str, option: str, given: Any, most: float = math.inf, remedy: str = _REMEDY
+) -> float:
     """A number above zero."""
     is_number = isinstance(given, int | float) and not isinstance(given, bool)
     if not (is_number and 0 < given <= most and math.isfinite(given)):
         limit = "" if most == math.inf else f" and at most {most:g}"
         raise BuildError(
-            f"{who}: {option}={given!r} is not a number above 0{limit}.",
-            remedy="Give one, or leave it out.",
+            f"{who}: {option}={given!r} is not a number above 0{limit}.", remedy=remedy
         )
     return float(given)
 

@@ -295,20 +295,12 @@ class UnfitError(Exception):
         self.complaints = complaints
 
 
-class OutputShape:
-    """What an output looks like: a JSON schema, and the way from JSON to the value."""
+class TypeShape:
+    """A pydantic model, a dataclass, a TypedDict, or anything else that pydantic can read from JSON.
 
-    def __init__(self, schema: Mapping[str, Any]) -> None:
-        self.parameters, self.is_wrapped = _as_parameters(schema)
-        """The schema of the tool's arguments, and whether the output is one of them: it is not a JSON object itself."""
-
-    def read(self, value: JSONValue) -> Any:
-        """The typed value of JSON, or `UnfitError`."""
-        raise NotImplementedError
-
-
-class TypeShape(OutputShape):
-    """A pydantic model, a dataclass, a TypedDict, or anything else that pydantic can read from JSON."""
+    `parameters` is the schema of the tool's arguments. `is_wrapped` says that the output is one of them, because it is
+    not a JSON object itself.
+    """
 
     def __init__(self, kind: Any) -> None:
         try:
@@ -325,9 +317,10 @@ class TypeShape(OutputShape):
                 f"structured output: {kind!r} has no JSON schema ({str(error).splitlines()[0]}).",
                 remedy="Give a pydantic model, a dataclass, a TypedDict, a type such as list[int], or a JSON schema.",
             ) from error
-        super().__init__(tidied({"$defs": {}, **generated}))
+        self.parameters, self.is_wrapped = _as_parameters(tidied({"$defs": {}, **generated}))
 
     def read(self, value: JSONValue) -> Any:
+        """The typed value of JSON, or `UnfitError`."""
         try:
             return self._adapter.validate_json(msgspec.json.encode(value))
         except ValidationError as error:
@@ -345,7 +338,7 @@ class TypeShape(OutputShape):
             raise UnfitError([reason]) from error
 
 
-class SchemaShape(OutputShape):
+class SchemaShape:
     """A JSON schema. The output is the JSON itself: dicts and lists."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
@@ -364,7 +357,7 @@ class SchemaShape(OutputShape):
             raise BuildError(
                 f"structured output: {error.message}", remedy="Give a JSON schema."
             ) from None
-        super().__init__(self._schema)
+        self.parameters, self.is_wrapped = _as_parameters(self._schema)
 
     def read(self, value: JSONValue) -> Any:
         found = self._problems(self._schema, value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import re
 from collections import Counter
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from hookline.capabilities.options import check_positive
 from hookline.errors import BuildError
 
 DEFAULT_TIMEOUT = 60.0
@@ -178,20 +178,10 @@ def _server(target: ServerCommand | Endpoint, thing: str, options: ServerOptions
     absolute = tuple(str(Path(root).absolute()) for root in roots)
     rest: Any = options  # an option that there is not is a TypeError here
     server = McpServer(name=name, target=target, roots=absolute, **rest)
-    for option, seconds in (
-        ("timeout", server.timeout),
-        ("connect_timeout", server.connect_timeout),
-    ):
-        if seconds is None and option == "timeout":
-            continue
-        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-        if not (is_number and seconds is not None and 0 < seconds < math.inf):
-            raise BuildError(
-                f"MCP server '{name}': {option}={seconds!r} is not a number of seconds above 0.",
-                remedy="Use timeout=None for calls that may take for ever."
-                if option == "timeout"
-                else "Leave it out.",
-            )
+    if server.timeout is not None:
+        for_ever = "Use timeout=None for calls that may take for ever."
+        check_positive(server.who, "timeout", server.timeout, remedy=for_ever)
+    check_positive(server.who, "connect_timeout", server.connect_timeout)
     return server
 
 

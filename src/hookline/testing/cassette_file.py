@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from hookline.errors import CassetteError
-from hookline.testing.secrets import SCRUBBED, Scrubber, is_credential, open_address
+from hookline.testing.secrets import Scrubber, open_address
 
 _VERSION = 1
 _MARK = "hookline_cassette"
@@ -268,7 +268,8 @@ def _scrubbed(
         elif event.base64:
             yield RecordedEvent(base64=_binary(b64decode(event.base64), scrubber))
         else:
-            yield RecordedEvent(scrubber.text(event.event), _replaced(event.data, pieces, scrubber))
+            data = scrubber.value(event.data, lambda _: next(pieces))
+            yield RecordedEvent(scrubber.text(event.event), data)
 
 
 class _Fields:
@@ -315,21 +316,6 @@ def _index(value: Any) -> str | int:
     """The number that a piece has for the part it belongs to."""
     index = value.get("index") if isinstance(value, dict) else None
     return index if isinstance(index, int) else _UNNUMBERED
-
-
-def _replaced(value: Any, pieces: Iterator[str], scrubber: Scrubber) -> Any:
-    """A JSON value with these texts in it, one after the other; its names are scrubbed on the way."""
-    if isinstance(value, str):
-        return next(pieces)
-    if isinstance(value, list):
-        return [_replaced(each, pieces, scrubber) for each in value]
-    if not isinstance(value, dict):
-        return scrubber.value(value)
-    made = {}
-    for name, each in value.items():
-        clean = _replaced(each, pieces, scrubber)
-        made[scrubber.text(name)] = SCRUBBED if is_credential(name, each) else clean
-    return made
 
 
 def _binary(content: bytes, scrubber: Scrubber) -> str:
