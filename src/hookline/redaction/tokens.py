@@ -171,9 +171,24 @@ def _below(text: str, field: re.Match[str]) -> Iterator[Span]:
         names_at = names_at or (column if is_entry else 0)
         if column > margin:
             is_text = 0 < names_at < column  # a part of a text over several lines
-            start, end = _value(content, left + margin, is_text)
-            yield line.start(1) + start, line.start(1) + end, "secret"
+            start, end = (line.start(1) + at for at in _value(content, left + margin, is_text))
+            if (
+                not is_text
+                and start < end
+                and text[start] in "'\""
+                and text[start - 1] not in "'\""
+            ):
+                # The quote is open at the end of the line, and columns mean nothing until it is closed.
+                _, closed = _end_of_string(text, start + 1, text[start])
+                if closed > position:
+                    end, position = closed, _end_of_line(text, closed)
+            yield start, end, "secret"
     yield position, position, "secret"
+
+
+def _end_of_line(text: str, position: int) -> int:
+    end = text.find("\n", position)
+    return len(text) if end < 0 else end
 
 
 def _value(line: str, start: int, is_text: bool) -> tuple[int, int]:
