@@ -21,8 +21,8 @@ from hookline.containment.shell.denylist import (
     is_network,
     is_protected,
 )
-from hookline.containment.shell.find import PICKING, roots_of
 from hookline.containment.shell.places import Places, expand, is_below
+from hookline.containment.shell.programs import PICKING, roots_of
 from hookline.containment.shell.runners import code_words, is_source, name_of
 from hookline.containment.shell.words import Word
 from hookline.secret_tables import is_env_file
