@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.containment.sandbox.seccomp import filter_program, reporting_program
-from hookline.containment.sandbox.syscalls import MACHINES
+from hookline.containment.sandbox.seccomp import MACHINES, filter_program, reporting_program
 from hookline.errors import SandboxError
 
 ALLOW, KILL, EPERM, ENOSYS = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026
