@@ -21,7 +21,7 @@ from hookline._aio import call_in_thread, within
 from hookline.containment.processes import OwnChild, run_briefly
 from hookline.containment.sandbox.cgroups import Group
 from hookline.containment.sandbox.command import Job, SandboxGrant
-from hookline.containment.sandbox.enforcement import Enforcement
+from hookline.containment.sandbox.limits import Enforcement
 from hookline.containment.sandbox.mount_table import misplaced
 from hookline.containment.sandbox.mounts import FileView, empty_file
 from hookline.containment.sandbox.protection import Protection

@@ -16,6 +16,7 @@ from hookline.containment.sandbox.command import (
     NOTHING,
     PLACES,
     CommandResult,
+    Excerpt,
     Job,
     OnOutput,
     Place,
@@ -23,13 +24,10 @@ from hookline.containment.sandbox.command import (
     can_be_bytes,
     shell_argv,
 )
-from hookline.containment.sandbox.enforcement import Enforcement
 from hookline.containment.sandbox.environment import checked, environment, trusted_path
 from hookline.containment.sandbox.home import homes, links_and_target
-from hookline.containment.sandbox.host import HostCommand
-from hookline.containment.sandbox.limits import SandboxLimits, checked_timeout
+from hookline.containment.sandbox.limits import Enforcement, SandboxLimits, checked_timeout
 from hookline.containment.sandbox.mounts import FileView
-from hookline.containment.sandbox.output import Excerpt
 from hookline.containment.sandbox.paths import (
     SandboxPaths,
     emptied,
@@ -39,7 +37,7 @@ from hookline.containment.sandbox.paths import (
     inside_any,
     work_directory,
 )
-from hookline.containment.sandbox.running_command import RunningCommand
+from hookline.containment.sandbox.running_command import HostCommand, RunningCommand
 from hookline.containment.sandbox.selftest import passed
 from hookline.containment.sandbox.work_tree import work_tree
 from hookline.errors import SandboxError, UsageError
