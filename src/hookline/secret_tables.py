@@ -116,7 +116,7 @@ SYSTEM_SECRETS = _names(
     /etc/wireguard /etc/openvpn /etc/NetworkManager/system-connections /var/lib/NetworkManager
     /etc/kubernetes /etc/rancher /var/lib/kubelet /var/lib/rancher /etc/cni
     /var/lib/docker /var/lib/containerd /etc/docker/key.json
-    /var/lib/sss /var/spool/cron /var/lib/cloud
+    /var/lib/sss /var/spool/cron /var/lib/cloud /etc/security/opasswd /var/cache/debconf/passwords.dat
     """
 )
 """Hidden wherever they are: a root without capabilities still owns, and so can read, what is root's."""

@@ -64,6 +64,30 @@ def test_pairs_are_connected_ones_only(processor: str) -> None:
 
 
 @pytest.mark.parametrize("processor", PROCESSORS)
+def test_names_do_not_change_later(processor: str) -> None:
+    """No keys and policies of encrypted directories, no flags of directories, no typing into a terminal."""
+    refused = (
+        0x800C6613,
+        0xC0506617,
+        0xC0406618,
+        0xC0406619,
+        0x40086602,
+        0x401C5820,
+        0x5412,
+        0x541C,
+    )
+    assert {judge(processor, "ioctl", 3, request) for request in refused} == {EPERM}
+    usual = (
+        0x5401,
+        0x5413,
+        0x541B,
+        0x80086601,
+        0x40049409,
+    )  # terminals, sizes, flags that are read, copies
+    assert {judge(processor, "ioctl", 3, request) for request in usual} == {ALLOW}
+
+
+@pytest.mark.parametrize("processor", PROCESSORS)
 def test_threads_and_processes_are_made_namespaces_are_not(processor: str) -> None:
     """The flags of a thread pass; each flag of a new namespace does not."""
     thread, fork = 0x003D0F00, 17

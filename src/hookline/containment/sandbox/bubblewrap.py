@@ -460,7 +460,8 @@ class BubblewrapCommand(RunningCommand):
             said = self._last.decode(errors="replace").strip().splitlines() or ["it said nothing"]
             if _TOO_MANY in said[-1]:
                 raise SandboxError(
-                    "the work directory holds too many environment files or repositories to be covered one by one.",
+                    "there are too many environment files or repositories to be covered one by one, "
+                    "in the work directory or in your home.",
                     remedy="Nothing was run. Remove what is not needed, or work in a directory further down.",
                 )
             raise SandboxError(

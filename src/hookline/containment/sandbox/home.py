@@ -103,7 +103,7 @@ def dot_entry(path: str, known: Iterable[str]) -> str:
 
 
 def needed_paths(writable: tuple[str, ...], known: list[str], env: Mapping[str, str]) -> list[str]:
-    """Whole paths below the dot-entries of homes that programs are started from, and what they cannot do without.
+    """Whole paths in hidden places that programs are started from, and what they cannot do without.
 
     They are given as they are and where they lead. `env` are the variables of the command, `writable` the directories
     that commands can write in.
@@ -118,7 +118,8 @@ def needed_paths(writable: tuple[str, ...], known: list[str], env: Mapping[str, 
         with contextlib.suppress(OSError):
             changed = os.stat(directory).st_ctime_ns
             found |= dict.fromkeys(_behind_links(directory, changed, writable))
-    return [path for path in found if dot_entry(path, known)]
+    emptied = tuple(f"{each}/" for each in EMPTIED)
+    return [path for path in found if dot_entry(path, known) or path.startswith(emptied)]
 
 
 def both_paths(path: str, writable: tuple[str, ...]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -68,13 +68,30 @@ def second_paths(directories: tuple[str, ...]) -> list[str]:
     return list(_second_paths(directories, tuple(mounts)))
 
 
+def all_paths(path: str) -> list[str]:
+    """A path, and all others that lead to the same place by another mount, whether or not there is something."""
+    try:
+        mounts = _mounts(_TABLE)
+    except OSError:
+        return [path]
+    own = _mount_of(path, mounts)
+    if own is None:
+        return [path]
+    inside = _Mount(own.device, _joined(own.root, os.path.relpath(path, own.place)), path)
+    return [path, *_paths(inside, [each for each in mounts if each.device == own.device])]
+
+
+def _mount_of(path: str, mounts: Sequence[_Mount]) -> _Mount | None:
+    """The mount that a path is on. Of several on one another the last is seen."""
+    around = [mount for mount in mounts if _is_in(path, mount.place)]
+    return max(reversed(around), key=lambda mount: len(mount.place), default=None)
+
+
 @lru_cache(maxsize=16)
 def _second_paths(directories: tuple[str, ...], mounts: tuple[_Mount, ...]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for directory in directories:
-        # Of several on one another the last is seen.
-        around = [mount for mount in mounts if _is_in(directory, mount.place)]
-        own = max(reversed(around), key=lambda mount: len(mount.place), default=None)
+        own = _mount_of(directory, mounts)
         if own is None:
             continue
         inside = _joined(own.root, os.path.relpath(directory, own.place))

@@ -8,6 +8,7 @@ import os
 import shutil
 import stat
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -27,6 +28,7 @@ from hookline.containment.sandbox.home import (
     mounted_homes,
     needed_paths,
 )
+from hookline.containment.sandbox.mount_table import second_paths
 from hookline.containment.sandbox.paths import (
     SandboxPaths,
     emptied,
@@ -54,6 +56,9 @@ class FileView:
 
     roots: tuple[Path, ...]
     paths: SandboxPaths
+    has_homes: bool = True
+    """Whether home directories are hidden. The test of the sandbox leaves them out: what lies in a home must not decide
+    whether there is a sandbox."""
 
     @classmethod
     def of(cls, root: Path, paths: SandboxPaths) -> FileView:
@@ -89,7 +94,10 @@ class FileView:
 
         `env` are the variables of the command.
         """
-        return self._shown(needed_paths(self._writable, homes(), env), grant)
+        return self._shown(self._needed(env), grant)
+
+    def _needed(self, env: Mapping[str, str]) -> list[str]:
+        return needed_paths(self._writable, homes() if self.has_homes else [], env)
 
     @property
     def _writable(self) -> tuple[str, ...]:
@@ -162,23 +170,24 @@ class FileView:
         grant, scratch, read_only = job.grant, job.limits.scratch, job.place == "read-only"
         size = ("--size", str(scratch)) if sizes and scratch is not None else ()
         cover = _Cover(("--size", str(_SMALL)) if sizes else ())
-        needed = needed_paths(self._writable, homes(), job.own_env)
-        shown, known = self._shown(needed, grant), mounted_homes()
+        needed = self._needed(job.own_env)
+        shown, known = self._shown(needed, grant), mounted_homes() if self.has_homes else []
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", *size, "--tmpfs", "/dev/shm")
         yield from ("--remount-ro", "/dev", "--proc", "/proc", "--remount-ro", "/proc")
         yield from self._emptied(grant, shown, size, None if read_only else self.paths.tmp)
         for home in known:  # the outer ones first: what is mounted later covers what is below it
-            if is_of_system(home):
+            is_seen = self._is_seen(home, shown, known)
+            if is_of_system(home) or (is_seen and len(entries(home)[1]) > _MOST_ENTRIES):
                 yield from self._one_by_one(entries(home)[0], shown, cover)
             elif not inside_any(Path(home), self.roots):
-                yield from self._home(
-                    home, shown, size, file, is_seen=self._is_seen(home, shown, known)
-                )
+                yield from self._home(home, shown, size, file, is_seen=is_seen)
         # A secret is hidden before what can be written is put in place, and again where that has brought it back.
         hidden = self._secrets(shown, needed, grant, known)
         for secret in hidden:
             if not inside_any(Path(secret), self.roots):
                 yield from cover(secret)
+        for second in second_paths(tuple(map(str, self.roots))):  # where nothing of it is hidden
+            yield from cover(second)
         yield from self._work(held, "--ro-bind" if read_only else "--bind")
         for home in known:
             if inside_any(Path(home), self.roots):
@@ -191,11 +200,15 @@ class FileView:
             for path in found.closed:  # nobody knows what is in there
                 yield from cover(f"{root}/{path}")
         covered: set[str] = set()
-        for path in sorted(set(self._env_files(looked, grant, shown, known))):
+        env_files = set(self._env_files(looked, grant, shown, known))
+        crowded = self._crowded(env_files, known)
+        for path in crowded:
+            yield from cover(path)
+        for path in sorted(env_files):
             real = os.path.realpath(path)
             if (
                 real in covered
-                or inside_any(Path(real), map(Path, hidden))
+                or inside_any(Path(real), map(Path, (*hidden, *crowded)))
                 or not self._may_cover(real, shown, known)
             ):
                 continue
@@ -203,6 +216,20 @@ class FileView:
             # An empty file would be committed in the place of one that git tracks. No device is.
             is_tracked = inside_any(Path(real), self.roots) and may_be_tracked(real)
             yield from ("--dev-bind", os.devnull, real) if is_tracked else cover(real)
+
+    def _crowded(self, paths: set[str], known: list[str]) -> list[str]:
+        """Directories of other projects with so many of these paths that bubblewrap could not cover them one by one."""
+        count = Counter(self._project(path, known) for path in paths)
+        return [each for each, number in count.items() if each and number > _MOST_ENV_FILES]
+
+    def _project(self, path: str, known: list[str]) -> str:
+        """The outermost directory in a home that holds a path and no directory of this view; empty if there is none."""
+        if inside_any(Path(path), self.roots):
+            return ""
+        above = [str(each) for each in Path(path).parents if not self._holds_root(str(each))]
+        return next(
+            (each for each in reversed(above) if any(each.startswith(f"{h}/") for h in known)), ""
+        )
 
     def _emptied(
         self, grant: SandboxGrant, shown: list[str], size: tuple[str, ...], tmp: str | Path | None
@@ -307,6 +334,8 @@ class _Cover:
     small: tuple[str, ...]
 
     def __call__(self, path: str, *, sealed: bool = True) -> tuple[str, ...]:
+        if not _can_be_reached(os.path.dirname(path)):
+            return ()
         if os.path.isdir(path):
             seal = ("--remount-ro", path) if sealed else ()
             return (*self.small, "--tmpfs", path, *seal)
@@ -327,6 +356,10 @@ def empty_file() -> str:
 
 
 _empty: str | None = None
+_MOST_ENTRIES = 1000
+"""Entries of a home that are shown one by one. A home with more is shown as it is, without its hidden entries."""
+_MOST_ENV_FILES = 200
+"""Environment files of one project below a home that are covered one by one."""
 _OTHERS = 3
 """How many directories deep other projects may lie below a home. The whole home may be too large to look through."""
 
@@ -345,6 +378,8 @@ def _index_of_home(home: str) -> TreeIndex:
 
 def _unchanged_entry(path: str) -> Iterator[str]:
     """An entry of a directory that was replaced: links as links."""
+    if not _can_be_reached(os.path.dirname(path)):
+        return
     try:
         mode = os.lstat(path).st_mode
         target = os.readlink(path) if stat.S_ISLNK(mode) else ""
@@ -354,6 +389,21 @@ def _unchanged_entry(path: str) -> Iterator[str]:
         yield from ("--symlink", target, path)
     elif stat.S_ISDIR(mode) or stat.S_ISREG(mode):
         yield from ("--ro-bind-try", path, path)
+
+
+def _can_be_reached(directory: str) -> bool:
+    """Whether a command of ours could reach what is in a directory, and bubblewrap can mount something there.
+
+    In a namespace of its own, root has no rights to the files of other users but those that everybody has.
+    """
+    for each in (directory, *map(str, Path(directory).parents)):
+        facts = os.stat(each)
+        if facts.st_uid == os.geteuid():
+            continue
+        needed = stat.S_IXGRP if facts.st_gid in (os.getegid(), *os.getgroups()) else stat.S_IXOTH
+        if not facts.st_mode & needed:
+            return False
+    return True
 
 
 def _names() -> list[str]:

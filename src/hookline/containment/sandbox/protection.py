@@ -80,7 +80,7 @@ class Protection:
     @property
     def moved_aside(self) -> list[str]:
         """The new paths of what the command made and nobody is to obey, so far."""
-        moved = [] if self._visit is None else map(_printable, self._visit.moved)
+        moved = [] if self._visit is None else map(printable, self._visit.moved)
         return list(moved) if self._keeps else [f"/tmp/{path}" for path in moved]
 
     def hold(self) -> Protection:
@@ -219,7 +219,7 @@ def _share(lock: int, root: Path) -> None:
             return
 
 
-def _printable(path: str) -> str:
+def printable(path: str) -> str:
     """A path for a message: a command chooses the names, and may choose any bytes."""
     text = os.fsencode(path).decode(errors="backslashreplace")
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

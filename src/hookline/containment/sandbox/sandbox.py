@@ -27,6 +27,7 @@ from hookline.containment.sandbox.command import (
 from hookline.containment.sandbox.environment import checked, environment, trusted_path
 from hookline.containment.sandbox.home import homes, links_and_target
 from hookline.containment.sandbox.limits import Enforcement, SandboxLimits, checked_timeout
+from hookline.containment.sandbox.mount_table import all_paths
 from hookline.containment.sandbox.mounts import FileView
 from hookline.containment.sandbox.paths import (
     SandboxPaths,
@@ -37,8 +38,9 @@ from hookline.containment.sandbox.paths import (
     inside_any,
     work_directory,
 )
+from hookline.containment.sandbox.protection import printable
 from hookline.containment.sandbox.running_command import HostCommand, RunningCommand
-from hookline.containment.sandbox.selftest import passed
+from hookline.containment.sandbox.selftest import UntestedSandboxError, passed
 from hookline.containment.sandbox.work_tree import work_tree
 from hookline.errors import SandboxError, UsageError
 
@@ -129,7 +131,7 @@ class Sandbox:
                     "a process died while its command ran in '%s'; what the command left for others to run or obey was "
                     "moved aside: %s",
                     root,
-                    ", ".join(moved),
+                    ", ".join(map(printable, moved)),
                 )
 
     # --- what it is ---------------------------------------------------------------------------------
@@ -148,6 +150,8 @@ class Sandbox:
             return SandboxStatus(self.sandbox, "host", "host", False, "the host was asked for")
         try:
             program = self._program()
+        except UntestedSandboxError:
+            raise  # the host is for machines without a sandbox, not for a bad moment
         except SandboxError as error:
             if self.sandbox == "required":
                 raise SandboxError(
@@ -227,8 +231,9 @@ class Sandbox:
         `protect` and `keep` name.
         """
         given = os.path.abspath(os.path.expanduser(path))
-        # Each link on the way, too: a command could put another one in its place.
-        return any(self._can_reach(Path(each)) for each in (given, *links_and_target(given)))
+        # Each link on the way, too: a command could put another one in its place. And by whatever mount it is seen.
+        ways = (given, *links_and_target(given))
+        return any(self._can_reach(Path(path)) for way in ways for path in all_paths(way))
 
     def _can_reach(self, path: Path) -> bool:
         if self.paths.tmp is not None and inside_any(path, [Path(self.paths.tmp).resolve()]):

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -45,6 +46,10 @@ _HINTS = (
 )
 
 
+class UntestedSandboxError(SandboxError):
+    """The test could not be finished, so nobody knows whether there is a sandbox."""
+
+
 def passed() -> InstalledBubblewrap:
     """The program, once it was seen to hold; else the error that says what is wrong, the same every time.
 
@@ -54,9 +59,14 @@ def passed() -> InstalledBubblewrap:
         try:
             found = _outcome()
         except TimeoutError:
-            raise SandboxError(
+            raise UntestedSandboxError(
                 f"the sandbox's test of itself took longer than {_SECONDS:g} s.",
                 remedy="Is the machine overloaded? Try again.",
+            ) from None
+        except (OSError, ValueError) as error:
+            raise UntestedSandboxError(
+                f"the sandbox's test of itself could not be made ({error}).",
+                remedy="Is there room in the temporary directory? Try again.",
             ) from None
     if isinstance(found, SandboxError):
         raise SandboxError(found.message, remedy=found.remedy)
@@ -73,11 +83,7 @@ def _outcome() -> InstalledBubblewrap | SandboxError:
         program = installed()
         worked = _try_to_escape()
     except SandboxError as error:
-        return error
-    except TimeoutError:  # not kept: it may have been a bad moment
-        raise
-    except (OSError, ValueError) as error:
-        return SandboxError(f"the sandbox's test of itself failed ({error}).")
+        return error  # other errors are not kept: it may have been a bad moment
     if worked:
         return SandboxError(
             f"the sandbox does not hold here: a command in it could {'; '.join(worked)}.",
@@ -135,7 +141,9 @@ def _probe(base: Path, plan: dict[str, str]) -> list[str]:
         place="workspace",
         on_output=lambda _: None,
     )
-    arrangement = Arrangement(FileView.of(root, paths), job)
+    # Without homes: their owner, or a command, could fill one so that the test fails.
+    view = replace(FileView.of(root, paths), has_homes=False)
+    arrangement = Arrangement(view, job)
     try:
         code, said, complaint = _run(arrangement)
     finally:
