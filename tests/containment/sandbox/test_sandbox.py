@@ -380,7 +380,7 @@ def test_a_test_that_takes_too_long_leaves_no_process(
 def test_a_test_that_was_not_finished_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a machine that is overloaded for a moment: an error that does not hold for ever, and no reason for the host."""
+    """On a machine that is overloaded for a moment: an error that does not last, and no reason for the host."""
     selftest._outcome.cache_clear()
     with monkeypatch.context() as patched:
         patched.setattr(selftest, "_SECONDS", 0.001)
