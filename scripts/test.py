@@ -13,7 +13,9 @@ Arguments this script does not know go to pytest; paths are relative to the repo
 
 import argparse
 import os
+import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import environment
 import mcp_servers
@@ -32,10 +34,17 @@ PYTEST = ("pytest", "-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"
 def main() -> int:
     """Run the checks, all of them even if one fails, and name those that failed."""
     only_tests, pytest_arguments = _arguments()
-    missing = _set_up()
+    environment.ensure("dev")
+    with ThreadPoolExecutor(1) as pool:
+        # What the tests need is mostly waited for, so the checks run meanwhile.
+        checks = [pool.submit(_check, check) for check in (() if only_tests else CHECKS)]
+        missing = _set_up()
+        failed = [failure for check in checks if (failure := check.result())]
     # pytest comes last, so that its closing line is what a passing run ends with.
-    checks = (*(() if only_tests else CHECKS), (*PYTEST, *pytest_arguments))
-    failed = [" ".join(check) for check in checks if not _passes(*check)]
+    tests = (*PYTEST, *pytest_arguments)
+    print(f"\n--- {' '.join(tests)}", flush=True)
+    if environment.run(environment.PROGRAMS / tests[0], *tests[1:]) != 0:
+        failed.append(" ".join(tests))
     if missing:
         reasons = "; ".join(f"{name} ({reason})" for name, reason in missing.items())
         print(
@@ -47,8 +56,7 @@ def main() -> int:
 
 
 def _set_up() -> dict[str, str]:
-    """Install what the checks and the tests need; gives what cannot be had here, with the reason."""
-    environment.ensure("dev")
+    """Install what the tests need; gives what cannot be had here, with the reason."""
     mcp_servers.ensure()
     system_tools.ensure()
     os.environ["PATH"] = system_tools.path()
@@ -70,9 +78,20 @@ def _arguments() -> tuple[bool, list[str]]:
     return known.only_tests, rest
 
 
-def _passes(program: str, *arguments: str) -> bool:
-    print(f"\n--- {' '.join((program, *arguments))}", flush=True)
-    return environment.run(environment.PROGRAMS / program, *arguments) == 0
+def _check(command: tuple[str, ...]) -> str:
+    """Run one check and print what it says; gives its command line if it failed."""
+    program, *arguments = command
+    ran = subprocess.run(
+        [environment.PROGRAMS / program, *arguments],
+        cwd=environment.ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    line = " ".join(command)
+    print(f"\n--- {line}\n{ran.stdout}", end="", flush=True)
+    return line if ran.returncode else ""
 
 
 if __name__ == "__main__":
