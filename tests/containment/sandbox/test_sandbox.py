@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Literal
 
 import pytest
@@ -364,7 +365,7 @@ def test_a_test_that_takes_too_long_leaves_no_process(
     """Whenever it is ended: a bubblewrap that is just being set up outlives the one that started it."""
     probe = tmp_path / "probe.py"
     probe.write_text(f"import time\ntime.sleep(30)  # {tmp_path}\n")
-    monkeypatch.setattr(selftest, "_PROBE", probe)
+    monkeypatch.setattr(selftest, "probe", SimpleNamespace(__file__=str(probe)))
     monkeypatch.setattr(selftest, "_SECONDS", seconds)
     with pytest.raises(TimeoutError):
         selftest._try_to_escape()
