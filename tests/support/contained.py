@@ -17,12 +17,12 @@ def run_plan(plan: dict[str, Any]) -> dict[str, Any]:
         SandboxGrant,
         SandboxLimits,
         SandboxPaths,
-        enforcement,
+        limits,
     )
 
     if plan["watched"]:  # as on a machine that lets us make no control groups
-        enforcement.homes = lambda *_: {}
-        enforcement.kernel_counts_processes = lambda: False
+        limits.homes = lambda *_: {}
+        limits.kernel_counts_processes = lambda: False
     sandbox = Sandbox(
         plan["root"],
         "required",

@@ -14,6 +14,7 @@ import pytest
 
 from hookline.containment import Sandbox, SandboxGrant, SandboxPaths
 from hookline.containment.sandbox.home import hidden_programs, homes, needed_paths
+from hookline.errors import SandboxError
 
 from .conftest import Place, needs_bubblewrap
 
@@ -61,7 +62,7 @@ def test_what_begins_with_a_dot_is_not_there(home: Path, place: str) -> None:
     ran = sandbox.run_sync(f"cat {' '.join(f'~/{name}' for name in SECRETS)}", place=place)  # type: ignore[arg-type]
     assert "a secret" not in ran.text
     assert "Permission denied" not in ran.text
-    assert sandbox.run_sync("grep -rl 'a secret' ~ /tmp /home", place=place).text == ""  # type: ignore[arg-type]
+    assert sandbox.run_sync(f"grep -rl 'a secret' ~ {home.parent} /home", place=place).text == ""  # type: ignore[arg-type]
     assert sandbox.run_sync("cat ~/Documents/letter ~/link", place=place).text == "a letter\n" * 2  # type: ignore[arg-type]
 
 
@@ -90,6 +91,131 @@ def test_a_home_inside_another_home_hides_its_entries(
         assert "a secret" not in ran.text
         assert ("a letter" in ran.text) is not is_hidden
         assert sandbox.run_sync("touch ~/.new && git config --global --list").exit_code == 0
+
+
+@pytest.mark.parametrize("crowd", ["files at the top", "files of another project"])
+def test_a_crowded_home_is_no_reason_for_the_host(home: Path, crowd: str) -> None:
+    """A command could fill its directory so that nothing else of the home can be covered one by one."""
+    other = home / "other"
+    other.mkdir()
+    for number in range(3_500):
+        (home / str(number) if crowd == "files at the top" else other / f"{number}.env").touch()
+    (other / ".env").write_text("a secret\n")
+    work = home / "work"
+    work.mkdir()
+    sandbox = Sandbox(work, paths=SandboxPaths(show=(home.parent,)))
+    ran = sandbox.run_sync(
+        "cat ~/.netrc ../other/.env; touch here ../outside; cat ~/Documents/letter"
+    )
+    assert ran.contained
+    assert "a secret" not in ran.text
+    assert "a letter" in ran.text
+    assert (work / "here").exists()
+    assert not (home / "outside").exists()
+
+
+def test_too_many_environment_files_of_the_work_directory_are_an_error(home: Path) -> None:
+    """Nothing runs, neither in the sandbox nor on the host."""
+    sandbox = sandbox_of(home)
+    ran = sandbox.run_sync("for i in $(seq 4000); do : > $i.env; done")
+    assert ran.contained
+    with pytest.raises(SandboxError, match="too many environment files"):
+        Sandbox(sandbox.root, paths=SandboxPaths(show=(home.parent,))).run_sync("touch ran")
+    assert not (sandbox.root / "ran").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root looks at the homes of others")
+def test_private_homes_of_others_are_hidden_from_root(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In a sandbox root has no rights to the files of others, so nothing can be mounted there, nor read."""
+    nobody = 65534
+    private, open_home = tmp_path / "private", tmp_path / "open"
+    for path in (
+        private / "x/.env",
+        private / ".ssh/key",
+        open_home / "priv/.env",
+        open_home / "dot/aws",
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("a secret\n")
+    (open_home / ".aws").symlink_to("dot/aws")
+    for path in (private, open_home / "priv", open_home / "dot"):
+        path.chmod(0o700)
+    for path in tmp_path.rglob("*"):
+        os.chown(path, nobody, nobody, follow_symlinks=False)
+    found = homes()
+    monkeypatch.setattr(
+        "hookline.containment.sandbox.home.homes", lambda: [*found, str(private), str(open_home)]
+    )
+    work = tmp_path / "work"
+    work.mkdir()
+    ran = Sandbox(work, "required", paths=SandboxPaths(show=(tmp_path,))).run_sync(
+        f"touch done; cat {private}/x/.env {private}/.ssh/key {open_home}/priv/.env {open_home}/.aws"
+    )
+    assert "a secret" not in ran.text
+    assert (work / "done").exists()
+
+
+@pytest.mark.parametrize("place", ["workspace", "read-only"])
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a directory")
+def test_a_second_mount_of_the_work_directory_shows_nothing(tmp_path: Path, place: str) -> None:
+    """Its environment files are hidden where it is the work directory only, so it is empty elsewhere."""
+    work, second = tmp_path / "work", tmp_path / "second"
+    for path in (work, second):
+        path.mkdir()
+    (work / ".env").write_text("a secret\n")
+    subprocess.run(["mount", "--bind", work, second], check=True)
+    try:
+        sandbox = Sandbox(work, "required", paths=SandboxPaths(show=(tmp_path,)))
+        ran = sandbox.run_sync(f"cat {second}/.env", place=place)  # type: ignore[arg-type]
+        assert sandbox.can_reach(second / "runs.db")
+    finally:
+        subprocess.run(["umount", second], check=True)
+    assert "a secret" not in ran.text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a directory")
+def test_a_journal_behind_a_mount_of_a_part_of_the_work_directory_is_reached(
+    tmp_path: Path,
+) -> None:
+    """Whatever path leads there."""
+    (tmp_path / "work/data").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    subprocess.run(["mount", "--bind", tmp_path / "work/data", tmp_path / "other"], check=True)
+    try:
+        sandbox = Sandbox(tmp_path / "work")
+        assert sandbox.can_reach(tmp_path / "other/runs.db")
+        assert not sandbox.can_reach(tmp_path / "third/runs.db")
+    finally:
+        subprocess.run(["umount", tmp_path / "other"], check=True)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "plant"),
+    [
+        (
+            "XDG_STATE_HOME",
+            "st",
+            "mkdir -p st/hookline/sandbox; echo x > st/hookline/sandbox/a-b.json",
+        ),
+        ("XDG_STATE_HOME", "st", "mv st old; mkdir -p st/hookline; echo x > st/hookline/record"),
+        ("XDG_CONFIG_HOME", "xdg", "mkdir -p xdg/git; echo x > xdg/git/config"),
+        ("XDG_CONFIG_HOME", "xdg", "mkdir -p xdg/hookline; echo x > xdg/hookline/config.toml"),
+        ("GIT_CONFIG_GLOBAL", "settings", "echo x > settings"),
+    ],
+)
+def test_settings_of_the_user_in_the_work_directory_are_kept(
+    home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, plant: str
+) -> None:
+    """State, trust and configuration of Hookline and git, wherever variables put them, also while they are missing."""
+    work = home.parent / "work"
+    work.mkdir()
+    monkeypatch.setenv(variable, str(work / value))
+    ran = sandbox_of(home).run_sync(f"{plant} && echo planted")
+    assert "planted" not in ran.text
+    left = [path for path in work.rglob("*") if path.is_file()]
+    assert left == []
 
 
 def test_writes_to_the_home_are_gone_with_the_command(home: Path) -> None:

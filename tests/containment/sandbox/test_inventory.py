@@ -142,6 +142,21 @@ def test_recovery_is_not_stopped_by_what_was_planted(
     assert not marker.exists()
 
 
+def test_recovery_prints_no_control_characters(
+    work: Path, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A command chooses the names that are reported."""
+    process = start(
+        'd=$(printf \'x\\033]0;title\\007\\nINFO fine\'); mkdir "$d"; touch "$d/.envrc"'
+    )
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    Sandbox(work, "required")
+    assert "moved aside" in caplog.text
+    assert "\x1b" not in caplog.text
+    assert "\nINFO fine" not in caplog.text
+
+
 def test_recovery_looks_at_what_the_user_had_named(
     work: Path, marker: Path, start: Start, records: Callable[[], list[Path]]
 ) -> None:

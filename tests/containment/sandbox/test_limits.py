@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hookline.containment import Sandbox, SandboxLimits
-from hookline.containment.sandbox import enforcement
+from hookline.containment.sandbox import limits as limits_module
 from hookline.containment.sandbox.cgroups import homes
 from hookline.containment.sandbox.watcher import Watcher
 from hookline.errors import UsageError
@@ -434,8 +434,8 @@ def test_what_holds_is_described(
     def found_homes(*wanted: str) -> dict[str, Path]:
         return {name: Path("/group") for name in wanted if name in found}
 
-    monkeypatch.setattr(enforcement, "homes", found_homes)
-    monkeypatch.setattr(enforcement, "kernel_counts_processes", lambda: counted)
+    monkeypatch.setattr(limits_module, "homes", found_homes)
+    monkeypatch.setattr(limits_module, "kernel_counts_processes", lambda: counted)
     said = sandbox.describe()
     assert f"memory by a {'control group' if 'memory' in found else 'watcher'}" in said
     kernel = "resource limit" if counted else "control group" if "pids" in found else "watcher"

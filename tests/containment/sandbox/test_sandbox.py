@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Literal
 
 import pytest
@@ -363,7 +365,7 @@ def test_a_test_that_takes_too_long_leaves_no_process(
     """Whenever it is ended: a bubblewrap that is just being set up outlives the one that started it."""
     probe = tmp_path / "probe.py"
     probe.write_text(f"import time\ntime.sleep(30)  # {tmp_path}\n")
-    monkeypatch.setattr(selftest, "_PROBE", probe)
+    monkeypatch.setattr(selftest, "probe", SimpleNamespace(__file__=str(probe)))
     monkeypatch.setattr(selftest, "_SECONDS", seconds)
     with pytest.raises(TimeoutError):
         selftest._try_to_escape()
@@ -379,16 +381,32 @@ def test_a_test_that_takes_too_long_leaves_no_process(
 def test_a_test_that_was_not_finished_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a machine that is overloaded for a moment: it is said in a line, and does not hold for ever."""
+    """On a machine that is overloaded for a moment: an error that does not last, and no reason for the host."""
     selftest._outcome.cache_clear()
     with monkeypatch.context() as patched:
         patched.setattr(selftest, "_SECONDS", 0.001)
-        status = Sandbox(tmp_path).status
-        assert not status.contained
-        assert status.reason == "the sandbox's test of itself took longer than 0.001 s"
+        with pytest.raises(SandboxError, match=r"took longer than 0\.001 s\. Is the machine"):
+            Sandbox(tmp_path).status  # noqa: B018
         with pytest.raises(SandboxError, match=r"took longer than 0\.001 s\. Is the machine"):
             Sandbox(tmp_path, "required")
     assert Sandbox(tmp_path, "required").status.contained
+
+
+@needs_bubblewrap
+def test_a_test_without_room_is_no_reason_for_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command could fill the disk so that the next process has no sandbox."""
+    selftest._outcome.cache_clear()
+
+    def full(**_: object) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tempfile.mkdtemp", full)
+        with pytest.raises(SandboxError, match=r"could not be made \(.*No space"):
+            Sandbox(tmp_path).status  # noqa: B018
+    assert Sandbox(tmp_path).status.contained
 
 
 @needs_bubblewrap

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.containment.sandbox.seccomp import filter_program, reporting_program
-from hookline.containment.sandbox.syscalls import MACHINES
+from hookline.containment.sandbox.seccomp import MACHINES, filter_program, reporting_program
 from hookline.errors import SandboxError
 
 ALLOW, KILL, EPERM, ENOSYS = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026
@@ -62,6 +61,30 @@ def test_pairs_are_connected_ones_only(processor: str) -> None:
     kinds = {kind: judge(processor, "socketpair", 1, kind | 0x80000) for kind in range(11)}
     assert [kind for kind, said in kinds.items() if said == ALLOW] == [1, 5]
     assert judge(processor, "socketpair", 1, 2 | 0x800) == EPERM
+
+
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_names_do_not_change_later(processor: str) -> None:
+    """No keys and policies of encrypted directories, no flags of directories, no typing into a terminal."""
+    refused = (
+        0x800C6613,
+        0xC0506617,
+        0xC0406618,
+        0xC0406619,
+        0x40086602,
+        0x401C5820,
+        0x5412,
+        0x541C,
+    )
+    assert {judge(processor, "ioctl", 3, request) for request in refused} == {EPERM}
+    usual = (
+        0x5401,
+        0x5413,
+        0x541B,
+        0x80086601,
+        0x40049409,
+    )  # terminals, sizes, flags that are read, copies
+    assert {judge(processor, "ioctl", 3, request) for request in usual} == {ALLOW}
 
 
 @pytest.mark.parametrize("processor", PROCESSORS)

@@ -137,7 +137,7 @@ def test_every_option_is_read_as_it_is_written_down() -> None:
 def test_an_unknown_option_of_a_wrapper_is_asked_about() -> None:
     """Also in front of a harmless command, and also as a value."""
     for name, (table, own) in WRAPPERS.items():
-        before = "-0 " if name == "xargs" else "5 " * own
+        before = "5 " * own
         commands = [f"{name} {option} {before}ls" for option in ("--zzz", unknown_letter(table))]
         for option in valued(table):
             commands += [

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from hookline import containment  # what reads commands is loaded for the first of them
 from hookline.containment import Sandbox, SandboxGrant
-from hookline.containment.git_links import link_out_of
+from hookline.containment.links import link_out_of
 from hookline.containment.processes import run_briefly
 from hookline.containment.sandbox import emptied, inside_any
 

@@ -32,9 +32,20 @@ from hookline.containment.jail.faults import (
     second_name,
     secret,
 )
-from hookline.containment.jail.names import GIT_PARTS, first_of, is_head, plain, plain_names, within
-from hookline.containment.jail.paths import JailPath, Parts, jail_path, split, without_dots
-from hookline.containment.jail.steps import open_by_steps, past_link, resolve
+from hookline.containment.jail.paths import (
+    GIT_PARTS,
+    JailPath,
+    Parts,
+    first_of,
+    is_head,
+    jail_path,
+    plain,
+    plain_names,
+    split,
+    within,
+    without_dots,
+)
+from hookline.containment.jail.steps import open_by_steps, resolve
 from hookline.containment.protected import PROTECTED
 from hookline.errors import (
     FileJailError,
@@ -50,7 +61,6 @@ LARGEST = 64 * 1024 * 1024
 """How many bytes are read at once unless somebody wants more."""
 _TRIES = 16
 """How often a path may turn into another one while it is being opened."""
-_QUICK = 4
 _LINK_IN_THE_WAY = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
 _READ_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _CREATING = os.O_CREAT | os.O_EXCL | os.O_TRUNC
@@ -298,7 +308,7 @@ class FileJail:
     def _open(self, asked: JailPath, flags: int, *, to_change: bool = False) -> tuple[int, Parts]:
         """Open a path, and say where that is. It is opened without links in it: what is opened is what was checked."""
         step = asked
-        for tries in range(_TRIES):
+        for _ in range(_TRIES):
             plain = without_dots(step)
             self._refuse(asked, plain, to_change)
             try:
@@ -306,10 +316,7 @@ class FileJail:
             except OSError as error:
                 if error.errno not in _LINK_IN_THE_WAY:
                     raise fault(asked.given, error) from None
-                # A link or two are followed in no time; the walk that knows all about links is the last word.
-                true = past_link(self._fd, step.parts, self._strictly) if tries < _QUICK else None
-                if true is None or true == step.parts:
-                    true = self._resolved(asked, to_change=to_change)
+                true = self._resolved(asked, to_change=to_change)
                 if true == step.parts:
                     raise fault(asked.given, error) from None
                 step = asked._replace(parts=true)

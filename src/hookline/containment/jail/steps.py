@@ -10,7 +10,6 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable
 from typing import NamedTuple
 
 from hookline.containment.jail.paths import DEEPEST, Parts, split
@@ -66,30 +65,6 @@ def open_by_steps(root: int, parts: Parts, flags: int, *, same_device: bool) -> 
             os.close(found)
             raise OSError(errno.ELOOP, "is a link")
         return found
-
-
-def past_link(root: int, parts: Parts, strictly: Callable[[Parts, int], int]) -> Parts | None:
-    """The path with its first link replaced by what it points to; None where that is better left to `resolve`.
-
-    Each directory is opened by `strictly`, without links. So is the whole, by the caller: `..` behind what is no link
-    leads where it says.
-    """
-    for at, name in enumerate(parts):
-        if name == "..":
-            continue
-        try:
-            directory = strictly(parts[:at], DIRECTORY) if at else root
-        except OSError:
-            return None
-        try:
-            target = _target(name, directory)
-        finally:
-            if at:
-                os.close(directory)
-        if target is not None:
-            is_relative = target and not target.startswith("/")
-            return (*parts[:at], *split(target), *parts[at + 1 :]) if is_relative else None
-    return None
 
 
 def resolve(root: int, parts: Parts, *, follow_last: bool) -> Parts:

@@ -1,4 +1,4 @@
-"""How much a command may use, and how a process is held to it."""
+"""How much a command may use, and which mechanism holds it to that: the kernel's, where we may use it, or a watcher."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import contextlib
 import math
 import os
 import platform
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 
+from hookline.containment.sandbox.cgroups import Controller, Group, homes
 from hookline.errors import UsageError
 
 MIB, GIB = 1024**2, 1024**3
+_GROUP, _WATCHER, _RESOURCE_LIMIT = "a control group", "a watcher", "a resource limit"
 
 
 def most_of_memory() -> int:
@@ -66,26 +69,6 @@ def checked_timeout(seconds: float | None) -> float | None:
     )
 
 
-def restrict(pid: int, limits: SandboxLimits, *, processes: bool) -> None:
-    """Hold a process, and all that it will start, to these limits. `processes` counts them too."""
-    import resource
-
-    wanted = {
-        resource.RLIMIT_AS: limits.address_space,
-        resource.RLIMIT_CPU: limits.cpu_seconds,
-        resource.RLIMIT_FSIZE: limits.file_size,
-        # One byte, not none: with none, the kernel still hands the memory of a crash to a program of the host.
-        resource.RLIMIT_CORE: 1,
-    }
-    if processes:
-        wanted[resource.RLIMIT_NPROC] = limits.processes
-    for kind, value in wanted.items():
-        if value is not None:
-            _, hardest = resource.prlimit(pid, kind)
-            allowed = value if hardest == resource.RLIM_INFINITY else min(value, hardest)
-            resource.prlimit(pid, kind, (allowed, allowed))
-
-
 def kernel_counts_processes() -> bool:
     """Whether RLIMIT_NPROC counts what runs in one user namespace only, and applies to us at all.
 
@@ -100,3 +83,74 @@ def kernel_version() -> tuple[int, int]:
     with contextlib.suppress(ValueError):
         return int(numbers[0]), int(numbers[1].split("-")[0])
     return (0, 0)
+
+
+@dataclass(frozen=True)
+class Enforcement:
+    """How one command is held to its limits."""
+
+    limits: SandboxLimits
+    group: dict[Controller, tuple[Path, int]]
+    """What a control group holds: where it can be made, and the limit."""
+    watched: SandboxLimits
+    """The limits that are left to a watcher. The others are None."""
+
+    @classmethod
+    def of(cls, limits: SandboxLimits) -> Enforcement:
+        """Find out what there is."""
+        processes = None if kernel_counts_processes() else limits.processes
+        asked: dict[Controller, int | None] = {"pids": processes, "memory": limits.memory}
+        wanted = {controller: limit for controller, limit in asked.items() if limit is not None}
+        found = homes(*wanted)
+        watched = replace(
+            limits,
+            processes=None if "pids" in found else processes,
+            memory=None if "memory" in found else limits.memory,
+        )
+        return cls(limits, {name: (home, wanted[name]) for name, home in found.items()}, watched)
+
+    @property
+    def needs_watcher(self) -> bool:
+        """Whether a limit is left to a watcher."""
+        watched = self.watched
+        limits = (watched.processes, watched.memory, watched.disk, watched.disk_reserve)
+        return any(limit is not None for limit in limits)
+
+    def restrict(self, first: int) -> None:
+        """Set the resource limits of a process, and of all that it will start."""
+        import resource
+
+        limits = self.limits
+        wanted = {
+            resource.RLIMIT_AS: limits.address_space,
+            resource.RLIMIT_CPU: limits.cpu_seconds,
+            resource.RLIMIT_FSIZE: limits.file_size,
+            # One byte, not none: with none, the kernel still hands the memory of a crash to a program of the host.
+            resource.RLIMIT_CORE: 1,
+            resource.RLIMIT_NPROC: limits.processes if kernel_counts_processes() else None,
+        }
+        for kind, value in wanted.items():
+            if value is not None:
+                _, hardest = resource.prlimit(first, kind)
+                allowed = value if hardest == resource.RLIM_INFINITY else min(value, hardest)
+                resource.prlimit(first, kind, (allowed, allowed))
+
+    def make_group(self) -> Group | None:
+        """Make the control group, if one is needed and can be had."""
+        return Group(self.group) if self.group else None
+
+    def describe(self) -> str:
+        """The mechanisms in a line, for people."""
+        limits, watched = self.limits, self.watched
+        held = []
+        if limits.memory is not None:
+            held.append(f"memory by {_WATCHER if watched.memory else _GROUP}")
+        if limits.processes is not None:
+            kernel = _GROUP if "pids" in self.group else _RESOURCE_LIMIT
+            held.append(f"processes by {_WATCHER if watched.processes else kernel}")
+        if limits.disk is not None or limits.disk_reserve is not None:
+            held.append(f"disk by {_WATCHER}")
+        if not held:
+            return "no limits on memory, processes and disk"
+        late = " (a watcher reacts late)" if self.needs_watcher else ""
+        return f"limits: {', '.join(held)}{late}"

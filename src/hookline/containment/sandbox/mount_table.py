@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
+
+from hookline.containment.links import is_below
 
 _TABLE = "/proc/self/mountinfo"
 
@@ -47,7 +49,7 @@ def misplaced(process: int, exempt: Collection[str], expected: Collection[str]) 
 def _paths(mount: _Mount, outside: list[_Mount]) -> Iterator[str]:
     """The paths outside of what is mounted."""
     for each in outside:
-        if _is_in(mount.root, each.root):
+        if is_below(mount.root, each.root):
             yield _joined(each.place, os.path.relpath(mount.root, each.root))
 
 
@@ -68,18 +70,35 @@ def second_paths(directories: tuple[str, ...]) -> list[str]:
     return list(_second_paths(directories, tuple(mounts)))
 
 
+def all_paths(path: str) -> list[str]:
+    """A path, and all others that lead to the same place by another mount, whether or not there is something."""
+    try:
+        mounts = _mounts(_TABLE)
+    except OSError:
+        return [path]
+    own = _mount_of(path, mounts)
+    if own is None:
+        return [path]
+    inside = _Mount(own.device, _joined(own.root, os.path.relpath(path, own.place)), path)
+    return [path, *_paths(inside, [each for each in mounts if each.device == own.device])]
+
+
+def _mount_of(path: str, mounts: Sequence[_Mount]) -> _Mount | None:
+    """The mount that a path is on. Of several on one another the last is seen."""
+    around = [mount for mount in mounts if is_below(path, mount.place)]
+    return max(reversed(around), key=lambda mount: len(mount.place), default=None)
+
+
 @lru_cache(maxsize=16)
 def _second_paths(directories: tuple[str, ...], mounts: tuple[_Mount, ...]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for directory in directories:
-        # Of several on one another the last is seen.
-        around = [mount for mount in mounts if _is_in(directory, mount.place)]
-        own = max(reversed(around), key=lambda mount: len(mount.place), default=None)
+        own = _mount_of(directory, mounts)
         if own is None:
             continue
         inside = _joined(own.root, os.path.relpath(directory, own.place))
         for mount in mounts:
-            if mount.device == own.device and _is_in(inside, mount.root):
+            if mount.device == own.device and is_below(inside, mount.root):
                 path = _joined(mount.place, os.path.relpath(inside, mount.root))
                 if path != directory and _is_same(path, directory):
                     found[path] = None
@@ -94,10 +113,6 @@ def _read(line: str) -> _Mount:
 def _plain(text: str) -> str:
     """A path as it is: the table writes blanks and their like as numbers."""
     return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), text) if "\\" in text else text
-
-
-def _is_in(path: str, directory: str) -> bool:
-    return directory == "/" or f"{path}/".startswith(f"{directory}/")
 
 
 def _joined(directory: str, relative: str) -> str:

@@ -10,9 +10,16 @@ from functools import cache
 from pathlib import Path
 
 from hookline.containment.interpreter import environments_below
+from hookline.containment.links import inside_any
 from hookline.containment.protected import AGENT_CONFIGURATION, INSTRUCTIONS, OBEYED
-from hookline.containment.sandbox.home import homes
-from hookline.containment.sandbox.tables import EMPTIED, HELD, PROTECTED_AT_HOME
+from hookline.containment.sandbox.home import dot_entry, homes
+from hookline.containment.sandbox.tables import (
+    EMPTIED,
+    GIT_FILES,
+    HELD,
+    OF_PROJECTS,
+    PROTECTED_AT_HOME,
+)
 from hookline.errors import SandboxError, UsageError
 from hookline.secret_tables import HOME_SECRETS, SECRET_PATH_VARIABLES, SYSTEM_SECRETS
 
@@ -145,7 +152,27 @@ def held_names(root: Path, paths: SandboxPaths) -> list[str]:
         if home.is_relative_to(root):
             inside = home.relative_to(root)
             names += [str(inside / name) for name in PROTECTED_AT_HOME]
+    names += _own_settings(root)
     return without(paths.unprotected, names)
+
+
+def _own_settings(root: Path) -> Iterator[str]:
+    """Where Hookline and git keep what decides for the user, if that is below the root and not hidden there."""
+    state, config = (
+        Path(os.path.expanduser(os.environ.get(name) or usual)) / "hookline"
+        for name, usual in (("XDG_STATE_HOME", "~/.local/state"), ("XDG_CONFIG_HOME", "~/.config"))
+    )
+    places = [state, config, config.with_name("git")]
+    places += [Path(os.environ[name]) for name in GIT_FILES if os.environ.get(name)]
+    for place in places:
+        real = Path(os.path.realpath(place))
+        if not place.is_absolute() or not real.is_relative_to(root) or real == root:
+            continue
+        entry = dot_entry(str(real), homes())
+        if not entry or root.is_relative_to(entry) or os.path.basename(entry) in OF_PROJECTS:
+            if place == state:  # we write in it, so nothing else may hold its place
+                os.makedirs(real, 0o700, exist_ok=True)
+            yield str(real.relative_to(root))
 
 
 def without(left_out: Iterable[str], names: Iterable[str]) -> list[str]:
@@ -192,12 +219,6 @@ def outermost(paths: Iterable[str]) -> list[str]:
         if not kept or not path.startswith(f"{kept[-1]}/"):
             kept.append(path)
     return kept
-
-
-def inside_any(path: Path, others: Iterable[Path]) -> bool:
-    """Whether a path is one of the others, or lies in one."""
-    text = f"{path}/".replace("//", "/")
-    return any(text.startswith(f"{other}/".replace("//", "/")) for other in others)
 
 
 def existing(paths: Iterable[str | Path]) -> Iterator[Path]:

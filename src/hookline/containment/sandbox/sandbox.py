@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Literal, TypeAlias, TypedDict, Unpack
 
 from hookline._aio import call_in_thread
+from hookline.containment.links import inside_any, links_and_target
 from hookline.containment.sandbox.bubblewrap import BubblewrapCommand, InstalledBubblewrap
 from hookline.containment.sandbox.command import (
     NOTHING,
     PLACES,
     CommandResult,
+    Excerpt,
     Job,
     OnOutput,
     Place,
@@ -23,24 +25,22 @@ from hookline.containment.sandbox.command import (
     can_be_bytes,
     shell_argv,
 )
-from hookline.containment.sandbox.enforcement import Enforcement
 from hookline.containment.sandbox.environment import checked, environment, trusted_path
-from hookline.containment.sandbox.home import homes, links_and_target
-from hookline.containment.sandbox.host import HostCommand
-from hookline.containment.sandbox.limits import SandboxLimits, checked_timeout
+from hookline.containment.sandbox.home import homes
+from hookline.containment.sandbox.limits import Enforcement, SandboxLimits, checked_timeout
+from hookline.containment.sandbox.mount_table import all_paths
 from hookline.containment.sandbox.mounts import FileView
-from hookline.containment.sandbox.output import Excerpt
 from hookline.containment.sandbox.paths import (
     SandboxPaths,
     emptied,
     existing,
     held_names,
     hides_nothing,
-    inside_any,
     work_directory,
 )
-from hookline.containment.sandbox.running_command import RunningCommand
-from hookline.containment.sandbox.selftest import passed
+from hookline.containment.sandbox.protection import printable
+from hookline.containment.sandbox.running_command import HostCommand, RunningCommand
+from hookline.containment.sandbox.selftest import UntestedSandboxError, passed
 from hookline.containment.sandbox.work_tree import work_tree
 from hookline.errors import SandboxError, UsageError
 
@@ -131,7 +131,7 @@ class Sandbox:
                     "a process died while its command ran in '%s'; what the command left for others to run or obey was "
                     "moved aside: %s",
                     root,
-                    ", ".join(moved),
+                    ", ".join(map(printable, moved)),
                 )
 
     # --- what it is ---------------------------------------------------------------------------------
@@ -150,6 +150,8 @@ class Sandbox:
             return SandboxStatus(self.sandbox, "host", "host", False, "the host was asked for")
         try:
             program = self._program()
+        except UntestedSandboxError:
+            raise  # the host is for machines without a sandbox, not for a bad moment
         except SandboxError as error:
             if self.sandbox == "required":
                 raise SandboxError(
@@ -229,8 +231,9 @@ class Sandbox:
         `protect` and `keep` name.
         """
         given = os.path.abspath(os.path.expanduser(path))
-        # Each link on the way, too: a command could put another one in its place.
-        return any(self._can_reach(Path(each)) for each in (given, *links_and_target(given)))
+        # Each link on the way, too: a command could put another one in its place. And by whatever mount it is seen.
+        ways = (given, *links_and_target(given))
+        return any(self._can_reach(Path(path)) for way in ways for path in all_paths(way))
 
     def _can_reach(self, path: Path) -> bool:
         if self.paths.tmp is not None and inside_any(path, [Path(self.paths.tmp).resolve()]):
@@ -361,7 +364,8 @@ class Sandbox:
         if place == "host" or self._reveals_keys(grant):
             # In there, a directory of the machine's /tmp is one that commands can make, with what they like in it.
             places = (*self.writable, *(emptied() if contained else ()))
-            shown = tuple(existing(self._view.shown(grant, made))) if contained else ()
+            needed = self._view.needed(made) if contained else []
+            shown = tuple(existing(self._view.shown(grant, needed))) if contained else ()
             return {**made, "PATH": trusted_path(made["PATH"], places, shown)}
         return made
 

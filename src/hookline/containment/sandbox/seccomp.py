@@ -12,8 +12,8 @@ from __future__ import annotations
 import platform
 import struct
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from hookline.containment.sandbox.syscalls import MACHINES, Machine
 from hookline.errors import SandboxError
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -54,6 +54,9 @@ _CONNECTED_TYPES = (1, 5)
 _TYPE_MASK = 0xF
 _TERMINAL_INPUT = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX: they type into the terminal of whoever started us."""
+_NAME_CHANGES = (0x800C6613, 0xC0506617, 0xC0406618, 0xC0406619, 0x40086602, 0x401C5820)
+"""Encryption policies and keys, and the flags of a directory, among them its letter case. With these, a file could have
+another name later than when we look: an encrypted name can be read once somebody adds the key."""
 _PERSONALITIES = (0, 0x40000, 0xFFFFFFFF)
 """The usual one, the usual one without address randomisation, and the question which it is."""
 _SET_USER_ID, _SET_GROUP_ID, _SET_IDS = 0o4000, 0o2000, 0o6000
@@ -61,6 +64,47 @@ _CHANGE_MODE = (("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2))
 """Calls that change the mode of what exists, and which argument is the mode."""
 _CREATES = 0x400040
 """O_CREAT, and the bit that makes a nameless file: without one of them there is no mode to look at."""
+
+_CALLS = """
+    ioctl 16/29  socket 41/198  socketpair 53/199  clone 56/220  fchmod 91/52  ptrace 101/117  syslog 103/116
+    personality 135/92  vhangup 153/58  pivot_root 155/41  chroot 161/51  acct 163/89  settimeofday 164/170
+    mount 165/40  umount2 166/39  swapon 167/224  swapoff 168/225  reboot 169/142  sethostname 170/161
+    setdomainname 171/162  init_module 175/105  delete_module 176/106  quotactl 179/60  nfsservctl 180/42
+    lookup_dcookie 212/18  clock_settime 227/112  kexec_load 246/104  add_key 248/217  request_key 249/218
+    keyctl 250/219  openat 257/56  mknodat 259/33  fchmodat 268/53  unshare 272/97  perf_event_open 298/241
+    fanotify_init 300/262  open_by_handle_at 304/265  clock_adjtime 305/266  setns 308/268
+    process_vm_readv 310/270  process_vm_writev 311/271  kcmp 312/272  finit_module 313/273  seccomp 317/277
+    kexec_file_load 320/294  bpf 321/280  userfaultfd 323/282
+    open 2/  creat 85/  chmod 90/  mknod 133/  uselib 134/  modify_ldt 154/  _sysctl 156/  iopl 172/  ioperm 173/
+    create_module 174/
+    io_uring_setup 425/425  io_uring_enter 426/426  io_uring_register 427/427  open_tree 428/428  move_mount 429/429
+    fsopen 430/430  fsconfig 431/431  fsmount 432/432  fspick 433/433  clone3 435/435  openat2 437/437
+    pidfd_getfd 438/438  mount_setattr 442/442  quotactl_fd 443/443  fchmodat2 452/452  open_tree_attr 467/467
+"""
+"""The numbers of the system calls that the filter is about: on x86_64, and on aarch64, which lacks some."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A kind of processor, as the kernel's audit code names it, and its calls by name."""
+
+    audit: int
+    calls: dict[str, int]
+    foreign_bit: int = 0
+    """Calls from this number on speak another dialect: x32 on x86_64."""
+
+
+def _calls(column: int) -> dict[str, int]:
+    words = _CALLS.split()
+    numbers = (each.split("/")[column] for each in words[1::2])
+    return {name: int(each) for name, each in zip(words[::2], numbers, strict=True) if each}
+
+
+MACHINES = {
+    "x86_64": Machine(0xC000003E, _calls(0), foreign_bit=0x40000000),
+    "aarch64": Machine(0xC00000B7, _calls(1)),
+}
+"""By the name that `platform.machine()` gives them."""
 
 Block = list[tuple[int, int, int, int]]
 
@@ -122,7 +166,7 @@ def _named_rules(unix_sockets: bool) -> Iterator[tuple[str, Block]]:
     if not unix_sockets:
         yield "socketpair", _connected_pairs()
     yield "clone", _no_bits(0, _NEW_NAMESPACES)
-    yield "ioctl", _none_of(1, _TERMINAL_INPUT)
+    yield "ioctl", _none_of(1, (*_TERMINAL_INPUT, *_NAME_CHANGES))
     yield "personality", _only(0, _PERSONALITIES)
     for name, mode in _CHANGE_MODE:
         yield name, _no_bits(mode, _SET_USER_ID)
@@ -137,21 +181,16 @@ def _named_rules(unix_sockets: bool) -> Iterator[tuple[str, Block]]:
 
 
 def _only(argument: int, allowed: tuple[int, ...]) -> Block:
-    return [
-        _argument(argument),
-        *((_EQUAL, len(allowed) - each, 0, value) for each, value in enumerate(allowed)),
-        _refuse(),
-        _allow(),
-    ]
+    return [_argument(argument), *_is_one_of(allowed), _refuse(), _allow()]
 
 
 def _none_of(argument: int, refused: tuple[int, ...]) -> Block:
-    return [
-        _argument(argument),
-        *((_EQUAL, len(refused) - each, 0, value) for each, value in enumerate(refused)),
-        _allow(),
-        _refuse(),
-    ]
+    return [_argument(argument), *_is_one_of(refused), _allow(), _refuse()]
+
+
+def _is_one_of(values: tuple[int, ...]) -> Block:
+    """Skip the next step if what is loaded is one of these."""
+    return [(_EQUAL, len(values) - each, 0, value) for each, value in enumerate(values)]
 
 
 def _no_bits(argument: int, bits: int) -> Block:
@@ -165,15 +204,7 @@ def _no_bits_if(flags: int, when: int, argument: int, bits: int) -> Block:
 
 def _connected_pairs() -> Block:
     and_mask = (0x54, 0, 0, _TYPE_MASK)
-    first, second = _CONNECTED_TYPES
-    return [
-        _argument(1),
-        and_mask,
-        (_EQUAL, 2, 0, first),
-        (_EQUAL, 1, 0, second),
-        _refuse(),
-        _allow(),
-    ]
+    return [_argument(1), and_mask, *_is_one_of(_CONNECTED_TYPES), _refuse(), _allow()]
 
 
 def _argument(index: int) -> tuple[int, int, int, int]:

@@ -10,10 +10,13 @@ import sys
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from hookline.containment.interpreter import alone
 from hookline.containment.processes import start_program
+from hookline.containment.sandbox import probe
 from hookline.containment.sandbox.bubblewrap import Arrangement, InstalledBubblewrap, installed
 from hookline.containment.sandbox.command import Job
 from hookline.containment.sandbox.limits import SandboxLimits
@@ -23,7 +26,6 @@ from hookline.errors import SandboxError
 
 _SECONDS = 30
 _POLL = 0.002
-_PROBE = Path(__file__).with_name("probe.py")
 _one_at_a_time = threading.Lock()
 
 _HINTS = (
@@ -45,6 +47,10 @@ _HINTS = (
 )
 
 
+class UntestedSandboxError(SandboxError):
+    """The test could not be finished, so nobody knows whether there is a sandbox."""
+
+
 def passed() -> InstalledBubblewrap:
     """The program, once it was seen to hold; else the error that says what is wrong, the same every time.
 
@@ -54,9 +60,14 @@ def passed() -> InstalledBubblewrap:
         try:
             found = _outcome()
         except TimeoutError:
-            raise SandboxError(
+            raise UntestedSandboxError(
                 f"the sandbox's test of itself took longer than {_SECONDS:g} s.",
                 remedy="Is the machine overloaded? Try again.",
+            ) from None
+        except (OSError, ValueError) as error:
+            raise UntestedSandboxError(
+                f"the sandbox's test of itself could not be made ({error}).",
+                remedy="Is there room in the temporary directory? Try again.",
             ) from None
     if isinstance(found, SandboxError):
         raise SandboxError(found.message, remedy=found.remedy)
@@ -73,11 +84,7 @@ def _outcome() -> InstalledBubblewrap | SandboxError:
         program = installed()
         worked = _try_to_escape()
     except SandboxError as error:
-        return error
-    except TimeoutError:  # not kept: it may have been a bad moment
-        raise
-    except (OSError, ValueError) as error:
-        return SandboxError(f"the sandbox's test of itself failed ({error}).")
+        return error  # other errors are not kept: it may have been a bad moment
     if worked:
         return SandboxError(
             f"the sandbox does not hold here: a command in it could {'; '.join(worked)}.",
@@ -125,9 +132,8 @@ def _prepare(base: Path, tcp: socket.socket, unix: socket.socket) -> dict[str, s
 def _probe(base: Path, plan: dict[str, str]) -> list[str]:
     paths = SandboxPaths(show=(base, sys.base_prefix), hide=(base / "hidden",))
     root = base / "work"
-    python = os.path.realpath(sys.executable)
     job = Job(
-        argv=(python, "-I", "-S", "-c", _PROBE.read_text(encoding="utf-8"), json.dumps(plan)),
+        argv=(*alone(probe), json.dumps(plan)),
         cwd=root,
         env={"PATH": "/usr/bin:/bin"},
         own_env={"PATH": "/usr/bin:/bin"},
@@ -135,7 +141,9 @@ def _probe(base: Path, plan: dict[str, str]) -> list[str]:
         place="workspace",
         on_output=lambda _: None,
     )
-    arrangement = Arrangement(FileView.of(root, paths), job)
+    # Without homes: their owner, or a command, could fill one so that the test fails.
+    view = replace(FileView.of(root, paths), has_homes=False)
+    arrangement = Arrangement(view, job)
     try:
         code, said, complaint = _run(arrangement)
     finally:
@@ -156,9 +164,7 @@ def _run(arrangement: Arrangement) -> tuple[int, bytes, bytes]:
         tempfile.TemporaryFile() as errors,
     ):
         standard = (nothing.fileno(), output.fileno(), errors.fileno())
-        process = start_program(
-            arrangement.argv, arrangement.env, "/", standard, pass_fds=arrangement.fds
-        )
+        process = start_program(arrangement.argv, {}, "/", standard, pass_fds=arrangement.fds)
         until = time.monotonic() + _SECONDS
         try:
             while (code := process.poll()) is None and time.monotonic() < until:

@@ -15,12 +15,12 @@ from functools import lru_cache
 
 import msgspec
 
+from hookline.containment.links import is_below
 from hookline.containment.shell.command_reader import read_command
-from hookline.containment.shell.find import lists_plain_files, roots_of
 from hookline.containment.shell.git_trust import git_objection
 from hookline.containment.shell.git_verbs import GIT, GIT_VERBS
-from hookline.containment.shell.options import Call, OptionTable, read_call
-from hookline.containment.shell.places import Places, expand, is_below
+from hookline.containment.shell.options import OptionTable, read_call
+from hookline.containment.shell.places import Places, expand
 from hookline.containment.shell.programs import PROGRAMS, VERSIONED, WRAPPERS
 from hookline.containment.shell.secrets import is_secret, is_whole_home, picks_secret
 from hookline.containment.shell.words import Command, Redirect, Word
@@ -43,11 +43,7 @@ _OF_BASH = re.compile(r"[$`{}~\\]|&>|\|&")
 """What another shell than bash may read otherwise."""
 _RECURSIVE = ("-r", "--recursive")
 _GREPS = frozenset({"grep", "egrep", "fgrep"})
-_LISTERS = _GREPS | {"rg"}
 _PICKS = ("-g", "--glob", "--iglob", "--include")
-_SEPARATORS = frozenset({"\\n", "\n", "\\0"})
-_FED = Word("-(what it reads)", exact=False)
-"""What xargs puts at the end: it may be an option."""
 _UNKNOWN = Word("?", exact=False)
 
 
@@ -59,10 +55,6 @@ class Allowlist(msgspec.Struct):
     programs: Mapping[str, Sequence[str]] = {}
     is_changed: bool = False
     """Whether another command of the line may make files and links."""
-    feed: tuple[str, Call] | None = None
-    """The command whose output is the input of this one, if it was found in a table."""
-    last: tuple[str, Call] | None = None
-    """The command that was found in a table last."""
     depth: int = 0
     """How many shells it is in that were given a text."""
 
@@ -77,16 +69,11 @@ class Allowlist(msgspec.Struct):
         if not command.words[0].exact:
             return "its program is not known"
         name = program_name(command.words[0].text)
-        operators = {redirect.operator for redirect in command.redirects}
-        is_fed = command.is_fed_by_one and "<" not in operators
-        self.feed, self.last = self.last if is_fed else None, None
         for where in self.places.wheres:
             words = self._expanded(name, command.words[1:], where)
             problem = words if isinstance(words, str) else self._program(name, words, where)
             if problem:
                 return problem
-        if ">&" in operators:  # what it prints is mixed with its errors
-            self.last = None
         if name == "cd":
             target = expand(command.words[1], self.places.wheres[0]) if command.words[1:] else []
             if not self.places.move(target[0].text if target else ""):
@@ -143,9 +130,9 @@ class Allowlist(msgspec.Struct):
         reading = read_command(texts[-1])
         if not reading.known or not reading.commands:
             return f"it cannot be said what it runs: {reading.problem or 'nothing'}"
-        self.depth, self.last = 1, None
+        self.depth = 1
         problem = next(filter(None, map(self.objection, reading.commands)), None)
-        self.depth, self.last = 0, None
+        self.depth = 0
         return problem
 
     def _elsewhere(self, name: str, where: str) -> str | None:
@@ -168,18 +155,16 @@ class Allowlist(msgspec.Struct):
         call = read_call(options, words)
         if isinstance(call, str):
             return call
-        self.last = name, call
         if not options.shows:
             return None
         if picked := next(filter(picks_secret, call.values(*_PICKS)), None):
             return f"{picked} may pick files with secrets"
         is_recursive = name == "rg" or (name in _GREPS and call.has(*_RECURSIVE))
-        files = [word for word in call.files if word is not _FED]
-        if is_recursive and (problem := self._searched(files, where)):
+        if is_recursive and (problem := self._searched(call.files, where)):
             return problem
-        if name == "diff" and any(os.path.isdir(os.path.join(where, f.text)) for f in files):
+        if name == "diff" and any(os.path.isdir(os.path.join(where, f.text)) for f in call.files):
             return "it compares whole directories, and follows the links in them"
-        return self._files(files, [where])
+        return self._files(call.files, [where])
 
     def _searched(self, files: Sequence[Word], where: str) -> str | None:
         """Whether a search goes through a place where secrets lie."""
@@ -214,8 +199,6 @@ class Allowlist(msgspec.Struct):
         if isinstance(call, str):
             return call
         inner = list(call.rest[own:])
-        if name == "xargs":
-            return self._fed(call, inner, where)
         if (
             not inner
             or not all(word.exact for word in call.rest[: own + 1])
@@ -223,40 +206,6 @@ class Allowlist(msgspec.Struct):
         ):
             return "it is not known what it runs, and where"
         return self._program(program_name(inner[0].text), inner[1:], where)
-
-    def _fed(self, call: Call, inner: list[Word], where: str) -> str | None:
-        """xargs gives what it reads to a program. Without `-0` a name with a blank in it is several names."""
-        marks = call.values("-I")
-        marks_end = call.values("-d", "--delimiter")
-        is_by_null = call.has("-0", "--null") and not marks_end  # the last of them counts
-        if not is_by_null and not (marks_end and _SEPARATORS.issuperset(marks_end)):
-            return "xargs without -0 or -d '\\n' takes names apart"
-        if not inner:
-            return None
-        name = program_name(inner[0].text)
-        options = PROGRAMS.get(name)
-        if options is None or not inner[0].exact:
-            return f"{name} is not known to be read-only"
-        if path := self._elsewhere(name, where):
-            return f"{name} may be {path}, which is not in a directory of the system"
-        if options.shows and not (is_by_null and self._feeds_plain_files(where)):
-            return "it is not known which files it shows"  # a name may have a line break in it
-        if any(mark in word.text and word.text != mark for word in inner for mark in marks):
-            return "it is not known what it is given"
-        words = [word for word in inner[1:] if word.text not in marks]
-        return self._call(name, options, [*words, _FED], where)
-
-    def _feeds_plain_files(self, where: str) -> bool:
-        """Whether the input is the names of files that are no links, and that nobody picked for their secrets."""
-        if self.feed is None:
-            return False
-        name, call = self.feed
-        if name == "find":
-            roots = [Word(text) for text in roots_of(call.texts)]
-            return lists_plain_files(call.texts) and not self._searched(roots, where)
-        is_list = call.has("-l", "--files-with-matches") and not call.has("--label")
-        ends_with_null = call.has("-0" if name == "rg" else "-Z", "--null")
-        return name in _LISTERS and is_list and ends_with_null
 
     def _git(self, words: Sequence[Word], where: str) -> str | None:
         before = read_call(GIT, words, to_operand=True)

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from hookline.containment.links import is_below
 from hookline.containment.protected import AGENT_CONFIGURATION, INSTRUCTIONS, RUN_AT_LOGIN
-from hookline.containment.shell.find import PICKING, roots_of
-from hookline.containment.shell.places import is_below
+from hookline.containment.shell.programs import PICKING, roots_of
 from hookline.containment.shell.runners import name_of
 from hookline.wildcards import matches
 

@@ -7,8 +7,9 @@ Options that do are in no table, nor are those that follow links into other plac
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import dropwhile, takewhile
 
-from hookline.containment.shell.find import FIND
 from hookline.containment.shell.options import Call, Check, OptionTable, only
 from hookline.containment.shell.scan import VARIABLES
 from hookline.containment.shell.sed_awk import AWK, SED
@@ -80,6 +81,41 @@ def _no_response_file(call: Call) -> str | None:
     """`@file` holds more options."""
     is_taken = any(word.text.startswith("@") for word in call.words)
     return "it takes options from a file" if is_taken else None
+
+
+# --- find ---------------------------------------------------------------------------------------------
+
+PICKING = frozenset(
+    "-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname".split()
+)
+"""Tests of names, each with a pattern."""
+_TESTS = PICKING | frozenset(
+    """
+    -regextype -type -xtype -size -mtime -mmin -atime -amin -ctime -cmin -newer -newermt -newerct -newerat -anewer
+    -cnewer -user -group -uid -gid -perm -links -inum -samefile -maxdepth -mindepth -printf -used -fstype
+    -empty -nouser -nogroup -readable -writable -executable -depth -d -xdev -mount -prune -quit -print -print0 -ls
+    -follow -daystart -noleaf -not -a -and -o -or -true -false -L -H -P -E -x -s -ignore_readdir_race -warn -nowarn
+    -O1 -O2 -O3
+    """.split()
+)
+_TEST_VALUE = re.compile(r"-[0-9]+[a-zA-Z]?|-[ugoa]*[=+-][rwxXst]+(,[ugoa]*[=+-][rwxXst]+)*")
+"""Values that begin like options: `-7`, `-10k`, `-u=rw`. No action is spelled so."""
+
+
+def _find(call: Call) -> str | None:
+    """`-exec`, `-delete`, `-fprint` and whatever else is not a test: none of them is in a table."""
+    options = (text for text in call.texts if text.startswith("-") and text not in _TESTS)
+    odd = next((text for text in options if not _TEST_VALUE.fullmatch(text)), None)
+    return f"the action {odd}" if odd else None
+
+
+def roots_of(words: Sequence[str]) -> list[str]:
+    """Where a search begins."""
+    own = dropwhile(lambda word: word in {"-L", "-H", "-P"}, words)
+    return list(takewhile(lambda word: not word.startswith(("-", "(", "!")), own))
+
+
+# --- the tables --------------------------------------------------------------------------------------
 
 
 def _text(flags: str = "", *, texts: str = "", takes: str = "", maybe: str = "") -> OptionTable:
@@ -309,7 +345,7 @@ PROGRAMS: dict[str, OptionTable] = {
     **dict.fromkeys(("grep", "egrep", "fgrep"), _GREP),
     "rg": _RG,
     **dict.fromkeys(("fd", "fdfind"), _FD),
-    "find": FIND,
+    "find": only(plain_words=True, shows=False, check=_find),
     # files
     "ls": _LS,
     "stat": _STAT,
@@ -370,13 +406,6 @@ WRAPPERS: dict[str, tuple[OptionTable, int]] = {
     "command": (only(), 0),
     "nice": (only("-#", texts="-n --adjustment"), 0),
     "timeout": (only("-v --foreground --preserve-status", texts="-k -s --kill-after --signal"), 1),
-    "xargs": (
-        only(
-            "-0 -r -t -x --null --no-run-if-empty --verbose --exit",
-            texts="-n -P -L -d -s -I --max-args --max-procs --delimiter",
-        ),
-        0,
-    ),
 }
 """Programs that run another one: their options, and how many words of their own come before it."""
 

@@ -131,7 +131,7 @@ class _Parts:
         self.assignments: list[tuple[str, Word]] = []
         self.redirects: list[Redirect] = []
 
-    def found(self, text: str, *, piped: bool, is_fed_by_one: bool) -> FoundCommand:
+    def found(self, text: str, *, piped: bool) -> FoundCommand:
         static = not self.assignments and all(word.exact for word in self.words)
         static = static and all(redirect.cannot_fail for redirect in self.redirects)
         command = Command(
@@ -141,7 +141,6 @@ class _Parts:
             assignments=tuple(self.assignments),
             redirects=tuple(self.redirects),
             piped=piped,
-            is_fed_by_one=is_fed_by_one,
         )
         return FoundCommand(command, tuple(self.spans))
 
@@ -154,8 +153,6 @@ class _Scanner:
         self.at = 0
         self.depth = 0
         self.found: list[FoundCommand] = []
-        self.feeder: int | None = None
-        """How many commands there were when a pipe was read behind a simple command."""
         self.continued: list[int] = []
         """Where a line continues in the next."""
 
@@ -175,10 +172,8 @@ class _Scanner:
                 break
             if not needed:
                 self._skip_prefix()
-            is_group = self.text.startswith(("(", "{"), self.at)
             self._read_command(piped)
             operator = self._read_operator(closer)
-            self.feeder = len(self.found) if operator == "|" and not is_group else None
             needed, piped = operator in {"&&", "||", "|", "|&"}, operator in {"|", "|&"}
             if not operator:
                 break
@@ -270,9 +265,7 @@ class _Scanner:
             raise Unreadable("a command without a name")
         if len(self.found) >= MAX_COMMANDS:
             raise Unreadable("it has too many commands")
-        is_fed_by_one, self.feeder = piped and self.feeder == len(self.found), None
-        found = parts.found(self.text[start:end], piped=piped, is_fed_by_one=is_fed_by_one)
-        self.found.append(found)
+        self.found.append(parts.found(self.text[start:end], piped=piped))
 
     def _read_part_of_command(self, parts: _Parts) -> None:
         """One redirect, assignment or word."""
