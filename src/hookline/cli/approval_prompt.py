@@ -13,9 +13,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from hookline.agent import Agent
 from hookline.cli.call_preview import preview
+from hookline.cli.interrupts import Interrupts
+from hookline.cli.screen import Screen
 from hookline.cli.terminal import (
     TOGETHER,
     Paint,
@@ -25,13 +28,9 @@ from hookline.cli.terminal import (
     width,
     wrapped,
 )
+from hookline.inspection import explain
 from hookline.permissions import Rule, suggest_rule
 from hookline.state import Decision, PendingApproval, ToolCall
-
-if TYPE_CHECKING:
-    from hookline.agent import Agent
-    from hookline.cli.interrupts import Interrupts
-    from hookline.cli.screen import Screen
 
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 _MAX_TYPED = 2_000
@@ -124,8 +123,6 @@ class ApprovalPrompt:
         self._put(f"  {'  '.join(said)}", prose=True)
 
     def _explain(self, question: PendingApproval, agent: Agent) -> None:
-        from hookline.inspection import explain
-
         call = question.tool_call
         text = explain(agent.definition, call.name, call.args, width=width() - 3)
         for line in text.splitlines():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hookline.agent import Agent
-from hookline.cli.assembly import Extras, opened
+from hookline.cli.assembly.agent import Extras, opened
 from hookline.cli.streams import user_code
 from hookline.drivers import ScriptedDriver, call, say
 from hookline.errors import HookError, UsageError

@@ -7,55 +7,25 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from hookline.agent import Agent
+from hookline.cli.assembly.agent import opened, without_model
 from hookline.cli.exits import Exit
-from hookline.cli.options import add_agent_flags, load_settings, take_target
+from hookline.cli.hook_test import HookTestCase, ask_hooks
+from hookline.cli.options import load_settings, take_target
+from hookline.cli.terminal import in_columns, page_width, printable
+from hookline.config import Settings
+from hookline.errors import UsageError
+from hookline.hooks import describe
+from hookline.inspection import explain
+from hookline.lifecycle import HookPoint
 
-if TYPE_CHECKING:
-    from hookline.agent import Agent
-    from hookline.config import Settings
-
-DESCRIPTION = "The hooks of the agent that `hookline run` would use here."
-_TEST_DESCRIPTION = (
-    "Ask each hook by itself. No tool runs. Exit code 4 if one blocks or stops, 5 if one asks."
-)
 _EXAMPLE = """'{"path": "a.txt"}'"""
-
-
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the actions of the command."""
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="every hook: point, tier, origin and condition")
-    points = "every point, and what a hook can do there"
-    listing.add_argument("--points", action="store_true", help=points)
-    listing.add_argument("--json", action="store_true", help="one JSON object per line")
-    listing.set_defaults(run=_list)
-    explain = actions.add_parser("explain", help="which hooks run in which order, or about a call")
-    explain.set_defaults(run=_explain)
-    lint = actions.add_parser("lint", help="mistakes in them; exit code 1 if there is one")
-    lint.set_defaults(run=_lint)
-    about = "what each hook would answer to a call, a prompt or an answer"
-    test = actions.add_parser("test", help=about, description=_TEST_DESCRIPTION)
-    result = "as if the tool had returned this: asks the hooks after it"
-    test.add_argument("--result", metavar="TEXT", help=result)
-    test.add_argument("--prompt", metavar="TEXT", help="ask the hooks at prompt_submit about it")
-    test.add_argument("--answer", metavar="TEXT", help="ask the hooks at stop and output about it")
-    test.add_argument("--json", action="store_true", help="one JSON object per hook")
-    test.set_defaults(run=_test)
-    for action in (listing, lint):
-        action.add_argument("words", nargs="*", metavar="[module:agent]", help="your own agent")
-    call = "your own agent; a tool; its arguments: JSON, or the only one that it needs"
-    for action in (explain, test):
-        names = "[module:agent] [TOOL] [ARGUMENTS]"
-        action.add_argument("words", nargs="*", metavar=names, help=call)
-    for action in (listing, explain, lint, test):
-        add_agent_flags(action)
 
 
 def _with_agent(settings: Settings, action: Callable[[Agent], Awaitable[Any]]) -> Any:
     """Run an action with the agent."""
-    from hookline.cli.assembly import opened, without_model
 
     async def run() -> Any:
         async with opened(settings, without_model()) as agent:
@@ -67,14 +37,13 @@ def _with_agent(settings: Settings, action: Callable[[Agent], Awaitable[Any]]) -
 # --- list, explain, lint --------------------------------------------------------------------------------
 
 
-def _list(arguments: argparse.Namespace) -> int:
+def list_hooks(arguments: argparse.Namespace) -> int:
+    """Every hook of the agent, or every point."""
     if arguments.points:
         return _list_points(arguments)
     take_target(arguments, arguments.words, most=0)
 
     async def print_hooks(agent: Agent) -> None:
-        from hookline.cli.terminal import in_columns, printable
-
         rows = _rows(agent)
         if arguments.json:
             lines = [json.dumps(row, ensure_ascii=False) for row in rows]
@@ -88,9 +57,6 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _rows(agent: Agent) -> list[dict[str, str]]:
-    from hookline.hooks import describe
-    from hookline.lifecycle import HookPoint
-
     rows = []
     for point in HookPoint:
         plan = agent.definition.plans.of(point.value)
@@ -109,9 +75,6 @@ def _rows(agent: Agent) -> list[dict[str, str]]:
 
 
 def _list_points(arguments: argparse.Namespace) -> int:
-    from hookline.errors import UsageError
-    from hookline.lifecycle import HookPoint
-
     if arguments.words:
         raise UsageError(
             f"{arguments.words[0]!r} has no meaning here.",
@@ -125,14 +88,12 @@ def _list_points(arguments: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _explain(arguments: argparse.Namespace) -> int:
+def explain_hooks(arguments: argparse.Namespace) -> int:
+    """Which hooks run, in which order, and about which calls."""
     take_target(arguments, arguments.words, most=2)
     tool, *rest = arguments.words or [None]
 
     async def explain_call(agent: Agent) -> None:
-        from hookline.cli.terminal import page_width, printable
-        from hookline.inspection import explain
-
         args = arguments_for(agent, tool, rest) if tool else {}
         text = explain(agent.definition, tool, args, width=page_width(sys.stdout))
         print(printable(text, lines=True))
@@ -141,9 +102,8 @@ def _explain(arguments: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _lint(arguments: argparse.Namespace) -> int:
-    from hookline.cli.terminal import printable
-
+def lint_hooks(arguments: argparse.Namespace) -> int:
+    """The mistakes in the hooks."""
     take_target(arguments, arguments.words, most=0)
     settings = load_settings(arguments)
 
@@ -170,8 +130,6 @@ def _lint(arguments: argparse.Namespace) -> int:
 
 def arguments_for(agent: Agent, name: str, given: list[str]) -> dict[str, Any]:
     """The arguments of a call: JSON, or as plain text the only argument that the tool needs."""
-    from hookline.errors import UsageError
-
     text = given[0] if given else "{}"
     tool = agent.definition.toolbox.get(name)
     if tool is None:
@@ -193,10 +151,8 @@ def arguments_for(agent: Agent, name: str, given: list[str]) -> dict[str, Any]:
     return args
 
 
-def _test(arguments: argparse.Namespace) -> int:
-    from hookline.cli.hook_test import HookTestCase, ask_hooks
-    from hookline.cli.terminal import printable
-
+def test_hooks(arguments: argparse.Namespace) -> int:
+    """What each hook would answer."""
     _check_test(arguments)
     settings = load_settings(arguments)
     tool, *rest = arguments.words or [""]
@@ -224,8 +180,6 @@ def _test(arguments: argparse.Namespace) -> int:
 
 
 def _check_test(arguments: argparse.Namespace) -> None:
-    from hookline.errors import UsageError
-
     take_target(arguments, arguments.words, most=2)
     given = ["a tool"] if arguments.words else []
     given += [f"--{name}" for name in ("prompt", "answer") if getattr(arguments, name) is not None]
