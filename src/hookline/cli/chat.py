@@ -64,17 +64,11 @@ def _check_words(arguments: argparse.Namespace) -> None:
             f"{words[0]!r} has no meaning here.",
             remedy='`hookline run "..."` runs a task; in a conversation, type it at the prompt.',
         )
-    if arguments.continues and arguments.session:
+    if arguments.no_save and arguments.journal:
         raise UsageError(
-            f"-c continues the last conversation, and --session {arguments.session}.",
+            "--no-save records nothing, and --journal is about a recorded conversation.",
             remedy="Give one of them.",
         )
-    for flag, name in (("-c", "continues"), ("--session", "session"), ("--journal", "journal")):
-        if arguments.no_save and getattr(arguments, name):
-            raise UsageError(
-                f"--no-save records nothing, and {flag} is about a recorded conversation.",
-                remedy="Give one of them.",
-            )
 
 
 def _open_session(journal: JournalStore, arguments: argparse.Namespace) -> Session:

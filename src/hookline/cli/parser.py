@@ -195,8 +195,9 @@ def _address(text: str) -> tuple[str, int]:
 def _run_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("task", nargs="*", help="what to do; may begin with module:agent, for your own agent")
-    add("-c", "--continue", dest="continues", action="store_true", help=_LAST)
-    add("--from", dest="origin", metavar="RUN", help="continue the conversation of a run")
+    which = parser.add_mutually_exclusive_group().add_argument
+    which("-c", "--continue", dest="continues", action="store_true", help=_LAST)
+    which("--from", dest="origin", metavar="RUN", help="continue the conversation of a run")
     step = "with --from or -c: as it was after this step; approvals for the other run do not count"
     add("--at", type=_whole_number, metavar="STEP", help=step)
     file = "read the task from a file, after the words; - is standard input"
@@ -209,10 +210,11 @@ def _run_flags(parser: argparse.ArgumentParser) -> None:
 def _chat_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("words", nargs="*", metavar="module:agent", help="your own agent")
-    add("-c", "--continue", dest="continues", action="store_true", help=_LAST)
-    add("--session", metavar="ID", help="continue a conversation")
+    which = parser.add_mutually_exclusive_group().add_argument
+    which("-c", "--continue", dest="continues", action="store_true", help=_LAST)
+    which("--session", metavar="ID", help="continue a conversation")
+    which("--no-save", action="store_true", help="do not record the conversation")
     add("-q", "--quiet", action="store_true", help="the answers alone")
-    add("--no-save", action="store_true", help="do not record the conversation")
     _add_agent_flags(parser)
 
 

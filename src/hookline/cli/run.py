@@ -44,11 +44,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_contradictions(arguments: argparse.Namespace) -> None:
-    if arguments.continues and arguments.origin is not None:
-        raise UsageError(
-            f"-c continues the last conversation, and --from that of {arguments.origin}.",
-            remedy="Give one of them.",
-        )
     is_new = not arguments.continues and arguments.origin is None
     if arguments.at is not None and is_new:
         raise UsageError(
