@@ -15,8 +15,15 @@ from hookline.config import VARIABLES, Layer, Settings, check_layer, put
 from hookline.errors import ConfigError, UsageError
 
 _RULES = ("allow", "ask", "deny")
-_PATHS = {"plugins": "--plugin-dir", "claude_settings": "--settings"}
+_FILES = {"plugins": "--plugin-dir", "claude_settings": "--settings"}
 """Flags that name files, and are settings with another name."""
+_SETTINGS: dict[str, tuple[str | int, ...]] = {
+    # each variable has a flag of the same name
+    **{name.removeprefix("HOOKLINE_").lower(): path for name, path in VARIABLES.items()},
+    **{name: ("approvals", name) for name in _RULES},
+    **{name: (name,) for name in _FILES},
+}
+"""The flags that are one setting each."""
 
 
 def refuse_settings(arguments: argparse.Namespace) -> None:
@@ -65,29 +72,19 @@ def load_settings(arguments: argparse.Namespace) -> Settings:
 def flags_of(arguments: argparse.Namespace) -> Layer:
     """The layer of settings that the flags make. A flag without effect, or against another, is an error."""
     layer = Layer("flag", {}, sources={})
-
-    def put_flag(path: tuple[str | int, ...], value: Any, flag: str) -> None:
-        put(layer.data, path, value)
-        layer.sources[path] = flag
-
-    for variable, path in VARIABLES.items():  # each has a flag of the same name
-        name = variable.removeprefix("HOOKLINE_").lower()
-        if getattr(arguments, name, None) is not None:
-            put_flag(path, getattr(arguments, name), f"--{name.replace('_', '-')}")
-    for name in _RULES:
-        if getattr(arguments, name, ()):
-            put_flag(("approvals", name), getattr(arguments, name), f"--{name}")
     _refuse_contradictions(arguments)
-    for name, flag, value in (
-        ("capability", "--capability", True),
-        ("without", "--without", False),
-    ):
+    for name, path in _SETTINGS.items():
+        value = getattr(arguments, name, None)
+        if value is None or value == []:
+            continue
+        if name in _FILES:
+            value = [os.path.abspath(each) for each in value]
+        put(layer.data, path, value)
+        layer.sources[path] = _FILES.get(name, f"--{name.replace('_', '-')}")
+    for name, is_enabled in (("capability", True), ("without", False)):
         for capability in getattr(arguments, name, ()):
-            put(layer.data, ("capabilities", capability, "enabled"), value)
-            layer.sources["capabilities", capability] = flag
-    for name, flag in _PATHS.items():
-        if getattr(arguments, name, ()):
-            put_flag((name,), [os.path.abspath(each) for each in getattr(arguments, name)], flag)
+            put(layer.data, ("capabilities", capability, "enabled"), is_enabled)
+            layer.sources["capabilities", capability] = f"--{name}"
     for text in getattr(arguments, "settings", ()):
         _set(layer, text)
     return _verify(layer)

@@ -19,11 +19,11 @@ from hookline.errors import (
     UnsupportedError,
 )
 from hookline.providers.base import CallPiece, EndPiece, Piece, ReasoningPiece, TextPiece
+from hookline.providers.connections import TransportSource
 from hookline.providers.failures import charging, clean_text
 from hookline.providers.http import GeneratedClientProvider
 from hookline.providers.options import check_request
 from hookline.providers.prices import with_cost
-from hookline.providers.transports import TransportSource
 from hookline.state import (
     NO_USAGE,
     AssistantMessage,

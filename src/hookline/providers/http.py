@@ -15,7 +15,14 @@ import msgspec
 
 from hookline.errors import BuildError, MalformedResponseError, ModelError, UnsupportedError
 from hookline.providers.base import Feature
-from hookline.providers.connections import check_environment, transport_failure
+from hookline.providers.connections import (
+    LoopClients,
+    TransportSource,
+    check_environment,
+    check_source,
+    current_source,
+    transport_failure,
+)
 from hookline.providers.failures import (
     Server,
     clean_text,
@@ -25,12 +32,6 @@ from hookline.providers.failures import (
     missing_key,
     origin,
     read_report,
-)
-from hookline.providers.transports import (
-    LoopClients,
-    TransportSource,
-    check_source,
-    current_source,
 )
 
 CONNECT_TIMEOUT = 10.0
