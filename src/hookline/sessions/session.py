@@ -86,7 +86,6 @@ class Session:
         self._journal = journal
         self._story = story
         self._clock = clock
-        self._log = SessionLog(journal, story.session_id, clock)
 
     # --- looking ----------------------------------------------------------------------------------
 
@@ -141,7 +140,7 @@ class Session:
 
     def refresh(self) -> Session:
         """Read it again, as it is in the journal now."""
-        self._story = self._log.read()
+        self._story = self._read()
         return self
 
     def __repr__(self) -> str:
@@ -228,7 +227,7 @@ class Session:
         """A new session with this conversation: as it is now, or as it was after step `at`."""
         session_id = _new_id() if id is None else _checked_id(id)
         title = self.title if title is None else _checked_title(title)
-        story = self._log.read()
+        story = self._read()
         if story.status is SessionStatus.DELETED:
             raise halted(story)
         conversation = self._conversation(story)
@@ -236,13 +235,15 @@ class Session:
             state = conversation.state
         else:
             state = state_at(self._journal, story, self._place(story, at))
-        created = SessionLog(self._journal, session_id, self._clock).create(
+        return _create(
+            self._journal,
+            session_id,
+            self._clock,
             title=title,
             forked_from=self.id,
             at_step=len(state.steps),
             initial=msgspec.json.decode(fork_state(state, session_id).to_json()),
         )
-        return Session(self._journal, created, self._clock)
 
     def rewind(self, *, to: int) -> None:
         """Go back to the conversation as it was after step `to`. Later runs stay in the journal."""
@@ -295,11 +296,18 @@ class Session:
 
     # --- inside -----------------------------------------------------------------------------------
 
+    def _read(self) -> SessionStory:
+        return fold_session(_read_records(self._journal, self.id))
+
     @contextmanager
     def _held(self) -> Iterator[HeldSession]:
-        """Keep others off, and remember what was changed meanwhile."""
+        """Keep others off, and remember what was changed meanwhile. Raises when it has changed since it was read."""
         try:
-            with self._log.hold(self._story) as held:
+            with _claimed(self._journal, self.id) as claim:
+                records = _read_records(self._journal, self.id)
+                if len(records) != self._story.version:
+                    raise _overtaken(self._story, records)
+                held = HeldSession(self._journal, claim, records, self._clock)
                 try:
                     yield held
                 finally:
@@ -339,20 +347,18 @@ class Sessions:
 
     def create(self, *, title: str = "", id: str | None = None) -> Session:
         """A new session. Without a title it gets one from its first prompt."""
-        log = self._log(_new_id() if id is None else _checked_id(id))
-        return Session(self._journal, log.create(title=_checked_title(title)), self._clock)
+        session_id = _new_id() if id is None else _checked_id(id)
+        return _create(self._journal, session_id, self._clock, title=_checked_title(title))
 
     def get(self, id: str) -> Session:
         """A session by its id, as it is now."""
-        return Session(self._journal, self._log(_checked_id(id)).read(), self._clock)
+        story = fold_session(_read_records(self._journal, _checked_id(id)))
+        return Session(self._journal, story, self._clock)
 
     def list(self, *, limit: int | None = None) -> list[SessionInfo]:
         """The sessions, the one that was used last first."""
         listed = self._journal.sessions(limit=limit)
         return [info for info in listed if info.status is not SessionStatus.DELETED]
-
-    def _log(self, session_id: str) -> SessionLog:
-        return SessionLog(self._journal, session_id, self._clock)
 
 
 def _new_id() -> str:
@@ -553,64 +559,46 @@ class HeldSession:
         return self._durable
 
 
-class SessionLog:
-    """The records of a session in a journal."""
+def _read_records(journal: JournalStore, session_id: str) -> list[Record]:
+    try:
+        return journal.read(stream_of(session_id))
+    except UnknownRunError:
+        raise UnknownSessionError(
+            f"there is no session '{session_id}' in the journal; it may have been deleted.",
+            remedy="sessions.list() shows those there are, sessions.create() makes a new one.",
+        ) from None
 
-    def __init__(self, journal: JournalStore, session_id: str, clock: Clock) -> None:
-        self.journal = journal
-        self.session_id = session_id
-        self._clock = clock
 
-    def read(self) -> SessionStory:
-        """The session as it is in the journal now."""
-        return fold_session(self._records())
-
-    def _records(self) -> list[Record]:
+def _create(journal: JournalStore, session_id: str, clock: Clock, **fields: Any) -> Session:
+    """Create a session. Raises when there is one with that id."""
+    with _claimed(journal, session_id) as claim:
         try:
-            return self.journal.read(stream_of(self.session_id))
-        except UnknownRunError:
-            raise UnknownSessionError(
-                f"there is no session '{self.session_id}' in the journal; it may have been deleted.",
-                remedy="sessions.list() shows those there are, sessions.create() makes a new one.",
-            ) from None
+            _read_records(journal, session_id)
+        except UnknownSessionError:
+            held = HeldSession(journal, claim, [], clock)
+            held.add(SessionCreated, session_id=session_id, **fields)
+            return Session(journal, held.story, clock)
+    raise UsageError(
+        f"there is a session '{session_id}' already.",
+        remedy="Continue it: sessions.get(id). Or give the new one another id=.",
+    )
 
-    def create(self, **fields: Any) -> SessionStory:
-        """Create the session. Raises when there is one with that id."""
-        with self._claimed() as claim:
-            try:
-                self._records()
-            except UnknownSessionError:
-                held = HeldSession(self.journal, claim, [], self._clock)
-                held.add(SessionCreated, session_id=self.session_id, **fields)
-                return held.story
-        raise UsageError(
-            f"there is a session '{self.session_id}' already.",
-            remedy="Continue it: sessions.get(id). Or give the new one another id=.",
-        )
 
-    @contextmanager
-    def hold(self, known: SessionStory) -> Iterator[HeldSession]:
-        """Keep others off the session. Raises when somebody else has it, or has changed it since it was read here."""
-        with self._claimed() as claim:
-            records = self._records()
-            if len(records) != known.version:
-                raise _overtaken(known, records)
-            yield HeldSession(self.journal, claim, records, self._clock)
-
-    @contextmanager
-    def _claimed(self) -> Iterator[Claim]:
-        try:
-            claim = self.journal.claim(stream_of(self.session_id))
-        except RunInUseError as error:
-            raise SessionConflictError(
-                f"session '{self.session_id}' is being run or changed by someone else now ({error.message}).",
-                remedy="Wait until they are done and look at it again with session.refresh(); "
-                "or fork it: session.fork().",
-            ) from None
-        try:
-            yield claim
-        finally:
-            claim.give_back()
+@contextmanager
+def _claimed(journal: JournalStore, session_id: str) -> Iterator[Claim]:
+    """Keep others off a session. Raises when somebody else has it."""
+    try:
+        claim = journal.claim(stream_of(session_id))
+    except RunInUseError as error:
+        raise SessionConflictError(
+            f"session '{session_id}' is being run or changed by someone else now ({error.message}).",
+            remedy="Wait until they are done and look at it again with session.refresh(); "
+            "or fork it: session.fork().",
+        ) from None
+    try:
+        yield claim
+    finally:
+        claim.give_back()
 
 
 def _overtaken(known: SessionStory, records: list[Record]) -> SessionConflictError:
