@@ -281,7 +281,6 @@ def _edit_file(editor: str, text: str) -> str:
 
 # --- a call as people read it --------------------------------------------------------------------
 
-
 _MAX_LINES = 60
 _MAX_CHARACTERS = 2_000
 """Of one line."""

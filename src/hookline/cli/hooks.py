@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -202,10 +202,6 @@ def _check_test(arguments: argparse.Namespace) -> None:
 
 
 # --- each hook by itself, about an imagined call, prompt or answer -------------------------------
-
-
-if TYPE_CHECKING:
-    from hookline.config import Settings
 
 _FIRST = 10**9
 _NAME = "hooks-test"

@@ -185,7 +185,6 @@ def _add_agent(merged: Merged, name: str, held: list[HeldSetting], *, is_flag: b
 
 # --- environment variables -----------------------------------------------------------------------
 
-
 VARIABLES: dict[str, KeyPath] = {
     "HOOKLINE_AGENT": ("agent",),
     "HOOKLINE_MODEL": ("model",),

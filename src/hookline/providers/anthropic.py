@@ -141,7 +141,6 @@ def _takes_long(body: dict[str, Any]) -> bool:
 
 # --- the request ---------------------------------------------------------------------------------
 
-
 _OURS = frozenset({"messages", "model", "stream"})
 """Not options: they follow from the request."""
 _MAX_TOKENS = 16_384
@@ -357,7 +356,6 @@ def _not_taken(attachment: Attachment, remedy: str) -> UnsupportedError:
 
 
 # --- the answer ----------------------------------------------------------------------------------
-
 
 # As much of the protocol as is used is checked here: the client builds its own objects without checking them. Kinds of
 # blocks, deltas and events that are not known here are ignored, as the protocol asks.

@@ -145,7 +145,6 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 # --- what carries requests, and one client for each event loop -----------------------------------
 
-
 T = TypeVar("T")
 
 

@@ -283,7 +283,6 @@ def _unfinished(streamed: bool) -> ModelError:
 
 # --- the request ---------------------------------------------------------------------------------
 
-
 THOUGHT = "thought"
 """The kind of a signature that came on a part of the thinking itself."""
 CALL = "call"
@@ -487,7 +486,6 @@ def _tool_config(choice: str) -> types.ToolConfig:
 
 
 # --- the answer ----------------------------------------------------------------------------------
-
 
 _CONTINUED = types.FinishReason.CONTINUATION.name
 _ON_ANY_PART = {"thought", "thought_signature", "part_metadata"}

@@ -107,7 +107,6 @@ class OpenAIProvider(GeneratedClientProvider):
 
 # --- the request ---------------------------------------------------------------------------------
 
-
 _OURS = frozenset({"messages", "model", "n", "stream"})
 """Not options: they follow from the request."""
 
@@ -247,7 +246,6 @@ def _is_closed(schema: Any) -> bool:
 
 
 # --- the answer ----------------------------------------------------------------------------------
-
 
 # What we read of the protocol. Everything may be missing or null: servers differ in what they leave out.
 

@@ -385,7 +385,6 @@ def _checked_title(title: object) -> str:
 
 # --- runs, while everybody else is kept off the session ------------------------------------------
 
-
 _TITLE = "hookline.title"
 """The metadata key for a title that hooks give the session."""
 _LONGEST_TITLE = 80

@@ -72,7 +72,6 @@ class CompletionEngine(Protocol):
 
 # --- llama.cpp inside this process ---------------------------------------------------------------
 
-
 _BATCH = 32
 """Tokens read at a time. A prompt that is given up is noticed after each batch; larger ones are not faster."""
 _CACHE_MIB = 256
