@@ -35,14 +35,19 @@ class Layer(msgspec.Struct, frozen=True):
 
     def where(self, path: KeyPath) -> str:
         """Where a value of this layer is written: file and line, the variable, the flag."""
-        for length in range(len(path), 0, -1):
-            if path[:length] in self.sources:
-                return self.sources[path[:length]]
-        for inner, origin in self.sources.items():
-            if inner[: len(path)] == path:
-                return origin
+        if origin := _origin(self.sources, path):
+            return origin
         line = line_of(self.text, (*self.prefix, *path)) if self.text else None
         return f"{self.name}:{line}" if line else self.name
+
+
+def _origin(origins: dict[KeyPath, str], path: KeyPath) -> str:
+    """The origin of a value, else of what is around it, else of the first value in it; empty if none is known."""
+    for length in range(len(path), 0, -1):
+        if path[:length] in origins:
+            return origins[path[:length]]
+    inside = (origin for inner, origin in origins.items() if inner[: len(path)] == path)
+    return next(inside, "")
 
 
 def read_layer(path: Path, *, is_project: bool = False) -> Layer:
@@ -161,11 +166,7 @@ class Merged:
 
     def where(self, path: KeyPath) -> str:
         """The origin of a value; for a table, the origin of the first value in it."""
-        for length in range(len(path), 0, -1):
-            if path[:length] in self.origins:
-                return self.origins[path[:length]]
-        inside = (origin for inner, origin in self.origins.items() if inner[: len(path)] == path)
-        return next(inside, "default")
+        return _origin(self.origins, path) or "default"
 
 
 def _with_place(table: dict[str, Any], path: KeyPath) -> dict[str, Any]:
