@@ -93,34 +93,26 @@ class AnthropicProvider(GeneratedClientProvider):
         """Ask the model; see Provider. An answer that the server pauses is continued where it stopped."""
         body = request_body(request, cache=self._cache)
         streamed = streamed or _takes_long(body)
+        if streamed:
+            body["stream"] = True
         answers: list[AnthropicAnswer] = []
         with charging(lambda: self._used(answers)):
             while True:
                 answer = AnthropicAnswer(answers[-1].next_index if answers else 0)
                 answers.append(answer)
-                async with aclosing(self._pieces(body, answer, streamed=streamed)) as pieces:
-                    async for piece in pieces:
-                        yield piece
+                read = answer.read_event if streamed else answer.read
+                async with aclosing(self._events(body, streamed=streamed)) as events:
+                    async for event in events:
+                        for piece in read(event):
+                            yield piece
+                if not answer.is_over:
+                    raise self._transport_failure(EOFError())
                 answer.check()
                 if not answer.is_paused or len(answers) == _MOST_PAUSES:
                     break
                 so_far = {"role": "assistant", "content": answer.blocks()}
                 body["messages"] = [*body["messages"], so_far]
         yield EndPiece(self._usage(answers), answer.model, answer.finish)
-
-    async def _pieces(
-        self, body: dict[str, Any], answer: AnthropicAnswer, *, streamed: bool
-    ) -> AsyncGenerator[Piece, None]:
-        if not streamed:
-            for piece in answer.read(await self._post(body)):
-                yield piece
-            return
-        async with aclosing(self._stream({**body, "stream": True})) as events:
-            async for event in events:
-                for piece in answer.read_event(event):
-                    yield piece
-        if not answer.is_over:
-            raise self._transport_failure(EOFError())
 
     def _usage(self, answers: list[AnthropicAnswer]) -> Usage:
         """What these answers used, at the price of the server that gave them."""

@@ -65,17 +65,13 @@ class OpenAIProvider(GeneratedClientProvider):
         body = request_body(request, streamed=streamed)
         answer = OpenAIAnswer(request.model, "" if self._is_home else self._url)
         with charging(answer.used):
-            if streamed:
-                async with aclosing(self._stream(body)) as events:
-                    async for event in events:
-                        for piece in answer.read(self._chunk(event, request.model)):
-                            yield piece
-            else:
-                chunk = self._chunk(await self._post(body), request.model)
-                if not chunk.choices:
-                    raise self._malformed("it has no choices")
-                for piece in answer.read(chunk):
-                    yield piece
+            async with aclosing(self._events(body, streamed=streamed)) as events:
+                async for event in events:
+                    chunk = self._chunk(event, request.model)
+                    if not streamed and not chunk.choices:
+                        raise self._malformed("it has no choices")
+                    for piece in answer.read(chunk):
+                        yield piece
             yield answer.end(is_whole=not streamed)
 
     def _chunk(self, data: Any, model: str) -> OpenAIChunk:
