@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hookline.cli.call_preview import preview
+from hookline.cli.approval_prompt import preview
 from hookline.cli.terminal import Paint
 from hookline.state import ToolCall
 

@@ -142,7 +142,6 @@ def test_the_module_is_the_command(tmp_path: Path) -> None:
 _SLOW = (
     "anthropic",
     "google.genai",
-    "hookline.command_hooks",
     "hookline.containment.shell.policy",
     "hookline.containment.shell.scan",
     "hookline.mcp",

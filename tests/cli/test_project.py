@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hookline.cli.exits import Exit
-from hookline.cli.main import COMMANDS
+from hookline.cli.parser import COMMANDS
 
 _BARE = ("--without", "bash")
 

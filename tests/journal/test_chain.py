@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hookline.errors import JournalError
 from hookline.journal import PromptSubmitted, Record, RunStarted, SQLiteJournal
-from hookline.journal.schema import first_id
+from hookline.journal.tables import first_id
 
 Story = Callable[..., list[Record]]
 RUN = 1

@@ -8,7 +8,7 @@ from wires.anthropic import block_events
 
 from hookline.errors import ContextOverflowError, MalformedResponseError, RefusalError
 from hookline.providers import CallPiece, Piece, ReasoningPiece, TextPiece
-from hookline.providers.anthropic_answer import AnthropicAnswer
+from hookline.providers.anthropic import AnthropicAnswer
 
 START = {"type": "message_start", "message": {"model": "claude", "content": []}}
 STOP = {"type": "message_stop"}

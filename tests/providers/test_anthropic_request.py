@@ -9,7 +9,7 @@ from wires.anthropic_rules import objection
 from wires.server import Request
 
 from hookline.errors import ModelNotFoundError, UnsupportedError
-from hookline.providers.anthropic_request import request_body
+from hookline.providers.anthropic import request_body
 from hookline.state import (
     AssistantMessage,
     Attachment,

@@ -13,9 +13,7 @@ from wires.server import Exchange, Server
 
 from hookline.errors import UnsupportedError
 from hookline.providers import CallPiece, Piece, ReasoningPiece, TextPiece
-from hookline.providers.google import GoogleProvider
-from hookline.providers.google_answer import GoogleAnswer
-from hookline.providers.google_request import config_of, contents_of
+from hookline.providers.google import GoogleAnswer, GoogleProvider, config_of, contents_of
 from hookline.state import (
     AssistantMessage,
     Attachment,

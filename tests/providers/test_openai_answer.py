@@ -14,7 +14,7 @@ from hookline.errors import (
     RefusalError,
 )
 from hookline.providers import CallPiece, EndPiece, Piece, ReasoningPiece, TextPiece
-from hookline.providers.openai_answer import OpenAIAnswer, OpenAIChunk
+from hookline.providers.openai import OpenAIAnswer, OpenAIChunk
 from hookline.state import Usage
 
 STOP = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from hookline.errors import ModelNotFoundError, UnsupportedError
-from hookline.providers.openai_request import request_body
+from hookline.providers.openai import request_body
 from hookline.state import (
     AssistantMessage,
     Attachment,

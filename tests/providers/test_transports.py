@@ -9,7 +9,7 @@ import pytest
 
 from hookline.errors import AuthenticationError, BuildError
 from hookline.providers import make_provider
-from hookline.providers.transports import (
+from hookline.providers.connections import (
     LoopClients,
     TransportSource,
     check_source,

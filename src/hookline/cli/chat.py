@@ -9,23 +9,24 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from hookline.agent import Agent
+from hookline.cli.assembly.agent import opened
+from hookline.cli.assembly.verify import load_checked
+from hookline.cli.console import Console
 from hookline.cli.exits import Exit
-from hookline.cli.options import add_agent_flags, flags_of, take_target
+from hookline.cli.journal_location import journal_path, new_run_id, open_journal
+from hookline.cli.options import flags_of, take_target
+from hookline.cli.recorded_runs import Invocation, InvocationRecorder, inherit_flags
+from hookline.cli.terminal import is_terminal, page_width, printable
+from hookline.config import Settings, data_folder
 from hookline.errors import HooklineError, SessionConflictError, UnknownSessionError, UsageError
+from hookline.inspection import explain
+from hookline.journal import JournalStore, MemoryJournal
+from hookline.sessions import Session, Sessions
+from hookline.state import RunStatus
 
-if TYPE_CHECKING:
-    from hookline.agent import Agent
-    from hookline.cli.console import Console
-    from hookline.config import Settings
-    from hookline.journal import JournalStore
-    from hookline.sessions import Session
-
-DESCRIPTION = (
-    "Talk with an agent. /help lists the commands; a line that ends with \\ continues on the next one, and "
-    '""" begins and ends a text of several lines.'
-)
 _HELP = """\
 /help            this
 /tools           the tools of the agent
@@ -40,28 +41,11 @@ _HELP = """\
 /exit            end it; so does Ctrl-D"""
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    add = parser.add_argument
-    add("words", nargs="*", metavar="module:agent", help="your own agent")
-    last = "continue the last conversation here"
-    add("-c", "--continue", dest="continues", action="store_true", help=last)
-    add("--session", metavar="ID", help="continue a conversation")
-    add("-q", "--quiet", action="store_true", help="the answers alone")
-    add("--no-save", action="store_true", help="do not record the conversation")
-    add_agent_flags(parser)
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Talk."""
-    from hookline.cli.assembly.verify import load
-    from hookline.cli.journal_location import journal_path, open_journal
-    from hookline.cli.recorded_runs import Invocation, inherit_flags
-    from hookline.journal import MemoryJournal
-
     _check_words(arguments)
     flags = flags_of(arguments)
-    settings = load(flags, bare=arguments.bare)
+    settings = load_checked(flags, bare=arguments.bare)
     store = MemoryJournal() if arguments.no_save else open_journal(journal_path(settings))
     with contextlib.closing(store) as journal:
         session = _open_session(journal, arguments)
@@ -80,23 +64,14 @@ def _check_words(arguments: argparse.Namespace) -> None:
             f"{words[0]!r} has no meaning here.",
             remedy='`hookline run "..."` runs a task; in a conversation, type it at the prompt.',
         )
-    if arguments.continues and arguments.session:
+    if arguments.no_save and arguments.journal:
         raise UsageError(
-            f"-c continues the last conversation, and --session {arguments.session}.",
+            "--no-save records nothing, and --journal is about a recorded conversation.",
             remedy="Give one of them.",
         )
-    for flag, name in (("-c", "continues"), ("--session", "session"), ("--journal", "journal")):
-        if arguments.no_save and getattr(arguments, name):
-            raise UsageError(
-                f"--no-save records nothing, and {flag} is about a recorded conversation.",
-                remedy="Give one of them.",
-            )
 
 
 def _open_session(journal: JournalStore, arguments: argparse.Namespace) -> Session:
-    from hookline.cli.journal_location import new_run_id
-    from hookline.sessions import Sessions
-
     sessions = Sessions(journal)
     if arguments.session:
         try:
@@ -121,10 +96,6 @@ async def _chat(
     session: Session,
     invocation: Any,
 ) -> int:
-    from hookline.cli.assembly import opened
-    from hookline.cli.console import Console
-    from hookline.cli.recorded_runs import InvocationRecorder
-
     console, found = Console(arguments, settings), dict[str, Any]()
     extras = console.extras(journal, InvocationRecorder(invocation), found=found)
     async with opened(settings, extras) as agent:
@@ -140,8 +111,6 @@ class Conversation:
     def __init__(
         self, agent: Agent, session: Session, console: Console, found: dict[str, Any]
     ) -> None:
-        from hookline.cli.terminal import is_terminal
-
         self.agent = agent
         self.session = session
         self.console = console
@@ -186,8 +155,6 @@ class Conversation:
 
     async def _turn(self, prompt: str | None) -> Exit:
         """One run: a new one, or the one that waits."""
-        from hookline.state import RunStatus
-
         agent, session = self.agent, self.session.refresh()
         try:
             result = await self.console.drive(
@@ -230,8 +197,6 @@ class Conversation:
                 return "\n".join([*lines, line])
 
     def _read_line(self, prompt: str) -> str | None:
-        from hookline.cli.terminal import is_terminal
-
         if not self._is_live:
             line = sys.stdin.readline()
             return line.rstrip("\n") if line else None
@@ -253,8 +218,6 @@ class Conversation:
             return
         import readline
 
-        from hookline.config import data_folder
-
         path = data_folder(os.environ) / "history"
         with contextlib.suppress(OSError):
             readline.read_history_file(path)
@@ -270,8 +233,6 @@ class Conversation:
 
     async def _command(self, text: str) -> bool:
         """Run a slash command. False ends the conversation."""
-        from hookline.cli.terminal import printable
-
         name, _, rest = text[1:].partition(" ")
         if name in ("exit", "quit", "q"):
             return False
@@ -295,9 +256,6 @@ class Conversation:
         self._say(", ".join(names) or "none")
 
     def _do_hooks(self, _rest: str) -> None:
-        from hookline.cli.terminal import page_width, printable
-        from hookline.inspection import explain
-
         columns = page_width(self.console.screen.err)
         text = explain(self.agent.definition, None, {}, width=columns)
         self._say(printable(text, lines=True))
@@ -318,8 +276,6 @@ class Conversation:
         self._say(f"{usage.total_tokens:,} tokens in {requests}{cost}")
 
     def _do_show(self, _rest: str) -> None:
-        from hookline.cli.terminal import printable
-
         self._say(printable(str(self.session.refresh().show()), lines=True))
 
     def _do_rewind(self, rest: str) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from hookline.cli.assembly.capabilities import capability_names
 from hookline.cli.exits import Exit
+from hookline.cli.journal_location import recorded_runs
+from hookline.cli.parser import make_parser
+from hookline.config import load
+from hookline.errors import ConfigError
 
-DESCRIPTION = (
-    'For bash: eval "$(hookline completion bash)" in ~/.bashrc; zsh likewise. For fish: '
-    "hookline completion fish > ~/.config/fish/completions/hookline.fish"
-)
 _RUNS = {
     "bash": "_hookline_runs",
     "zsh": "_hookline_runs",
@@ -25,11 +27,6 @@ _hookline_runs() { compadd -- $(hookline completion runs 2>/dev/null) }""",
 }
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command. `runs` prints what completes RUN, for the scripts themselves."""
-    parser.add_argument("shell", choices=("bash", "zsh", "fish", "runs"))
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Print the script."""
     if arguments.shell == "runs":
@@ -37,13 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         import shtab
     except ImportError:
-        from hookline.errors import ConfigError
-
         raise ConfigError(
             "completion needs the package 'shtab'.", remedy="pip install 'hookline[terminal]'"
         ) from None
-    from hookline.cli.main import make_parser
-
     parser, shell = make_parser(every=True), arguments.shell
     for action in _actions(parser):
         _add_completer(action, {"FILE": shtab.FILE, "DIR": shtab.DIRECTORY, "RUN": _RUNS})
@@ -60,8 +53,6 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 
 
 def _add_completer(action: Any, completers: dict[str, Any]) -> None:
-    from hookline.cli.assembly.capabilities import capability_names
-
     if action.metavar in completers:
         action.complete = completers[action.metavar]
     elif "--capability" in action.option_strings or "--without" in action.option_strings:
@@ -69,11 +60,6 @@ def _add_completer(action: Any, completers: dict[str, Any]) -> None:
 
 
 def _print_runs() -> int:
-    from pathlib import Path
-
-    from hookline.cli.journal_location import recorded_runs
-    from hookline.config import load
-
     print("last")
     for info in recorded_runs(load(Path.cwd()))[:50]:
         print(info.run_id)

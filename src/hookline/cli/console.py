@@ -12,33 +12,29 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from hookline.agent import Agent, RunResult
+from hookline.cli.assembly.agent import Extras
 from hookline.cli.exits import REFUSED, Exit, exit_of
 from hookline.cli.interrupts import Interrupts
 from hookline.cli.recorded_runs import is_interrupted, limit_reached
 from hookline.cli.screen import Screen, shown_call
 from hookline.cli.streams import user_code
 from hookline.cli.terminal import is_terminal, printable
-from hookline.config import LimitSettings
+from hookline.config import LimitSettings, Settings
 from hookline.errors import JournalError, UsageError
 from hookline.journal import (
     CallDelta,
     HookRan,
+    JournalStore,
     ReasoningDelta,
     Record,
     TextDelta,
     ToolProgress,
     encode,
 )
-from hookline.state import Decision, RunStatus, StopReason
-
-if TYPE_CHECKING:
-    from hookline.agent import Agent, RunResult
-    from hookline.cli.assembly import Extras
-    from hookline.config import Settings
-    from hookline.journal import JournalStore
-    from hookline.state import PendingApproval
+from hookline.state import Decision, PendingApproval, RunStatus, StopReason
 
 _NOT_JOURNALLED = (TextDelta, ReasoningDelta, CallDelta, ToolProgress)
 _GRACE = 0.3
@@ -104,8 +100,6 @@ class Console:
 
     def extras(self, journal: JournalStore | None, *capabilities: Any, **more: Any) -> Extras:
         """What the command adds to an agent that is shown here."""
-        from hookline.cli.assembly import Extras
-
         return Extras(
             journal=journal,
             listeners=(self.listen,),

@@ -5,17 +5,25 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
 
+from hookline import __version__
+from hookline.cli.assembly.verify import load_checked
 from hookline.cli.exits import Exit
+from hookline.cli.journal_location import journal_path, open_journal
+from hookline.cli.terminal import Paint, printable
+from hookline.cli.trust import describe_foreign_hooks, hook_trust_status, pages_of
+from hookline.config import NO_FLAGS, TrustStatus, load, project_files, read_layer
+from hookline.containment import Sandbox
+from hookline.containment.sandbox.home import hidden_programs, homes, needed_paths
+from hookline.errors import ConfigError
+from hookline.providers.local.weights import DEFAULT, is_intact, models_folder
 
-DESCRIPTION = (
-    "What works on this machine, and how to fix the rest. Exit code 1 when something is wrong."
-)
 _EXTRAS = {
     "anthropic": ("anthropic", "ANTHROPIC_API_KEY", "models anthropic:NAME"),
     "openai": (
@@ -42,14 +50,8 @@ class Check(msgspec.Struct, frozen=True):
     fix: str = ""
 
 
-def add_flags(_parser: argparse.ArgumentParser) -> None:
-    """The command has no arguments."""
-
-
 def run(_arguments: argparse.Namespace) -> int:
     """Check everything."""
-    from hookline.cli.terminal import Paint, printable
-
     paint = Paint(sys.stdout)
     has_failed = False
     for check in _checks():
@@ -70,8 +72,6 @@ def _checks() -> Iterator[Check]:
 
 
 def _python() -> Iterator[Check]:
-    from hookline import __version__
-
     version = ".".join(map(str, sys.version_info[:3]))
     yield Check("ok", f"hookline {__version__} on Python {version}, {sys.platform}")
 
@@ -102,8 +102,6 @@ def _extras() -> Iterator[Check]:
 def _local() -> Iterator[Check]:
     if not _is_installed("xllamacpp"):
         return
-    from hookline.providers.local.weights import DEFAULT, is_intact, models_folder
-
     above, fetch = _nearest(models_folder()), "hookline model get"
     if not DEFAULT.is_here and not _is_writable(above):
         what = f"local model: {above} cannot be written, so {DEFAULT.title} cannot be fetched"
@@ -117,8 +115,6 @@ def _local() -> Iterator[Check]:
 
 
 def _sandbox() -> Iterator[Check]:
-    from hookline.containment import Sandbox
-
     status = Sandbox(Path.cwd()).status
     place, is_required, where = _place()
     if place == "host":
@@ -136,8 +132,6 @@ def _sandbox() -> Iterator[Check]:
 
 def _hidden_programs() -> Iterator[Check]:
     """Programs on the search path that do not work in the sandbox, because their directory is hidden."""
-    from hookline.containment.sandbox.home import hidden_programs, homes, needed_paths
-
     known = homes()
     hidden = hidden_programs(known, needed_paths((os.getcwd(),), known, os.environ))
     if hidden:
@@ -148,12 +142,8 @@ def _hidden_programs() -> Iterator[Check]:
 
 def _place() -> tuple[str, bool, str]:
     """Where commands run, whether a sandbox is required, and which setting says so."""
-    from hookline.cli.assembly.verify import load
-    from hookline.config import NO_FLAGS
-    from hookline.errors import ConfigError
-
     try:
-        settings = load(NO_FLAGS)
+        settings = load_checked(NO_FLAGS)
     except ConfigError:  # another check reports it
         return "workspace", False, "default"
     bash = settings.configuration.capabilities.get("bash", {})
@@ -163,10 +153,7 @@ def _place() -> tuple[str, bool, str]:
 
 
 def _configuration() -> Iterator[Check]:
-    from hookline.cli.assembly.verify import load
-    from hookline.config import NO_FLAGS
-
-    settings = load(NO_FLAGS)
+    settings = load_checked(NO_FLAGS)
     for name in settings.files:
         yield Check("ok", f"configuration: {name}")
     if not settings.files:
@@ -182,10 +169,6 @@ def _configuration() -> Iterator[Check]:
 
 def _foreign_hooks(project: Path) -> Iterator[Check]:
     """The hooks in other agents' files of the project, and in its subagents and skills."""
-    from hookline.cli.trust import describe_foreign_hooks, hook_trust_status, pages_of
-    from hookline.config import TrustStatus, project_files, read_layer
-    from hookline.errors import ConfigError
-
     try:
         layers = [read_layer(path, is_project=True) for path in project_files(project)]
         pages = pages_of(project, layers)
@@ -198,9 +181,6 @@ def _foreign_hooks(project: Path) -> Iterator[Check]:
 
 
 def _journal() -> Iterator[Check]:
-    from hookline.cli.journal_location import journal_path, open_journal
-    from hookline.config import load
-
     path = journal_path(load(Path.cwd()))
     if path.exists():
         with open_journal(path) as journal:
@@ -220,8 +200,6 @@ def _nearest(folder: Path) -> Path:
 
 def _is_writable(folder: Path) -> bool:
     """Whether a file can be made there. Permissions alone do not tell: think of /proc, or a read-only disk."""
-    import tempfile
-
     try:
         with tempfile.TemporaryFile(dir=folder):
             return True

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
+from hookline.errors import BuildError, TrustError, UsageError
+
 if TYPE_CHECKING:
     from hookline.state import RunStatus, StopReason
 
@@ -42,8 +44,6 @@ def exit_of(status: RunStatus, stop_reason: StopReason | None) -> Exit:
 
 def exit_for(error: BaseException) -> Exit:
     """The exit code for an error that ended the command."""
-    from hookline.errors import BuildError, TrustError, UsageError
-
     if isinstance(error, BuildError | TrustError):
         return Exit.CONFIG
     return Exit.USAGE if isinstance(error, UsageError) else Exit.FAILED

@@ -5,57 +5,45 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import logging
 import sys
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
 
+import msgspec
+
+from hookline.agent import Agent
+from hookline.cli.assembly.agent import Extras, opened, without_model
 from hookline.cli.exits import Exit
-from hookline.cli.options import add_agent_flags, load_settings, take_target
-
-if TYPE_CHECKING:
-    from hookline.agent import Agent
-    from hookline.config import Settings
-
-DESCRIPTION = "The hooks of the agent that `hookline run` would use here."
-_TEST_DESCRIPTION = (
-    "Ask each hook by itself. No tool runs. Exit code 4 if one blocks or stops, 5 if one asks."
+from hookline.cli.options import load_settings, take_target
+from hookline.cli.streams import user_code
+from hookline.cli.terminal import in_columns, page_width, printable
+from hookline.config import Settings
+from hookline.drivers import ScriptedDriver, call, say
+from hookline.errors import HookError, UsageError
+from hookline.hooks import (
+    Answered,
+    Entry,
+    HookOptions,
+    HookOutcome,
+    Kind,
+    Plan,
+    Registration,
+    describe,
+    register,
+    run_hooks,
 )
+from hookline.inspection import explain
+from hookline.lifecycle import AgentContext, HookPoint, OutputHookContext, ToolHookContext
+from hookline.state import ToolResult
+
 _EXAMPLE = """'{"path": "a.txt"}'"""
-
-
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the actions of the command."""
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="every hook: point, tier, origin and condition")
-    points = "every point, and what a hook can do there"
-    listing.add_argument("--points", action="store_true", help=points)
-    listing.add_argument("--json", action="store_true", help="one JSON object per line")
-    listing.set_defaults(run=_list)
-    explain = actions.add_parser("explain", help="which hooks run in which order, or about a call")
-    explain.set_defaults(run=_explain)
-    lint = actions.add_parser("lint", help="mistakes in them; exit code 1 if there is one")
-    lint.set_defaults(run=_lint)
-    about = "what each hook would answer to a call, a prompt or an answer"
-    test = actions.add_parser("test", help=about, description=_TEST_DESCRIPTION)
-    result = "as if the tool had returned this: asks the hooks after it"
-    test.add_argument("--result", metavar="TEXT", help=result)
-    test.add_argument("--prompt", metavar="TEXT", help="ask the hooks at prompt_submit about it")
-    test.add_argument("--answer", metavar="TEXT", help="ask the hooks at stop and output about it")
-    test.add_argument("--json", action="store_true", help="one JSON object per hook")
-    test.set_defaults(run=_test)
-    for action in (listing, lint):
-        action.add_argument("words", nargs="*", metavar="[module:agent]", help="your own agent")
-    call = "your own agent; a tool; its arguments: JSON, or the only one that it needs"
-    for action in (explain, test):
-        names = "[module:agent] [TOOL] [ARGUMENTS]"
-        action.add_argument("words", nargs="*", metavar=names, help=call)
-    for action in (listing, explain, lint, test):
-        add_agent_flags(action)
 
 
 def _with_agent(settings: Settings, action: Callable[[Agent], Awaitable[Any]]) -> Any:
     """Run an action with the agent."""
-    from hookline.cli.assembly import opened, without_model
 
     async def run() -> Any:
         async with opened(settings, without_model()) as agent:
@@ -67,14 +55,13 @@ def _with_agent(settings: Settings, action: Callable[[Agent], Awaitable[Any]]) -
 # --- list, explain, lint --------------------------------------------------------------------------------
 
 
-def _list(arguments: argparse.Namespace) -> int:
+def list_hooks(arguments: argparse.Namespace) -> int:
+    """Every hook of the agent, or every point."""
     if arguments.points:
         return _list_points(arguments)
     take_target(arguments, arguments.words, most=0)
 
     async def print_hooks(agent: Agent) -> None:
-        from hookline.cli.terminal import in_columns, printable
-
         rows = _rows(agent)
         if arguments.json:
             lines = [json.dumps(row, ensure_ascii=False) for row in rows]
@@ -88,9 +75,6 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _rows(agent: Agent) -> list[dict[str, str]]:
-    from hookline.hooks import describe
-    from hookline.lifecycle import HookPoint
-
     rows = []
     for point in HookPoint:
         plan = agent.definition.plans.of(point.value)
@@ -109,9 +93,6 @@ def _rows(agent: Agent) -> list[dict[str, str]]:
 
 
 def _list_points(arguments: argparse.Namespace) -> int:
-    from hookline.errors import UsageError
-    from hookline.lifecycle import HookPoint
-
     if arguments.words:
         raise UsageError(
             f"{arguments.words[0]!r} has no meaning here.",
@@ -125,14 +106,12 @@ def _list_points(arguments: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _explain(arguments: argparse.Namespace) -> int:
+def explain_hooks(arguments: argparse.Namespace) -> int:
+    """Which hooks run, in which order, and about which calls."""
     take_target(arguments, arguments.words, most=2)
     tool, *rest = arguments.words or [None]
 
     async def explain_call(agent: Agent) -> None:
-        from hookline.cli.terminal import page_width, printable
-        from hookline.inspection import explain
-
         args = arguments_for(agent, tool, rest) if tool else {}
         text = explain(agent.definition, tool, args, width=page_width(sys.stdout))
         print(printable(text, lines=True))
@@ -141,9 +120,8 @@ def _explain(arguments: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _lint(arguments: argparse.Namespace) -> int:
-    from hookline.cli.terminal import printable
-
+def lint_hooks(arguments: argparse.Namespace) -> int:
+    """The mistakes in the hooks."""
     take_target(arguments, arguments.words, most=0)
     settings = load_settings(arguments)
 
@@ -170,8 +148,6 @@ def _lint(arguments: argparse.Namespace) -> int:
 
 def arguments_for(agent: Agent, name: str, given: list[str]) -> dict[str, Any]:
     """The arguments of a call: JSON, or as plain text the only argument that the tool needs."""
-    from hookline.errors import UsageError
-
     text = given[0] if given else "{}"
     tool = agent.definition.toolbox.get(name)
     if tool is None:
@@ -193,26 +169,10 @@ def arguments_for(agent: Agent, name: str, given: list[str]) -> dict[str, Any]:
     return args
 
 
-def _test(arguments: argparse.Namespace) -> int:
-    from hookline.cli.hook_test import HookTestCase, ask_hooks
-    from hookline.cli.terminal import printable
-
+def test_hooks(arguments: argparse.Namespace) -> int:
+    """What each hook would answer."""
     _check_test(arguments)
-    settings = load_settings(arguments)
-    tool, *rest = arguments.words or [""]
-
-    async def read_arguments(agent: Agent) -> dict[str, Any]:
-        return arguments_for(agent, tool, rest)
-
-    args = _with_agent(settings, read_arguments) if tool else {}
-    case = HookTestCase(
-        tool=tool,
-        args=args,
-        result=arguments.result,
-        prompt=arguments.prompt,
-        answer=arguments.answer,
-    )
-    answers = asyncio.run(ask_hooks(settings, case))
+    answers = asyncio.run(_ask_hooks(load_settings(arguments), arguments))
     for answer in answers:
         print(answer.as_json() if arguments.json else printable(str(answer), lines=True))
     if not answers:
@@ -224,8 +184,6 @@ def _test(arguments: argparse.Namespace) -> int:
 
 
 def _check_test(arguments: argparse.Namespace) -> None:
-    from hookline.errors import UsageError
-
     take_target(arguments, arguments.words, most=2)
     given = ["a tool"] if arguments.words else []
     given += [f"--{name}" for name in ("prompt", "answer") if getattr(arguments, name) is not None]
@@ -241,3 +199,181 @@ def _check_test(arguments: argparse.Namespace) -> None:
             "--result is what a tool gives, and there is none.",
             remedy=f"Name it: hookline hooks test read {_EXAMPLE} --result TEXT.",
         )
+
+
+# --- each hook by itself, about an imagined call, prompt or answer -------------------------------
+
+_FIRST = 10**9
+_NAME = "hooks-test"
+_MAX_SHOWN = 300
+
+
+class TestedHook(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A hook, and what it answers."""
+
+    hook: str
+    point: str
+    kind: str
+    tier: str = "hook"
+    source: str = ""
+    reason: str = ""
+    changes: str = ""
+    shadow: bool = False
+    fails_open: bool = False
+    """The hook failed, and its failure stops nothing."""
+    scope: str = ""
+    """Where the hook is asked at all; empty for everywhere."""
+    tells: str = ""
+    """What the hook adds to the conversation."""
+
+    def as_json(self) -> str:
+        """One line of JSON."""
+        return msgspec.json.encode(self).decode()
+
+    def __str__(self) -> str:
+        words = " ".join(self.tells.split())
+        tells = f"tells the model: {words[:_MAX_SHOWN]}{'...' * (len(words) > _MAX_SHOWN)}"
+        notes = (
+            self.scope,
+            self.changes and f"changes {self.changes}",
+            words and tells,
+            "shadow: not enforced" if self.shadow else "",
+        )
+        head = f"{self.kind:<10} {self.hook} ({self.source or 'yours'}, {self.tier})"
+        details = "".join(f" ({note})" for note in notes if note)
+        return f"{head}{details}{f': {self.reason}' if self.reason else ''}"
+
+
+class _AnswerLog:
+    """Keeps the answer of one hook."""
+
+    monotonic = staticmethod(time.perf_counter)
+    error: HookError | None = None
+    answer: Answered[Any] | None = None
+
+    def passed(self, crew: Any, readings: Sequence[float]) -> None:
+        """The hook had no objection."""
+
+    def left(self, ctx: AgentContext) -> None:
+        """The failure itself is raised after this."""
+
+    def appended(self, _entry: Entry, started: float, _ctx: AgentContext) -> float:
+        """The hook said whether to continue."""
+        return started
+
+    def judged(self, _entry: Entry, started: float, answer: Answered[Any]) -> float:
+        """The hook answered, or failed."""
+        self.error, self.answer = answer.error, answer
+        return started
+
+
+class HookTester:
+    """A capability that runs before all hooks at a point, asks each of them alone, and ends the run there."""
+
+    name = _NAME
+
+    def __init__(self, case: argparse.Namespace) -> None:
+        self._case = case  # what the flags say: a prompt, an answer, or the result of a call
+        self.agent: Agent | None = None
+        self.answers: list[TestedHook] | None = None
+
+    def hooks(self) -> list[Registration]:
+        """One at the point of the case, and one that keeps the tool from running."""
+        options = HookOptions(name=_NAME, priority=_FIRST)
+        return [
+            register(HookPoint(self._point), self._ask_all, options),
+            register(HookPoint.AROUND_TOOL_USE, self._replace_tool, options),
+        ]
+
+    @property
+    def _point(self) -> str:
+        """The point at which this would happen."""
+        if self._case.prompt is not None:
+            return "prompt_submit"
+        if self._case.answer is not None:
+            return "stop"
+        return "before_tool_use" if self._case.result is None else "after_tool_use"
+
+    async def _replace_tool(self, ctx: ToolHookContext, _call_next: Any) -> ToolResult:
+        call, result = ctx.tool_call, self._case.result or ""
+        return ToolResult(result, call_id=call.id, name=call.name)
+
+    async def _ask_all(self, ctx: AgentContext) -> HookOutcome:
+        self.answers = await self._ask_at(ctx)
+        if self._case.answer is not None:  # with an objection the run would not reach this point
+            output = OutputHookContext(
+                point=HookPoint.OUTPUT,
+                state=ctx.state,
+                evaluations=ctx.evaluations,
+                live=ctx.live,
+                output=self._case.answer,
+            )
+            self.answers += await self._ask_at(output)
+        return HookOutcome.stop("the test is over")
+
+    async def _ask_at(self, ctx: AgentContext) -> list[TestedHook]:
+        assert self.agent is not None
+        plan = self.agent.definition.plans.of(ctx.point.value)
+        entries = plan.entries if plan is not None else ()
+        return [await _ask(ctx, entry.registration) for entry in entries if entry.name != _NAME]
+
+
+async def _ask(ctx: AgentContext, hook: Registration) -> TestedHook:
+    matcher = hook.matcher
+    answer = partial(
+        TestedHook,
+        hook=hook.name,
+        point=hook.point.value,
+        tier=hook.tier.value,
+        source=hook.source,
+        shadow=hook.shadow,
+    )
+    # A hook of a subagent or of a skill is asked as it would be there.
+    matches = getattr(matcher, "matches_anywhere", None) or getattr(matcher, "matches", None)
+    if matcher is not None and matches is not None and not matches(ctx):
+        return answer(kind="no match", reason=f"it is for {describe(matcher)}")
+    scope = getattr(matcher, "scope", "")
+    enforced = msgspec.structs.replace(hook, shadow=False, matcher=None)
+    log = _AnswerLog()
+    try:
+        result = await run_hooks(Plan(hook.point, (enforced,)), ctx, log)
+    except HookError as error:
+        return answer(kind="failed", reason=error.problem, scope=scope)
+    if log.error is not None and hook.on_failure == "open":
+        # Without this, a broken guard would look like one that agrees.
+        reason = f"{log.error.problem} (the run continues all the same)"
+        return answer(kind="failed", reason=reason, fails_open=True, scope=scope)
+    changed = [
+        name
+        for name in ("tool_call", "execution", "prompt", "output")
+        if getattr(ctx, name, None) != getattr(result.context, name, None)
+    ]
+    # An answer without effect, such as "no need to ask", is shown as the hook gave it.
+    said = log.answer if result.kind is Kind.PROCEED and log.answer is not None else result
+    added = result.context.state.messages.since(ctx.state.messages) or ()
+    return answer(
+        kind=said.kind.label,
+        reason=said.reason,
+        changes=", ".join(changed),
+        scope=scope,
+        tells="\n".join(message.text for message in added if message.text),
+    )
+
+
+async def _ask_hooks(settings: Settings, arguments: argparse.Namespace) -> list[TestedHook]:
+    """The answer of each hook, in the order in which they would be asked."""
+    tester, driver = HookTester(arguments), ScriptedDriver([])
+    tool, *rest = arguments.words or [""]
+    # Rules that log would report a run that nobody has started.
+    logging.getLogger("hookline").addHandler(logging.NullHandler())
+    async with opened(settings, Extras(driver=driver, capabilities=(tester,))) as agent:
+        tester.agent = agent
+        args = arguments_for(agent, tool, rest) if tool else {}
+        driver.turns = [call(tool, **args) if tool else say(arguments.answer or "")]
+        with user_code():
+            result = await agent.run(arguments.prompt or "hookline hooks test")
+    if tester.answers is None:
+        results = [each for step in result.steps for each in step.results]
+        problem = results[0].text() if results else result.explain()
+        raise UsageError(f"no hook was asked: {problem}")
+    return tester.answers

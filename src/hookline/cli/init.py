@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 from hookline.cli.exits import Exit
+from hookline.config import fingerprints, read_layer, trust_file
+from hookline.errors import UsageError
 
 _CONFIG = """\
 # Settings of the agent in this directory. `hookline config show` says where each value comes from.
@@ -99,22 +101,8 @@ FILES = {
 }
 
 
-DESCRIPTION = (
-    "Write a small project: a configuration, a hook, a test of it, and an agent in Python. Existing files are not "
-    "changed. The directory is trusted as it is then written."
-)
-
-
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    parser.add_argument("folder", nargs="?", default=".", metavar="DIR")
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Write the project."""
-    from hookline.config import fingerprints, read_layer, trust_file
-    from hookline.errors import UsageError
-
     folder = Path(arguments.folder).resolve()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import secrets
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from hookline.config import Settings, data_folder, journal_of
+from hookline.cli.options import flags_of
+from hookline.config import Layer, Settings, data_folder, journal_of, load
 from hookline.errors import JournalError, UnknownRunError, UsageError
-
-if TYPE_CHECKING:
-    import argparse
-
-    from hookline.config import Layer
-    from hookline.journal import RunInfo, SQLiteJournal
+from hookline.journal import RunInfo, SQLiteJournal
 
 
 def journal_path(settings: Settings) -> Path:
@@ -28,8 +24,6 @@ def journal_path(settings: Settings) -> Path:
 
 def open_journal(path: Path, *, make: bool = True) -> SQLiteJournal:
     """Open the journal. Only its owner can read the directory: runs contain what people and models wrote."""
-    from hookline.journal import SQLiteJournal
-
     if not path.exists():
         if not make:
             raise UsageError("there are no runs here yet.", remedy='Begin with: hookline run "..."')
@@ -50,9 +44,6 @@ def new_run_id() -> str:
 
 def open_run(arguments: argparse.Namespace) -> tuple[SQLiteJournal, str, Layer]:
     """The journal with the run that a command names, its whole id, and the flags."""
-    from hookline.cli.options import flags_of
-    from hookline.config import load
-
     flags = flags_of(arguments)
     settings = load(Path.cwd(), flags=flags, bare=arguments.bare)
     return (*find_run(settings, arguments.run_id), flags)

@@ -9,24 +9,11 @@ import signal
 import sys
 
 from hookline.cli.exits import Exit
+from hookline.cli.target import opened_agent
+from hookline.errors import HooklineError
+from hookline.mcp import serve_http, serve_stdio
 
-DESCRIPTION = (
-    "Offer an agent as an MCP server with one tool, `run`. Without --http it uses standard input and output, as "
-    "programs expect that start it themselves."
-)
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
-
-
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    add = parser.add_argument
-    kinds = "an agent, a builder, a function that gives one, or an async context manager"
-    add("agent", metavar="MODULE:AGENT", help=kinds)
-    http = "listen there instead, for streamable HTTP; port 0 takes a free one"
-    add("--http", metavar="HOST:PORT", type=_address, help=http)
-    add("--name", help="the name of the server; the agent's id otherwise")
-    add("--description", help="what the client's model reads about the agent")
-    parser.set_defaults(serves=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -38,10 +25,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _serve(arguments: argparse.Namespace) -> int:
-    from hookline.cli.target import opened_agent
-    from hookline.errors import HooklineError
-    from hookline.mcp import serve_http, serve_stdio
-
     task = asyncio.current_task()
     assert task is not None
     with contextlib.suppress(NotImplementedError):  # not on Windows
@@ -67,10 +50,3 @@ def _announce(url: str) -> None:
     host = url.partition("://")[2].rpartition(":")[0].strip("[]")
     if host not in _LOOPBACK:
         print("whoever reaches this address can use the agent", file=sys.stderr, flush=True)
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65_535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:8000")
-    return host.strip("[]"), int(port)

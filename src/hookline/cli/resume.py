@@ -4,40 +4,27 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from hookline.cli.options import add_output_flags, add_run_argument, add_setting_flags
-
-if TYPE_CHECKING:
-    from hookline.config import Layer
-    from hookline.journal import Record, SQLiteJournal, Story
-    from hookline.sessions import Session
-
-DESCRIPTION = (
-    "Continue a run: with the current configuration, the flags it was started with, and --set above both. If the "
-    "run is over, its answer is shown. Questions are answered with --allow and --deny, or on the terminal."
+from hookline.cli.assembly.agent import opened
+from hookline.cli.console import Console, answers_from_flags
+from hookline.cli.journal_location import new_run_id, open_run
+from hookline.cli.recorded_runs import (
+    Invocation,
+    conversation_of,
+    count_turns,
+    is_interrupted,
+    limit_reached,
 )
-
-
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    add_run_argument(parser)
-    add = parser.add_argument
-    yes = "say yes to a question; `all` to all of them"
-    add("--allow", metavar="ID", action="append", default=[], dest="yes", help=yes)
-    add("--deny", metavar="ID", action="append", default=[], dest="no", help="say no")
-    add("--reason", default="", help="what the model reads with a no")
-    add_output_flags(parser)
-    add_setting_flags(parser)
+from hookline.config import Layer
+from hookline.errors import UnknownSessionError, UsageError
+from hookline.journal import Record, RunFinished, SQLiteJournal, Story, fold
+from hookline.sessions import Session, Sessions
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Continue the run."""
-    from hookline.cli.journal_location import open_run
-    from hookline.errors import UsageError
-
     if arguments.reason and not arguments.no:
         raise UsageError(
             "--reason is what the model reads with a no, and there is none.",
@@ -51,12 +38,6 @@ def run(arguments: argparse.Namespace) -> int:
 async def _resume(
     arguments: argparse.Namespace, flags: Layer, journal: SQLiteJournal, run_id: str
 ) -> int:
-    from hookline.cli.assembly import opened
-    from hookline.cli.console import Console, answers_from_flags
-    from hookline.cli.journal_location import new_run_id
-    from hookline.cli.recorded_runs import Invocation, conversation_of, count_turns
-    from hookline.journal import fold
-
     records = journal.read(run_id)
     story = fold(records)
     invocation = Invocation.of(story.state)
@@ -93,9 +74,6 @@ async def _resume(
 
 def _session_of(journal: SQLiteJournal, story: Story) -> Session | None:
     """The session of `hookline chat` that the run belongs to. It continues there, and keeps others out meanwhile."""
-    from hookline.errors import UnknownSessionError
-    from hookline.sessions import Sessions
-
     try:
         return Sessions(journal).get(story.state.session_id) if story.state.session_id else None
     except UnknownSessionError:
@@ -104,9 +82,6 @@ def _session_of(journal: SQLiteJournal, story: Story) -> Session | None:
 
 def _why_it_ended(story: Story, last: Record, flags: Layer) -> str:
     """Why a run ended before its answer, if it can continue: interrupted, or by a limit that is now set anew."""
-    from hookline.cli.recorded_runs import is_interrupted, limit_reached
-    from hookline.journal import RunFinished
-
     if not (story.is_over and isinstance(last, RunFinished)):
         return ""
     if is_interrupted(last.stop_reason, story.state):

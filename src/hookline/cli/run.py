@@ -4,63 +4,37 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
+import select
+import stat
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from hookline.cli.options import (
-    add_agent_flags,
-    add_output_flags,
-    flags_of,
-    take_target,
-    whole_number,
-)
+from hookline.cli.assembly.agent import opened
+from hookline.cli.assembly.verify import load_checked
+from hookline.cli.console import Console
+from hookline.cli.journal_location import find_run, journal_path, new_run_id, open_journal
+from hookline.cli.options import flags_of, take_target
+from hookline.cli.recorded_runs import Invocation, conversation_of, inherit_flags
+from hookline.config import Layer, Settings
+from hookline.errors import UsageError
+from hookline.state import AgentState
 
-if TYPE_CHECKING:
-    from hookline.config import Layer, Settings
-    from hookline.state import AgentState
-
-DESCRIPTION = (
-    "Run an agent on a task. The answer goes to standard output, everything else to standard error. Runs are "
-    "saved, and can be shown, resumed, continued and replayed."
-)
 _MAX_INPUT = 10_000_000
 _PATIENCE = 3.0
 """Seconds to wait for the first word of a pipe."""
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    add = parser.add_argument
-    add("task", nargs="*", help="what to do; may begin with module:agent, for your own agent")
-    last = "continue the last conversation here"
-    add("-c", "--continue", dest="continues", action="store_true", help=last)
-    add("--from", dest="origin", metavar="RUN", help="continue the conversation of a run")
-    step = "with --from or -c: as it was after this step; approvals for the other run do not count"
-    add("--at", type=whole_number, metavar="STEP", help=step)
-    file = "read the task from a file, after the words; - is standard input"
-    add("-f", "--file", metavar="FILE", action="append", default=[], help=file)
-    add_output_flags(parser)
-    add("--no-save", action="store_true", help="do not record the run")
-    add_agent_flags(parser)
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Run the task."""
-    from hookline.cli.assembly.verify import load
-    from hookline.state import AgentState
-
     words = list(arguments.task)
     take_target(arguments, words)
     _refuse_contradictions(arguments)
     prompt = _read_task(words, arguments.file)
     flags, state = flags_of(arguments), AgentState()
-    settings = load(flags, bare=arguments.bare)
+    settings = load_checked(flags, bare=arguments.bare)
     if arguments.continues or arguments.origin:
-        from hookline.cli.journal_location import find_run
-        from hookline.cli.recorded_runs import conversation_of, inherit_flags
-
         journal, run_id = find_run(settings, arguments.origin or "last")
         with journal:
             state = conversation_of(journal, run_id, after=arguments.at)
@@ -70,13 +44,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_contradictions(arguments: argparse.Namespace) -> None:
-    from hookline.errors import UsageError
-
-    if arguments.continues and arguments.origin is not None:
-        raise UsageError(
-            f"-c continues the last conversation, and --from that of {arguments.origin}.",
-            remedy="Give one of them.",
-        )
     is_new = not arguments.continues and arguments.origin is None
     if arguments.at is not None and is_new:
         raise UsageError(
@@ -92,8 +59,6 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> None:
 
 def _read_task(words: list[str], files: list[str]) -> str:
     """The task: the words, the files, and standard input."""
-    from hookline.errors import UsageError
-
     parts = [" ".join(words)] if words else []
     for name in files:
         parts.append(_read_input() if name == "-" else _read_file(Path(name)))
@@ -110,8 +75,6 @@ def _read_task(words: list[str], files: list[str]) -> str:
 
 
 def _read_file(path: Path) -> str:
-    from hookline.errors import UsageError
-
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -127,8 +90,6 @@ def _read_input(wait: bool = True) -> str:
         return ""
     data = sys.stdin.buffer.read(_MAX_INPUT + 1)
     if len(data) > _MAX_INPUT:
-        from hookline.errors import UsageError
-
         raise UsageError(
             f"more than {_MAX_INPUT:,} bytes were piped in.",
             remedy="Put them into a file, and name it in the task.",
@@ -138,9 +99,6 @@ def _read_input(wait: bool = True) -> str:
 
 def _has_input() -> bool:
     """Whether standard input is a file, or a pipe that soon has data or ends."""
-    import select
-    import stat
-
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
         if stat.S_ISREG(mode):
@@ -163,13 +121,6 @@ async def _run_from(
     arguments: argparse.Namespace, prompt: str, settings: Settings, flags: Layer, state: AgentState
 ) -> int:
     """Run a task from a state, and record how it was started."""
-    import contextlib
-
-    from hookline.cli.assembly import opened
-    from hookline.cli.console import Console
-    from hookline.cli.journal_location import journal_path, new_run_id, open_journal
-    from hookline.cli.recorded_runs import Invocation
-
     console, run_id = Console(arguments, settings), new_run_id()
     with contextlib.ExitStack() as stack:
         journal = None

@@ -1,44 +1,41 @@
-"""`hookline runs`: the recorded runs."""
+"""`hookline runs` and `hookline show RUN`: the recorded runs, and what happened in one."""
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from hookline.cli.options import add_setting_flags, flags_of, refuse_settings, whole_number
+import msgspec
 
-if TYPE_CHECKING:
-    from hookline.journal import RunInfo, SQLiteJournal
+from hookline.cli.exits import Exit
+from hookline.cli.journal_location import find_run, open_run, recorded_runs
+from hookline.cli.options import flags_of, refuse_settings
+from hookline.cli.screen import Screen
+from hookline.cli.terminal import fitted, list_width, printable
+from hookline.config import load
+from hookline.journal import (
+    CallSettled,
+    ChildStarted,
+    HooksPassed,
+    JournalStore,
+    PromptSubmitted,
+    RunFinished,
+    RunInfo,
+    SQLiteJournal,
+    encode,
+)
 
-DESCRIPTION = "The runs of this project, newest first."
-_STATUS = ("running", "completed", "stopped", "paused", "cancelled", "failed")
 
-
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    add = parser.add_argument
-    add("--all", action="store_true", help="the runs of every project")
-    add("--status", choices=_STATUS)
-    add("-n", "--limit", type=whole_number, default=20, metavar="N", help="at most so many (20)")
-    add("--json", action="store_true", help="one JSON object per line")
-    drop = "delete a run and its children"
-    add("--delete", metavar="RUN", action="append", default=[], help=drop)
-    add_setting_flags(parser)
-
-
-def run(arguments: argparse.Namespace) -> int:
+def list_runs(arguments: argparse.Namespace) -> int:
     """List runs, or delete some."""
-    from hookline.cli.journal_location import find_run, recorded_runs
-    from hookline.config import load
-
     refuse_settings(arguments)
     settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
     if arguments.delete:
         _delete([find_run(settings, given) for given in arguments.delete])
-        return 0
+        return Exit.DONE
     infos = recorded_runs(settings, others=arguments.all)
     wanted = [info for info in infos if arguments.status in (None, info.status.value)]
     if infos and not wanted:
@@ -47,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif not infos and not arguments.json:
         print('no runs here yet: hookline run "..."', file=sys.stderr)
     _print(wanted[: arguments.limit], arguments.json)
-    return 0
+    return Exit.DONE
 
 
 def _delete(found: list[tuple[SQLiteJournal, str]]) -> None:
@@ -62,10 +59,6 @@ def _delete(found: list[tuple[SQLiteJournal, str]]) -> None:
 
 
 def _print(infos: list[RunInfo], as_json: bool) -> None:
-    import msgspec
-
-    from hookline.cli.terminal import fitted, list_width, printable
-
     if as_json:
         for info in infos:
             print(msgspec.json.encode(info).decode())
@@ -78,3 +71,42 @@ def _print(infos: list[RunInfo], as_json: bool) -> None:
         prompt = printable(info.prompt) or "(continued without a new prompt)"
         line = f"{info.run_id:<{widest}}  {when}  {info.status.value:<9}  {steps}  {prompt}"
         print(fitted(line, room))
+
+
+def show_run(arguments: argparse.Namespace) -> int:
+    """Show what happened in a run."""
+    refuse_settings(arguments)
+    journal, run_id, _flags = open_run(arguments)
+    with journal:
+        if arguments.json:
+            for record in journal.read(run_id):
+                print(encode(record).decode())
+        else:
+            _print_story(journal, run_id, hooks=arguments.hooks, full=arguments.full)
+    return Exit.DONE
+
+
+def _print_story(journal: JournalStore, run_id: str, *, hooks: bool, full: bool) -> None:
+    screen = Screen(out=sys.stdout, err=sys.stdout, spins=False)
+    print(f"run {run_id}")
+    for record in journal.read(run_id):
+        if isinstance(record, PromptSubmitted):
+            print(f"> {printable(record.text, lines=True)}")
+        elif isinstance(record, RunFinished):
+            status, stop = record.status.value, record.stop_reason or ""
+            why = " ".join(part for part in (stop if stop != status else "", record.reason) if part)
+            print(f"{status}: {printable(why)}" if why else status)
+            for question in record.pending:
+                print(f"waits: {question.id}: {printable(question.reason)}")
+            if record.text:
+                print(f"\n{printable(record.text, lines=True)}")
+        elif isinstance(record, HooksPassed):
+            if hooks:
+                print(f"  hook {', '.join(record.hooks)} at {record.point}: proceed")
+        elif isinstance(record, ChildStarted):
+            child = shlex.quote(printable(record.child_run_id))
+            print(f"  subagent {printable(record.name)}: hookline show {child}")
+        elif isinstance(record, CallSettled) and full:
+            print(printable(record.result.text(), lines=True))
+        else:
+            screen(record)

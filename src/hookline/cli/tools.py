@@ -6,23 +6,12 @@ import argparse
 import asyncio
 import json
 import sys
-from typing import TYPE_CHECKING
 
-from hookline.cli.options import add_agent_flags, load_settings, take_target
-
-if TYPE_CHECKING:
-    from hookline.config import Settings
-
-DESCRIPTION = "The tools of the agent, and what each came with."
-
-
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    words = "your own agent; one of the tools, to see its parameters"
-    parser.add_argument("words", nargs="*", metavar="[module:agent] [NAME]", help=words)
-    schema = "one JSON object per line, with its schema"
-    parser.add_argument("--json", action="store_true", help=schema)
-    add_agent_flags(parser)
+from hookline.cli.assembly.agent import opened, without_model
+from hookline.cli.options import load_settings, take_target
+from hookline.cli.terminal import fitted, in_columns, list_width, printable
+from hookline.config import Settings
+from hookline.errors import UsageError
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,10 +21,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _print_tools(arguments: argparse.Namespace, settings: Settings) -> int:
-    from hookline.cli.assembly import opened, without_model
-    from hookline.cli.terminal import fitted, in_columns, list_width, printable
-    from hookline.errors import UsageError
-
     wanted = arguments.words[0] if arguments.words else None
     notes: list[str] = []
     async with opened(settings, without_model(note=notes.append)) as agent:

@@ -7,39 +7,43 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from hookline.cli.assembly.capabilities import places_of
+from hookline.cli.assembly.commands import VARIABLE, pages_in
+from hookline.cli.assembly.verify import verify
 from hookline.cli.exits import Exit
-
-if TYPE_CHECKING:
-    from hookline.config import Layer, TrustFile, TrustStatus
-
-DESCRIPTION = (
-    "Approve the configuration of a directory, and the scripts it names, as they are now. Until then they can only "
-    "make an agent stricter. When one of them changes, you are asked again."
+from hookline.cli.terminal import printable
+from hookline.command_hooks import (
+    CommandHooks,
+    Handler,
+    HookSource,
+    TrustStore,
+    marks_of_pages,
+    not_covered,
 )
+from hookline.config import (
+    Layer,
+    TrustFile,
+    TrustStatus,
+    fingerprints,
+    is_file,
+    project_files,
+    project_of,
+    read_layer,
+    refuse_endpoints,
+    trust_file,
+    user_folder,
+)
+from hookline.containment.shell.git_trust import configuration_hash, repository_objection
+from hookline.errors import UsageError
+
 Pages = dict[str, list[str]]
 """The places of subagents, skills and plugins, which may have hooks: `agents`, `skills`, `plugins`."""
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    parser.add_argument("folder", nargs="?", default=".", metavar="DIR")
-    add = parser.add_mutually_exclusive_group().add_argument
-    add("--show", action="store_true", help="what would be trusted, and whether it is")
-    add("--revoke", action="store_true", help="trust it no longer")
-    add("--list", action="store_true", dest="listing", help="the directories you trust")
-    git = (
-        "let git read in this repository without asking, while its own configuration stays as it is"
-    )
-    parser.add_argument("--repository", action="store_true", help=git)
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Trust a directory, or show what that would mean."""
-    from hookline.config import project_of, trust_file
-    from hookline.errors import UsageError
-
     trust = trust_file(os.environ)
     if arguments.listing:
         folders = trust.directories()
@@ -63,10 +67,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _trust_project(project: Path, trust: TrustFile, *, is_shown_only: bool) -> int:
-    from hookline.cli.assembly.verify import verify
-    from hookline.command_hooks import TrustStore
-    from hookline.config import TrustStatus, fingerprints, project_files, read_layer
-
     layers = [read_layer(path, is_project=True) for path in project_files(project)]
     verify(tuple(layers), project)
     prints = fingerprints(project, layers)
@@ -102,9 +102,6 @@ def _print_contents(
     foreign: list[str],
 ) -> None:
     """Print everything that would be trusted."""
-    from hookline.cli.terminal import printable
-    from hookline.config import refuse_endpoints
-
     for name in prints:
         print(f"  {printable(name)}{'  (changed)' if name in changed else ''}")
     for line in foreign:
@@ -117,9 +114,6 @@ def _print_contents(
 
 def _trust_repository(top: Path, trust: TrustFile, arguments: argparse.Namespace) -> int:
     """Trust a git repository, show whether it is trusted, or revoke that."""
-    from hookline.containment.shell.git_trust import configuration_hash, repository_objection
-    from hookline.errors import UsageError
-
     if arguments.revoke:
         was = trust.revoke_repository(top)
         text = "git asks there again" if was else "was not a trusted repository"
@@ -150,10 +144,6 @@ def _trust_repository(top: Path, trust: TrustFile, arguments: argparse.Namespace
 
 def pages_of(project: Path, layers: list[Layer]) -> Pages:
     """The places of subagents, skills and plugins that files of the project or of the user name."""
-    from hookline.cli.assembly.capabilities import places_of
-    from hookline.cli.assembly.commands import pages_in
-    from hookline.config import is_file, read_layer, user_folder
-
     own = user_folder(os.environ) / "config.toml"
     plugins = [place for layer in layers for place in layer.data.get("plugins", ())]
     found: Pages = {"agents": [], "skills": [], "plugins": places_of(plugins, project)}
@@ -166,9 +156,6 @@ def pages_of(project: Path, layers: list[Layer]) -> Pages:
 
 def hook_trust_status(project: Path, pages: Pages, foreign: list[str]) -> TrustStatus:
     """Whether the hooks in other agents' files, and those of pages, are trusted."""
-    from hookline.command_hooks import TrustStore, marks_of_pages
-    from hookline.config import TrustStatus
-
     if not foreign:
         return TrustStatus.NOTHING
     store = TrustStore()
@@ -179,9 +166,6 @@ def hook_trust_status(project: Path, pages: Pages, foreign: list[str]) -> TrustS
 
 def describe_foreign_hooks(project: Path, pages: Pages) -> list[str]:
     """Lines about the hooks in other agents' files of the project, and in its subagents and skills."""
-    from hookline.cli.terminal import printable
-    from hookline.command_hooks import CommandHooks, not_covered
-
     found = CommandHooks.discover(
         project,
         home="/dev/null/nobody",
@@ -208,9 +192,6 @@ def describe_foreign_hooks(project: Path, pages: Pages) -> list[str]:
 
 def _describe(data: dict[str, Any], project: Path) -> Iterator[str]:
     """Lines about everything that a configuration runs."""
-    from hookline.cli.assembly.commands import VARIABLE
-    from hookline.cli.terminal import printable
-
     for hook in data.get("hooks", ()):
         what = hook.get("run") or hook.get("command") or hook.get("url")
         if what:
@@ -238,9 +219,6 @@ def _variables(names: Iterable[str]) -> list[str]:
 
 def _not_covered(command: str | list[str], project: Path) -> list[str]:
     """Lines about what a command hook runs that is not part of the hash."""
-    from hookline.cli.terminal import printable
-    from hookline.command_hooks import Handler, HookSource, not_covered
-
     text, argv = (command, None) if isinstance(command, str) else ("", tuple(command))
     handler = Handler(HookSource("hookline"), "", command=text, argv=argv)
     return [f"  not covered: {printable(words)}" for words in not_covered(handler, project)]

@@ -1,11 +1,11 @@
 """Settings: files, environment and flags, checked and merged. The origin of each value is known."""
 
-from hookline.config.environment import OTHERS, VARIABLES
-from hookline.config.layers import Layer, Merged, check_layer, leaves, put, read_layer
-from hookline.config.lines import dotted
+from hookline.config.layers import Layer, Merged, check_layer, dotted, leaves, put, read_layer
 from hookline.config.load import (
     DEFAULTS,
     NO_FLAGS,
+    OTHERS,
+    VARIABLES,
     HeldSetting,
     Settings,
     load,

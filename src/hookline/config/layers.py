@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.config.lines import KeyPath, dotted, line_of
+from hookline.config.schema import KeyPath
 from hookline.config.validation import InvalidSetting, check
 from hookline.errors import ConfigError
 
@@ -35,14 +35,19 @@ class Layer(msgspec.Struct, frozen=True):
 
     def where(self, path: KeyPath) -> str:
         """Where a value of this layer is written: file and line, the variable, the flag."""
-        for length in range(len(path), 0, -1):
-            if path[:length] in self.sources:
-                return self.sources[path[:length]]
-        for inner, origin in self.sources.items():
-            if inner[: len(path)] == path:
-                return origin
+        if origin := _origin(self.sources, path):
+            return origin
         line = line_of(self.text, (*self.prefix, *path)) if self.text else None
         return f"{self.name}:{line}" if line else self.name
+
+
+def _origin(origins: dict[KeyPath, str], path: KeyPath) -> str:
+    """The origin of a value, else of what is around it, else of the first value in it; empty if none is known."""
+    for length in range(len(path), 0, -1):
+        if path[:length] in origins:
+            return origins[path[:length]]
+    inside = (origin for inner, origin in origins.items() if inner[: len(path)] == path)
+    return next(inside, "")
 
 
 def read_layer(path: Path, *, is_project: bool = False) -> Layer:
@@ -161,11 +166,7 @@ class Merged:
 
     def where(self, path: KeyPath) -> str:
         """The origin of a value; for a table, the origin of the first value in it."""
-        for length in range(len(path), 0, -1):
-            if path[:length] in self.origins:
-                return self.origins[path[:length]]
-        inside = (origin for inner, origin in self.origins.items() if inner[: len(path)] == path)
-        return next(inside, "default")
+        return _origin(self.origins, path) or "default"
 
 
 def _with_place(table: dict[str, Any], path: KeyPath) -> dict[str, Any]:
@@ -189,3 +190,59 @@ def leaves(data: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
             yield (*path, position), value
     elif path:
         yield path, data
+
+
+# --- the line of a key in a TOML file ------------------------------------------------------------
+
+_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
+_KEY = re.compile(
+    r"\s*((?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*'))*)\s*="
+)
+_WORD = re.compile(r"\"([^\"]*)\"|'([^']*)'|([A-Za-z0-9_-]+)")
+
+
+def line_of(text: str, path: KeyPath) -> int | None:
+    """The line of a value, or of the nearest table around it, counted from one; None if neither is written."""
+    best, found = 0, None
+    counts: dict[KeyPath, int] = {}
+    table: KeyPath = ()
+    for number, line in enumerate(text.splitlines(), start=1):
+        header = _HEADER.match(line)
+        if header is not None:
+            table = _indexed(_words(header[2]), header[1] == "[[", counts)
+            here = table
+        else:
+            key = _KEY.match(line)
+            if key is None:
+                continue
+            here = (*table, *_words(key[1]))
+        if path[: len(here)] == here and len(here) > best:
+            best, found = len(here), number
+    return found
+
+
+def _words(dotted: str) -> KeyPath:
+    return tuple(a or b or c for a, b, c in _WORD.findall(dotted))
+
+
+def _indexed(words: KeyPath, is_list: bool, counts: dict[KeyPath, int]) -> KeyPath:
+    """The path of a table, with the positions in lists of tables, which its header does not contain."""
+    whole: KeyPath = ()
+    for position, word in enumerate(words):
+        whole = (*whole, word)
+        if is_list and position == len(words) - 1:
+            counts[whole] = counts.get(whole, -1) + 1
+        if whole in counts:
+            whole = (*whole, counts[whole])
+    return whole
+
+
+def dotted(path: KeyPath) -> str:
+    """A path as people write it: `hooks[0].on`."""
+    shown = ""
+    for part in path:
+        if isinstance(part, int):
+            shown += f"[{part}]"
+        else:
+            shown += f".{part}" if shown else part
+    return shown

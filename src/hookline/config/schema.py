@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+KeyPath = tuple[str | int, ...]
+"""The keys that lead to a value: `("hooks", 0, "on")`."""
 Name = Annotated[str, Meta(min_length=1)]
 Whole = Annotated[int, Meta(ge=0)]
 Amount = Annotated[float, Meta(ge=0)]

@@ -6,9 +6,8 @@ from typing import Any, get_args
 
 import msgspec
 
-from hookline.config.layers import Layer, leaves, put
-from hookline.config.lines import KeyPath, dotted
-from hookline.config.schema import PlaceName, SandboxName
+from hookline.config.layers import Layer, dotted, leaves, put
+from hookline.config.schema import KeyPath, PlaceName, SandboxName
 from hookline.errors import ConfigError
 
 _STRICTER: dict[str, tuple[str, ...]] = {

@@ -10,8 +10,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from hookline.config.lines import KeyPath
-from hookline.config.schema import AgentSettings, Configuration, McpSettings
+from hookline.config.schema import AgentSettings, Configuration, KeyPath, McpSettings
 
 _IN_PYPROJECT = "Settings stand under [tool.hookline] only in pyproject.toml: leave that out here."
 _TABLES_BY_NAME = {"agents": AgentSettings, "mcp": McpSettings, "capabilities": dict[str, Any]}

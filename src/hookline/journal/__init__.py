@@ -79,8 +79,7 @@ from hookline.journal.store import Claim, JournalStore
 
 if TYPE_CHECKING:
     from hookline.journal.chain import CheckReport, Damage
-    from hookline.journal.memory import MemoryJournal
-    from hookline.journal.sqlite import SQLiteJournal
+    from hookline.journal.sqlite import MemoryJournal, SQLiteJournal
 
 __all__ = [
     "RECORD_VERSION",
@@ -158,7 +157,7 @@ __all__ = [
 _STORES = {
     "CheckReport": "chain",
     "Damage": "chain",
-    "MemoryJournal": "memory",
+    "MemoryJournal": "sqlite",
     "SQLiteJournal": "sqlite",
 }
 

@@ -1,17 +1,30 @@
-"""Journals in a SQLite file, shared by many runs and many processes."""
+"""The stores of journals: SQLite in a file, shared by many runs and many processes, or in memory."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import threading
+import time
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Self, get_args
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from datetime import timedelta
+from typing import IO, Self, TypeVar, get_args
 
-from hookline.errors import UsageError
-from hookline.journal.base import BaseJournal, Release, check_run_id
-from hookline.journal.chain import StoredRun, anchor
+import msgspec
+
+from hookline.errors import JournalError, RunInUseError, UnknownRunError, UsageError
+from hookline.journal.chain import (
+    CheckReport,
+    Damage,
+    StoredRun,
+    anchor,
+    check_chain,
+    decode_all,
+    examine,
+)
 from hookline.journal.connection import (
     Readers,
     Synchronous,
@@ -21,16 +34,273 @@ from hookline.journal.connection import (
     is_writable,
     open_for_reading,
     open_for_writing,
+    open_in_memory,
     read_only_error,
     size_of,
 )
+from hookline.journal.jsonl import dump, load
 from hookline.journal.lease import take_lease
-from hookline.journal.run_info import RunInfo
-from hookline.journal.tables import Tables, Tail, add_runs, remove_runs
-from hookline.journal.writer import SQLiteClaim, Writer
+from hookline.journal.record import Record
+from hookline.journal.retention import Retention, with_descendants
+from hookline.journal.run_info import RunInfo, SessionInfo, session_info, summarise
+from hookline.journal.tables import Tables, Tail, add_runs, already_there, remove_runs
+from hookline.journal.writer import Release, RunClaim, Writer
+from hookline.state import RunStatus
+
+T = TypeVar("T")
+
+_TREES_AT_ONCE = 500
+"""Trees of runs deleted in one transaction: other processes write in between."""
 
 
-class SQLiteJournal(BaseJournal):
+class Journal(ABC):
+    """What both stores can do. A store of another kind needs nothing but the interface in `store.py`."""
+
+    def __init__(self, writer: Writer | None) -> None:
+        self._writer = writer
+        self._claims: weakref.WeakSet[RunClaim] = weakref.WeakSet()
+
+    @abstractmethod
+    def _snapshot(self) -> AbstractContextManager[Tables]:
+        """The store as it is now."""
+
+    @abstractmethod
+    def _lease(self, run_id: str) -> Release:
+        """Keep everybody else off a run. Raises RunInUseError."""
+
+    @abstractmethod
+    def _get_writer(self) -> Writer:
+        """The writer. Raises when nothing can be written."""
+
+    def claim(self, run_id: str) -> RunClaim:
+        """Take a run, new or known, for this process. Raises RunInUseError when another live process has it."""
+        _check_run_id(run_id)
+        writer = self._get_writer()
+        release = self._lease(run_id)
+        try:
+            with self._snapshot() as tables:
+                known = tables.end_of(run_id)
+        except BaseException:
+            release()
+            raise
+        info, tail = known or (RunInfo(run_id=run_id), Tail(run=0, records=0, head=anchor(run_id)))
+        claim = RunClaim(info, tail, release, writer, self)
+        self._claims.add(claim)
+        return claim
+
+    # --- reading ---------------------------------------------------------------------------------------
+
+    def runs(
+        self,
+        *,
+        session_id: str | None = None,
+        status: RunStatus | None = None,
+        limit: int | None = None,
+    ) -> list[RunInfo]:
+        """The recorded runs, newest first."""
+        with self._snapshot() as tables:
+            return tables.infos("run", session_id=session_id, status=status, limit=limit)
+
+    def sessions(self, *, limit: int | None = None) -> list[SessionInfo]:
+        """The sessions, the one that was written last first."""
+        with self._snapshot() as tables:
+            infos = tables.infos("session", limit=limit, newest_by="updated_at")
+        return [session_info(info) for info in infos]
+
+    def read(self, run_id: str) -> list[Record]:
+        """The records of a run, checked. Raises JournalError when they are torn or edited."""
+        with self._snapshot() as tables:
+            stored = _get(tables, run_id)
+        check_chain(stored)
+        return decode_all(stored)
+
+    def check(self) -> CheckReport:
+        """Check everything: the file, every chain, every record, and whether the list of runs agrees with them."""
+        runs = records = 0
+        found: list[Damage] = []
+        problems: list[str] = []
+
+        def attempt(look: Callable[[], Iterable[T]]) -> list[T]:
+            try:
+                return list(look())
+            except JournalError as error:
+                problems.append(error.message)
+                return []
+
+        with self._snapshot() as tables:
+            for run_id, _ in attempt(tables.owners):
+                count, damage = _find_damage(tables, run_id)
+                runs += 1
+                records += count
+                found += damage
+            found += attempt(tables.strays)
+            problems += attempt(tables.file_damage)
+        return CheckReport(
+            journal=str(self),
+            runs=runs,
+            records=records,
+            damage=tuple(found),
+            file_damage=tuple(dict.fromkeys(problems)),
+        )
+
+    # --- deleting --------------------------------------------------------------------------------------
+
+    def delete(self, run_id: str) -> list[str]:
+        """Delete a run and its children, or a session and its runs, whatever their status. Returns their ids.
+
+        Raises RunInUseError when one of them is being driven.
+        """
+        with ExitStack() as leases:
+            mine: dict[str, None] = {}
+            while True:
+                with self._snapshot() as tables:
+                    owners = tables.owners()
+                if all(run_id != known for known, _ in owners):
+                    raise _unknown(run_id)
+                new = [each for each in with_descendants(run_id, owners) if each not in mine]
+                if not new:
+                    break
+                for each in new:  # until all are leased, one of them may start another: look again
+                    leases.callback(self._lease(each))
+                    mine[each] = None
+            self._remove(list(mine))
+            return list(mine)
+
+    def prune(
+        self,
+        *,
+        older_than: timedelta | float | None = None,
+        keep: int | None = None,
+        unfinished: bool = False,
+    ) -> list[str]:
+        """Delete runs last written `older_than` ago (seconds, or a timedelta) that are not among the `keep` newest.
+
+        Children are deleted with their parents, and runs of a session that is kept here with the session. Running and
+        paused runs, and what belongs to them, are kept unless `unfinished=True`. Runs that are being driven are always
+        kept. Returns the ids of the deleted runs.
+        """
+        if older_than is None and keep is None:
+            raise UsageError(
+                "prune needs to know what to keep.", remedy="Give older_than=, keep=, or both."
+            )
+        age = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
+        if (age or 0) < 0 or (keep or 0) < 0:
+            raise UsageError("older_than and keep cannot be negative.")
+        retention = Retention(older_than=age, keep=keep or 0, unfinished=unfinished)
+        chosen = self._choose(retention)
+        deleted: list[str] = []
+        for start in range(0, len(chosen), _TREES_AT_ONCE):
+            with ExitStack() as leases:
+                trees = chosen[start : start + _TREES_AT_ONCE]
+                free = [tree for tree in trees if self._can_lease(tree, leases)]
+                # Now nobody can resume them. One that was resumed since it was chosen is kept.
+                still = set(map(tuple, self._choose(retention)))
+                run_ids = [run_id for tree in free if tuple(tree) in still for run_id in tree]
+                self._remove(run_ids)
+                deleted += run_ids
+        return deleted
+
+    def _choose(self, retention: Retention) -> list[list[str]]:
+        with self._snapshot() as tables:
+            return retention.choose(tables.infos(), time.time())
+
+    def _can_lease(self, tree: list[str], leases: ExitStack) -> bool:
+        """Lease each run of a tree, or none when one of them is being driven."""
+        with ExitStack() as mine:
+            try:
+                for run_id in tree:
+                    mine.callback(self._lease(run_id))
+            except RunInUseError:
+                return False
+            leases.push(mine.pop_all())
+        return True
+
+    # --- export and import -----------------------------------------------------------------------------
+
+    def export_lines(self, run_id: str | None, file: IO[bytes]) -> int:
+        """Write a run and its children, or all runs, as JSON Lines. Returns the number of runs."""
+        with self._snapshot() as tables:
+            owners = list(reversed(tables.owners()))
+            if run_id is None:
+                chosen = [each for each, _ in owners]
+            else:
+                _get(tables, run_id)
+                chosen = with_descendants(run_id, owners)
+            file.writelines(dump(len(chosen), (_get_intact(tables, each) for each in chosen)))
+        return len(chosen)
+
+    def import_lines(self, file: Iterable[bytes]) -> list[str]:
+        """Add the runs that `export_lines` wrote, all or none. Returns their ids.
+
+        Damage, and runs that are here already, are refused.
+        """
+        runs = load(file)
+        with self._snapshot() as tables:
+            known = {run_id for run_id, _ in tables.owners()}
+        for run in runs:
+            if run.info.run_id in known:
+                raise already_there(run.info.run_id)
+            known.add(run.info.run_id)
+        self._get_writer().do(lambda connection: add_runs(connection, runs))
+        return [run.info.run_id for run in runs]
+
+    def _remove(self, run_ids: list[str]) -> None:
+        self._get_writer().do(lambda connection: remove_runs(connection, run_ids))
+
+
+def _check_run_id(run_id: str) -> None:
+    """Refuse what cannot be the id of a run."""
+    if not isinstance(run_id, str) or not run_id:
+        raise UsageError("a run is named by a text that is not empty.", remedy="Give a run_id.")
+    try:
+        run_id.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"the run id {run_id!r} holds half a character.") from None
+
+
+def _get(tables: Tables, run_id: str) -> StoredRun:
+    stored = tables.stored(run_id)
+    if stored is None:
+        raise _unknown(run_id)
+    return stored
+
+
+def _get_intact(tables: Tables, run_id: str) -> StoredRun:
+    stored = _get(tables, run_id)
+    check_chain(stored)
+    return stored
+
+
+def _unknown(run_id: str) -> UnknownRunError:
+    return UnknownRunError(
+        f"there is no run '{run_id}' in the journal.",
+        remedy="journal.runs() lists those there are.",
+    )
+
+
+def _find_damage(tables: Tables, run_id: str) -> tuple[int, list[Damage]]:
+    """The number of a run's records, and what is wrong with them or with the list of runs."""
+    try:
+        stored = _get(tables, run_id)
+        found = list(examine(stored)) or list(_disagreements(stored))
+    except JournalError as error:
+        return 0, [Damage(run_id, "unreadable", error.message.rstrip("."))]
+    return len(stored.rows), found
+
+
+def _disagreements(stored: StoredRun) -> Iterable[Damage]:
+    info = stored.info
+    computed = msgspec.to_builtins(summarise(RunInfo(run_id=info.run_id), decode_all(stored)))
+    for field, listed in msgspec.to_builtins(info).items():
+        if listed != (real := computed[field]):
+            words = f"the list says {field} is {listed!r}, its records say {real!r}"
+            yield Damage(info.run_id, "summary", words)
+
+
+# --- in a file -----------------------------------------------------------------------------------------
+
+
+class SQLiteJournal(Journal):
     """A file of journals. Any number of processes may have it open; each run is driven by one of them at a time.
 
     With `synchronous="NORMAL"` what is written survives the death of the process; after a power cut the last
@@ -57,14 +327,14 @@ class SQLiteJournal(BaseJournal):
         check_path(self.path)
         self._pid = os.getpid()
         self._readers = Readers(self.path)
-        self._claims: weakref.WeakSet[SQLiteClaim] = weakref.WeakSet()
-        self._writer: Writer | None = None
+        writer: Writer | None = None
         if is_writable(self.path):
             connection = open_for_writing(self.path, synchronous)
-            self._writer = Writer(connection, self.path, waits_for_disk=synchronous == "FULL")
+            writer = Writer(connection, self.path, waits_for_disk=synchronous == "FULL")
         else:
             open_for_reading(self.path).close()
-        self._close = weakref.finalize(self, _close, self._readers, self._writer)
+        super().__init__(writer)
+        self._close = weakref.finalize(self, _close, self._readers, writer)
 
     def __str__(self) -> str:
         return self.path
@@ -77,22 +347,6 @@ class SQLiteJournal(BaseJournal):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def claim(self, run_id: str) -> SQLiteClaim:
-        """Take a run, new or known, for this process. Raises RunInUseError when another live process has it."""
-        check_run_id(run_id)
-        writer = self._get_writer()
-        release = self._lease(run_id)
-        try:
-            with self._snapshot() as tables:
-                known = tables.end_of(run_id)
-        except BaseException:
-            release()
-            raise
-        info, tail = known or (RunInfo(run_id=run_id), Tail(run=0, records=0, head=anchor(run_id)))
-        claim = SQLiteClaim(info, tail, release, writer, self)
-        self._claims.add(claim)
-        return claim
 
     def vacuum(self) -> int:
         """Give the space of deleted runs back to the disk, while others wait. Returns the number of bytes."""
@@ -117,12 +371,6 @@ class SQLiteJournal(BaseJournal):
         self._get_writer()
         return take_lease(self.path, run_id).release
 
-    def _add(self, runs: list[StoredRun]) -> None:
-        self._get_writer().do(lambda connection: add_runs(connection, runs))
-
-    def _remove(self, run_ids: list[str]) -> None:
-        self._get_writer().do(lambda connection: remove_runs(connection, run_ids))
-
     def _get_writer(self) -> Writer:
         self._check_open()
         if self._writer is None:
@@ -145,3 +393,57 @@ def _close(readers: Readers, writer: Writer | None) -> None:
 def _vacuum(connection: sqlite3.Connection) -> None:
     connection.execute("VACUUM")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+# --- in memory -----------------------------------------------------------------------------------------
+
+
+class MemoryJournal(Journal):
+    """Many runs in memory, for tests and for runs that need not last. They are kept and checked as on disk."""
+
+    def __init__(self) -> None:
+        writer = Writer(open_in_memory(), "", waits_for_disk=False)
+        super().__init__(writer)
+        weakref.finalize(self, writer.close)
+        self._held: set[str] = set()
+        self._lock = threading.Lock()
+
+    def __str__(self) -> str:
+        return "the journal in memory"
+
+    def close(self) -> None:
+        """Do nothing: there is no file."""
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[Tables]:
+        with self._get_writer().turn() as connection:
+            yield Tables(connection, str(self))
+
+    def _get_writer(self) -> Writer:
+        assert self._writer is not None
+        return self._writer
+
+    def _lease(self, run_id: str) -> Release:
+        with self._lock:
+            if run_id in self._held:
+                raise RunInUseError(
+                    f"run '{run_id}' is being driven already.",
+                    remedy="Wait for it to end or pause, or cancel it: agent.cancel(run_id).",
+                )
+            self._held.add(run_id)
+        return _MemoryLease(run_id, self._held).release
+
+
+class _MemoryLease:
+    """Ends when it is released, or garbage."""
+
+    def __init__(self, run_id: str, held: set[str]) -> None:
+        self._run_id = run_id
+        self._held: set[str] | None = held
+
+    def release(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            held.discard(self._run_id)
+
+    __del__ = release

@@ -1,20 +1,19 @@
-"""The tables of a SQLite journal: reading them within one transaction, and the statements that change them."""
+"""The tables of a journal: reading them within one transaction, and the statements that change them."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from hookline.errors import JournalError
-from hookline.journal.base import EVERYTHING, RunQuery, Snapshot, already_there
 from hookline.journal.chain import DAMAGE_REMEDY, LINK, Damage, StoredRun, unpack
 from hookline.journal.connection import convert_errors
 from hookline.journal.retention import owner_of
 from hookline.journal.run_info import RunInfo
-from hookline.journal.schema import first_id, run_of
+from hookline.state import RunStatus
 
 _FIELDS = RunInfo.__struct_fields__
 _COLUMNS = ", ".join(_FIELDS)
@@ -36,9 +35,20 @@ _BATCHES_OF_RUN = "batches WHERE id BETWEEN ? AND ?"
 # Read as bytes: after an edit the columns may hold anything, also text that cannot be decoded.
 _LINKS = "CAST(links AS BLOB)"
 _RECORDS = "CAST(records AS BLOB)"
+_POSITION_BITS = 32
 _LAST_RUN = 2**31 - 1
 _IMPORTED_BATCH = 50
 """Records in a batch of an imported run: about as many as a few steps make."""
+
+
+def first_id(run: int) -> int:
+    """The id of the first batch of a run. Others add the position of their first record."""
+    return run << _POSITION_BITS
+
+
+def run_of(batch: int) -> int:
+    """The run that a batch belongs to."""
+    return batch >> _POSITION_BITS
 
 
 class Tail(NamedTuple):
@@ -49,25 +59,33 @@ class Tail(NamedTuple):
     head: bytes
 
 
-class Tables(Snapshot):
+class Tables:
     """Reads with a connection, as long as its transaction is open."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self._connection = connection
         self._path = path
 
-    def infos(self, query: RunQuery = EVERYTHING) -> list[RunInfo]:
+    def infos(
+        self,
+        kind: Literal["run", "session"] | None = None,
+        *,
+        session_id: str | None = None,
+        status: RunStatus | None = None,
+        limit: int | None = None,
+        newest_by: Literal["started_at", "updated_at"] = "started_at",
+    ) -> list[RunInfo]:
         """The entries that are asked for, newest first."""
-        asked = {"session_id": query.session_id, "status": query.status}
+        asked = {"session_id": session_id, "status": status}
         given = {name: value for name, value in asked.items() if value is not None}
         conditions = [f"{name} = ?" for name in given]
-        if query.kind is not None:  # written out: SQLite uses the index for sessions only then
-            conditions.append(f"kind = '{query.kind}'")
+        if kind is not None:  # written out: SQLite uses the index for sessions only then
+            conditions.append(f"kind = '{kind}'")
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         rows = self._rows(
-            f"SELECT {_COLUMNS} FROM runs {where} ORDER BY {query.newest_by} DESC, id DESC LIMIT ?",
+            f"SELECT {_COLUMNS} FROM runs {where} ORDER BY {newest_by} DESC, id DESC LIMIT ?",
             *given.values(),
-            -1 if query.limit is None else query.limit,
+            -1 if limit is None else limit,
         )
         return self._to_infos(rows)
 
@@ -201,6 +219,14 @@ def insert_batch(
 def _description(info: RunInfo) -> tuple[str | None, ...]:
     """The columns that rarely change; some of them are indexed."""
     return (info.session_id, info.agent_id, info.parent_run_id, info.status, info.prompt)
+
+
+def already_there(run_id: str) -> JournalError:
+    """Why a run cannot be added."""
+    return JournalError(
+        f"run '{run_id}' is in this journal already, or twice in the file.",
+        remedy="Delete it first, or import into another journal. Nothing was imported.",
+    )
 
 
 def add_runs(connection: sqlite3.Connection, runs: list[StoredRun]) -> None:

@@ -12,6 +12,7 @@ Rejected: one transaction for all runs of an event loop (ten runs were not measu
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import threading
@@ -20,10 +21,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from queue import SimpleQueue
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
-from hookline.errors import JournalError
-from hookline.journal.base import DONE, BaseClaim, Release
+from hookline.errors import HooklineError, JournalError, UsageError
 from hookline.journal.chain import link_all
 from hookline.journal.connection import (
     BUSY_SECONDS,
@@ -31,10 +31,14 @@ from hookline.journal.connection import (
     forked_error,
     journal_error,
 )
-from hookline.journal.run_info import RunInfo
+from hookline.journal.record import Record
+from hookline.journal.record_json import encode_readable
+from hookline.journal.run_info import RunInfo, check_records, summarise
 from hookline.journal.tables import Tail, insert_batch, insert_run, pack, update_run
 
 T = TypeVar("T")
+Release: TypeAlias = Callable[[], None]
+"""Ends a lease. A lease also ends when this function is garbage."""
 
 _SMALL = 64 * 1024
 """Bytes of a batch that the caller writes itself: about a tenth of a millisecond."""
@@ -47,18 +51,35 @@ _LOG_PAGES = 1000
 _PAGES_OF_A_BATCH = 3
 
 
+def _done(error: JournalError | None = None) -> Future[None]:
+    future: Future[None] = Future()
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)
+    return future
+
+
+DONE = _done()
+"""For everything that was written at once. It is shared: a new future costs as much as an SQL statement."""
+
+
 class Writer:
-    """Takes batches in order. Only the thread that holds `_using` uses the connection."""
+    """Takes batches in order. Only the thread that holds `_using` uses the connection.
+
+    A journal in memory has no path.
+    """
 
     def __init__(self, connection: sqlite3.Connection, path: str, *, waits_for_disk: bool) -> None:
         self._connection = connection
         self._cursor = connection.cursor()
-        self._path = path
-        self._file = _identity(path)
+        self._path = path or "in memory"
+        self._file = path
+        self._identity = _identity(path)
         self._pid = os.getpid()
         self._waits_for_disk = waits_for_disk
         self._not_before = 0.0
-        self._log_pages = _log_pages(path)
+        self._log_pages = _log_pages(path) if path else -math.inf  # memory has no log
         connection.execute("PRAGMA wal_autocheckpoint = 0")  # the caller would wait for it
         if not waits_for_disk:
             connection.execute("PRAGMA busy_timeout = 0")  # only the thread waits
@@ -85,12 +106,12 @@ class Writer:
 
     def do(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do something else with the connection, when the thread does not use it. It opens its own transaction."""
-        with self._turn():
+        with self.turn() as connection:
             if not self._is_open:
                 raise closed_error()
             try:
                 self._check_in_place()
-                return work(self._connection)
+                return work(connection)
             except Exception as error:
                 raise self._to_journal_error(error) from error
             finally:
@@ -201,7 +222,7 @@ class Writer:
     def _work_off(self, first: Batch | None) -> bool:
         """Commit a batch, and all that are queued behind it, in one transaction. False for the end of the queue."""
         batches: list[Batch] = []
-        with self._turn():
+        with self.turn():
             item = first
             while item is not None:
                 batches.append(item)
@@ -217,13 +238,13 @@ class Writer:
         return item is not None
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def turn(self) -> Iterator[sqlite3.Connection]:
         """Use the connection, and wait for other processes."""
         with self._using:
             self._user = threading.get_ident()
             self._set_busy_timeout(BUSY_SECONDS)
             try:
-                yield
+                yield self._connection
             finally:
                 self._set_busy_timeout(0)
                 self._user = None
@@ -256,7 +277,7 @@ class Writer:
 
     def _check_in_place(self) -> None:
         # SQLite would continue to write to a file that was deleted or moved, and all of it would be lost.
-        if _identity(self._path) != self._file:
+        if _identity(self._file) != self._identity:
             raise JournalError(
                 f"the journal '{self._path}' was deleted, moved or replaced while it was open.",
                 remedy="Put it back, or open the journal again.",
@@ -302,31 +323,87 @@ def _log_pages(path: str) -> int:
 # --- what is written -----------------------------------------------------------------------------------
 
 
-class SQLiteClaim(BaseClaim):
-    """Passes batches to the writer of the file."""
+class RunClaim:
+    """Encodes records and passes them to the writer. After a failure nothing more is written."""
 
     def __init__(
         self, info: RunInfo, tail: Tail, release: Release, writer: Writer, journal: object
     ) -> None:
-        super().__init__(info, release)
+        self._info = info
         self.tail = tail
         """Changed only by whoever uses the connection that writes."""
+        self._release = release
         self._writer = writer
         self._journal = journal  # keeps the journal open: it closes when it is garbage
+        self._latest = DONE
+        self._failure: JournalError | None = None
+        self._is_held = True
+        self._lock = threading.Lock()
 
-    def _put(self, bodies: list[bytes], before: RunInfo, after: RunInfo) -> Future[None]:
-        return self._writer.write(Batch(self, bodies, before, after))
+    @property
+    def run_id(self) -> str:
+        """The run."""
+        return self._info.run_id
 
-    def _can_wait(self) -> bool:
+    def write(self, records: Sequence[Record]) -> Future[None]:
+        """Write records, in order. The future is done when they are committed, and fails if they cannot be."""
+        with self._lock:
+            if not self._is_held:
+                raise UsageError(
+                    f"run '{self.run_id}' was given back, and cannot be written any more.",
+                    remedy="Claim it again: journal.claim(run_id).",
+                )
+            if self._failure is not None:
+                return _done(self.refusal())
+            check_records(self.run_id, records)
+            if records:
+                self._latest = self._encode_and_put(records)
+            return self._latest
+
+    def _encode_and_put(self, records: Sequence[Record]) -> Future[None]:
+        try:
+            bodies = [encode_readable(record) for record in records]
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            problem = JournalError(
+                f"a record of run '{self.run_id}' cannot be written: {error}.",
+                remedy="Records hold JSON only: see which hook or tool put something else there.",
+            )
+            self.fail(problem)
+            return _done(problem)
+        before, self._info = self._info, summarise(self._info, records)
+        return self._writer.write(Batch(self, bodies, before, self._info))
+
+    def fail(self, error: JournalError) -> None:
+        """Note that a write has failed."""
+        self._failure = self._failure or error
+
+    def refusal(self) -> JournalError | None:
+        """Why nothing more is written, once a write has failed: a journal has no holes."""
+        error = self._failure
+        if error is None:
+            return None
+        words = f"run '{self.run_id}' is not written any more, because a write has failed:"
+        return JournalError(f"{words} {error.message}", remedy=error.remedy)
+
+    def give_back(self) -> None:
+        """Write what is queued, then let others have the run."""
+        with self._lock:
+            self._is_held = False
+            latest = self._latest
         # A forgotten run gives itself back during garbage collection, also in the middle of a commit.
-        return not self._writer.is_used_here()
+        if self._writer.is_used_here():
+            latest.add_done_callback(lambda _: self._release())
+            return
+        with suppress(HooklineError):  # whoever wrote it gets the error
+            latest.result()
+        self._release()
 
 
 class Batch:
     """The records of one `write`, and how they change the run's summary."""
 
     def __init__(
-        self, claim: SQLiteClaim, bodies: list[bytes], before: RunInfo, after: RunInfo
+        self, claim: RunClaim, bodies: list[bytes], before: RunInfo, after: RunInfo
     ) -> None:
         self._claim = claim
         self._bodies = bodies

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import base64
+import difflib
+import json
 import re
+import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from contextvars import ContextVar
+from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
 import httpx2
 from google import genai
 from google.genai import errors, types
+from pydantic import ValidationError
 
 from hookline.errors import (
     ConnectionLostError,
+    ContentFilterError,
     MalformedResponseError,
     ModelError,
     UnsupportedError,
 )
-from hookline.providers.base import Piece
+from hookline.providers.base import CallPiece, EndPiece, Piece, ReasoningPiece, TextPiece
 from hookline.providers.failures import (
     ErrorReport,
     charging,
@@ -27,11 +34,23 @@ from hookline.providers.failures import (
     failure,
     retry_after,
 )
-from hookline.providers.google_answer import GoogleAnswer
-from hookline.providers.google_request import NAME, config_of, contents_of
 from hookline.providers.http import CONNECT_TIMEOUT, HTTPProvider
-from hookline.state import InferenceRequest
+from hookline.providers.prices import with_cost
+from hookline.state import (
+    NO_USAGE,
+    AssistantMessage,
+    Attachment,
+    InferenceRequest,
+    Message,
+    Reasoning,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    Usage,
+    UserMessage,
+)
 
+NAME = "google"
 _KEY_HEADER = "x-goog-api-key"
 _CONNECTIONS = httpx2.Limits(max_keepalive_connections=100, keepalive_expiry=60.0)
 """As many as there are agents; kept for as long as a tool may take between two steps."""
@@ -260,3 +279,382 @@ def _unfinished(streamed: bool) -> ModelError:
             "google: the stream ended before the answer was over.", remedy="Try again."
         )
     return MalformedResponseError("google: the answer holds no answer.", remedy="Try again.")
+
+
+# --- the request ---------------------------------------------------------------------------------
+
+THOUGHT = "thought"
+"""The kind of a signature that came on a part of the thinking itself."""
+CALL = "call"
+"""The kind of a signature that came on a call."""
+OWN_ID = "hookline-"
+"""How the id of a call begins that was made here, because Gemini gave none."""
+
+_STRICT = re.compile(r"(models/)?gemini-(?![12]\b)")
+"""Models that refuse a step of calls without a signature: all Gemini from the third generation on."""
+_UNSIGNED = b"skip_thought_signature_validator"
+"""What Google documents for calls that another model made, or a hook: there never was a signature on them."""
+
+_OURS = {
+    "automatic_continuation": "the provider continues by itself",
+    "automatic_function_calling": "the agent runs the tools",
+    "candidate_count": "an agent continues from one answer",
+    "continuation_token": "the provider continues by itself",
+    "http_options": "headers, timeout and base_url belong to the provider",
+    "should_return_http_response": "the provider reads the answer",
+    "system_instruction": "it is the system prompt of the request",
+}
+
+
+# --- the conversation ---------------------------------------------------------------------------
+
+
+def contents_of(request: InferenceRequest) -> list[types.Content]:
+    """The conversation. All results of one step go into one content, in the order of their calls."""
+    contents: list[types.Content] = []
+    order: dict[str, int] = {}
+    for is_result, group in groupby(request.messages, lambda each: isinstance(each, ToolMessage)):
+        if is_result:
+            contents.append(types.Content(role="user", parts=_results(group, order)))
+            continue
+        for message in group:
+            if isinstance(message, AssistantMessage):
+                order = {call.id: number for number, call in enumerate(message.calls)}
+                parts = _answered(message, request.model)
+                role = "model"
+            elif isinstance(message, UserMessage):
+                parts, role = _asked(message), "user"
+            if parts:  # the API refuses a content without any
+                contents.append(types.Content(role=role, parts=parts))
+    return contents
+
+
+def _asked(message: UserMessage) -> list[types.Part]:
+    text = [types.Part(text=message.text)] if message.text or not message.attachments else []
+    return [*map(_attached, message.attachments), *text]
+
+
+def _attached(attachment: Attachment) -> types.Part:
+    kind = attachment.media_type
+    if attachment.url:
+        return types.Part(file_data=types.FileData(file_uri=attachment.url, mime_type=kind))
+    return types.Part(inline_data=types.Blob(data=attachment.content(), mime_type=kind))
+
+
+def _results(messages: Iterable[Message], order: dict[str, int]) -> list[types.Part]:
+    """Calls without an id differ by their order alone, so the results must keep it."""
+    results = [message for message in messages if isinstance(message, ToolMessage)]
+    results.sort(key=lambda message: order.get(message.call_id, len(order)))
+    return [
+        types.Part(
+            function_response=types.FunctionResponse(
+                id=_their_id(message.call_id),
+                name=message.name,
+                response={"error" if message.is_error else "output": message.text},
+            )
+        )
+        for message in results
+    ]
+
+
+def _answered(message: AssistantMessage, model: str) -> list[types.Part]:
+    """What the model said, with each signature back on the part it came with."""
+    signed = [part for part in message.reasoning if part.provider == NAME and part.signature]
+    thoughts = [
+        types.Part(text=part.text, thought=True, thought_signature=_signature(part))
+        for part in signed
+        if part.kind == THOUGHT
+    ]
+    return [*thoughts, *_text_parts(message.text, signed), *_calls(message.calls, signed, model)]
+
+
+def _calls(
+    calls: tuple[ToolCall, ...], signed: list[Reasoning], model: str
+) -> Iterator[types.Part]:
+    signatures = {part.call_id: _signature(part) for part in signed if part.call_id}
+    if calls and signatures.keys().isdisjoint(call.id for call in calls) and _STRICT.match(model):
+        signatures[calls[0].id] = _UNSIGNED
+    for call in calls:
+        function = types.FunctionCall(id=_their_id(call.id), name=call.name, args=call.args)
+        yield types.Part(function_call=function, thought_signature=signatures.get(call.id))
+
+
+def _text_parts(text: str, signed: Iterable[Reasoning]) -> Iterator[types.Part]:
+    """The text in its parts, as far as signatures tell them apart. One on text that is gone is dropped."""
+    position = 0
+    for part in signed:
+        start, end = _span(part.kind)
+        if not position <= start <= end <= len(text):
+            continue
+        if position < start:
+            yield types.Part(text=text[position:start])
+        yield types.Part(text=text[start:end], thought_signature=_signature(part))
+        position = end
+    if position < len(text):
+        yield types.Part(text=text[position:])
+
+
+def kind_of_text(start: int, end: int) -> str:
+    """The kind of a signature that came on a part of the answer's text: where in the text that part is."""
+    return f"text:{start}:{end}"
+
+
+def _span(kind: str) -> tuple[int, int]:
+    """Where in the text the part with this signature is; nowhere when the signature was on something else."""
+    match = re.fullmatch(r"text:(\d+):(\d+)", kind, re.ASCII)
+    return (int(match[1]), int(match[2])) if match else (-1, -1)
+
+
+def _signature(part: Reasoning) -> bytes:
+    return base64.b64decode(part.signature)
+
+
+def _their_id(call_id: str) -> str | None:
+    """The id that Gemini gave; None for one that was made here."""
+    return None if call_id.startswith(OWN_ID) else call_id
+
+
+# --- the configuration --------------------------------------------------------------------------
+
+
+def config_of(request: InferenceRequest) -> types.GenerateContentConfig:
+    """Options, under what the request itself says. Tools of Google's own may come with the options."""
+    fields = dict(request.options)
+    for option in fields:
+        _check_option(option)
+    if request.system:
+        fields["system_instruction"] = request.system
+    if request.tools:
+        fields["tools"] = [_tool(request.tools), *(fields.get("tools") or ())]
+        if request.tool_choice != "auto":
+            fields["tool_config"] = _tool_config(request.tool_choice)
+    if request.output_schema is not None:
+        fields["response_mime_type"] = "application/json"
+        fields["response_json_schema"] = request.output_schema
+    fields["automatic_function_calling"] = types.AutomaticFunctionCallingConfig(disable=True)
+    fields["automatic_continuation"] = False
+    try:
+        return types.GenerateContentConfig(**fields)
+    except ValidationError as error:
+        problem = error.errors(include_input=False, include_url=False)[0]
+    where = ".".join(str(step) for step in problem["loc"])
+    raise UnsupportedError(
+        f"google: the option '{where}' has a wrong value: {problem['msg']}.",
+        remedy="Options are fields of GenerateContentConfig: correct it, or leave it out.",
+    )
+
+
+def _check_option(option: str) -> None:
+    known = types.GenerateContentConfig.model_fields
+    if option in _OURS:
+        raise UnsupportedError(
+            f"google: '{option}' cannot be set as an option: {_OURS[option]}.",
+            remedy="Leave it out.",
+        )
+    if option not in known:
+        close = [name for name in known if name.startswith(option) and name not in _OURS]
+        close += difflib.get_close_matches(option, known.keys() - _OURS, n=1)
+        raise UnsupportedError(
+            f"google: there is no option '{option}'.",
+            remedy=f"Did you mean '{close[0]}'?"
+            if close
+            else "Options are fields of GenerateContentConfig, such as temperature.",
+        )
+
+
+def _tool(specs: Iterable[ToolSpec]) -> types.Tool:
+    return types.Tool(
+        function_declarations=[
+            types.FunctionDeclaration(
+                name=spec.name,
+                description=spec.description,
+                parameters_json_schema=spec.parameters,
+            )
+            for spec in specs
+        ]
+    )
+
+
+def _tool_config(choice: str) -> types.ToolConfig:
+    named = {"mode": types.FunctionCallingConfigMode.ANY, "allowed_function_names": [choice]}
+    modes: dict[str, dict[str, Any]] = {
+        "none": {"mode": types.FunctionCallingConfigMode.NONE},
+        "required": {"mode": types.FunctionCallingConfigMode.ANY},
+    }
+    rule = types.FunctionCallingConfig(**modes.get(choice, named))
+    return types.ToolConfig(function_calling_config=rule)
+
+
+# --- the answer ----------------------------------------------------------------------------------
+
+_CONTINUED = types.FinishReason.CONTINUATION.name
+_ON_ANY_PART = {"thought", "thought_signature", "part_metadata"}
+_FINE = {"FINISH_REASON_UNSPECIFIED", "STOP", "MAX_TOKENS", "CONTINUATION"}
+_FILTERED = {
+    *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"),
+    *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
+}
+_MALFORMED = {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"}
+
+
+class GoogleAnswer:
+    """One answer, over as many requests as Gemini takes for it."""
+
+    def __init__(self, request: InferenceRequest) -> None:
+        self._model = request.model.removeprefix("models/")
+        self._used_ids = {
+            call.id
+            for message in request.messages
+            if isinstance(message, AssistantMessage)
+            for call in message.calls
+        }
+        self._spent = NO_USAGE
+        self._counts: types.GenerateContentResponseUsageMetadata | None = None
+        self._response_id = ""
+        self._token: bytes | None = None
+        self._reason = ""
+        self._length = 0
+        self._calls = 0
+        self._thoughts = 0
+        self._is_thinking = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether Gemini said that this was all, or all of it for one request."""
+        return bool(self._reason)
+
+    def read(self, chunk: types.GenerateContentResponse) -> Iterator[Piece]:
+        """The pieces in the next chunk."""
+        self._response_id = chunk.response_id or self._response_id
+        self._model = chunk.model_version or self._model
+        self._counts = chunk.usage_metadata or self._counts  # each chunk counts from the beginning
+        if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason is not None:
+            raise _filtered("prompt", chunk.prompt_feedback.block_reason.name)
+        if not chunk.candidates:
+            return
+        candidate = chunk.candidates[0]
+        for part in (candidate.content and candidate.content.parts) or ():
+            yield from self._part(part)
+        self._token = candidate.continuation_token or self._token
+        if candidate.finish_reason is not None:
+            self._reason = candidate.finish_reason.name
+            _check_finish(self._reason)
+
+    def next_token(self, after: bytes | None) -> bytes | None:
+        """The token that asks for the rest, if there is more than came `after` that token; None when this was all."""
+        if self._reason != _CONTINUED or self._token in (None, after):
+            return None
+        self._settle()
+        self._reason = ""
+        return self._token
+
+    def end(self) -> EndPiece:
+        """The last piece, once everything is read."""
+        self._settle()
+        finish = "length" if self._reason in ("MAX_TOKENS", _CONTINUED) else ""
+        return EndPiece(self._spent, self._model, finish)
+
+    def used(self) -> Usage | None:
+        """What it used so far; None while Gemini has not counted."""
+        if self._counts is not None:
+            self._settle()
+        return self._spent if self._spent.requests else None
+
+    def _part(self, part: types.Part) -> Iterator[Piece]:
+        signature = base64.b64encode(part.thought_signature or b"").decode()
+        if part.thought:
+            yield from self._thought(part.text or "", signature)
+            return
+        self._is_thinking = False
+        if part.function_call is not None:
+            yield from self._call(part.function_call, signature)
+        elif part.text is not None or not (other := part.model_fields_set - _ON_ANY_PART):
+            yield from self._text(part.text or "", signature)
+        else:
+            raise UnsupportedError(
+                f"google: the model answered with '{min(other)}', "
+                "which a message here cannot carry.",
+                remedy="Ask for text and tool calls only: leave out response_modalities and code execution.",
+            )
+
+    def _thought(self, text: str, signature: str) -> Iterator[Piece]:
+        """Chunks of thinking that follow each other are one part, up to and with its signature."""
+        if not self._is_thinking:
+            self._thoughts += 1
+        yield ReasoningPiece(self._thoughts - 1, text, signature, THOUGHT)
+        self._is_thinking = not signature
+
+    def _text(self, text: str, signature: str) -> Iterator[Piece]:
+        start = self._length
+        self._length += len(text)
+        if text:
+            yield TextPiece(text)
+        if signature:
+            yield self._signature_piece(signature, kind_of_text(start, self._length))
+
+    def _call(self, call: types.FunctionCall, signature: str) -> Iterator[Piece]:
+        if not call.name:
+            raise MalformedResponseError(
+                "google: a function call came without a name.", remedy="Try again."
+            )
+        call_id = self._unique(call.id)
+        if signature:
+            yield self._signature_piece(signature, CALL, call_id)
+        arguments = json.dumps(call.args or {}, ensure_ascii=False)
+        yield CallPiece(self._calls, call_id, call.name, arguments)
+        self._calls += 1
+
+    def _signature_piece(self, signature: str, kind: str, call_id: str = "") -> ReasoningPiece:
+        self._thoughts += 1
+        return ReasoningPiece(self._thoughts - 1, "", signature, kind, call_id)
+
+    def _unique(self, given: str | None) -> str:
+        """The id Gemini gave; or one made of the answer's own id, so that it is the same whenever this is read."""
+        own = self._response_id and f"{OWN_ID}{self._response_id}-{self._calls}"
+        for call_id in (given, own):
+            if call_id and call_id not in self._used_ids:
+                break
+        else:
+            call_id = f"{OWN_ID}{uuid.uuid4().hex}"
+        self._used_ids.add(call_id)
+        return call_id
+
+    def _settle(self) -> None:
+        self._spent += _usage(self._counts, self._model)
+        self._counts = None
+
+
+def _check_finish(reason: str) -> None:
+    """Refuse an answer that did not end because it was done, or as long as it may be."""
+    if reason in _FILTERED:
+        raise _filtered("answer", reason)
+    if reason in _MALFORMED:
+        raise MalformedResponseError(
+            f"google: the model wrote something that cannot be read ({reason}).",
+            remedy="Try again, or give the tools simpler parameters.",
+        )
+    if reason not in _FINE:
+        raise ModelError(
+            f"google: the model stopped before it was done ({reason}).",
+            remedy="Try again, or ask in another way.",
+        )
+
+
+def _filtered(what: str, reason: str) -> ContentFilterError:
+    return ContentFilterError(
+        f"google: the filter withheld the {what} ({reason}).",
+        remedy="Change what the conversation says, or set safety_settings in the options.",
+    )
+
+
+def _usage(counts: types.GenerateContentResponseUsageMetadata | None, model: str) -> Usage:
+    """What one request used. Thinking is paid like the answer; what Google's own tools read, like the prompt."""
+    if counts is None:
+        return Usage(requests=1, unpriced_requests=1)
+    usage = Usage(
+        input_tokens=(counts.prompt_token_count or 0) + (counts.tool_use_prompt_token_count or 0),
+        output_tokens=(counts.candidates_token_count or 0) + (counts.thoughts_token_count or 0),
+        requests=1,
+        cache_read_tokens=counts.cached_content_token_count or 0,
+    )
+    return with_cost(usage, NAME, model)

@@ -15,7 +15,14 @@ import msgspec
 
 from hookline.errors import BuildError, MalformedResponseError, ModelError, UnsupportedError
 from hookline.providers.base import Feature
-from hookline.providers.connections import check_environment, transport_failure
+from hookline.providers.connections import (
+    LoopClients,
+    TransportSource,
+    check_environment,
+    check_source,
+    current_source,
+    transport_failure,
+)
 from hookline.providers.failures import (
     Server,
     clean_text,
@@ -25,12 +32,6 @@ from hookline.providers.failures import (
     missing_key,
     origin,
     read_report,
-)
-from hookline.providers.transports import (
-    LoopClients,
-    TransportSource,
-    check_source,
-    current_source,
 )
 
 CONNECT_TIMEOUT = 10.0
@@ -170,26 +171,22 @@ class GeneratedClientProvider(HTTPProvider[Any]):
     """The class of the client."""
     _path: ClassVar[str]
 
-    async def _post(self, body: dict[str, Any]) -> bytes:
-        """Post a request; the whole answer."""
+    async def _events(self, body: dict[str, Any], *, streamed: bool) -> AsyncGenerator[Any, None]:
+        """Post a request; the events of its answer, or the whole of it as bytes. Closing the generator hangs up."""
         client, content = await self._clients.get(), self._encode(body)
-        response = client.post(
-            self._path, cast_to=httpx2.Response, content=content, options=self._options
-        )
-        answer: httpx2.Response = await self._translate(response, body["model"])
-        return answer.content
-
-    async def _stream(self, body: dict[str, Any]) -> AsyncGenerator[object, None]:
-        """Post a request; the events of its answer. Closing the generator hangs up."""
-        client, content = await self._clients.get(), self._encode(body)
-        stream_type = self._library.AsyncStream[object]
+        if not streamed:
+            answered = client.post(
+                self._path, cast_to=httpx2.Response, content=content, options=self._options
+            )
+            yield (await self._translate(answered, body["model"])).content
+            return
         opened = client.post(
             self._path,
             cast_to=object,
             content=content,
             options=self._options,
             stream=True,
-            stream_cls=stream_type,
+            stream_cls=self._library.AsyncStream[object],
         )
         stream = await self._translate(opened, body["model"])
         try:

@@ -2,36 +2,55 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import os
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing, contextmanager
-from typing import Unpack
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, TypedDict, Unpack, cast
 
 import msgspec
+from msgspec.structs import replace
 
-from hookline.agent.agent import Agent, run_to_end
+from hookline.agent.agent import Agent, RunOptions, run_to_end
+from hookline.agent.loop.drive import drive
+from hookline.agent.loop.end import end_session
 from hookline.agent.result import RunResult
-from hookline.agent.runs import halted
+from hookline.agent.run import Run, RunSetup
+from hookline.agent.runs import InSession, halted
 from hookline.agent.stream import RunStream
 from hookline.definition import SYSTEM_CLOCK, Clock
 from hookline.errors import (
+    HookError,
+    JournalError,
     RunInUseError,
     SessionConflictError,
     SessionError,
+    UnknownRunError,
     UnknownSessionError,
     UsageError,
 )
 from hookline.journal import (
+    Claim,
+    HookRan,
     JournalStore,
+    Listener,
+    PromptSubmitted,
     Record,
     SessionCleared,
+    SessionCreated,
     SessionInfo,
     SessionRewound,
+    SessionRunAdded,
+    SessionRunEnded,
     SessionStatus,
     SessionStatusChanged,
     SessionStory,
     SessionTitled,
+    Stored,
+    fold_session,
     stream_of,
 )
 from hookline.sessions.conversation import (
@@ -43,10 +62,15 @@ from hookline.sessions.conversation import (
     read_conversation,
     state_at,
 )
-from hookline.sessions.log import HeldSession, SessionLog
-from hookline.sessions.runs import TurnOptions, close_in, resume_in, run_in, stream_in, usable
 from hookline.sessions.view import SessionView, view_of
-from hookline.state import AgentState, Decision, PendingApproval, checked_text
+from hookline.state import (
+    AgentState,
+    Attachment,
+    Decision,
+    PendingApproval,
+    RunStatus,
+    checked_text,
+)
 
 _ID = re.compile(r"[\w.@:+-]+")
 
@@ -62,7 +86,6 @@ class Session:
         self._journal = journal
         self._story = story
         self._clock = clock
-        self._log = SessionLog(journal, story.session_id, clock)
 
     # --- looking ----------------------------------------------------------------------------------
 
@@ -117,7 +140,7 @@ class Session:
 
     def refresh(self) -> Session:
         """Read it again, as it is in the journal now."""
-        self._story = self._log.read()
+        self._story = self._read()
         return self
 
     def __repr__(self) -> str:
@@ -130,7 +153,10 @@ class Session:
     ) -> RunResult:
         """Continue the conversation with a new run."""
         with self._held() as held:
-            return await run_in(held, agent, prompt, options)
+            begin = _next(held, agent, options)
+            result = await agent.run(prompt, **begin)
+            await _note_end(held, result)
+            return result
 
     def run_sync(
         self, agent: Agent, prompt: str | None = None, **options: Unpack[TurnOptions]
@@ -145,10 +171,17 @@ class Session:
 
         async def read(results: list[RunResult]) -> AsyncGenerator[Record, None]:
             with self._held() as held:
-                records = stream_in(held, agent, prompt, options, results)
-                async with aclosing(records):
-                    async for record in records:
+                begin = _next(held, agent, options)
+                stream = agent.stream(prompt, **begin)
+                try:
+                    async for record in stream:
                         yield record
+                finally:
+                    await stream.aclose()
+                    with suppress(UsageError):  # the task was cancelled, and there is no result
+                        results.append(stream.result)
+                    for result in results:
+                        await _note_end(held, result)
 
         return RunStream(read)
 
@@ -157,7 +190,17 @@ class Session:
     ) -> RunResult:
         """Continue the last run: it waits for these answers, or its process died."""
         with self._held() as held:
-            return await resume_in(held, agent, decisions)
+            _check_agent(held, agent)
+            unfinished = read_conversation(self._journal, _usable(held.story)).unfinished
+            if not unfinished:
+                raise SessionError(
+                    f"session '{self.id}' has no run that waits or was left unfinished.",
+                    remedy="Start a new one: session.run(agent, prompt).",
+                )
+            inside = _enter(held, member=unfinished, resumed=True)
+            result = await agent.resume(unfinished, decisions, session=inside)
+            await _note_end(held, result)
+            return result
 
     def resume_run_sync(
         self, agent: Agent, decisions: Mapping[str, Decision | bool] | None = None
@@ -172,7 +215,7 @@ class Session:
         The error of a hook that fails is raised when the session is closed.
         """
         with self._held() as held:
-            failure = await close_in(held, agent, checked_text(reason, "a reason"))
+            failure = await _close(held, agent, checked_text(reason, "a reason"))
         if failure is not None:
             raise failure
 
@@ -184,7 +227,7 @@ class Session:
         """A new session with this conversation: as it is now, or as it was after step `at`."""
         session_id = _new_id() if id is None else _checked_id(id)
         title = self.title if title is None else _checked_title(title)
-        story = self._log.read()
+        story = self._read()
         if story.status is SessionStatus.DELETED:
             raise halted(story)
         conversation = self._conversation(story)
@@ -192,25 +235,27 @@ class Session:
             state = conversation.state
         else:
             state = state_at(self._journal, story, self._place(story, at))
-        created = SessionLog(self._journal, session_id, self._clock).create(
+        return _create(
+            self._journal,
+            session_id,
+            self._clock,
             title=title,
             forked_from=self.id,
             at_step=len(state.steps),
             initial=msgspec.json.decode(fork_state(state, session_id).to_json()),
         )
-        return Session(self._journal, created, self._clock)
 
     def rewind(self, *, to: int) -> None:
         """Go back to the conversation as it was after step `to`. Later runs stay in the journal."""
         with self._held() as held:
-            story = usable(held.story)
+            story = _usable(held.story)
             place = self._place(story, to)
             held.add(SessionRewound, to=place.step, member=place.run_id, record=place.record)
 
     def clear(self) -> None:
         """Empty the conversation: no messages, no metadata, no remembered answers."""
         with self._held() as held:
-            usable(held.story)
+            _usable(held.story)
             held.add(SessionCleared)
 
     def rename(self, title: str) -> None:
@@ -223,7 +268,7 @@ class Session:
         """Let nothing run in it until it is resumed."""
         with self._held() as held:
             if held.story.status is not SessionStatus.SUSPENDED:
-                usable(held.story)
+                _usable(held.story)
                 held.add(SessionStatusChanged, status=SessionStatus.SUSPENDED)
 
     def resume(self) -> None:
@@ -251,11 +296,18 @@ class Session:
 
     # --- inside -----------------------------------------------------------------------------------
 
+    def _read(self) -> SessionStory:
+        return fold_session(_read_records(self._journal, self.id))
+
     @contextmanager
     def _held(self) -> Iterator[HeldSession]:
-        """Keep others off, and remember what was changed meanwhile."""
+        """Keep others off, and remember what was changed meanwhile. Raises when it has changed since it was read."""
         try:
-            with self._log.hold(self._story) as held:
+            with _claimed(self._journal, self.id) as claim:
+                records = _read_records(self._journal, self.id)
+                if len(records) != self._story.version:
+                    raise _overtaken(self._story, records)
+                held = HeldSession(self._journal, claim, records, self._clock)
                 try:
                     yield held
                 finally:
@@ -295,20 +347,18 @@ class Sessions:
 
     def create(self, *, title: str = "", id: str | None = None) -> Session:
         """A new session. Without a title it gets one from its first prompt."""
-        log = self._log(_new_id() if id is None else _checked_id(id))
-        return Session(self._journal, log.create(title=_checked_title(title)), self._clock)
+        session_id = _new_id() if id is None else _checked_id(id)
+        return _create(self._journal, session_id, self._clock, title=_checked_title(title))
 
     def get(self, id: str) -> Session:
         """A session by its id, as it is now."""
-        return Session(self._journal, self._log(_checked_id(id)).read(), self._clock)
+        story = fold_session(_read_records(self._journal, _checked_id(id)))
+        return Session(self._journal, story, self._clock)
 
     def list(self, *, limit: int | None = None) -> list[SessionInfo]:
         """The sessions, the one that was used last first."""
         listed = self._journal.sessions(limit=limit)
         return [info for info in listed if info.status is not SessionStatus.DELETED]
-
-    def _log(self, session_id: str) -> SessionLog:
-        return SessionLog(self._journal, session_id, self._clock)
 
 
 def _new_id() -> str:
@@ -331,3 +381,246 @@ def _checked_title(title: object) -> str:
     if not isinstance(title, str):
         raise UsageError(f"a title is text, not {title!r}.")
     return checked_text(title, "a title")
+
+
+# --- runs, while everybody else is kept off the session ------------------------------------------
+
+_TITLE = "hookline.title"
+"""The metadata key for a title that hooks give the session."""
+_LONGEST_TITLE = 80
+
+
+class TurnOptions(TypedDict, total=False):
+    """How a new run of a session begins."""
+
+    attachments: Sequence[Attachment]
+    run_id: str | None
+
+
+async def _close(held: HeldSession, agent: Agent, reason: str) -> HookError | None:
+    """Call the session_end hooks, and close the session whatever they do. Returns the failure of one that failed."""
+    _check_agent(held, agent)
+    story = held.story
+    conversation = _between_runs(held)
+    if story.status is SessionStatus.CLOSED:
+        return None
+    failure = None
+    if not conversation.opening:
+        state = replace(
+            conversation.state, run_id=stream_of(story.session_id), session_id=story.session_id
+        )
+        durable = held.durable(agent.definition.listeners)
+        try:
+            run = Run(RunSetup.of(agent.definition, drive), state, durable)
+            failure = await end_session(run, reason)
+        finally:
+            durable.flush()  # the records of the hooks stay, whatever happens
+        await durable.commit()
+    await held.save((SessionStatusChanged, {"status": SessionStatus.CLOSED}))
+    return failure
+
+
+def _usable(story: SessionStory) -> SessionStory:
+    """A session; refuses one that is suspended or deleted."""
+    if story.status in (SessionStatus.SUSPENDED, SessionStatus.DELETED):
+        raise halted(story)
+    return story
+
+
+def _enter(held: HeldSession, opening: str = "", **added: Any) -> InSession:
+    """A place in the session for a run. The run is added to the session's records before it begins."""
+    return InSession(
+        session_id=held.story.session_id,
+        source=opening,
+        enter=partial(held.save, (SessionRunAdded, added)),
+    )
+
+
+async def _note_end(held: HeldSession, result: RunResult) -> None:
+    if isinstance(result.error, JournalError):
+        return  # it is not known how much of it was written
+    made: list[tuple[type[Record], dict[str, Any]]] = [(SessionRunEnded, {"member": result.run_id})]
+    if title := _new_title(held.story, result.records):
+        made.append((SessionTitled, {"title": title}))
+    with suppress(JournalError):  # the run is in its own journal, and its result is worth more
+        await held.save(*made)
+
+
+def _new_title(story: SessionStory, records: Sequence[Record]) -> str:
+    """The title that a hook of the run gave; else, if there is no title yet, the beginning of the prompt."""
+    given = ""
+    for record in records:
+        if isinstance(record, HookRan) and record.changes and not record.shadow:
+            metadata = record.changes.get("state", {}).get("metadata", {})
+            given = metadata.get("set", {}).get(_TITLE, given)
+    if given:
+        return given if isinstance(given, str) and given != story.title else ""
+    prompts = (record.text for record in records if isinstance(record, PromptSubmitted))
+    words = " ".join(next(prompts, "").split())
+    if story.title or len(words) <= _LONGEST_TITLE:
+        return "" if story.title else words
+    return words[: _LONGEST_TITLE - 1].rstrip() + "…"
+
+
+def _next(held: HeldSession, agent: Agent, given: TurnOptions) -> RunOptions:
+    """What the next run begins with: the state, its place in the session, and its id."""
+    _check_agent(held, agent)
+    conversation = _between_runs(held)
+    run_id, opening = given.get("run_id") or _new_run_id(held.story), conversation.opening
+    inside = _enter(held, opening, member=run_id, source=opening)
+    # Options that there are not stay in: the agent refuses them.
+    return cast(
+        RunOptions, {**given, "state": conversation.state, "session": inside, "run_id": run_id}
+    )
+
+
+def _new_run_id(story: SessionStory) -> str:
+    numbers = itertools.count(len(story.members) + 1)
+    names = (f"{story.session_id}-{number}" for number in numbers)
+    return next(name for name in names if name not in story.members)
+
+
+def _check_agent(held: HeldSession, agent: Agent) -> None:
+    if not isinstance(agent, Agent):
+        raise UsageError(
+            f"a session is run with an Agent, not {agent!r}.", remedy="Give the agent first."
+        )
+    if agent.definition.journal is not held.journal:
+        raise UsageError(
+            f"this agent does not write to the journal that session '{held.story.session_id}' is kept in.",
+            remedy="Build it with the same one: AgentBuilder().with_journal(journal).",
+        )
+
+
+def _between_runs(held: HeldSession) -> ConversationState:
+    """The conversation. Raises when its last run is not over."""
+    story = held.story
+    conversation = read_conversation(held.journal, _usable(story))
+    if not conversation.unfinished:
+        return conversation
+    which = f"run '{conversation.unfinished}' of session '{story.session_id}'"
+    behind = f"leave it behind: session.rewind(to={last_place(held.journal, story).step})."
+    if conversation.status is RunStatus.PAUSED:
+        raise SessionError(
+            f"{which} waits for an answer.",
+            remedy="Answer it: session.resume_run(agent, {pending.id: Decision.allow() "
+            f"for pending in session.pending}}). Or {behind}",
+        )
+    raise SessionError(
+        f"{which} was left unfinished.",
+        remedy=f"Continue it: session.resume_run(agent). Or {behind}",
+    )
+
+
+# --- the records of a session --------------------------------------------------------------------
+
+
+class HeldSession:
+    """A session that nobody else can change meanwhile."""
+
+    def __init__(
+        self, journal: JournalStore, claim: Claim, records: list[Record], clock: Clock
+    ) -> None:
+        self.journal = journal
+        self._claim = claim
+        self._records = records
+        self._clock = clock
+        self._durable: Stored | None = None
+
+    @property
+    def story(self) -> SessionStory:
+        """The session as it is now."""
+        return fold_session(self._records)
+
+    def add(self, kind: type[Record], **fields: Any) -> None:
+        """Add a record, and wait until it is written."""
+        records = self._make((kind, fields))
+        self._claim.write(records).result()
+        self._records += records
+
+    async def save(self, *made: tuple[type[Record], dict[str, Any]]) -> None:
+        """Add records, together, and wait until they are written."""
+        records = self._make(*made)
+        await asyncio.wrap_future(self._claim.write(records))
+        self._records += records
+
+    def _make(self, *made: tuple[type[Record], dict[str, Any]]) -> list[Record]:
+        at, first = self._clock.now(), len(self._records)
+        return [
+            kind(run_id=self._claim.run_id, seq=first + number, at=at, **fields)
+            for number, (kind, fields) in enumerate(made)
+        ]
+
+    def durable(self, listeners: tuple[Listener, ...]) -> Stored:
+        """The session's records in the place of a run's, for hooks that are called between runs."""
+        # Kept, because it gives the claim back when it is garbage.
+        self._durable = Stored(self.journal, self._claim, self._records, listeners)
+        return self._durable
+
+
+def _read_records(journal: JournalStore, session_id: str) -> list[Record]:
+    try:
+        return journal.read(stream_of(session_id))
+    except UnknownRunError:
+        raise UnknownSessionError(
+            f"there is no session '{session_id}' in the journal; it may have been deleted.",
+            remedy="sessions.list() shows those there are, sessions.create() makes a new one.",
+        ) from None
+
+
+def _create(journal: JournalStore, session_id: str, clock: Clock, **fields: Any) -> Session:
+    """Create a session. Raises when there is one with that id."""
+    with _claimed(journal, session_id) as claim:
+        try:
+            _read_records(journal, session_id)
+        except UnknownSessionError:
+            held = HeldSession(journal, claim, [], clock)
+            held.add(SessionCreated, session_id=session_id, **fields)
+            return Session(journal, held.story, clock)
+    raise UsageError(
+        f"there is a session '{session_id}' already.",
+        remedy="Continue it: sessions.get(id). Or give the new one another id=.",
+    )
+
+
+@contextmanager
+def _claimed(journal: JournalStore, session_id: str) -> Iterator[Claim]:
+    """Keep others off a session. Raises when somebody else has it."""
+    try:
+        claim = journal.claim(stream_of(session_id))
+    except RunInUseError as error:
+        raise SessionConflictError(
+            f"session '{session_id}' is being run or changed by someone else now ({error.message}).",
+            remedy="Wait until they are done and look at it again with session.refresh(); "
+            "or fork it: session.fork().",
+        ) from None
+    try:
+        yield claim
+    finally:
+        claim.give_back()
+
+
+def _overtaken(known: SessionStory, records: list[Record]) -> SessionConflictError:
+    since = ", ".join(filter(None, map(_describe, records[known.version :])))
+    return SessionConflictError(
+        f"session '{known.session_id}' has changed since it was read here: version {known.version} "
+        f"was read, and it is at version {len(records)} ({since or 'it is another one'}). Nothing was done.",
+        remedy="Look at it again with session.refresh(), and repeat what should still be done.",
+    )
+
+
+def _describe(record: Record) -> str:
+    match record:
+        case SessionRunAdded():
+            return f"run '{record.member}' {'was resumed' if record.resumed else 'was added'}"
+        case SessionRunEnded():
+            return f"run '{record.member}' ended or paused"
+        case SessionRewound():
+            return f"it was rewound to step {record.to}"
+        case SessionCleared():
+            return "it was cleared"
+        case SessionTitled():
+            return "it was renamed"
+        case SessionStatusChanged():
+            return f"it is {record.status.value}"
+    return ""

@@ -134,7 +134,7 @@ class Cassette:
     # --- the block ----------------------------------------------------------------------------------
 
     def __enter__(self) -> Cassette:
-        from hookline.providers.transports import use_source
+        from hookline.providers.connections import use_source
 
         if self._force is not None:
             raise UsageError(f"{self!r} is in use already.", remedy="Make one for each block.")

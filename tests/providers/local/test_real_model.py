@@ -20,7 +20,7 @@ from hookline import AgentBuilder, RunStatus
 from hookline.errors import ContextOverflowError, MalformedResponseError, ModelError
 from hookline.providers import CallPiece, EndPiece, Piece, TextPiece
 from hookline.providers.local import Chunk, Completion, Done, LocalProvider
-from hookline.providers.local.llama import LlamaEngine, LlamaServer
+from hookline.providers.local.engine import LlamaEngine, LlamaServer
 from hookline.providers.local.reply import ReplyFormat, schema_grammar
 from hookline.state import InferenceRequest, ToolSpec, UserMessage
 
@@ -233,7 +233,7 @@ def test_an_agent_runs_on_a_path(model: Path, caplog: pytest.LogCaptureFixture) 
 LEAVES_IN_THE_MIDDLE = """
 import asyncio, pathlib, sys
 from hookline.providers.local import Completion
-from hookline.providers.local.llama import LlamaEngine, LlamaServer
+from hookline.providers.local.engine import LlamaEngine, LlamaServer
 
 async def main():
     engine = LlamaEngine.load(pathlib.Path(sys.argv[1]), context=512)

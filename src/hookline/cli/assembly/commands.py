@@ -10,30 +10,11 @@ from typing import Any
 
 from hookline.cli.assembly.capabilities import places_of
 from hookline.cli.assembly.matchers import is_expression, match_of
-from hookline.config import HookSettings, Settings, home, user_folder
+from hookline.command_hooks import CommandHooks, Level, TrustStore, read_hook
+from hookline.command_hooks.dialects.config_files import load_json
+from hookline.config import HookSettings, Settings, user_folder
 from hookline.errors import ConfigError, UsageError
 
-_FOLDERS = {
-    "claude": (".claude",),
-    "gemini": (".gemini",),
-    "codex": (".codex",),
-    "cursor": (".cursor",),
-    "copilot": (".github/hooks", ".github/copilot", ".copilot"),
-}
-"""The directories of each agent's files, in a project or at home. Without them nothing needs to be imported."""
-_HOME_VARIABLES = {
-    "claude": "CLAUDE_CONFIG_DIR",
-    "codex": "CODEX_HOME",
-    "copilot": "COPILOT_HOME",
-}
-"""The variables that name another home directory."""
-_MANAGED = (
-    "/etc/claude-code",
-    "/etc/gemini-cli",
-    "/etc/codex",
-    "/etc/cursor",
-    "/etc/github-copilot",
-)
 _PLUGIN_FILES = ("hooks/hooks.json", ".claude-plugin/plugin.json", ".codex-plugin/plugin.json")
 _A_SETTINGS_FILE = 'Name a settings file of Claude Code: {"hooks": {...}}.'
 _PYTHON_ONLY = ("tier", "priority", "before", "after", "scope", "shadow")
@@ -43,26 +24,14 @@ VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 def command_hooks(settings: Settings, folder: Path, warn: Callable[[str], None]) -> Any:
     """The capability that runs them, for an agent that works in a folder; None if there are none."""
-    found = _found(settings, folder, warn)
-    if found is not None:
-        found.runner.mode = settings.configuration.approvals.mode
-    return found
-
-
-def _found(settings: Settings, folder: Path, warn: Callable[[str], None]) -> Any:
     own = list(_own(settings))
-    dialects = () if settings.is_bare else tuple(_dialects(settings))
     pages = pages_in(settings.configuration.capabilities, settings.project)
     plugins, files = _plugins(settings), _settings_files(settings)
-    if not own and not dialects and not pages and not plugins and not files:
+    if settings.is_bare and not (own or pages or plugins or files):
         return None
-    from hookline.command_hooks import CommandHooks, TrustStore
-
-    if not dialects and not pages and not plugins and not files:
-        return CommandHooks(own, project=settings.project, cwd=folder)
     found = CommandHooks.discover(
         settings.project,
-        dialects=dialects,
+        dialects=() if settings.is_bare else settings.configuration.dialects,
         hooks=own,
         trust=TrustStore(),
         cwd=folder,
@@ -75,7 +44,10 @@ def _found(settings: Settings, folder: Path, warn: Callable[[str], None]) -> Any
     )
     for warning in found.warnings:
         warn(warning)
-    return found if found.handlers or found.warnings or pages else None
+    if not (found.handlers or found.warnings or pages):
+        return None
+    found.runner.mode = settings.configuration.approvals.mode
+    return found
 
 
 def _plugins(settings: Settings) -> dict[Path, bool]:
@@ -116,8 +88,6 @@ def _settings_files(settings: Settings) -> list[Path]:
 
 def _check_object(path: Path, where: str) -> None:
     """Refuse a file that cannot be read: the user relies on its hooks."""
-    from hookline.command_hooks.dialects.config_files import load_json
-
     problems: list[str] = []
     if load_json(path, problems.append) is None:
         raise _wrong(where, f"'{path}' cannot be used: {problems[0]}.", _A_SETTINGS_FILE)
@@ -146,33 +116,6 @@ def pages_in(capabilities: Mapping[str, Any], project: Path) -> dict[str, list[s
     return found
 
 
-def _dialects(settings: Settings) -> Iterator[str]:
-    """The dialects with files here."""
-    named = settings.configuration.dialects
-    places = (settings.project, home(os.environ))
-    managed = any(os.path.isdir(folder) for folder in _MANAGED)
-    for dialect, folders in _FOLDERS.items():
-        if named is not None and dialect not in named:
-            continue
-        elsewhere = bool(os.environ.get(_HOME_VARIABLES.get(dialect, ""), ""))
-        here = any((place / folder).is_dir() for place in places for folder in folders)
-        if (
-            managed
-            or elsewhere
-            or here
-            or (dialect == "copilot" and _has_hook_locations(settings.project))
-        ):
-            yield dialect
-
-
-def _has_hook_locations(project: Path) -> bool:
-    """Whether settings of VS Code name other places for hook files."""
-    try:
-        return b"chat.hookFilesLocations" in (project / ".vscode" / "settings.json").read_bytes()
-    except OSError:
-        return False
-
-
 def _own(settings: Settings) -> Iterator[Any]:
     for position, hook in enumerate(settings.configuration.hooks):
         if hook.command is None and hook.url is None:
@@ -183,8 +126,6 @@ def _own(settings: Settings) -> Iterator[Any]:
 
 def handler_of(hook: HookSettings, where: str, project: Path) -> Any:
     """The handler of a hook in the configuration. Nothing is run yet."""
-    from hookline.command_hooks import Level, read_hook
-
     default = HookSettings(on=hook.on)
     for name in _PYTHON_ONLY:
         if getattr(hook, name) != getattr(default, name):

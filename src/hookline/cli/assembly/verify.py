@@ -13,14 +13,13 @@ from typing import Any
 import msgspec
 
 from hookline.cli.assembly.capabilities import check_capability
-from hookline.config import HookSettings, Layer, Settings
-from hookline.config import load as read_all
+from hookline.config import HookSettings, Layer, Settings, load
 from hookline.errors import BuildError, ConfigError, UsageError
 
 
-def load(flags: Layer, *, agent: str = "", bare: bool = False) -> Settings:
+def load_checked(flags: Layer, *, agent: str = "", bare: bool = False) -> Settings:
     """The settings for an agent in this directory, after a check of every file."""
-    settings = read_all(Path.cwd(), flags=flags, agent=agent, bare=bare)
+    settings = load(Path.cwd(), flags=flags, agent=agent, bare=bare)
     verify(settings.layers, settings.project)
     return settings
 

