@@ -18,7 +18,7 @@ from hookline.agent.source import NOBODY
 from hookline.errors import ToolError, UsageError, in_words
 from hookline.hooks import CRASHES, Result
 from hookline.journal import ApprovalAnswered, ApprovalAsked, with_remembered
-from hookline.lifecycle import HookPoint, ToolHookContext
+from hookline.lifecycle import HookPoint
 from hookline.state import (
     EMPTY,
     AgentState,
@@ -296,11 +296,8 @@ async def _from_hooks(
     plan = run.plans.permission_request
     if plan is None:
         return None, ""
-    ctx = ToolHookContext(
-        point=HookPoint.PERMISSION_REQUEST,
-        state=run.state,
-        evaluations=run.evaluations,
-        live=run,
+    ctx = run.context(
+        HookPoint.PERMISSION_REQUEST,
         tool_call=current.exact,
         response=run.step.response,
         step_index=run.step_index or 0,

@@ -175,11 +175,8 @@ async def _tell(
     plan = run.plans.of(point)
     if plan is None:
         return None
-    ctx = FailureHookContext(
-        point=point,
-        state=run.state,
-        evaluations=run.evaluations,
-        live=run,
+    ctx = run.context(
+        point,
         exception=exception,
         error_class=error_class,
         tool_call=call,

@@ -30,6 +30,7 @@ from hookline.hooks import (
     HookNames,
     Kind,
     Plan,
+    Point,
     Registration,
     Result,
     Verdict,
@@ -373,6 +374,12 @@ class Run:
         current.original = None if shown is exact else exact
 
     # --- asking hooks -------------------------------------------------------------------------------
+
+    def context(self, point: Point[C], **fields: Any) -> C:
+        """What hooks are shown at a point now: the settled state, the evaluations, and these fields."""
+        return point.context(
+            point=point, state=self.state, evaluations=self.evaluations, live=self, **fields
+        )
 
     async def ask(
         self,

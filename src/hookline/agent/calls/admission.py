@@ -22,7 +22,7 @@ from hookline.agent.run import Run
 from hookline.definition.guards import limits_on_calls
 from hookline.errors import ToolArgumentsError, ToolError
 from hookline.flow import ErrorAction, ErrorClass
-from hookline.hooks import Kind, Plan, Result
+from hookline.hooks import Kind, Plan, Point, Result
 from hookline.journal import CallAdmitted
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import (
@@ -328,15 +328,15 @@ async def _judge_changed(run: Run, current: CallInProgress, call: ToolCall) -> b
 
 
 def tool_context(
-    run: Run, point: Any, current: CallInProgress, execution: ToolResult | None = None
+    run: Run,
+    point: Point[ToolHookContext],
+    current: CallInProgress,
+    execution: ToolResult | None = None,
 ) -> ToolHookContext:
     """The context for a call at one of the tool points: before it ran, as it will run; afterwards, as it is kept."""
-    return ToolHookContext(
-        point=point,
-        state=run.state,
-        evaluations=run.evaluations,
-        live=run,
-        tool_call=current.call if point is _AFTER_TOOL_USE else current.original or current.call,
+    return run.context(
+        point,
+        tool_call=current.call if point is _AFTER_TOOL_USE else current.exact,
         execution=execution,
         response=run.step.response,
         step_index=run.step_index or 0,

@@ -248,11 +248,8 @@ async def start_child(
     if saved is not None and saved.status is not RunStatus.PAUSED:
         return saved  # this call is being taken up again, and this child was done
     objections = current.objections.get(key, 0)
-    start = SubagentHookContext(
-        point=HookPoint.SUBAGENT_START,
-        state=run.state,
-        evaluations=run.evaluations,
-        live=run,
+    start = run.context(
+        HookPoint.SUBAGENT_START,
         name=name or definition.agent_id,
         child_agent_id=definition.agent_id,
         child_run_id=child_id,

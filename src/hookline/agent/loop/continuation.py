@@ -55,14 +55,8 @@ async def conclude(run: Run, step: Step | None) -> Ending | None:
 
 
 def _stop_context(run: Run, point: Point[StopHookContext], step: Step | None) -> StopHookContext:
-    return StopHookContext(
-        point=point,
-        state=run.state,
-        evaluations=run.evaluations,
-        live=run,
-        continuation=ContinuationOutcome.from_evaluations(run.evaluations),
-        step=step,
-    )
+    outcome = ContinuationOutcome.from_evaluations(run.evaluations)
+    return run.context(point, continuation=outcome, step=step)
 
 
 async def _ask_to_stop(

@@ -153,9 +153,7 @@ def _step(run: Run) -> Awaitable[Ending | None]:
 
 
 async def _ask_first(run: Run, plan: Plan) -> Ending | None:
-    ctx = StepHookContext(
-        point=HookPoint.BEFORE_STEP, state=run.state, live=run, step_index=run.step_index or 0
-    )
+    ctx = run.context(HookPoint.BEFORE_STEP, step_index=run.step_index or 0)
     try:
         result = await ask_in_step(run, plan, ctx)
     except Unrecovered as error:
@@ -306,14 +304,7 @@ async def _after_step(run: Run, step: Step) -> None:
         run.durable.flush()  # however long the hooks of the step's end take, its calls are not in doubt
     plan = run.plans.after_step
     if plan is not None:
-        ctx = StepHookContext(
-            point=HookPoint.AFTER_STEP,
-            state=run.state,
-            evaluations=run.evaluations,
-            live=run,
-            step_index=step.index,
-            step=step,
-        )
+        ctx = run.context(HookPoint.AFTER_STEP, step_index=step.index, step=step)
         await ask_in_step(run, plan, ctx)
 
 

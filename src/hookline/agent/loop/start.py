@@ -12,12 +12,7 @@ from hookline.agent.run import Run
 from hookline.errors import PastError
 from hookline.hooks import Plan, run_hooks
 from hookline.journal import PromptSubmitted, RunStarted, RunTakenUp, StepFinished
-from hookline.lifecycle import (
-    ExecutionHookContext,
-    HookPoint,
-    PromptHookContext,
-    SessionHookContext,
-)
+from hookline.lifecycle import HookPoint
 from hookline.state import (
     AgentState,
     ContinuationOutcome,
@@ -82,7 +77,7 @@ async def ask_again(run: Run, plan: Plan) -> Ending | None:
     """Ask the hooks whose work was lost with a process. They come before the step that is gone through again."""
     if not plan:
         return None
-    ctx = _context(run, resumed=True)
+    ctx = run.context(HookPoint.EXECUTION_START, resumed=True)
     # Not by way of what is remembered: what they said in another process is no answer here.
     run.take(await run_hooks(plan, ctx, run, run.settle))
     return _forbidden_early(run)
@@ -125,10 +120,8 @@ async def _start_session(run: Run) -> Ending | None:
     plan = run.plans.session_start
     if plan is None or not run.setup.session.starts:
         return None
-    ctx = SessionHookContext(
-        point=HookPoint.SESSION_START,
-        state=run.state,
-        live=run,
+    ctx = run.context(
+        HookPoint.SESSION_START,
         session_id=run.state.session_id,
         source=run.setup.session.source,
     )
@@ -140,20 +133,11 @@ async def _start(run: Run) -> Ending | None:
     plan = run.plans.execution_start
     if plan is None:
         return None
-    result = await run.ask(plan, _context(run, resumed=run.is_resumed))
+    ctx = run.context(HookPoint.EXECUTION_START, resumed=run.is_resumed)
+    result = await run.ask(plan, ctx)
     if result.is_blocked:
         return stopped(result, StopReason.RUN_REFUSED)
     return None
-
-
-def _context(run: Run, *, resumed: bool) -> ExecutionHookContext:
-    return ExecutionHookContext(
-        point=HookPoint.EXECUTION_START,
-        state=run.state,
-        evaluations=run.evaluations,
-        live=run,
-        resumed=resumed,
-    )
 
 
 async def _submit(run: Run, submitted: str | UserMessage) -> Ending | None:
@@ -161,14 +145,7 @@ async def _submit(run: Run, submitted: str | UserMessage) -> Ending | None:
     prompt, attachments = message.text, message.attachments
     plan = run.plans.prompt_submit
     if plan is not None:
-        ctx = PromptHookContext(
-            point=HookPoint.PROMPT_SUBMIT,
-            state=run.state,
-            evaluations=run.evaluations,
-            live=run,
-            prompt=prompt,
-            attachments=attachments,
-        )
+        ctx = run.context(HookPoint.PROMPT_SUBMIT, prompt=prompt, attachments=attachments)
         result = await run.ask(plan, ctx)
         if result.is_blocked:
             return stopped(result, StopReason.PROMPT_REFUSED)
