@@ -161,7 +161,7 @@ class Agent:
             RunSetup.of(self.definition, drive, session=part),
             story.state if paused else story.settled,
             durable,
-            None if paused else Resumed[Run](story.tail, story.unsettled_seconds),
+            None if paused else Resumed(story.tail, story.unsettled_seconds),
         )
         return self._driven(self._runs.begin(resumed), None, session)
 

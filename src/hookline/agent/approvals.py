@@ -13,8 +13,7 @@ from hookline import permissions  # rules are read in when one is given, and not
 from hookline._aio import is_being_cancelled
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.redaction import decision_without, original
-from hookline.agent.run import Run
-from hookline.agent.source import NOBODY
+from hookline.agent.run import NOBODY, Run
 from hookline.errors import ToolError, UsageError, in_words
 from hookline.hooks import CRASHES, Result
 from hookline.journal import ApprovalAnswered, ApprovalAsked, with_remembered

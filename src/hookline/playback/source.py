@@ -22,8 +22,7 @@ from hookline.agent.records.exceptions import recorded_exception
 from hookline.agent.records.index import RecordedCall, RunPart
 from hookline.agent.records.rounds import Place, Round, place_of
 from hookline.agent.result import RunResult
-from hookline.agent.run import Run, RunSetup, SessionPart
-from hookline.agent.source import NOBODY, AnswerSource, UseTool
+from hookline.agent.run import NOBODY, AnswerSource, Run, RunSetup, SessionPart, UseTool
 from hookline.definition import CancelSource, Clock, Definition, Plans
 from hookline.definition.guards import Reached, limit_reached_in_step
 from hookline.errors import HookError, ModelError, ToolError, UnknownRunError, UsageError
@@ -249,7 +248,7 @@ async def _leave(cancel: Callable[[], object]) -> NoReturn:
         await asyncio.Event().wait()
 
 
-class PlaybackSource(AnswerSource[Run]):
+class PlaybackSource(AnswerSource):
     """The answers on record of one run, in the order of its keys. Nothing outside is touched."""
 
     is_replay = True
@@ -481,7 +480,7 @@ class PlaybackSource(AnswerSource[Run]):
 
     # --- tools --------------------------------------------------------------------------------------
 
-    def use(self, run: Run, current: CallInProgress, use: UseTool[Run]) -> Awaitable[Any]:  # noqa: ARG002 - the tool is not used
+    def use(self, run: Run, current: CallInProgress, use: UseTool) -> Awaitable[Any]:  # noqa: ARG002 - the tool is not used
         """What came of a call. Its children are played, and its questions are asked again."""
         current.exception = None
         return use_in_context(run, current, partial(self._use, run))
@@ -550,7 +549,7 @@ class PlaybackSource(AnswerSource[Run]):
 
     # --- child runs ---------------------------------------------------------------------------------
 
-    async def for_child(self, run: Run, child_id: str) -> AnswerSource[Run]:
+    async def for_child(self, run: Run, child_id: str) -> AnswerSource:
         """The source of a child run that is played too."""
         playback = self.playback
         source = playback.source(child_id)

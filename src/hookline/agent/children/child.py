@@ -11,8 +11,7 @@ from hookline.agent.in_progress import CallInProgress
 from hookline.agent.records.index import RecordedCall, RunIndex
 from hookline.agent.recovery import Resumed
 from hookline.agent.result import RunResult, recorded_result, restored
-from hookline.agent.run import Run, RunSetup
-from hookline.agent.source import AnswerSource
+from hookline.agent.run import AnswerSource, Run, RunSetup
 from hookline.definition import Definition, for_child
 from hookline.journal import (
     ChildFinished,
@@ -66,7 +65,7 @@ class ChildRun:
         self.objections = _times_sent_back(durable.records)
         parent.ledger.carry(story.settled.counters, self.counted)
         if not story.is_finished:
-            source = Resumed[Run](story.tail, story.unsettled_seconds)
+            source = Resumed(story.tail, story.unsettled_seconds)
             return await self.drive(story.settled, None, source)
         if story.state.pending_step is not None:
             return await self.drive(story.state, None)
@@ -79,7 +78,7 @@ class ChildRun:
             self.durable.close()
 
     async def drive(
-        self, state: AgentState, prompt: str | None, source: AnswerSource[Run] | None = None
+        self, state: AgentState, prompt: str | None, source: AnswerSource | None = None
     ) -> RunResult:
         """Drive it to its end, or to where it waits."""
         parent, definition = self.parent, self.definition
