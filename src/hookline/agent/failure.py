@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hookline.agent.records.exceptions import recorded_exception
+from hookline.agent.records import recorded_exception
 from hookline.agent.run import Run
 from hookline.definition.guards import LimitsGuard
 from hookline.errors import HookError, JournalError, in_words

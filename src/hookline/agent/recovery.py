@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.records.index import RunIndex
+from hookline.agent.records import RunIndex
 from hookline.agent.run import AnswerSource, Run
 from hookline.errors import HookError
 from hookline.flow import ErrorClass

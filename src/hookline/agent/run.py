@@ -26,9 +26,9 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from hookline.agent.cancel import CancelToken
-from hookline.agent.hook_changes import settled, settled_call
+from hookline.agent.checks import settled, settled_call
 from hookline.agent.in_progress import CallInProgress, StepInProgress
-from hookline.agent.records.index import RunIndex
+from hookline.agent.records import RunIndex
 from hookline.agent.redaction import (
     ORIGINALS,
     both,

@@ -22,14 +22,13 @@ from hookline.agent.calls.admission import (
     take_up,
     tool_context,
 )
-from hookline.agent.calls.around import around_tool
 from hookline.agent.calls.recovery import fail_as_before, readmit, recall_calls
-from hookline.agent.checks import check_result
+from hookline.agent.checks import around_tool, check_result
 from hookline.agent.children.child import abandon_children
 from hookline.agent.children.host import ChildWaits, use_in_context
 from hookline.agent.failure import on_error, on_success, without_message
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.records.exceptions import recorded_exception
+from hookline.agent.records import recorded_exception
 from hookline.agent.run import Run
 from hookline.errors import HookError, ToolError, ToolTimeoutError, UsageError, in_words
 from hookline.flow import ErrorAction, ErrorClass
@@ -425,6 +424,7 @@ async def _through_hooks(run: Run, current: CallInProgress) -> ToolResult:
         runs += 1
         return await _caught(run, current)
 
+    run.clock()  # the duration of the call begins here
     result = await around_tool(
         run, plan, tool_context(run, HookPoint.AROUND_TOOL_USE, current), use
     )

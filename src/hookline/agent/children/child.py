@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.records.index import RecordedCall, RunIndex
+from hookline.agent.records import RecordedCall, RunIndex
 from hookline.agent.recovery import Resumed
 from hookline.agent.result import RunResult, recorded_result, restored
 from hookline.agent.run import AnswerSource, Run, RunSetup

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,7 +20,6 @@ from hookline.agent.calls.execution import (
 )
 from hookline.agent.failure import on_error
 from hookline.agent.hook_services import HookServices
-from hookline.agent.loop.continuation import ask_in_step, conclude
 from hookline.agent.loop.end import ended, failed, finish, give_output, stopped
 from hookline.agent.loop.start import begin, take_up
 from hookline.agent.loop.step import (
@@ -35,10 +34,10 @@ from hookline.agent.loop.turn import Unrecovered, take_turn
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
 from hookline.definition import CancelSource
-from hookline.errors import in_words
+from hookline.errors import HookError, in_words
 from hookline.flow import ErrorAction, classify
-from hookline.hooks import Kind, Plan, Result
-from hookline.lifecycle import HookPoint, StepHookContext
+from hookline.hooks import Kind, Plan, Point, Result
+from hookline.lifecycle import AgentContext, HookPoint, StepHookContext, StopHookContext
 from hookline.state import (
     AgentState,
     ContinuationDecision,
@@ -155,7 +154,7 @@ def _step(run: Run) -> Awaitable[Ending | None]:
 async def _ask_first(run: Run, plan: Plan) -> Ending | None:
     ctx = run.context(HookPoint.BEFORE_STEP, step_index=run.step_index or 0)
     try:
-        result = await ask_in_step(run, plan, ctx)
+        result = await _ask_in_step(run, plan, ctx)
     except Unrecovered as error:
         return failed(run, error.exception)
     if result is not None and result.kind is not Kind.PROCEED:
@@ -168,7 +167,7 @@ async def _refused(run: Run, result: Result[StepHookContext]) -> Ending | None:
     """A hook did not let the step begin."""
     if result.is_blocked:
         return stopped(result, StopReason.STEP_REFUSED)
-    return await conclude(run, None)
+    return await _conclude(run, None)
 
 
 async def _resume_step(run: Run) -> Ending | None:
@@ -226,7 +225,7 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
     step = settle_step(run)
     try:
         await _after_step(run, step)
-        return await conclude(run, step)
+        return await _conclude(run, step)
     except asyncio.CancelledError:
         finish_step(run, step, _no_outcome(run, StopReason.CANCELLED, run.token.why))
         raise
@@ -305,7 +304,85 @@ async def _after_step(run: Run, step: Step) -> None:
     plan = run.plans.after_step
     if plan is not None:
         ctx = run.context(HookPoint.AFTER_STEP, step_index=step.index, step=step)
-        await ask_in_step(run, plan, ctx)
+        await _ask_in_step(run, plan, ctx)
+
+
+# --- whether there is another step ----------------------------------------------------------------
+
+
+C = TypeVar("C", bound=AgentContext)
+
+
+async def _ask_in_step(run: Run, plan: Plan, ctx: C) -> Result[C] | None:
+    """Ask the hooks of a point inside a step. None if one of them failed and the error policy ignores that."""
+    try:
+        return await run.ask(plan, ctx)
+    except HookError as error:
+        decision = await on_error(run, error, classify(error))
+        if decision.action is ErrorAction.STOP:
+            raise Unrecovered(error, decision.action) from error
+        return None
+
+
+async def _conclude(run: Run, step: Step | None) -> Ending | None:
+    """Ask should_continue, resolve everything hooks have said, and ask the stop hooks if that means stopping."""
+    plan = run.plans.should_continue
+    if plan is not None and step is not None:
+        await _ask_in_step(run, plan, _stop_context(run, HookPoint.SHOULD_CONTINUE, step))
+    outcome = ContinuationOutcome.from_evaluations(run.evaluations)
+    if not outcome.should_continue and run.plans.stop is not None:
+        outcome = await _ask_to_stop(run, run.plans.stop, step, outcome)
+    if step is not None:
+        if outcome.should_continue and step.is_final_response:
+            _tell_model_why(run, outcome)
+        finish_step(run, step, outcome)
+    return None if outcome.should_continue else ended(outcome)
+
+
+def _stop_context(run: Run, point: Point[StopHookContext], step: Step | None) -> StopHookContext:
+    outcome = ContinuationOutcome.from_evaluations(run.evaluations)
+    return run.context(point, continuation=outcome, step=step)
+
+
+async def _ask_to_stop(
+    run: Run, plan: Plan, step: Step | None, outcome: ContinuationOutcome
+) -> ContinuationOutcome:
+    """The stop hooks: they may object to an ordinary end, so often and no more, and never to a guard's."""
+    result = await _ask_in_step(run, plan, _stop_context(run, HookPoint.STOP, step))
+    if result is not None and result.is_blocked:
+        run.evaluate(
+            ContinuationEvaluation(
+                result.decided_by, ContinuationDecision.REQUEST_CONTINUATION, result.reason
+            ),
+            HookPoint.STOP.value,
+        )
+    revised = ContinuationOutcome.from_evaluations(run.evaluations)
+    if outcome.is_forbidden or not revised.should_continue:
+        return revised if revised.is_forbidden else outcome
+    counters = run.state.counters
+    if counters.objections >= run.setup.definition.max_objections:
+        cap = f"stop hooks objected {counters.objections} times, which is the limit; the last: {revised.reason}"
+        forbid = ContinuationEvaluation(
+            source="objections",
+            decision=ContinuationDecision.FORBID_CONTINUATION,
+            reason=cap,
+            stop_reason=StopReason.OBJECTION_LIMIT,
+        )
+        run.evaluate(forbid, HookPoint.STOP.value)
+        return ContinuationOutcome.from_evaluations(run.evaluations)
+    counters = msgspec.structs.replace(counters, objections=counters.objections + 1)
+    run.become(msgspec.structs.replace(run.state, counters=counters))
+    return revised
+
+
+def _tell_model_why(run: Run, outcome: ContinuationOutcome) -> None:
+    """When the model was done and a hook wants more, the model reads why."""
+    request = ContinuationDecision.REQUEST_CONTINUATION
+    reasons = dict.fromkeys(
+        (said.reason, said.source) for said in outcome.evaluations if said.decision is request
+    )
+    notes = tuple(UserMessage(reason, source) for reason, source in reasons if reason)
+    run.become(run.state.with_messages(run.state.messages.extend(notes)))
 
 
 # --- when the run is lost -----------------------------------------------------------------------------

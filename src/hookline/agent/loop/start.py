@@ -6,8 +6,7 @@ import msgspec
 
 from hookline.agent.children.child import recount_hook_work
 from hookline.agent.loop.end import ended, failed, stopped
-from hookline.agent.records.exceptions import recorded_exception
-from hookline.agent.records.index import RunIndex
+from hookline.agent.records import RunIndex, recorded_exception
 from hookline.agent.run import Run
 from hookline.errors import PastError
 from hookline.hooks import Plan, run_hooks

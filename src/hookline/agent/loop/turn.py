@@ -6,8 +6,7 @@ import asyncio
 from typing import Any
 
 from hookline._aio import is_being_cancelled
-from hookline.agent.calls.around import around_inference
-from hookline.agent.checks import check_response, is_plain
+from hookline.agent.checks import around_inference, check_response, is_plain
 from hookline.agent.failure import fail_again, on_error, on_success
 from hookline.agent.run import Run
 from hookline.errors import in_words
