@@ -12,7 +12,7 @@ import msgspec
 
 from hookline.agent.agent import Agent
 from hookline.agent.builder.builder import AgentBuilder
-from hookline.agent.records.rounds import Place, Round
+from hookline.agent.records import Place, Round
 from hookline.agent.run import Run
 from hookline.definition import Definition, Plans, default_guards, for_child
 from hookline.definition.guards import limit_reached_in_step, limits_on_calls
@@ -22,23 +22,17 @@ from hookline.hooks import (
     Answered,
     Entry,
     HookNames,
+    Kind,
     Plan,
     Registration,
+    Result,
     Tier,
     run_hooks,
 )
 from hookline.journal import HookRan, JournalStore, Record
 from hookline.lifecycle import AgentContext, HookPoint, HookStack
-from hookline.playback.findings import (
-    Change,
-    HookCounts,
-    HookKey,
-    HookReport,
-    Unfollowed,
-    Unjudged,
-    latency,
-)
-from hookline.playback.recorded_hooks import (
+from hookline.lifecycle.changes import describe_changes
+from hookline.playback.recorded_agent import (
     Agents,
     Seen,
     as_far_as_seen,
@@ -51,11 +45,30 @@ from hookline.playback.recorded_hooks import (
     with_judges,
 )
 from hookline.playback.recorded_run import RecordedRun
-from hookline.playback.report import BacktestReport
-from hookline.playback.rulings import UNKNOWN, HookRuling, failed, is_same, ruling_of
+from hookline.playback.report import (
+    BacktestReport,
+    Change,
+    HookCounts,
+    HookKey,
+    HookReport,
+    Unfollowed,
+    Unjudged,
+    latency,
+)
 from hookline.playback.runs import Wanted, reader_of, wanted_runs
 from hookline.playback.source import Playback, PlaybackSource, is_in_doubt
-from hookline.state import EMPTY, FrozenDict, RunStatus, StopReason, ToolCall, Usage
+from hookline.state import (
+    EMPTY,
+    ContinuationEvaluation,
+    ContinuationOutcome,
+    Decision,
+    FrozenDict,
+    InferenceRequest,
+    RunStatus,
+    StopReason,
+    ToolCall,
+    Usage,
+)
 
 _NOBODY = "back-test"
 
@@ -529,7 +542,7 @@ async def ask_beside(
     try:
         result = await run_hooks(plan, ctx, watch, settle, policies_only=policies_only)
     except HookError as error:
-        return failed(error)
+        return _ruling_of_failure(error)
     watch.context = result.context
     return ruling_of(ctx, result, watch.changed_by, watch.answered_by)
 
@@ -627,3 +640,104 @@ class Watch:
         charged, self._charged = self._charged, []
         if self._counts is not None:
             self._counts.count(key, took, verdict, charged)
+
+
+# --- what hooks made of one thing, so that it can be compared -------------------------------------
+
+
+UNKNOWN = "unknown"
+_OF_THE_AGENT = ("system", "tools")
+"""What is in every request of an agent, whatever hooks do."""
+
+
+class HookRuling(msgspec.Struct, frozen=True, kw_only=True):
+    """What all hooks of a round decided."""
+
+    verdict: str = "proceed"
+    """`proceed`, `ask`, `block`, `stop`, `failed`; a person's answer; `change`; or `unknown`."""
+    reason: str = ""
+    hook: str = ""
+    """Whose word it is."""
+    changes: dict[str, Any] = {}
+    """What they made of the thing, by field. Metadata is theirs, and changes nothing by itself."""
+    says: str = ""
+    """The strongest evaluation."""
+    said_by: str = ""
+    said_why: str = ""
+
+
+def ruling_of(before: Any, result: Result[Any], changed_by: str, answered_by: str) -> HookRuling:
+    """What hooks decided, from the context they were given and what came of it."""
+    after = result.context
+    said = _strongest(after.evaluations[len(before.evaluations) :])
+    changes = _changes(before, after)
+    verdict, hook, reason = result.kind.label, result.decided_by, result.reason
+    if isinstance(result.answer, Decision):
+        verdict, hook, reason = result.answer.answer.value, answered_by, result.answer.reason
+    elif result.kind is Kind.PROCEED and changes:
+        verdict, hook, reason = "change", changed_by, f"changes {', '.join(changes)}"
+    return HookRuling(
+        verdict=verdict,
+        reason=reason,
+        hook=hook,
+        changes=changes,
+        says=said.decision.value if said is not None else "",
+        said_by=said.source if said is not None else "",
+        said_why=said.reason if said is not None else "",
+    )
+
+
+def _ruling_of_failure(error: HookError) -> HookRuling:
+    """What a hook decided that failed where that is an error."""
+    return HookRuling(verdict=Kind.FAILED.label, reason=error.problem, hook=error.hook)
+
+
+def is_same(old: HookRuling, new: HookRuling) -> bool:
+    """Whether two rulings have the same effect, whoever gave them and in whatever words."""
+    return (
+        old.verdict == new.verdict
+        and old.says == new.says
+        and old.changes.keys() == new.changes.keys()
+        and all(_is_same(name, old.changes[name], new.changes[name]) for name in old.changes)
+    )
+
+
+def _is_same(name: str, old: Any, new: Any) -> bool:
+    if name == "request":
+        # An agent of now has its own tools and system prompt: only what its hooks made of them counts.
+        ignored = [field for field in _OF_THE_AGENT if field not in new]
+        old = {field: value for field, value in old.items() if field not in ignored}
+    return bool(old == new)
+
+
+def _changes(before: Any, after: Any) -> dict[str, Any]:
+    described = describe_changes(before, after) or {}
+    described.pop("evaluations", None)
+    if "typed_output" in described:  # what is on record of it is the same as JSON
+        described["output"] = described.pop("typed_output")
+    state = described.pop("state", {})
+    state.pop("metadata", None)
+    if state:
+        described["state"] = state
+    if described.pop("request", None) and (changed := _request_changes(before, after)):
+        described["request"] = changed
+    # As JSON: a recorded hook makes a list of messages where the hook itself made a tuple.
+    return msgspec.json.decode(msgspec.json.encode(described, enc_hook=list))  # type: ignore[no-any-return]
+
+
+def _request_changes(before: Any, after: Any) -> dict[str, Any]:
+    """What hooks made of a request, apart from showing the model the conversation they have changed."""
+    expected: InferenceRequest = before.request.with_messages(after.state.messages)
+    return {
+        name: getattr(after.request, name)
+        for name in InferenceRequest.__struct_fields__
+        if getattr(after.request, name) != getattr(expected, name)
+    }
+
+
+def _strongest(said: tuple[ContinuationEvaluation, ...]) -> ContinuationEvaluation | None:
+    outcome = ContinuationOutcome.from_evaluations(said)
+    for evaluation in said:
+        if (evaluation.source, evaluation.reason) == (outcome.resolved_by, outcome.reason):
+            return evaluation
+    return None

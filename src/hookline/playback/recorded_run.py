@@ -7,8 +7,7 @@ from functools import cached_property
 
 import msgspec
 
-from hookline.agent.records.index import RecordedCall, RunIndex, RunPart
-from hookline.agent.records.rounds import Place, Round
+from hookline.agent.records import Place, RecordedCall, Round, RunIndex, RunPart
 from hookline.errors import JournalError
 from hookline.journal import (
     ApprovalAsked,

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from hookline.agent.agent import Agent
-from hookline.agent.records.rounds import Round
+from hookline.agent.records import Round
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
 from hookline.definition import Definition
@@ -19,7 +19,7 @@ from hookline.hooks import Entry, Plan
 from hookline.journal import HookRan, JournalStore, Record, RunStarted, hooks_in
 from hookline.lifecycle import AgentContext
 from hookline.playback.comparison import Comparison, Fact
-from hookline.playback.recorded_hooks import (
+from hookline.playback.recorded_agent import (
     Agents,
     as_far_as_seen,
     is_own,
@@ -29,9 +29,9 @@ from hookline.playback.recorded_hooks import (
     with_judges,
 )
 from hookline.playback.recorded_run import RecordedRun
+from hookline.playback.report import not_asked, visible
 from hookline.playback.runs import reader_of
 from hookline.playback.source import Parting, Playback, PlaybackSource, is_in_doubt, is_placeholder
-from hookline.playback.text import not_asked, visible
 from hookline.state import EMPTY
 
 _AROUND = 3

@@ -18,9 +18,7 @@ from hookline.agent.children.host import ChildWaits, use_in_context
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.loop.drive import drive
 from hookline.agent.loop.start import ask_again
-from hookline.agent.records.exceptions import recorded_exception
-from hookline.agent.records.index import RecordedCall, RunPart
-from hookline.agent.records.rounds import Place, Round, place_of
+from hookline.agent.records import Place, RecordedCall, Round, RunPart, place_of, recorded_exception
 from hookline.agent.result import RunResult
 from hookline.agent.run import NOBODY, AnswerSource, Run, RunSetup, SessionPart, UseTool
 from hookline.definition import CancelSource, Clock, Definition, Plans
@@ -41,9 +39,8 @@ from hookline.journal import (
 )
 from hookline.lifecycle import AgentContext, HookPoint
 from hookline.playback.comparison import Comparison
-from hookline.playback.recorded_hooks import recorded_hooks, with_judges
+from hookline.playback.recorded_agent import recorded_hooks, recorded_tools, with_judges
 from hookline.playback.recorded_run import RecordedRun
-from hookline.playback.recorded_tools import recorded_tools
 from hookline.playback.runs import Read
 from hookline.state import (
     AgentState,
