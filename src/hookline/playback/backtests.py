@@ -34,15 +34,9 @@ from hookline.lifecycle import AgentContext, HookPoint, HookStack
 from hookline.lifecycle.changes import describe_changes
 from hookline.playback.recorded_agent import (
     Agents,
-    Seen,
-    as_far_as_seen,
     is_limit_on_record,
-    is_own,
     is_recorded,
-    limited,
     recorded_hooks,
-    unseen,
-    with_judges,
 )
 from hookline.playback.recorded_run import RecordedRun
 from hookline.playback.report import (
@@ -56,7 +50,7 @@ from hookline.playback.report import (
     latency,
 )
 from hookline.playback.runs import Wanted, reader_of, wanted_runs
-from hookline.playback.source import Playback, PlaybackSource, is_in_doubt
+from hookline.playback.source import Keeps, Playback, PlaybackSource, is_in_doubt
 from hookline.state import (
     EMPTY,
     ContinuationEvaluation,
@@ -93,7 +87,7 @@ async def backtest(
     with `run_hooks=True` only. `runs`, `session`, `status`, `since` and `limit` say which runs, newest first.
     """
     registrations, definition = _under_test(hooks)
-    agents = Agents(definition, _definitions(children), runs_hooks=run_hooks)
+    agents = Agents.of(definition, children, runs_hooks=run_hooks)
     test = Backtest(registrations, agents, is_added=isinstance(hooks, HookStack))
     read = reader_of(journal)
     wanted = Wanted(runs=runs, session=session, status=status, since=since, limit=limit)
@@ -111,17 +105,6 @@ def _under_test(hooks: object) -> tuple[tuple[Registration, ...], Definition]:
         f"backtest takes an agent, or a HookStack, not {hooks!r}.",
         remedy='Write HookStack().with_hook(rule, "before_tool_use"), say.',
     )
-
-
-def _definitions(children: object) -> dict[str, Definition]:
-    given: Mapping[str, Any] = children if isinstance(children, Mapping) else {"": children}
-    for agent in given.values():
-        if not isinstance(agent, Agent):
-            raise UsageError(
-                f"children= takes agents by name, not {children!r}.",
-                remedy='Write children={"name": agent}.',
-            )
-    return {name: agent.definition for name, agent in given.items()}
 
 
 class Backtest:
@@ -304,8 +287,8 @@ class Candidate(msgspec.Struct, frozen=True):
     plans: Plans
     registrations: tuple[Registration, ...] = ()
     """All of them; a child inherits those whose scope is the tree."""
-    keeps: str = "none"
-    """Which hooks on record stay, and say what they said: none, the run's `own`, or `all`."""
+    keeps: Keeps = "none"
+    """Which hooks on record stay, and say what they said."""
 
 
 def names_of(registrations: Iterable[Registration]) -> dict[HookKey, Registration]:
@@ -347,14 +330,14 @@ class BacktestSource(PlaybackSource):
     _notes: Notes
 
     def __init__(self, test: Backtest, playback: Playback, recording: RecordedRun) -> None:
-        super().__init__(playback, recording)
+        super().__init__(test.agents, playback, recording)
         self._test = test
         self._asks: dict[Place, bool] = {}
         """Whether the hooks under test ask about a call."""
 
     def definition(self, name: str | None) -> Definition:
         """An agent of which only the record is left."""
-        agents = self._test.agents
+        agents = self.agents
         known = agents.own if name is None else agents.child(self.recording, name)
         return self.recorded_definition(known or agents.own)
 
@@ -434,7 +417,7 @@ class BacktestSource(PlaybackSource):
         then = Plan(ctx.point, recorded_hooks(recording, ctx.point, round_))
         watch = Watch()
         old = await ask_beside(run, then, ctx, watch, policies_only=policies_only)
-        seen = self._now(run, place, round_, plan, then)
+        seen = self.who_answers(run, plan or Plan(ctx.point), place, round_, self.candidate.keeps)
         if seen.missing:
             gone = f"hook '{seen.missing}' is not there any more, and what it was shown is not on record"
             new = HookRuling(verdict=UNKNOWN, hook=seen.missing, reason=gone)
@@ -480,33 +463,15 @@ class BacktestSource(PlaybackSource):
             ("before_tool_use", step, call_id), True
         )
 
-    def _now(self, run: Run, place: Place, round_: Round, plan: Plan | None, then: Plan) -> Seen:
-        """Who is asked now; who cannot be; and who would have to be there, and is not."""
-        recording, keeps = self.recording, self.candidate.keeps
-        plan = Plan(then.point, ()) if plan is None else plan
-        plan = self._test.agents.spared(recording, plan, round_)
-        if keeps == "all":
-            return Seen(with_judges(plan, (*then.judges, *plan.judges)))
-        hidden = unseen(place[0], round_, is_kept=recording.keeps(self.part, place))
-        if hidden and keeps == "own":
-            return Seen(then, tuple(entry.name for entry in plan.judges))
-        if hidden:
-            return as_far_as_seen(recording, plan, round_, hidden)
-        own: Sequence[HookRan] = ()
-        if keeps == "own":
-            own = [ran for ran in round_ if self._is_own(run, ran, plan)]
-            self._test.kept.update((ran.point, ran.hook) for ran in own)
-        recorded = [Entry(made) for made in recorded_hooks(recording, plan.point, own)]
-        return Seen(with_judges(plan, (*limited(recording, plan, round_).judges, *recorded)))
-
-    def _is_own(self, run: Run, ran: HookRan, plan: Plan) -> bool:
+    def is_own(self, run: Run, ran: HookRan, plan: Plan) -> bool:
         """Whether a recorded hook of a child is the child's own: not one of now, nor one its parent had then."""
-        parent = run.parent
-        if not is_own(ran, plan):
-            return False
-        if ran.tier != Tier.POLICY or parent is None:
-            return True  # only policies hold in children too, unless somebody said otherwise
-        return (ran.point, ran.hook) not in self._above(parent).recording.hook_names
+        own, parent = super().is_own(run, ran, plan), run.parent
+        if own and ran.tier == Tier.POLICY and parent is not None:
+            # Only policies hold in children too, unless somebody said otherwise.
+            own = (ran.point, ran.hook) not in self._above(parent).recording.hook_names
+        if own:
+            self._test.kept.add((ran.point, ran.hook))
+        return own
 
     async def _ask_now(
         self, run: Run, plan: Plan, ctx: AgentContext, then: Any, *, policies_only: bool

@@ -8,10 +8,12 @@ from typing import Any
 
 import msgspec
 
+from hookline.agent.agent import Agent
 from hookline.agent.records import Round, recorded_exception
 from hookline.agent.recovery import answer_as_recorded
 from hookline.definition import SOURCE as DEFAULT
 from hookline.definition import Definition
+from hookline.errors import UsageError
 from hookline.hooks import Entry, Plan, Point, Registration, Shape, Tier
 from hookline.journal import HookRan
 from hookline.lifecycle import AgentContext
@@ -133,6 +135,18 @@ class Agents(msgspec.Struct):
     """Those that were not, and might say something else than on record."""
     unasked: dict[str, None] = msgspec.field(default_factory=dict)
     """Hooks that answered from the record at least once, because what they were shown is not on record."""
+
+    @staticmethod
+    def of(own: Definition, children: object, *, runs_hooks: bool) -> Agents:
+        """The agents that somebody gave."""
+        given: Mapping[str, Any] = children if isinstance(children, Mapping) else {"": children}
+        if not all(isinstance(agent, Agent) for agent in given.values()):
+            raise UsageError(
+                f"children= takes agents by name, not {children!r}.",
+                remedy='Write children={"name": agent}.',
+            )
+        named = {name: agent.definition for name, agent in given.items()}
+        return Agents(own, named, runs_hooks)
 
     def spared(self, recording: RecordedRun, plan: Plan, round_: Round) -> Plan:
         """A plan in which nothing outside is started, unless that is wanted."""

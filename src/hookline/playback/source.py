@@ -9,15 +9,14 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn, TypeAlias
 
 import msgspec
 
 from hookline.agent.agent import Agent
 from hookline.agent.children.host import ChildWaits, use_in_context
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.loop.drive import drive
-from hookline.agent.loop.start import ask_again
+from hookline.agent.loop.drive import ask_again, drive
 from hookline.agent.records import Place, RecordedCall, Round, RunPart, place_of, recorded_exception
 from hookline.agent.result import RunResult
 from hookline.agent.run import NOBODY, AnswerSource, Run, RunSetup, SessionPart, UseTool
@@ -25,11 +24,12 @@ from hookline.definition import CancelSource, Clock, Definition, Plans
 from hookline.definition.guards import Reached, limit_reached_in_step
 from hookline.errors import HookError, ModelError, ToolError, UnknownRunError, UsageError
 from hookline.flow import ErrorAction, ErrorClass, ErrorDecision
-from hookline.hooks import Plan, Point, Registration, Tier
+from hookline.hooks import Entry, Plan, Point, Registration, Tier
 from hookline.journal import (
     ChildStarted,
     Durable,
     ErrorRaised,
+    HookRan,
     Listener,
     Record,
     RunFinished,
@@ -39,7 +39,17 @@ from hookline.journal import (
 )
 from hookline.lifecycle import AgentContext, HookPoint
 from hookline.playback.comparison import Comparison
-from hookline.playback.recorded_agent import recorded_hooks, recorded_tools, with_judges
+from hookline.playback.recorded_agent import (
+    Agents,
+    Seen,
+    as_far_as_seen,
+    is_own,
+    limited,
+    recorded_hooks,
+    recorded_tools,
+    unseen,
+    with_judges,
+)
 from hookline.playback.recorded_run import RecordedRun
 from hookline.playback.runs import Read
 from hookline.state import (
@@ -63,6 +73,9 @@ _UNKNOWN = "it did not run when this was recorded, so what it would have given i
 _LOST = "it is asked what came of a call, and that is missing from the record"
 _NOT_THE_SAME = "it is no longer the same run"
 _AROUND = (HookPoint.AROUND_INFERENCE.value, HookPoint.AROUND_TOOL_USE.value)
+
+
+Keeps: TypeAlias = Literal["none", "own", "all"]
 
 
 class Parting(msgspec.Struct, frozen=True):
@@ -252,7 +265,8 @@ class PlaybackSource(AnswerSource):
     has_agent = True
     """The agent of the run is there; otherwise only what is on record of it."""
 
-    def __init__(self, playback: Playback, recording: RecordedRun) -> None:
+    def __init__(self, agents: Agents, playback: Playback, recording: RecordedRun) -> None:
+        self.agents = agents
         self.playback = playback
         self.recording = recording
         self.comparison = Comparison(recording)
@@ -402,6 +416,34 @@ class PlaybackSource(AnswerSource):
             return place, ()  # no policy was asked then; what is on record was said of it later
         self.tries[self._drives, place] += 1
         return place, round_
+
+    def who_answers(
+        self, run: Run, plan: Plan, place: Place, round_: Round, keeps: Keeps = "none"
+    ) -> Seen:
+        """Who is asked of the hooks of now, and who says what is on record.
+
+        `keeps` says which hooks on record stay, and say what they said: none, the run's own, or all.
+        """
+        recording, point = self.recording, plan.point
+        plan = self.agents.spared(recording, plan, round_)
+        if keeps == "all":
+            then = Plan(point, recorded_hooks(recording, point, round_))
+            return Seen(with_judges(plan, (*then.judges, *plan.judges)))
+        hidden = unseen(place[0], round_, is_kept=recording.keeps(self.part, place))
+        if hidden and keeps == "own":
+            then = Plan(point, recorded_hooks(recording, point, round_))
+            return Seen(then, tuple(entry.name for entry in plan.judges))
+        if hidden:
+            return as_far_as_seen(recording, plan, round_, hidden)
+        own = [ran for ran in round_ if keeps == "own" and self.is_own(run, ran, plan)]
+        recorded = [Entry(made) for made in recorded_hooks(recording, point, own)]
+        plan = limited(recording, plan, round_)
+        asked = (each for each in plan.judges if each.registration.hook is not _pass)
+        return Seen(with_judges(plan, (*asked, *recorded)))
+
+    def is_own(self, run: Run, ran: HookRan, plan: Plan) -> bool:  # noqa: ARG002 - for other sources
+        """Whether a recorded hook of a child is the child's own, and not one of those from above."""
+        return is_own(ran, plan)
 
     def asked_points(self, run: Run) -> frozenset[str]:
         """The points where hooks are asked of which the run's agent has none."""
@@ -628,11 +670,6 @@ def _placeholder(point: Point[Any]) -> Plan:
     return Plan(
         point, [Registration(point=point, hook=_pass, name="", tier=tier) for tier in tiers]
     )
-
-
-def is_placeholder(registration: Registration) -> bool:
-    """Whether this is not a hook."""
-    return registration.hook is _pass
 
 
 def _pass(ctx: AgentContext) -> None:

@@ -10,12 +10,11 @@ from typing import Any, TypedDict, cast
 
 from msgspec.structs import replace
 
-from hookline.agent.agent import Agent, RunOptions
+from hookline.agent.agent import Agent, InSession, RunOptions, halted
 from hookline.agent.loop.drive import drive
 from hookline.agent.loop.end import end_session
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run, RunSetup
-from hookline.agent.runs import InSession, halted
 from hookline.errors import HookError, JournalError, SessionError, UsageError
 from hookline.journal import (
     HookRan,

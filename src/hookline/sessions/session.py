@@ -10,9 +10,8 @@ from typing import Unpack
 
 import msgspec
 
-from hookline.agent.agent import Agent, run_to_end
+from hookline.agent.agent import Agent, halted, run_to_end
 from hookline.agent.result import RunResult
-from hookline.agent.runs import halted
 from hookline.agent.stream import RunStream
 from hookline.definition import SYSTEM_CLOCK, Clock
 from hookline.errors import (
