@@ -104,7 +104,7 @@ class Resumed(AnswerSource):
         def recall(entry: Entry) -> Entry:
             ran = self._next_verdict(entry, call_id)
             if ran is None or not can_be_redone(ran.changes):
-                return entry.recalling(_pass) if is_past else entry
+                return entry.recalling(pass_by) if is_past else entry
             if self._must_judge_anew(entry, run.step_index or 0, call_id):
                 return entry
             return entry.recalling(answer_as_recorded(ran))
@@ -187,8 +187,8 @@ def _identity(record: Record) -> tuple[Any, ...] | None:
             return None
 
 
-def _pass(_: Any) -> None:
-    """The answer of a hook that comes too late."""
+def pass_by(_: Any) -> None:
+    """The answer of a hook that comes too late, or that nobody knows."""
 
 
 def answer_as_recorded(ran: HookRan) -> Callable[[Any], Any]:

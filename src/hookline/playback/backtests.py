@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -166,7 +166,7 @@ class Backtest:
             is_told = judged.is_anew or changed.get(where) in ("block", "stop")
             if not (where in changed and is_told) and not is_same(judged.old, judged.new):
                 self._changes.append(_change(judged, is_first=not changed))
-                changed[where] = judged.new.verdict
+                changed[where] = judged.new.verdict.word
         self.judged.clear()
 
     def _note_unjudged(self, judged: Judged) -> None:
@@ -234,34 +234,25 @@ class Backtest:
 
 def _change(judged: Judged, *, is_first: bool) -> Change:
     point, step, _ = judged.place
-    old, new = judged.old, judged.new
-    said = old.says != new.says and old.verdict == new.verdict
-    old_word, new_word = (
-        (old.says or "proceed", new.says or "proceed") if said else (old.verdict, new.verdict)
-    )
-    hook, why = _whose(old, new, said=said)
+    old, new = judged.old.verdict, judged.new.verdict
+    if old.word == new.word and judged.old.says.word != judged.new.says.word:
+        old, new = judged.old.says, judged.new.says
+    hook, why = new.hook, new.why
+    if not hook:  # the hook that makes the difference has nothing to say any more
+        hook, why = old.hook, f"no longer says: {old.why}" if old.why else "no longer says so"
     return Change(
         run=judged.run_id,
         step=step,
         point=point,
         call=judged.call,
-        old=old_word,
-        new=new_word,
+        old=old.word,
+        new=new.word,
         hook=hook,
         why=why,
-        old_hook=old.said_by if said else old.hook,
-        old_why=old.said_why if said else old.reason,
+        old_hook=old.hook,
+        old_why=old.why,
         is_first=is_first,
     )
-
-
-def _whose(old: HookRuling, new: HookRuling, *, said: bool) -> tuple[str, str]:
-    """The hook that makes the difference, and why it says so."""
-    now = (new.said_by, new.said_why) if said else (new.hook, new.reason)
-    if now[0]:
-        return now
-    then, why = (old.said_by, old.said_why) if said else (old.hook, old.reason)
-    return then, f"no longer says: {why}" if why else "no longer says so"
 
 
 # --- asking the hooks under test --------------------------------------------------------------------
@@ -420,13 +411,13 @@ class BacktestSource(PlaybackSource):
         seen = self.who_answers(run, plan or Plan(ctx.point), place, round_, self.candidate.keeps)
         if seen.missing:
             gone = f"hook '{seen.missing}' is not there any more, and what it was shown is not on record"
-            new = HookRuling(verdict=UNKNOWN, hook=seen.missing, reason=gone)
+            new = HookRuling(verdict=Word(UNKNOWN, seen.missing, gone))
         else:
             new = await self._ask_now(
                 run, seen.plan, ctx, watch.context, policies_only=policies_only
             )
         if place[0] == "before_tool_use":
-            self._asks[place] = new.verdict == "ask"
+            self._asks[place] = new.verdict.word == "ask"
         test.judged.append(
             Judged(
                 place=place,
@@ -507,7 +498,7 @@ async def ask_beside(
     try:
         result = await run_hooks(plan, ctx, watch, settle, policies_only=policies_only)
     except HookError as error:
-        return _ruling_of_failure(error)
+        return HookRuling(verdict=Word(Kind.FAILED.label, error.hook, error.problem))
     watch.context = result.context
     return ruling_of(ctx, result, watch.changed_by, watch.answered_by)
 
@@ -615,20 +606,23 @@ _OF_THE_AGENT = ("system", "tools")
 """What is in every request of an agent, whatever hooks do."""
 
 
+class Word(NamedTuple):
+    """What hooks decided, in a word, and whose word it is."""
+
+    word: str = "proceed"
+    hook: str = ""
+    why: str = ""
+
+
 class HookRuling(msgspec.Struct, frozen=True, kw_only=True):
     """What all hooks of a round decided."""
 
-    verdict: str = "proceed"
+    verdict: Word = Word()
     """`proceed`, `ask`, `block`, `stop`, `failed`; a person's answer; `change`; or `unknown`."""
-    reason: str = ""
-    hook: str = ""
-    """Whose word it is."""
+    says: Word = Word()
+    """The strongest evaluation; `proceed` if there is none."""
     changes: dict[str, Any] = {}
     """What they made of the thing, by field. Metadata is theirs, and changes nothing by itself."""
-    says: str = ""
-    """The strongest evaluation."""
-    said_by: str = ""
-    said_why: str = ""
 
 
 def ruling_of(before: Any, result: Result[Any], changed_by: str, answered_by: str) -> HookRuling:
@@ -636,32 +630,20 @@ def ruling_of(before: Any, result: Result[Any], changed_by: str, answered_by: st
     after = result.context
     said = _strongest(after.evaluations[len(before.evaluations) :])
     changes = _changes(before, after)
-    verdict, hook, reason = result.kind.label, result.decided_by, result.reason
+    verdict = Word(result.kind.label, result.decided_by, result.reason)
     if isinstance(result.answer, Decision):
-        verdict, hook, reason = result.answer.answer.value, answered_by, result.answer.reason
+        verdict = Word(result.answer.answer.value, answered_by, result.answer.reason)
     elif result.kind is Kind.PROCEED and changes:
-        verdict, hook, reason = "change", changed_by, f"changes {', '.join(changes)}"
-    return HookRuling(
-        verdict=verdict,
-        reason=reason,
-        hook=hook,
-        changes=changes,
-        says=said.decision.value if said is not None else "",
-        said_by=said.source if said is not None else "",
-        said_why=said.reason if said is not None else "",
-    )
-
-
-def _ruling_of_failure(error: HookError) -> HookRuling:
-    """What a hook decided that failed where that is an error."""
-    return HookRuling(verdict=Kind.FAILED.label, reason=error.problem, hook=error.hook)
+        verdict = Word("change", changed_by, f"changes {', '.join(changes)}")
+    says = Word() if said is None else Word(said.decision.value, said.source, said.reason)
+    return HookRuling(verdict=verdict, says=says, changes=changes)
 
 
 def is_same(old: HookRuling, new: HookRuling) -> bool:
     """Whether two rulings have the same effect, whoever gave them and in whatever words."""
     return (
-        old.verdict == new.verdict
-        and old.says == new.says
+        old.verdict.word == new.verdict.word
+        and old.says.word == new.says.word
         and old.changes.keys() == new.changes.keys()
         and all(_is_same(name, old.changes[name], new.changes[name]) for name in old.changes)
     )

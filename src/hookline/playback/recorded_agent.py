@@ -10,7 +10,7 @@ import msgspec
 
 from hookline.agent.agent import Agent
 from hookline.agent.records import Round, recorded_exception
-from hookline.agent.recovery import answer_as_recorded
+from hookline.agent.recovery import answer_as_recorded, pass_by
 from hookline.definition import SOURCE as DEFAULT
 from hookline.definition import Definition
 from hookline.errors import UsageError
@@ -86,42 +86,6 @@ def recorded_hooks(
     return [recorded_hook(recording, point, ran) for ran in said if not ran.shadow]
 
 
-def without_external(
-    recording: RecordedRun, plan: Plan, round_: Round, not_asked: Callable[[str], object]
-) -> Plan:
-    """A plan in which no command, address or model is asked: they say what is on record.
-
-    `not_asked` gets the names of those that may say something else now: what they are made of has changed, or is not
-    on record, or they were not asked then.
-    """
-    if not any(entry.registration.external for entry in plan.entries):
-        return plan
-    is_cut = any(ran.verdict in ("block", "stop") and not ran.shadow for ran in round_)
-
-    def answering(entry: Entry) -> Entry:
-        registration = entry.registration
-        if not registration.external:
-            return entry
-        said = next((ran for ran in round_ if ran.hook == entry.name), None)
-        if said is not None and not said.shadow:
-            if said.external != registration.external:
-                not_asked(entry.name)
-            return Entry(recorded_hook(recording, plan.point, said))
-        is_same = recording.externals.get(entry.name) == registration.external
-
-        def pass_by(_: Any) -> None:
-            if is_cut or not is_same:
-                not_asked(entry.name)
-
-        quiet = msgspec.structs.replace(
-            registration, hook=pass_by, external="", timeout=None, shape=Shape.PLAIN
-        )
-        return Entry(quiet)
-
-    observers = tuple(each for each in plan.observers if not each.registration.external)
-    return plan.with_entries(tuple(map(answering, plan.judges)), observers)
-
-
 class Agents(msgspec.Struct):
     """The agents that are there, and what could not be asked of them, over all runs that are played."""
 
@@ -149,11 +113,37 @@ class Agents(msgspec.Struct):
         return Agents(own, named, runs_hooks)
 
     def spared(self, recording: RecordedRun, plan: Plan, round_: Round) -> Plan:
-        """A plan in which nothing outside is started, unless that is wanted."""
-        if self.runs_hooks:
+        """A plan in which no command, address or model is asked, unless that is wanted: they say what is on record.
+
+        Those are noted that may say something else now: what they are made of has changed, or is not on record, or
+        they were not asked then.
+        """
+        if self.runs_hooks or not any(entry.registration.external for entry in plan.entries):
             return plan
-        note = self.not_asked.setdefault
-        return without_external(recording, plan, round_, lambda name: note(name, None))
+        is_cut = any(ran.verdict in ("block", "stop") and not ran.shadow for ran in round_)
+
+        def answering(entry: Entry) -> Entry:
+            registration, not_asked = entry.registration, self.not_asked
+            if not registration.external:
+                return entry
+            said = next((ran for ran in round_ if ran.hook == entry.name), None)
+            if said is not None and not said.shadow:
+                if said.external != registration.external:
+                    not_asked[entry.name] = None
+                return Entry(recorded_hook(recording, plan.point, said))
+            is_same = recording.externals.get(entry.name) == registration.external
+
+            def note(_: Any) -> None:
+                if is_cut or not is_same:
+                    not_asked[entry.name] = None
+
+            quiet = msgspec.structs.replace(
+                registration, hook=note, external="", timeout=None, shape=Shape.PLAIN
+            )
+            return Entry(quiet)
+
+        observers = tuple(each for each in plan.observers if not each.registration.external)
+        return plan.with_entries(tuple(map(answering, plan.judges)), observers)
 
     def child(self, recording: RecordedRun, name: str) -> Definition | None:
         """The agent of a child run, by its name or the agent's id."""
@@ -220,7 +210,7 @@ def limited(recording: RecordedRun, plan: Plan, round_: Round) -> Plan:
         if _is_of_process(entry):
             said = next((ran for ran in round_ if ran.hook == entry.name), None)
             return (
-                entry.recalling(_pass)
+                entry.recalling(pass_by)
                 if said is None
                 else Entry(recorded_hook(recording, plan.point, said))
             )
@@ -229,7 +219,7 @@ def limited(recording: RecordedRun, plan: Plan, round_: Round) -> Plan:
             is_it = ran.hook == entry.name and ran.reason.endswith(_OF_TREE) is from_above
             if is_it and (is_limit_on_record(ran) or _ends_from_outside(ran)):
                 return Entry(recorded_hook(recording, plan.point, ran))
-        return entry.recalling(_pass) if from_above else entry
+        return entry.recalling(pass_by) if from_above else entry
 
     return plan.recalling(answering)
 
@@ -259,10 +249,6 @@ def _ends_from_outside(ran: HookRan) -> bool:
     """Whether a hook ended the run because time was up, or because somebody wanted it to end: Ctrl-C, say."""
     said = (ran.stop_reason, *(each.stop_reason for each in ran.evaluations))
     return any(reason in (StopReason.TIME_LIMIT, StopReason.CANCELLED) for reason in said)
-
-
-def _pass(ctx: AgentContext) -> None:
-    """It had nothing against it."""
 
 
 def with_judges(plan: Plan, judges: tuple[Entry, ...]) -> Plan:

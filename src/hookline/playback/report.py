@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import itertools
-import json
 import math
 import textwrap
 from collections import Counter, defaultdict
@@ -13,7 +12,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from hookline.state import NO_USAGE, ToolCall, Usage, thaw, valid_text
+from hookline.state import NO_USAGE, ToolCall, Usage, valid_text
 
 # --- what was found -------------------------------------------------------------------------------
 
@@ -225,6 +224,9 @@ _MOST = 40
 """How many changes are shown one by one."""
 _WIDEST = 34
 """How wide a column of words may get."""
+Row: TypeAlias = tuple[str, ...]
+_CHANGE = ("run", "step", "about", "was", "would be", "hook", "why")
+_HOOK = ("hook", "point", "status", "asked", "verdicts", "on record", "mean", "p95", "max")
 
 
 def report_lines(report: BacktestReport) -> Iterator[str]:
@@ -233,7 +235,7 @@ def report_lines(report: BacktestReport) -> Iterator[str]:
     if report.changes:
         yield ""
         rows = [_change(change) for change in report.changes[:_MOST]]
-        yield from _table(("run", "step", "about", "was", "would be", "hook", "why"), rows)
+        yield from _table(_CHANGE, rows)
         left = len(report.changes) - _MOST
         if left > 0:
             yield f"  ... and {left} more: report.changes has them all"
@@ -242,8 +244,7 @@ def report_lines(report: BacktestReport) -> Iterator[str]:
     hooks = [hook for hook in report.hooks if hook.calls or hook.status != "kept"]
     if hooks:
         yield ""
-        titles = ("hook", "point", "status", "asked", "verdicts", "on record", "mean", "p95", "max")
-        yield from _table(titles, [_hook(hook) for hook in hooks])
+        yield from _table(_HOOK, [_hook(hook) for hook in hooks])
     notes = list(remarks(report))
     if notes:
         yield ""
@@ -294,12 +295,12 @@ def remarks(report: BacktestReport) -> Iterator[str]:
         yield f"run {unfollowed.run}: {unfollowed.why}"
 
 
-def _change(change: Change) -> tuple[str, ...]:
+def _change(change: Change) -> Row:
     step = str(change.step + 1) if change.step is not None else "-"
     return change.run, step, change.about, change.old, change.new, change.hook, change.why
 
 
-def _hook(hook: HookReport) -> tuple[str, ...]:
+def _hook(hook: HookReport) -> Row:
     asked = hook.calls > 0
     return (
         hook.hook + (" (shadow)" if hook.shadow else ""),
@@ -332,7 +333,7 @@ def _number(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
-def _table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+def _table(titles: Row, rows: Sequence[Row]) -> Iterator[str]:
     """Columns as wide as they need to be, and words that are wrapped where they are not wide enough."""
     columns = list(zip(titles, *rows, strict=True))
     widths = [min(_WIDEST, max(map(len, column))) for column in columns]
@@ -357,145 +358,74 @@ def visible(text: str) -> str:
 # --- as one page of HTML, which needs nothing else ------------------------------------------------
 
 
-_STYLE = """
-:root { color-scheme: light dark; --line: #8886; --quiet: #666; --bad: #b3261e; --good: #17663a; --tint: #8881; }
-@media (prefers-color-scheme: dark) { :root { --quiet: #aaa; --bad: #ff8a80; --good: #7fd6a0; } }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 78rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; margin-bottom: .25rem; }
-h2 { font-size: 1.15rem; margin-top: 2.5rem; }
-.ok { color: var(--good); } .bad { color: var(--bad); }
-.quiet { color: var(--quiet); }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; }
-caption { text-align: left; color: var(--quiet); padding-bottom: .5rem; }
-th, td { text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; border-bottom: 1px solid var(--line); }
-td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-code, pre { font: 14px/1.45 ui-monospace, monospace; overflow-wrap: anywhere; }
-pre { margin: .3rem 0 0; padding: .5rem; background: var(--tint); white-space: pre-wrap; }
-.verdict { font-weight: 600; white-space: nowrap; }
-""".strip()
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark; --line: #8886; --quiet: #666; --bad: #b3261e; --good: #17663a; }}
+@media (prefers-color-scheme: dark) {{ :root {{ --quiet: #aaa; --bad: #ff8a80; --good: #7fd6a0; }} }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 78rem; margin: 2rem auto; padding: 0 1rem; }}
+h1 {{ font-size: 1.5rem; margin-bottom: .25rem; }}
+.ok {{ color: var(--good); }} .bad {{ color: var(--bad); }}
+.scroll {{ overflow-x: auto; }}
+table {{ border-collapse: collapse; width: 100%; margin-top: 2rem; }}
+caption {{ text-align: left; color: var(--quiet); padding-bottom: .5rem; }}
+th, td {{ text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; border-bottom: 1px solid var(--line);
+overflow-wrap: anywhere; }}
+</style>
+</head>
+<body>
+<main>
+<h1 class="{mark}">{title}</h1>
+<p>{headline}.</p>
+{parts}
+</main>
+</body>
+</html>
+"""
 
 
 def page_of(report: BacktestReport) -> str:
-    """The page. All that was recorded is shown as text, whatever is in it."""
-    return "\n".join(_page(report)) + "\n"
-
-
-def _page(report: BacktestReport) -> Iterator[str]:
-    title = "Back-test: " + ("nothing would change" if report.ok else _finding(report))
-    yield "<!doctype html>"
-    yield '<html lang="en">'
-    yield "<head>"
-    yield '<meta charset="utf-8">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<title>{_text(title)}</title>"
-    yield f"<style>{_STYLE}</style>"
-    yield "</head>"
-    yield "<body>"
-    yield "<main>"
-    yield f'<h1 class="{"ok" if report.ok else "bad"}">{_text(title)}</h1>'
-    yield f"<p>{_text(headline(report))}.</p>"
-    yield from _changes(report)
-    yield from _hooks(report.hooks)
-    yield from _notes(report)
-    yield "</main>"
-    yield "</body>"
-    yield "</html>"
-
-
-def _finding(report: BacktestReport) -> str:
-    changes = len(report.changes)
-    if not changes:
-        return "some runs could not be followed"
-    return f"{changes:,} verdict{'s' * (changes != 1)} would change"
-
-
-def _changes(report: BacktestReport) -> Iterator[str]:
-    if not report.changes:
-        return
+    """The page: the tables of the text, with all changes and hooks. Nothing that was recorded is taken as markup."""
+    title = "nothing would change"
+    if report.changes:
+        title = f"{_number(len(report.changes), 'verdict')} would change"
+    elif not report.ok:
+        title = "some runs could not be followed"
     counts = ", ".join(f"{count} {what}" for what, count in report.counts.items())
-    yield "<h2>What would change</h2>"
-    titles = ("run", "step", "about", "was", "would be", "hook", "why")
-    yield from _html_table(
-        f"Verdicts that would be others: {counts}", titles, map(_change_cells, report.changes)
+    notes = "".join(f"<li>{_escaped(note)}</li>\n" for note in remarks(report))
+    parts = (
+        _html_table(f"What would change: {counts}", _CHANGE, map(_change, report.changes)),
+        _html_table("What each hook says now, and what it takes", _HOOK, map(_hook, report.hooks)),
+        f"<ul>\n{notes}</ul>" if notes else "",
+    )
+    return _PAGE.format(
+        title=_escaped(f"Back-test: {title}"),
+        mark="ok" if report.ok else "bad",
+        headline=_escaped(headline(report)),
+        parts="\n".join(filter(None, parts)),
     )
 
 
-def _change_cells(change: Change) -> Iterator[str]:
-    step = str(change.step + 1) if change.step is not None else "-"
-    quiet = "" if change.is_first else '<div class="quiet">after another change</div>'
-    by = f'<div class="quiet">{_text(change.old_hook)}</div>' if change.old_hook else ""
-    yield f"<td><code>{_text(change.run)}</code>{quiet}</td>"
-    yield f'<td class="number">{step}</td>'
-    yield f"<td>{_about(change)}</td>"
-    yield f'<td><span class="verdict">{_text(change.old)}</span>{by}</td>'
-    yield f'<td><span class="verdict">{_text(change.new)}</span></td>'
-    yield f"<td>{_text(change.hook)}</td>"
-    yield f"<td>{_text(change.why)}</td>"
-
-
-def _about(change: Change) -> str:
-    point = f'<div class="quiet">{_text(change.point)}</div>'
-    if change.call is None:
-        return point
-    args = json.dumps(thaw(change.call.args), indent=2, ensure_ascii=False)
-    shown = f"<summary><code>{_text(change.call.name)}</code></summary><pre>{_text(args)}</pre>"
-    return f"<details>{shown}</details>{point}"
-
-
-def _hooks(hooks: Iterable[HookReport]) -> Iterator[str]:
-    rows = list(hooks)
-    if not rows:
-        return
-    yield "<h2>The hooks</h2>"
-    said = ("hook", "point", "status", "asked", "verdicts", "on record")
-    took = ("mean", "p50", "p95", "max", "mean on record", "charged tokens")
-    yield from _html_table(
-        "What each hook says now, and what it takes", (*said, *took), map(_hook_cells, rows)
+def _html_table(caption: str, titles: Row, rows: Iterable[Row]) -> str:
+    """A table; nothing if it has no rows."""
+    body = "".join(f"<tr>{''.join(_cells('td', row))}</tr>\n" for row in rows)
+    if not body:
+        return ""
+    head = "".join(_cells('th scope="col"', titles))
+    return (
+        f'<div class="scroll">\n<table>\n<caption>{_escaped(caption)}</caption>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n</div>"
     )
 
 
-def _hook_cells(hook: HookReport) -> Iterator[str]:
-    shadow = " (shadow)" if hook.shadow else ""
-    yield f'<th scope="row">{_text(hook.hook)}{shadow}</th>'
-    yield f"<td>{_text(hook.point)}</td>"
-    yield f"<td>{_text(hook.status)}</td>"
-    yield f'<td class="number">{hook.calls:,}</td>'
-    yield f"<td>{_text(verdicts(hook.verdicts))}</td>"
-    yield f"<td>{_text(verdicts(hook.recorded_verdicts))}</td>"
-    took = hook.latency
-    for seconds in (took.mean, took.p50, took.p95, took.max):
-        yield f'<td class="number">{duration(seconds) if hook.calls else "-"}</td>'
-    then = duration(hook.recorded_latency.mean) if hook.recorded_calls else "-"
-    yield f'<td class="number">{then}</td>'
-    yield f'<td class="number">{hook.usage.total_tokens or "-"}</td>'
+def _cells(tag: str, texts: Row) -> Iterator[str]:
+    return (f"<{tag}>{_escaped(text)}</{tag.partition(' ')[0]}>" for text in texts)
 
 
-def _notes(report: BacktestReport) -> Iterator[str]:
-    notes = list(remarks(report))
-    if notes:
-        yield "<h2>To be read with it</h2>"
-        yield "<ul>"
-        yield from (f"<li>{_text(note)}</li>" for note in notes)
-        yield "</ul>"
-
-
-def _html_table(
-    caption: str, titles: Iterable[str], rows: Iterable[Iterable[str]]
-) -> Iterator[str]:
-    yield '<div class="scroll">'
-    yield "<table>"
-    yield f"<caption>{_text(caption)}</caption>"
-    heads = "".join(f'<th scope="col">{_text(title)}</th>' for title in titles)
-    yield f"<thead><tr>{heads}</tr></thead>"
-    yield "<tbody>"
-    for row in rows:
-        yield f"<tr>{''.join(row)}</tr>"
-    yield "</tbody>"
-    yield "</table>"
-    yield "</div>"
-
-
-def _text(text: str) -> str:
+def _escaped(text: str) -> str:
     """Text as text: nothing in it is markup, and what no page can hold is replaced."""
     return html.escape(visible(text))

@@ -18,6 +18,7 @@ from hookline.agent.children.host import ChildWaits, use_in_context
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.loop.drive import ask_again, drive
 from hookline.agent.records import Place, RecordedCall, Round, RunPart, place_of, recorded_exception
+from hookline.agent.recovery import pass_by
 from hookline.agent.result import RunResult
 from hookline.agent.run import NOBODY, AnswerSource, Run, RunSetup, SessionPart, UseTool
 from hookline.definition import CancelSource, Clock, Definition, Plans
@@ -438,7 +439,7 @@ class PlaybackSource(AnswerSource):
         own = [ran for ran in round_ if keeps == "own" and self.is_own(run, ran, plan)]
         recorded = [Entry(made) for made in recorded_hooks(recording, point, own)]
         plan = limited(recording, plan, round_)
-        asked = (each for each in plan.judges if each.registration.hook is not _pass)
+        asked = (each for each in plan.judges if each.registration.hook is not pass_by)
         return Seen(with_judges(plan, (*asked, *recorded)))
 
     def is_own(self, run: Run, ran: HookRan, plan: Plan) -> bool:  # noqa: ARG002 - for other sources
@@ -668,12 +669,8 @@ def _placeholder(point: Point[Any]) -> Plan:
     """A plan that makes the loop ask; who answers is for the source to say."""
     tiers = (Tier.HOOK, Tier.POLICY)
     return Plan(
-        point, [Registration(point=point, hook=_pass, name="", tier=tier) for tier in tiers]
+        point, [Registration(point=point, hook=pass_by, name="", tier=tier) for tier in tiers]
     )
-
-
-def _pass(ctx: AgentContext) -> None:
-    """Nobody's opinion."""
 
 
 def _run_above(records: Sequence[Record]) -> str:
