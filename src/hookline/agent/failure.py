@@ -14,18 +14,8 @@ from hookline.journal import ErrorRaised
 from hookline.lifecycle import FailureHookContext, HookPoint
 from hookline.state import ContinuationOutcome, ErrorInfo, FrozenDict, ToolCall
 
-_OF_MODELS = (
-    ErrorClass.MODEL,
-    ErrorClass.RATE_LIMIT,
-    ErrorClass.TIMEOUT,
-    ErrorClass.CONNECTION,
-    ErrorClass.OVERLOADED,
-    ErrorClass.REFUSAL,
-    ErrorClass.CONTENT_FILTER,
-    ErrorClass.CONTEXT_OVERFLOW,
-    ErrorClass.AUTHENTICATION,
-    ErrorClass.UNSUPPORTED,
-)
+_OF_OTHERS = (ErrorClass.TOOL, ErrorClass.VALIDATION, ErrorClass.HOOK, ErrorClass.UNKNOWN)
+_OF_MODELS = tuple(each for each in ErrorClass if each not in _OF_OTHERS)
 
 
 async def on_error(

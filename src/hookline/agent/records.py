@@ -18,6 +18,7 @@ import msgspec
 from hookline import errors
 from hookline.errors import HookError, HooklineError
 from hookline.flow import ErrorClass, classify
+from hookline.flow.error_policy import exception_type
 from hookline.journal import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -302,9 +303,11 @@ class RunIndex:
         """Everything that failed, in order."""
         self.reasons: set[str] = set()
         """Every reason for something that was not let through, or failed."""
-        reader = _Reader(self)
+        self._waits = False
+        """The model was asked, and has not answered."""
+        self._step = 0
         for record in self.records:
-            reader.read(record)
+            self._read(record)
 
     def __bool__(self) -> bool:
         return bool(self.records)
@@ -362,45 +365,26 @@ class RunIndex:
         """The points at which hooks were asked for a verdict."""
         return frozenset(point for part in self.parts for point in part.rounds.points())
 
+    # --- reading, once ----------------------------------------------------------------------------
 
-def _key_in_step(child: ChildStarted | ChildFinished) -> str:
-    """The end of a child's id, which tells it from the others of its step. A hook's child has it as its call id."""
-    return child.child_run_id.removeprefix(f"{child.run_id}/").partition("/")[2]
-
-
-def _step_of(child: ChildStarted | ChildFinished) -> int:
-    """The step is not in the record, and is in the child's id: run, step, call, number."""
-    return int(child.child_run_id.removeprefix(f"{child.run_id}/").partition("/")[0])
-
-
-class _Reader:
-    """Reads the records of a run into its index, once."""
-
-    def __init__(self, into: RunIndex) -> None:
-        self.into = into
-        self.waits = False
-        """The model was asked, and has not answered."""
-        self.step = 0
-
-    def read(self, record: Record) -> None:
-        into = self.into
-        if isinstance(record, RunStarted) or not into.parts:
-            into.parts.append(RunPart(record if isinstance(record, RunStarted) else None))
-        part = into.parts[-1]
+    def _read(self, record: Record) -> None:
+        if isinstance(record, RunStarted) or not self.parts:
+            self.parts.append(RunPart(record if isinstance(record, RunStarted) else None))
+        part = self.parts[-1]
         part.rounds.add(record)
         step = getattr(record, "step", None)
-        self.step = step if isinstance(step, int) else self.step
+        self._step = step if isinstance(step, int) else self._step
         match record:
             case HookRan() if record.hook == "limits" and record.verdict == "stop":
                 if record.point == "before_tool_use" and record.stop_reason in _SPENT:
-                    into.spent_steps.add(record.step or 0)
+                    self.spent_steps.add(record.step or 0)
             case PromptSubmitted():
                 part.prompt = record
             case StepStarted():
-                into.begun.add(record.step)
+                self.begun.add(record.step)
             case RequestSent():
                 turn = self._turn(record.step)
-                turn.is_asked = self.waits = True
+                turn.is_asked = self._waits = True
                 if record.attempt == 1:
                     turn.errors = []
                 elif turn.failed is not None:
@@ -408,14 +392,14 @@ class _Reader:
                 turn.failed = None
             case ResponseReceived():
                 self._turn(record.step).answer = record
-                self.waits = False
+                self._waits = False
             case ModelConsulted():
-                into.consultations.setdefault((record.step, record.name), []).append(record)
+                self.consultations.setdefault((record.step, record.name), []).append(record)
             case StepFinished():
                 self._settle(record)
             case StatusChanged():
-                into.status = record
-                into.reasons.add(record.reason)
+                self.status = record
+                self.reasons.add(record.reason)
             case RunFinished():
                 part.finished = record
             case RunTakenUp():
@@ -425,7 +409,7 @@ class _Reader:
             case ChildStarted():
                 self._start_child(record)
             case ChildFinished():
-                into.ended_children[record.child_run_id] = record
+                self.ended_children[record.child_run_id] = record
                 call = self._call(_step_of(record), record.call_id)
                 call.open_children.discard(record.child_run_id)
                 call.finished_children.append(record)
@@ -433,16 +417,15 @@ class _Reader:
                 self._read_call(part, record)
 
     def _turn(self, step: int) -> RecordedTurn:
-        return self.into.turns.setdefault(step, RecordedTurn())
+        return self.turns.setdefault(step, RecordedTurn())
 
     def _call(self, step: int, call_id: str) -> RecordedCall:
-        calls = self.into.calls.setdefault(step, {})
+        calls = self.calls.setdefault(step, {})
         if call_id not in calls:
             calls[call_id] = RecordedCall()
         return calls[call_id]
 
     def _read_call(self, part: RunPart, record: Record) -> None:
-        into = self.into
         match record:
             case CallAdmitted():
                 call = self._call(record.step, record.call.id)
@@ -451,15 +434,15 @@ class _Reader:
             case CallSettled():
                 call = self._call(record.step, record.result.call_id)
                 call.result, call.at = record.result, record.at
-                into.reasons.add(record.result.reason)
+                self.reasons.add(record.result.reason)
             case ApprovalAsked() if record.approval is not None:
-                into.asked[record.approval.id] = record.approval
+                self.asked[record.approval.id] = record.approval
                 self._ask(record.step, record.approval)
             case ApprovalAnswered():
-                decision = into.answers[record.approval_id] = record.decision
+                decision = self.answers[record.approval_id] = record.decision
                 if decision is None:
                     return
-                into.reasons.add(decision.reason)
+                self.reasons.add(decision.reason)
                 if record.by == "resume":
                     part.handed_over[record.approval_id] = decision
                 elif record.by in ("approver", "expiry"):
@@ -474,18 +457,18 @@ class _Reader:
             self._call(step, call_id).versions.append(approval.tool_call)
 
     def _settle(self, record: StepFinished) -> None:
-        self.into.steps[record.step.index] = record
-        self.waits = False
+        self.steps[record.step.index] = record
+        self._waits = False
         for call in record.step.calls:
             self._call(record.step.index, call.id).versions.append(call)
 
     def _fail(self, record: ErrorRaised) -> None:
-        into, info, step = self.into, record.error, record.step or 0
+        info, step = record.error, record.step or 0
         assert info is not None
-        into.raised.append(info)
-        into.reasons.add(info.message)
+        self.raised.append(info)
+        self.reasons.add(info.message)
         if record.action != "fallback":
-            into.errors.append(record)
+            self.errors.append(record)
         if record.call_id:
             call = self._call(step, record.call_id)
             if call.intent is not None or info.error_class != ErrorClass.VALIDATION:
@@ -494,21 +477,21 @@ class _Reader:
                 call.refusal = info
             if info.error_class == ErrorClass.TOOL:
                 call.errors.append(record)
-        elif self.waits:
+        elif self._waits:
             turn = self._turn(step)
-            self.waits = record.action == "fallback"
+            self._waits = record.action == "fallback"
             if info.error_class == ErrorClass.HOOK and " at after_inference: " in info.message:
                 turn.is_lost = True
-            elif self.waits:
+            elif self._waits:
                 turn.errors.append(record)
             else:
                 turn.failed = record
 
     def _take_up(self) -> None:
         """A process died. What had failed in its last step and had come to nothing is not what fails next."""
-        into, step = self.into, self.step
-        self.waits = False
-        if step in into.steps:
+        step = self._step
+        self._waits = False
+        if step in self.steps:
             return
         turn = self._turn(step)
         lost: list[ErrorRaised | None] = []
@@ -516,7 +499,7 @@ class _Reader:
             lost += [*turn.errors, turn.failed]
             turn.errors = []
         turn.failed = None
-        for call in into.calls.get(step, {}).values():
+        for call in self.calls.get(step, {}).values():
             if call.result is None:
                 lost += call.failures
                 call.errors = []
@@ -524,13 +507,13 @@ class _Reader:
                     call.failures = []
         # What hooks failed at and invalid calls stay: the next process does not write them a second time.
         gone = set(map(id, lost))
-        into.errors = [error for error in into.errors if id(error) not in gone]
+        self.errors = [error for error in self.errors if id(error) not in gone]
 
     def _start_child(self, record: ChildStarted) -> None:
-        into, step, key = self.into, _step_of(record), _key_in_step(record)
-        into.child_names[record.child_run_id] = record.name
+        step, key = _step_of(record), _key_in_step(record)
+        self.child_names[record.child_run_id] = record.name
         if key == record.call_id:
-            into.hook_children.setdefault((step, key.rpartition("/")[0]), []).append(key)
+            self.hook_children.setdefault((step, key.rpartition("/")[0]), []).append(key)
         call = self._call(step, record.call_id)
         if not call.open_children:
             call.children.append([])
@@ -538,24 +521,20 @@ class _Reader:
         call.children[-1].append(record)
 
 
+def _key_in_step(child: ChildStarted | ChildFinished) -> str:
+    """The end of a child's id, which tells it from the others of its step. A hook's child has it as its call id."""
+    return child.child_run_id.removeprefix(f"{child.run_id}/").partition("/")[2]
+
+
+def _step_of(child: ChildStarted | ChildFinished) -> int:
+    """The step is not in the record, and is in the child's id: run, step, call, number."""
+    return int(child.child_run_id.removeprefix(f"{child.run_id}/").partition("/")[0])
+
+
 # --- exceptions as they were, made of what the journal keeps of them ------------------------------
 
 
 _OF_HOOK = re.compile(r"hook '(?P<hook>.*?)' at (?P<point>\w+): (?P<problem>.*)", re.DOTALL)
-_ERROR_KINDS: dict[str, type[Exception]] = {
-    ErrorClass.TOOL: errors.ToolError,
-    ErrorClass.VALIDATION: errors.ToolArgumentsError,
-    ErrorClass.MODEL: errors.ModelError,
-    ErrorClass.RATE_LIMIT: errors.RateLimitError,
-    ErrorClass.TIMEOUT: errors.ModelTimeoutError,
-    ErrorClass.CONNECTION: errors.ConnectionLostError,
-    ErrorClass.OVERLOADED: errors.OverloadedError,
-    ErrorClass.REFUSAL: errors.RefusalError,
-    ErrorClass.CONTENT_FILTER: errors.ContentFilterError,
-    ErrorClass.CONTEXT_OVERFLOW: errors.ContextOverflowError,
-    ErrorClass.AUTHENTICATION: errors.AuthenticationError,
-    ErrorClass.UNSUPPORTED: errors.UnsupportedError,
-}
 
 
 def recorded_exception(info: ErrorInfo) -> Exception:
@@ -587,7 +566,9 @@ def _base(module: str, name: str, error_class: str) -> type[Exception]:
     known: Any = getattr(home, name, None)
     if isinstance(known, type) and issubclass(known, Exception) and _has_class(known, error_class):
         return known
-    return _ERROR_KINDS.get(error_class, HooklineError)
+    named: Any = exception_type(error_class)
+    # The text of a hook's failure could not be read, so nobody knows which hook it was.
+    return HooklineError if named is None or named is HookError else named
 
 
 def _has_class(kind: type[Exception], error_class: str) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -34,7 +34,6 @@ from hookline.agent.loop.turn import Unrecovered, take_turn
 from hookline.agent.records import RunIndex, recorded_exception
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
-from hookline.definition import CancelSource
 from hookline.errors import HookError, PastError, in_words
 from hookline.flow import ErrorAction, classify
 from hookline.hooks import Kind, Plan, Point, Result, run_hooks
@@ -53,62 +52,51 @@ from hookline.state import (
 )
 
 
-def drive(run: Run, prompt: str | UserMessage | None) -> Awaitable[RunResult]:
+async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
     """Drive a run to its end, whatever that is."""
-    sources = run.source.cancel_sources(run.setup.definition)
-    return _watched(run, prompt, sources) if sources else _drive(run, prompt)
-
-
-async def _watched(
-    run: Run, prompt: str | UserMessage | None, sources: Sequence[CancelSource]
-) -> RunResult:
-    with contextlib.ExitStack() as watches:
-        return await _drive(
-            run,
-            prompt,
-            lambda: [watches.callback(source.watch(run.token.cancel)) for source in sources],
-        )
-
-
-async def _drive(
-    run: Run, prompt: str | UserMessage | None, watch: Callable[[], object] | None = None
-) -> RunResult:
     run.token.attach()
     run.make_services = HookServices
     run.ledger.started = run.clock()  # until now it was waiting to be driven
     cancelled: asyncio.CancelledError | None = None
     output: Any = None
-    try:
+    with contextlib.ExitStack() as watches:
         try:
-            if watch is not None:
-                watch()
-            ending = await (take_up(run) if run.source.is_taken_up else begin(run, prompt))
-            step_over = run.source.step_over
-            if ending is None and step_over is not None:
-                ending = await step_over(run, None)
-            if ending is None and run.state.pending_step is not None:
-                ending = await _resume_step(run)
-                if step_over is not None:
-                    ending = await step_over(run, ending)
-            while ending is None:
-                ending = await _step(run)
-                on_step = run.on_step
-                if on_step is not None and run.state.step_count > (run.step_index or 0):
-                    run.lingers = ending is not None
-                    await _wait_for_caller(run, on_step)
-                if step_over is not None:
-                    ending = await step_over(run, ending)
-            output, ending = await give_output(run, _unless_it_waits(run, ending))
-        except Exception as error:
-            ending = await _lost(run, error)
-    except asyncio.CancelledError as error:
-        cancelled = None if run.token.absorb() else error
-        ending = _cancelled(run)
-    run.token.close()
-    result = await finish(run, _unless_it_waits(run, ending), output)
+            try:
+                for each in run.source.cancel_sources(run.setup.definition):
+                    watches.callback(each.watch(run.token.cancel))
+                ending = await (take_up(run) if run.source.is_taken_up else begin(run, prompt))
+                ending = await _steps(run, ending)
+                output, ending = await give_output(run, _unless_it_waits(run, ending))
+            except Exception as error:
+                ending = await _lost(run, error)
+        except asyncio.CancelledError as error:
+            cancelled = None if run.token.absorb() else error
+            ending = _cancelled(run)
+        run.token.close()
+        result = await finish(run, _unless_it_waits(run, ending), output)
     if cancelled is not None:
         raise cancelled  # whoever cancelled the task, and not the run, is owed this
     return result
+
+
+async def _steps(run: Run, ending: Ending | None) -> Ending:
+    """Make steps until the run ends, if it has not ended already."""
+    step_over = run.source.step_over
+    if ending is None and step_over is not None:
+        ending = await step_over(run, None)
+    if ending is None and run.state.pending_step is not None:
+        ending = await _resume_step(run)
+        if step_over is not None:
+            ending = await step_over(run, ending)
+    while ending is None:
+        ending = await _step(run)
+        on_step = run.on_step
+        if on_step is not None and run.state.step_count > (run.step_index or 0):
+            run.lingers = ending is not None
+            await _wait_for_caller(run, on_step)
+        if step_over is not None:
+            ending = await step_over(run, ending)
+    return ending
 
 
 def _cancelled(run: Run) -> Ending:
