@@ -12,7 +12,7 @@ import msgspec
 from hookline import permissions  # rules are read in when one is given, and not before
 from hookline._aio import is_being_cancelled
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.redaction import decision_without, original
+from hookline.agent.redaction import original, reason_without
 from hookline.agent.run import NOBODY, Run
 from hookline.errors import ToolError, UsageError, in_words
 from hookline.hooks import CRASHES, Result
@@ -410,7 +410,7 @@ def _note(
         decision = msgspec.structs.replace(decision, remember=False, rule="")
     decision = _with_valid_rule(decision)
     if run.setup.redact is not None:
-        decision = decision_without(decision, run.setup.redact)
+        decision = reason_without(decision, run.setup.redact)
     if run.shown_decision(decision) is not decision:
         # It holds once: a state has no secrets, so it cannot be remembered.
         decision = msgspec.structs.replace(decision, remember=False, rule="")

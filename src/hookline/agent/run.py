@@ -32,7 +32,6 @@ from hookline.agent.records import RunIndex
 from hookline.agent.redaction import (
     ORIGINALS,
     both,
-    both_content,
     context_without,
     original,
     result_without,
@@ -161,7 +160,7 @@ class RunSetup(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         redact, content = definition.redact, definition.redact_content
         if parent is not None:
             redact = both(redact, parent.setup.redact)
-            content = both_content(content, parent.setup.redact_content)
+            content = both(content, parent.setup.redact_content)
         return RunSetup(
             definition=definition,
             drive=drive,
@@ -645,6 +644,11 @@ class Run:
                 reason=reason,
             )
         )
+
+    def count_child(self, now: Counters, before: Counters) -> None:
+        """Count what a child has used in another process, without what it had used when it was last counted."""
+        self.ledger.carry(now, before)
+        self.uncounted.add_child(now, before)
 
     def charge(self, usage: Usage) -> None:
         """Count a model call that a hook or a tool made itself, or that a driver made in vain."""

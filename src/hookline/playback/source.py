@@ -714,8 +714,7 @@ def _spend_as_then(run: Run, then: StepFinished) -> None:
         *(counters.steps - now.steps, counters.tool_calls - now.tool_calls),
     )
     if min(more) >= 0 < max(more):
-        run.ledger.carry(counters, now)
-        run.uncounted.add_child(counters, now)
+        run.count_child(counters, now)
     run.ledger.started = run.now - (counters.active_seconds - run.ledger.seconds_before)
 
 

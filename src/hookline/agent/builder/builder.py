@@ -30,7 +30,7 @@ from hookline.agent.builder.checks import (
 )
 from hookline.agent.builder.hooks import TakesHooks
 from hookline.agent.capability import completed, hooks_of, tools_of
-from hookline.agent.redaction import both, both_content
+from hookline.agent.redaction import both
 from hookline.definition import (
     Approver,
     CancelSource,
@@ -222,7 +222,7 @@ class AgentBuilder(TakesHooks):
         check_redact(content)
         return self._set(
             redact=both(redact, self._draft.redact),
-            redact_content=both_content(content, self._draft.redact_content),
+            redact_content=both(content, self._draft.redact_content),
         )
 
     def with_clock(self, clock: Clock) -> AgentBuilder:

@@ -138,8 +138,7 @@ def recount_children(run: Run, current: CallInProgress, known: RecordedCall) -> 
         key = child.child_run_id.removeprefix(f"{run.run_id}/{run.step_index}/")
         saved = current.children.get(key)
         counted = saved.state.counters if saved is not None else NO_COUNTERS
-        run.ledger.carry(child.counters, counted)
-        run.uncounted.add_child(child.counters, counted)
+        run.count_child(child.counters, counted)
         run.become(with_remembered(run.state, child.remembered))
 
 
@@ -149,8 +148,7 @@ def recount_hook_work(run: Run, known: RunIndex) -> None:
         for record in consulted:
             run.charge(record.response.usage)
     for child in known.finished_hook_children:
-        run.ledger.carry(child.counters, NO_COUNTERS)
-        run.uncounted.add_child(child.counters, NO_COUNTERS)
+        run.count_child(child.counters, NO_COUNTERS)
 
 
 def recorded_child(run: Run, definition: Definition, child_id: str) -> RunResult:
