@@ -236,12 +236,11 @@ def _settled_result(current: CallInProgress, result: Any) -> ToolResult:
     execution: ToolResult = result.context.execution
     refusal = result.refusal if result.kind >= _BLOCK else None
     if refusal is not None:
-        return ToolResult(
-            status=ResultStatus.WITHHELD,
-            call_id=current.call.id,
-            name=current.call.name,
-            reason=refusal[0],
-            decided_by=refusal[1],
+        reason, decided_by = refusal
+        return current.result_with(
+            ResultStatus.WITHHELD,
+            reason=reason,
+            decided_by=decided_by,
             duration=execution.duration,
         )
     if execution is not current.result:
@@ -505,22 +504,10 @@ async def _in_time(tool: AnyTool, work: Awaitable[Any]) -> Any:
 
 def _failed(run: Run, current: CallInProgress, error: BaseException, started: float) -> ToolResult:
     """What to make of an exception: a cancelled call, or a failed one, whose exception the error hooks get to see."""
-    call, duration = current.call, run.clock() - started
+    duration = run.clock() - started
     if isinstance(error, asyncio.CancelledError) and (is_being_cancelled() or run.is_cancelled):
         reason = "the run was cancelled while this call was running; what it did is not known"
-        return ToolResult(
-            status=ResultStatus.CANCELLED,
-            call_id=call.id,
-            name=call.name,
-            reason=reason,
-            duration=duration,
-        )
+        return current.result_with(ResultStatus.CANCELLED, reason=reason, duration=duration)
     current.exception = error
     info = ErrorInfo.from_exception(error, ErrorClass.TOOL)
-    return ToolResult(
-        error=info,
-        status=ResultStatus.ERROR,
-        call_id=call.id,
-        name=call.name,
-        duration=duration,
-    )
+    return current.result_with(ResultStatus.ERROR, error=info, duration=duration)
