@@ -34,7 +34,7 @@ async def on_error(
     in_a_row = _count(run, error_class)
     hook_failure = await _tell(run, HookPoint.ERROR, exception, error_class, call)
     call_id = call.id if call is not None else ""
-    decision = _ask_policy(run, exception, error_class, attempt or in_a_row, call_id)
+    decision = ask_policy(run, exception, error_class, attempt or in_a_row, call_id)
     if hook_failure is not None or is_lost or isinstance(exception, JournalError):
         decision = ErrorDecision(ErrorAction.STOP)
     elif decision.action is ErrorAction.RETRY and _forbidden(run):
@@ -74,7 +74,7 @@ def without_message(info: ErrorInfo) -> ErrorInfo:
     return msgspec.structs.replace(info, message="")
 
 
-def _ask_policy(
+def ask_policy(
     run: Run, exception: BaseException, error_class: ErrorClass, failures: int, call_id: str
 ) -> ErrorDecision:
     """What the policy says; one that fails itself has nobody else to ask, so it says stop."""

@@ -163,26 +163,23 @@ class Backtest:
             where = (judged.run_id, judged.place)
             self._decisions += 1
             self._calls += judged.place[0] == "before_tool_use" and not judged.is_anew
-            self._note_unjudged(judged)
+            if judged.unasked:
+                point, step, call_id = judged.place
+                self._unjudged.append(
+                    Unjudged(
+                        run=judged.run_id,
+                        step=step,
+                        point=point,
+                        call_id=call_id,
+                        hooks=judged.unasked,
+                    )
+                )
             # What would not have come this far, or is judged once more as it is, has been told of.
             is_told = judged.is_anew or changed.get(where) in ("block", "stop")
             if not (where in changed and is_told) and not is_same(judged.old, judged.new):
                 self._changes.append(_change(judged, is_first=not changed))
                 changed[where] = judged.new.verdict.word
         self.judged.clear()
-
-    def _note_unjudged(self, judged: Judged) -> None:
-        if judged.unasked:
-            point, step, call_id = judged.place
-            self._unjudged.append(
-                Unjudged(
-                    run=judged.run_id,
-                    step=step,
-                    point=point,
-                    call_id=call_id,
-                    hooks=judged.unasked,
-                )
-            )
 
     def report(self) -> BacktestReport:
         """What was found."""

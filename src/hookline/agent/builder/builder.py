@@ -29,7 +29,7 @@ from hookline.agent.builder.checks import (
     text_of,
 )
 from hookline.agent.builder.hooks import TakesHooks
-from hookline.agent.capability import completed, hooks_of, tools_of
+from hookline.agent.capability import brought_by, completed
 from hookline.agent.redaction import both
 from hookline.definition import (
     Approver,
@@ -250,9 +250,9 @@ class AgentBuilder(TakesHooks):
         is_users = bool(getattr(capability, "speaks_for_user", False)) and not self._source
         self._source = "" if is_users else name
         try:
-            for each in hooks_of(capability):
+            for each in brought_by(capability, "hooks"):
                 self.with_hooks(each)
-            self.with_tools(*tools_of(capability))
+            self.with_tools(*brought_by(capability, "tools"))
             configure = getattr(capability, "configure", None)
             if callable(configure):
                 configure(self)

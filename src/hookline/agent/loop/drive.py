@@ -38,7 +38,7 @@ from hookline.errors import HookError, PastError, in_words
 from hookline.flow import ErrorAction, classify
 from hookline.hooks import Kind, Plan, Point, Result, run_hooks
 from hookline.journal import PromptSubmitted, RunStarted, RunTakenUp, StepFinished
-from hookline.lifecycle import AgentContext, HookPoint, StepHookContext, StopHookContext
+from hookline.lifecycle import AgentContext, HookPoint, StopHookContext
 from hookline.state import (
     AgentState,
     ContinuationDecision,
@@ -262,14 +262,7 @@ async def _submit(run: Run, submitted: str | UserMessage) -> Ending | None:
 def _forbidden_early(run: Run) -> Ending | None:
     """What hooks said before the first step is resolved before it: there is no step to let finish."""
     outcome = ContinuationOutcome.from_evaluations(run.evaluations)
-    if not outcome.is_forbidden:
-        return None
-    return Ending(
-        status=RunStatus.STOPPED,
-        stop_reason=outcome.stop_reason or StopReason.HOOK,
-        reason=outcome.reason,
-        decided_by=outcome.resolved_by or "",
-    )
+    return ended(outcome) if outcome.is_forbidden else None
 
 
 # --- one step -----------------------------------------------------------------------------------------
@@ -296,17 +289,12 @@ async def _ask_first(run: Run, plan: Plan) -> Ending | None:
         result = await _ask_in_step(run, plan, ctx)
     except Unrecovered as error:
         return failed(run, error.exception)
+    if result is not None and result.is_blocked:
+        return stopped(result, StopReason.STEP_REFUSED)
     if result is not None and result.kind is not Kind.PROCEED:
-        return await _refused(run, result)
+        return await _conclude(run, None)
     begin_step(run)
     return await _work(run, again=False)
-
-
-async def _refused(run: Run, result: Result[StepHookContext]) -> Ending | None:
-    """A hook did not let the step begin."""
-    if result.is_blocked:
-        return stopped(result, StopReason.STEP_REFUSED)
-    return await _conclude(run, None)
 
 
 async def _resume_step(run: Run) -> Ending | None:
