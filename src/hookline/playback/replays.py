@@ -124,7 +124,7 @@ class ReplaySource(PlaybackSource):
             self.has_agent = False
             agents.unknown.add(self.run_id)
             return self.recorded_definition(agents.own)
-        return child
+        return msgspec.structs.replace(child, listeners=())
 
     def asked_points(self, run: Run) -> frozenset[str]:  # noqa: ARG002 - the interface's
         """Where the hooks of a child were asked whose agent is not there."""

@@ -31,7 +31,6 @@ from hookline.journal import (
     Durable,
     ErrorRaised,
     HookRan,
-    Listener,
     Record,
     RunFinished,
     RunStarted,
@@ -159,7 +158,7 @@ class Playback:
         source = self.source(run_id)
         recording = source.recording
         self.clock.time = recording.records[0].at
-        state, log = recording.first_state(), PlaybackLog(self, run_id)
+        state, log = recording.first_state(), Durable()
         while True:
             part = source.next_part()
             assert part is not None
@@ -233,25 +232,6 @@ class Playback:
         await _leave(partial(self.cancel, _NOT_THE_SAME))
 
 
-class PlaybackLog(Durable):
-    """The record of a run that is played: in memory, and compared with what is on record."""
-
-    __slots__ = ("_playback", "_source")
-
-    def __init__(self, playback: Playback, run_id: str) -> None:
-        super().__init__()
-        self._playback = playback
-        self._source = playback.source(run_id)
-        self.append = self._append
-
-    def _append(self, record: Record) -> None:
-        self.records.append(record)
-        self._source.hear(record)
-
-    def _make_child(self, run_id: str, listeners: Sequence[Listener]) -> PlaybackLog:  # noqa: ARG002 - nobody is told
-        return PlaybackLog(self._playback, run_id)
-
-
 async def _leave(cancel: Callable[[], object]) -> NoReturn:
     """Cancel a run from inside one of its actions, as if from outside, and wait for that to arrive."""
     asyncio.get_running_loop().call_soon(cancel)
@@ -295,6 +275,7 @@ class PlaybackSource(AnswerSource):
         return msgspec.structs.replace(
             like,
             agent_id=self.recording.started.agent_id,
+            listeners=(),
             registrations=(),
             plans=Plans(()),
             toolbox=recorded_tools(self.recording, lambda: self.step, like.toolbox),
@@ -341,6 +322,15 @@ class PlaybackSource(AnswerSource):
             self.playback.compare(self)
 
     # --- the record and the time --------------------------------------------------------------------
+
+    def append(self, durable: Durable) -> Callable[[Record], None]:
+        """Keeps what happens in memory, and compares it with what is on record."""
+
+        def append(record: Record) -> None:
+            durable.append(record)
+            self.hear(durable.records[-1])  # as it is kept, without secrets
+
+        return append
 
     def clock(self, definition: Definition) -> Clock:  # noqa: ARG002 - the agent's is not read
         """Shows the time it was."""
