@@ -20,7 +20,7 @@ from hookline import (
     StopReason,
     tool,
 )
-from hookline.agent.runs import InSession
+from hookline.agent.agent import InSession
 from hookline.errors import SessionError, UsageError
 from hookline.testing import ScriptedDriver, call, say
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hookline import AgentBuilder, HookPoint
-from hookline.agent.source import AnswerSource
+from hookline.agent.run import AnswerSource
 from hookline.hooks import Point
 from hookline.journal import Record
 from hookline.lifecycle import points

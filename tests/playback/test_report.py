@@ -19,9 +19,8 @@ from hookline.playback import (
     Unfollowed,
     Unjudged,
 )
-from hookline.playback.findings import HookCounts, latency
 from hookline.playback.replays import Difference
-from hookline.playback.text import WIDTH, duration, visible
+from hookline.playback.report import WIDTH, HookCounts, duration, latency, visible
 from hookline.state import Usage
 
 NASTY = "<script>alert('x')</script> & \"quotes\""

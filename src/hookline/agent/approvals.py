@@ -12,13 +12,12 @@ import msgspec
 from hookline import permissions  # rules are read in when one is given, and not before
 from hookline._aio import is_being_cancelled
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.redaction import decision_without, original
-from hookline.agent.run import Run
-from hookline.agent.source import NOBODY
+from hookline.agent.redaction import original, reason_without
+from hookline.agent.run import NOBODY, Run
 from hookline.errors import ToolError, UsageError, in_words
 from hookline.hooks import CRASHES, Result
 from hookline.journal import ApprovalAnswered, ApprovalAsked, with_remembered
-from hookline.lifecycle import HookPoint, ToolHookContext
+from hookline.lifecycle import HookPoint
 from hookline.state import (
     EMPTY,
     AgentState,
@@ -128,24 +127,27 @@ def question(
     been shown one call cannot be taken to have answered for what it has become since, or for somebody who asks since.
     """
     call, before = current.call, current.approval
-    fingerprint = call.fingerprint()
+    fingerprint, place = call.fingerprint(), f"{run.run_id}/{run.step_index}/{call.id}"
+    askers, earlier = ask.askers, [] if before is None or again else [before]
     if again:
-        return _asked_again(run, call, ask, before)
-    if before is not None and is_same(before, fingerprint, ask):
-        return before
-    earlier = [] if before is None else [before]
-    number = max(current.questions, len(earlier))
-    while True:
-        number += 1
-        id = f"{_place(run, call)}/question-{number}" if number > 1 else _place(run, call)
-        known = run.source.known.asked.get(id)
-        if known is None:
-            break
-        if is_same(known, fingerprint, ask):
-            current.questions = number
-            return known
-        earlier.append(known)
-    current.questions = number
+        # A yes settles what those asked, too, who asked before it ran the first time.
+        askers = tuple(dict.fromkeys((*askers, *(before.askers if before is not None else ()))))
+        id = f"{place}/again-{len(run.durable.records)}"
+    else:
+        if before is not None and is_same(before, fingerprint, ask):
+            return before
+        number = max(current.questions, len(earlier))
+        while True:
+            number += 1
+            id = f"{place}/question-{number}" if number > 1 else place
+            known = run.source.known.asked.get(id)
+            if known is not None and is_same(known, fingerprint, ask):
+                current.questions = number
+                return known
+            if known is None:
+                break
+            earlier.append(known)
+        current.questions = number
     of_the_call = [each for each in earlier if each.fingerprint == fingerprint]
     return PendingApproval(
         id=id,
@@ -155,37 +157,14 @@ def question(
         fingerprint=fingerprint,
         run_id=run.run_id,
         expires_at=of_the_call[0].expires_at if of_the_call else _deadline(run),
-        also_asked_by=ask.askers[1:],
-        is_again=any(each.is_again for each in of_the_call),
+        also_asked_by=askers[1:],
+        is_again=again or any(each.is_again for each in of_the_call),
     )
-
-
-def _place(run: Run, call: ToolCall) -> str:
-    return f"{run.run_id}/{run.step_index}/{call.id}"
 
 
 def is_same(approval: PendingApproval, fingerprint: str, ask: Ask) -> bool:
     """Whether a question is about this very call, and a yes to it settles what everybody asks."""
     return approval.fingerprint == fingerprint and {*ask.askers} <= {*approval.askers}
-
-
-def _asked_again(
-    run: Run, call: ToolCall, ask: Ask, before: PendingApproval | None
-) -> PendingApproval:
-    """Whether to run a call again. A yes settles what those asked, too, who asked before it ran the first time."""
-    id = f"{_place(run, call)}/again-{len(run.durable.records)}"
-    askers = dict.fromkeys((*ask.askers, *(before.askers if before is not None else ())))
-    return PendingApproval(
-        id=id,
-        tool_call=call,
-        reason=ask.reason,
-        asked_by=ask.asked_by,
-        fingerprint=call.fingerprint(),
-        run_id=run.run_id,
-        expires_at=_deadline(run),
-        also_asked_by=tuple(askers)[1:],
-        is_again=True,
-    )
 
 
 def _deadline(run: Run) -> float | None:
@@ -296,11 +275,8 @@ async def _from_hooks(
     plan = run.plans.permission_request
     if plan is None:
         return None, ""
-    ctx = ToolHookContext(
-        point=HookPoint.PERMISSION_REQUEST,
-        state=run.state,
-        evaluations=run.evaluations,
-        live=run,
+    ctx = run.context(
+        HookPoint.PERMISSION_REQUEST,
         tool_call=current.exact,
         response=run.step.response,
         step_index=run.step_index or 0,
@@ -414,7 +390,7 @@ def _note(
         decision = msgspec.structs.replace(decision, remember=False, rule="")
     decision = _with_valid_rule(decision)
     if run.setup.redact is not None:
-        decision = decision_without(decision, run.setup.redact)
+        decision = reason_without(decision, run.setup.redact)
     if run.shown_decision(decision) is not decision:
         # It holds once: a state has no secrets, so it cannot be remembered.
         decision = msgspec.structs.replace(decision, remember=False, rule="")

@@ -9,7 +9,6 @@ import msgspec
 
 from hookline.definition import Definition, Note
 from hookline.errors import BuildError
-from hookline.hooks import Registration
 from hookline.state import FrozenDict
 from hookline.tools import as_tool
 
@@ -33,33 +32,23 @@ class Capability(Protocol):
         ...
 
 
-def hooks_of(capability: Any) -> Iterable[Registration]:
-    """The registrations a capability brings."""
-    return _brought(capability, "hooks")
-
-
-def tools_of(capability: Any) -> Iterable[Any]:
-    """The tools a capability brings."""
-    return _brought(capability, "tools")
-
-
 def completed(definition: Definition, installed: Iterable[tuple[str, Any]]) -> Definition:
     """The definition with what its capabilities add once they can see the whole of it."""
     installed = tuple(installed)
-    late = [(name, tuple(_brought(each, "tools_for", definition))) for name, each in installed]
+    late = [(name, tuple(brought_by(each, "tools_for", definition))) for name, each in installed]
     if any(tools for _, tools in late):
         toolbox = definition.toolbox.with_tools(*(tool for _, tools in late for tool in tools))
         brought = {as_tool(tool).name: name for name, tools in late for tool in tools}
         definition = msgspec.structs.replace(
             definition, toolbox=toolbox, brought=FrozenDict({**definition.brought, **brought})
         )
-    guarding = {str(path) for _, each in installed for path in _brought(each, "protected_files")}
+    guarding = {str(path) for _, each in installed for path in brought_by(each, "protected_files")}
     if guarding:
         definition = msgspec.structs.replace(definition, protected_files=tuple(sorted(guarding)))
     notes = [
         msgspec.structs.replace(_checked_note(note, name), capability=name)
         for name, each in installed
-        for note in _brought(each, "notes", definition)
+        for note in brought_by(each, "notes", definition)
     ]
     return msgspec.structs.replace(definition, notes=tuple(notes)) if notes else definition
 
@@ -72,7 +61,8 @@ def _checked_note(note: Any, capability: str) -> Note:
     )
 
 
-def _brought(capability: Any, part: str, *args: Any) -> Iterable[Any]:
+def brought_by(capability: Any, part: str, *args: Any) -> Iterable[Any]:
+    """What a capability gives from one of its methods; nothing if it has no such method."""
     method = getattr(capability, part, None)
     given = method(*args) if callable(method) else ()
     if isinstance(given, Iterable):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hookline.agent.records.exceptions import recorded_exception
+from hookline.agent.records import recorded_exception
 from hookline.agent.run import Run
 from hookline.definition.guards import LimitsGuard
 from hookline.errors import HookError, JournalError, in_words
@@ -14,18 +14,8 @@ from hookline.journal import ErrorRaised
 from hookline.lifecycle import FailureHookContext, HookPoint
 from hookline.state import ContinuationOutcome, ErrorInfo, FrozenDict, ToolCall
 
-_OF_MODELS = (
-    ErrorClass.MODEL,
-    ErrorClass.RATE_LIMIT,
-    ErrorClass.TIMEOUT,
-    ErrorClass.CONNECTION,
-    ErrorClass.OVERLOADED,
-    ErrorClass.REFUSAL,
-    ErrorClass.CONTENT_FILTER,
-    ErrorClass.CONTEXT_OVERFLOW,
-    ErrorClass.AUTHENTICATION,
-    ErrorClass.UNSUPPORTED,
-)
+_OF_OTHERS = (ErrorClass.TOOL, ErrorClass.VALIDATION, ErrorClass.HOOK, ErrorClass.UNKNOWN)
+_OF_MODELS = tuple(each for each in ErrorClass if each not in _OF_OTHERS)
 
 
 async def on_error(
@@ -44,7 +34,7 @@ async def on_error(
     in_a_row = _count(run, error_class)
     hook_failure = await _tell(run, HookPoint.ERROR, exception, error_class, call)
     call_id = call.id if call is not None else ""
-    decision = _ask_policy(run, exception, error_class, attempt or in_a_row, call_id)
+    decision = ask_policy(run, exception, error_class, attempt or in_a_row, call_id)
     if hook_failure is not None or is_lost or isinstance(exception, JournalError):
         decision = ErrorDecision(ErrorAction.STOP)
     elif decision.action is ErrorAction.RETRY and _forbidden(run):
@@ -84,7 +74,7 @@ def without_message(info: ErrorInfo) -> ErrorInfo:
     return msgspec.structs.replace(info, message="")
 
 
-def _ask_policy(
+def ask_policy(
     run: Run, exception: BaseException, error_class: ErrorClass, failures: int, call_id: str
 ) -> ErrorDecision:
     """What the policy says; one that fails itself has nobody else to ask, so it says stop."""
@@ -175,11 +165,8 @@ async def _tell(
     plan = run.plans.of(point)
     if plan is None:
         return None
-    ctx = FailureHookContext(
-        point=point,
-        state=run.state,
-        evaluations=run.evaluations,
-        live=run,
+    ctx = run.context(
+        point,
         exception=exception,
         error_class=error_class,
         tool_call=call,

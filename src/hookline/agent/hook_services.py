@@ -14,15 +14,15 @@ import msgspec
 from hookline.agent.checks import check_response
 from hookline.agent.children.child import recorded_child
 from hookline.agent.children.host import HasDefinition, start_child
-from hookline.agent.failure import in_time
+from hookline.agent.failure import ask_policy, in_time
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.redaction import result_without
 from hookline.agent.run import Run
 from hookline.definition import Definition
 from hookline.drivers import Driver
 from hookline.drivers.base import awaitable
-from hookline.errors import ModelError, UsageError, in_words
-from hookline.flow import ErrorAction, ErrorDecision, classify
+from hookline.errors import ModelError, UsageError
+from hookline.flow import ErrorAction, classify
 from hookline.hooks import Result, run_hooks
 from hookline.journal import ModelConsulted
 from hookline.lifecycle import AgentContext, CompactHookContext, HookPoint
@@ -99,20 +99,13 @@ class HookServices:
                 response = await awaitable(driver, driver.infer(request, QuietTurn(run)))
                 return check_response(response, f"the driver ({type(driver).__qualname__})")
             except Exception as error:
-                failures += 1
-                decision = self._decide(error, failures)
+                failures += 1  # the hook deals with it, so the run does not count it as its own
+                decision = ask_policy(run, error, classify(error), failures, "")
+                if decision.action is ErrorAction.RETRY:
+                    decision = in_time(run, error, decision)
                 if decision.action is not ErrorAction.RETRY:
                     raise
             await run.sleep(decision.delay)
-
-    def _decide(self, error: Exception, failures: int) -> ErrorDecision:
-        """Whether to try again. The failure is the hook's to deal with, so the run does not count it as its own."""
-        run = self._run
-        try:
-            decision = run.source.decide(run, error, classify(error), failures, "")
-        except Exception as failure:
-            return ErrorDecision(ErrorAction.STOP, 0.0, in_words(failure))
-        return in_time(run, error, decision) if decision.action is ErrorAction.RETRY else decision
 
     # --- another agent --------------------------------------------------------------------------------
 

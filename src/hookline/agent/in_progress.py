@@ -72,13 +72,11 @@ class CallInProgress(msgspec.Struct):
     def settle(self, status: ResultStatus, reason: str, decided_by: str = "") -> None:
         """It does not run, or what it gave is withheld: the model reads why."""
         self.stage = CallStage.SETTLED
-        self.result = ToolResult(
-            status=status,
-            call_id=self.call.id,
-            name=self.call.name,
-            reason=reason,
-            decided_by=decided_by,
-        )
+        self.result = self.result_with(status, reason=reason, decided_by=decided_by)
+
+    def result_with(self, status: ResultStatus, **fields: Any) -> ToolResult:
+        """A result of this call."""
+        return ToolResult(status=status, call_id=self.call.id, name=self.call.name, **fields)
 
     @property
     def exact(self) -> ToolCall:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import msgspec
 
-from hookline.agent.records.index import RunIndex
-from hookline.agent.source import AnswerSource, OfRun
+from hookline.agent.records import RunIndex
+from hookline.agent.run import AnswerSource, Run
 from hookline.errors import HookError
 from hookline.flow import ErrorClass
 from hookline.hooks import Entry, HookOutcome, Kind, Plan
@@ -46,18 +46,7 @@ _SAID_AGAIN = (ErrorClass.HOOK, ErrorClass.VALIDATION)
 """What fails again when a step is gone through again: hooks that say so again, calls that are still invalid."""
 
 
-class Writes(OfRun, Protocol):
-    """A run that can continue with the live source."""
-
-    source: Any
-    append: Callable[[Record], None]
-    next_seq: Callable[[], int]
-
-
-R = TypeVar("R", bound=Writes)
-
-
-class Resumed(AnswerSource[R]):
+class Resumed(AnswerSource):
     """What is on record of the step that was not settled, and then what happens now."""
 
     is_taken_up = True
@@ -90,7 +79,7 @@ class Resumed(AnswerSource[R]):
 
         return append
 
-    def settle(self, run: R) -> None:
+    def settle(self, run: Run) -> None:
         """Everything on record is dealt with: from here on the run takes what happens now."""
         run.source = AnswerSource()
         run.append = run.durable.append
@@ -106,7 +95,7 @@ class Resumed(AnswerSource[R]):
 
     # --- hooks --------------------------------------------------------------------------------------
 
-    def hooks(self, run: R, plan: Plan, ctx: AgentContext) -> Plan:
+    def hooks(self, run: Run, plan: Plan, ctx: AgentContext) -> Plan:
         """The plan in which those who gave their verdict before give it again without being called."""
         call = getattr(ctx, "tool_call", None)
         call_id = call.id if call is not None else run.call_id
@@ -115,7 +104,7 @@ class Resumed(AnswerSource[R]):
         def recall(entry: Entry) -> Entry:
             ran = self._next_verdict(entry, call_id)
             if ran is None or not can_be_redone(ran.changes):
-                return entry.recalling(_pass) if is_past else entry
+                return entry.recalling(pass_by) if is_past else entry
             if self._must_judge_anew(entry, run.step_index or 0, call_id):
                 return entry
             return entry.recalling(answer_as_recorded(ran))
@@ -157,14 +146,14 @@ class Resumed(AnswerSource[R]):
 
     # --- what hooks had others do -------------------------------------------------------------------
 
-    async def consultation(self, run: R, name: str, digest: str) -> InferenceResponse | None:
+    async def consultation(self, run: Run, name: str, digest: str) -> InferenceResponse | None:
         """What a model had answered a hook that asked the same, once for each time it was asked."""
         then = self.known.consultations.get((run.step_index, name), ())
         same = [each for each in then if each.digest == digest]
         number = self._next(("consulted", run.step_index, name, digest), len(same))
         return None if number is None else same[number].response
 
-    def child_key(self, run: R, asked: str) -> str:
+    def child_key(self, run: Run, asked: str) -> str:
         """The key of a child that a hook had started to ask this, or else of a new one."""
         keys = self.known.hook_children.get((run.step_index or 0, asked), ())
         number = self._next(("child", run.step_index, asked), len(keys))
@@ -198,8 +187,8 @@ def _identity(record: Record) -> tuple[Any, ...] | None:
             return None
 
 
-def _pass(_: Any) -> None:
-    """The answer of a hook that comes too late."""
+def pass_by(_: Any) -> None:
+    """The answer of a hook that comes too late, or that nobody knows."""
 
 
 def answer_as_recorded(ran: HookRan) -> Callable[[Any], Any]:

@@ -7,14 +7,17 @@ import hmac
 import secrets
 import threading
 from collections import OrderedDict
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from hookline.hooks import Result
-from hookline.journal import Redact, RedactContent
+from hookline.journal import Redact
 from hookline.state import AgentState, ContinuationEvaluation, Decision, ToolCall
 
+S = TypeVar("S", Decision, ContinuationEvaluation)
+F = TypeVar("F", bound=Callable[..., Any])
 _MOST_BYTES = 64 * 2**20
 """Of arguments that are kept. The oldest are dropped first; the calls they belong to are then not run."""
 
@@ -72,18 +75,12 @@ def original(call: ToolCall) -> ToolCall:
 # --- what hooks say and note --------------------------------------------------------------------------
 
 
-def both(one: Redact | None, other: Redact | None) -> Redact | None:
+def both(one: F | None, other: F | None) -> F | None:
     """What takes out all that either takes out: a child is held to what its parent is."""
     if one is None or other is None or one is other:
         return one or other
-    return lambda value: one(other(value))
-
-
-def both_content(one: RedactContent | None, other: RedactContent | None) -> RedactContent | None:
-    """The same for what models and tools write."""
-    if one is None or other is None or one is other:
-        return one or other
-    return lambda value, before="": one(other(value, before), before)
+    # With the text that came directly before, where that matters.
+    return cast("F", lambda value, *before: one(other(value, *before), *before))
 
 
 def result_without(result: Result[Any], redact: Redact) -> Result[Any]:
@@ -98,16 +95,14 @@ def result_without(result: Result[Any], redact: Redact) -> Result[Any]:
     if result.asks:
         said["asks"] = tuple((who, redact(why)) for who, why in result.asks)
     if isinstance(result.answer, Decision):
-        said["answer"] = decision_without(result.answer, redact)
+        said["answer"] = reason_without(result.answer, redact)
     return msgspec.structs.replace(result, **said) if said else result
 
 
-def decision_without(decision: Decision, redact: Redact) -> Decision:
-    """An answer, with a reason that holds no secret."""
-    reason = redact(decision.reason)
-    return (
-        decision if reason == decision.reason else msgspec.structs.replace(decision, reason=reason)
-    )
+def reason_without(said: S, redact: Redact) -> S:
+    """A decision or an evaluation, with a reason that holds no secret."""
+    reason = redact(said.reason)
+    return said if reason == said.reason else msgspec.structs.replace(said, reason=reason)
 
 
 def context_without(before: Any, after: Any, redact: Redact) -> Any:
@@ -117,7 +112,7 @@ def context_without(before: Any, after: Any, redact: Redact) -> Any:
         if state is not after.state:
             after = msgspec.structs.replace(after, state=state)
     if after.evaluations is not before.evaluations:
-        redacted = tuple(_evaluation_without(each, redact) for each in after.evaluations)
+        redacted = tuple(reason_without(each, redact) for each in after.evaluations)
         after = msgspec.structs.replace(after, evaluations=redacted)
     output = getattr(after, "output", None)
     if output is not getattr(before, "output", None) and isinstance(output, str | list | dict):
@@ -133,12 +128,3 @@ def _state_without(before: AgentState, after: AgentState, redact: Redact) -> Age
         return after
     kept = {name: value for name, value in after.metadata.items() if name not in new}
     return msgspec.structs.replace(after, metadata={**kept, **cleaned}).checked()
-
-
-def _evaluation_without(
-    evaluation: ContinuationEvaluation, redact: Redact
-) -> ContinuationEvaluation:
-    reason = redact(evaluation.reason)
-    if reason == evaluation.reason:
-        return evaluation
-    return msgspec.structs.replace(evaluation, reason=reason)

@@ -1,35 +1,53 @@
-"""One run in progress: its state as it changes, its record as it grows, and what it shares with its children."""
+"""One run in progress: its state as it changes, its record as it grows, and the source of what comes from outside.
+
+Hooks, models, tools, people, child runs, decisions about errors and the time all pass `AnswerSource`. The loop never
+tests which class implements it:
+
+| implementation | what it gives | used by |
+|---|---|---|
+| `AnswerSource` | what happens now; the loop records it | `run`, `stream`, `iterate` |
+| `Resumed` | what is on record of the step that was not settled, then what happens now | `resume` |
+| `ReplaySource` | the record, but hooks are asked; the first difference ends it | `replay` |
+| `BacktestSource` | the record; other hooks are asked about each decision, to the end | `backtest` |
+
+What is on record is found by key: step, point or kind, call id, name, attempt. The same work has the same key in every
+process. `known` is what a run may stand by instead of doing it: policies still judge a call that has not started.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from types import CoroutineType
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from hookline.agent.cancel import CancelToken
-from hookline.agent.hook_changes import settled, settled_call
+from hookline.agent.checks import settled, settled_call
 from hookline.agent.in_progress import CallInProgress, StepInProgress
+from hookline.agent.records import RunIndex
 from hookline.agent.redaction import (
     ORIGINALS,
     both,
-    both_content,
     context_without,
     original,
     result_without,
 )
 from hookline.agent.result import RunResult
-from hookline.agent.source import AnswerSource
-from hookline.definition import Definition, Plans
-from hookline.flow import Ledger, classify
+from hookline.definition import CancelSource, Clock, Definition, Plans
+from hookline.drivers.base import awaitable
+from hookline.errors import ModelError
+from hookline.flow import ErrorClass, ErrorDecision, Ledger, classify
 from hookline.hooks import (
     Answered,
     Entry,
     HookNames,
     Kind,
     Plan,
+    Point,
     Registration,
     Result,
     Verdict,
@@ -38,12 +56,14 @@ from hookline.hooks import (
 )
 from hookline.journal import (
     CallDelta,
+    ChildStarted,
     Durable,
     ErrorRaised,
     Evaluated,
     HookRan,
     HooksPassed,
     ReasoningDelta,
+    Record,
     Redact,
     RedactContent,
     TextDelta,
@@ -57,8 +77,11 @@ from hookline.state import (
     ContinuationEvaluation,
     Counters,
     Decision,
+    Ending,
     ErrorInfo,
+    InferenceRequest,
     InferenceResponse,
+    PendingApproval,
     StopReason,
     ToolCall,
     Usage,
@@ -137,7 +160,7 @@ class RunSetup(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         redact, content = definition.redact, definition.redact_content
         if parent is not None:
             redact = both(redact, parent.setup.redact)
-            content = both_content(content, parent.setup.redact_content)
+            content = both(content, parent.setup.redact_content)
         return RunSetup(
             definition=definition,
             drive=drive,
@@ -207,7 +230,7 @@ class Run:
         setup: RunSetup,
         state: AgentState,
         durable: Durable,
-        source: AnswerSource[Run] | None = None,
+        source: AnswerSource | None = None,
     ) -> None:
         self.setup = setup
         self.source = source = source or AnswerSource()
@@ -301,11 +324,6 @@ class Run:
         return self._hook_lock
 
     @property
-    def response(self) -> InferenceResponse | None:
-        """The model's settled answer in the current step."""
-        return self.step.response
-
-    @property
     def has_begun(self) -> bool:
         """It has reached a step. Before that there is nothing to continue from, so nothing is written yet."""
         return self.step_index is not None
@@ -373,6 +391,12 @@ class Run:
         current.original = None if shown is exact else exact
 
     # --- asking hooks -------------------------------------------------------------------------------
+
+    def context(self, point: Point[C], **fields: Any) -> C:
+        """What hooks are shown at a point now: the settled state, the evaluations, and these fields."""
+        return point.context(
+            point=point, state=self.state, evaluations=self.evaluations, live=self, **fields
+        )
 
     async def ask(
         self,
@@ -621,6 +645,11 @@ class Run:
             )
         )
 
+    def count_child(self, now: Counters, before: Counters) -> None:
+        """Count what a child has used in another process, without what it had used when it was last counted."""
+        self.ledger.carry(now, before)
+        self.uncounted.add_child(now, before)
+
     def charge(self, usage: Usage) -> None:
         """Count a model call that a hook or a tool made itself, or that a driver made in vain."""
         self.ledger.add_usage(usage)
@@ -653,17 +682,13 @@ def settled_deltas(held: Sequence[Delta], response: InferenceResponse) -> Iterat
         fields.setdefault(_field(delta), []).append(delta)
     left = {field: iter(_settled(pieces, response)) for field, pieces in fields.items()}
     for delta in held:
-        yield from _next(left[_field(delta)])
+        following = next(left[_field(delta)], None)
+        if following is not None:
+            yield following
 
 
 def _field(delta: Delta) -> tuple[type[Delta], str]:
     return type(delta), delta.call_id if isinstance(delta, CallDelta) else ""
-
-
-def _next(deltas: Iterator[Delta]) -> Iterator[Delta]:
-    for delta in deltas:
-        yield delta
-        return
 
 
 def _settled(pieces: list[Delta], response: InferenceResponse) -> list[Delta]:
@@ -688,3 +713,144 @@ def _settled_call(last: CallDelta, pieces: list[Delta], response: InferenceRespo
         return pieces
     arguments = call.malformed or msgspec.json.encode(call.args).decode()
     return [msgspec.structs.replace(last, name=call.name, arguments=arguments)]
+
+
+# --- where a run takes what comes from outside ---------------------------------------------------------
+
+
+NOTHING = RunIndex()
+NOBODY = object()
+"""There is no approver: the run waits."""
+UseTool: TypeAlias = Callable[[Run, CallInProgress], Awaitable[Any]]
+
+
+class AnswerSource:
+    """The live source. Others override what they take from somewhere else."""
+
+    known: RunIndex = NOTHING
+    """What is on record of the step that continues, and stands."""
+    is_replay = False
+    """Results come from the record, so no call needs its real arguments: redacted ones are enough."""
+    is_taken_up = False
+    """The run had begun in another process, which did not live to settle it."""
+    active_seconds = 0.0
+    """Active time that went into what is known."""
+    step_over: Callable[[Run, Ending | None], Awaitable[Ending | None]] | None = None
+    """Called before the first step, and after each with how that ended the run. Gives how the run ends, if it does."""
+
+    _children: Counter[str] | None = None
+    _read = 0
+
+    # --- the record and the time --------------------------------------------------------------------
+
+    def append(self, durable: Durable) -> Callable[[Record], None]:
+        """What writes a record."""
+        return durable.append
+
+    def settle(self, run: Run) -> None:
+        """A step is settled, or waits, and that is on record."""
+
+    def clock(self, definition: Definition) -> Clock:
+        """The clock of a run."""
+        return definition.clock
+
+    def cancel_sources(self, definition: Definition) -> Sequence[CancelSource]:
+        """Who may cancel the run from outside."""
+        return definition.cancel_sources
+
+    # --- hooks --------------------------------------------------------------------------------------
+
+    def plans(self, run: Run, plans: Plans) -> Plans:  # noqa: ARG002 - for other sources
+        """The hooks of a run, by point."""
+        return plans
+
+    def hooks(self, run: Run, plan: Plan, ctx: AgentContext) -> Plan:  # noqa: ARG002 - for other sources
+        """Who is asked this time, and who answers from the record."""
+        return plan
+
+    def answers_about(self, call_id: str) -> Sequence[HookRan]:  # noqa: ARG002 - for other sources
+        """What hooks said about a call before it ran, in a process that died."""
+        return ()
+
+    def decide(
+        self,
+        run: Run,
+        error: BaseException,
+        error_class: ErrorClass,
+        failures: int,
+        call_id: str,  # noqa: ARG002 - for other sources
+    ) -> ErrorDecision:
+        """What the error policy says. `call_id` names the call that failed, if it was one."""
+        errors = run.state.counters.errors
+        return run.setup.definition.error_policy.decide(error_class, failures, errors, error)
+
+    # --- models -------------------------------------------------------------------------------------
+
+    def infer(self, run: Run, request: InferenceRequest) -> Awaitable[InferenceResponse]:
+        """The model's answer."""
+        driver = run.setup.definition.driver
+        if driver is None:
+            raise ModelError(
+                "this agent has no model.",
+                remedy='Give it one: AgentBuilder().with_model("provider:NAME"), or set HOOKLINE_MODEL.',
+            )
+        given = driver.infer(request, run)
+        return given if type(given) is CoroutineType else awaitable(driver, given)
+
+    async def consultation(self, run: Run, name: str, digest: str) -> InferenceResponse | None:  # noqa: ARG002 - for other sources
+        """What a model has answered a hook that asks this. None: it is asked now, and the run pays."""
+        return None
+
+    # --- tools --------------------------------------------------------------------------------------
+
+    def use(self, run: Run, current: CallInProgress, use: UseTool) -> Awaitable[Any]:
+        """What a tool gives."""
+        return use(run, current)
+
+    def was_in_doubt(self, run: Run, call_id: str) -> bool:  # noqa: ARG002 - for other sources
+        """Whether a call is on record as one that had started, and nobody knows what it did."""
+        return False
+
+    # --- people -------------------------------------------------------------------------------------
+
+    async def handed_over(self, run: Run, question: str) -> Decision | None:
+        """The answer that was given to `resume`."""
+        return await run.durable.wait(question)
+
+    def approve(self, run: Run, approval: PendingApproval) -> Any:
+        """What the approver of the run says, or of one above it, which may have to be awaited; NOBODY without one."""
+        above: Run | None = run
+        while above is not None:
+            approver = above.definition.approver
+            if approver == "deny":
+                return Decision.deny("nobody is there to approve it")
+            if approver is not None:
+                return approver(approval)
+            above = above.parent
+        return NOBODY
+
+    # --- child runs ---------------------------------------------------------------------------------
+
+    async def for_child(self, run: Run, child_id: str) -> AnswerSource:  # noqa: ARG002 - for other sources
+        """The source of a child run that begins now, or continues."""
+        return AnswerSource()
+
+    def child_key(self, run: Run, asked: str) -> str:
+        """The key of a child that a hook starts to ask this: numbered, in a step, over all processes."""
+        self._children = started = self._children or Counter()
+        records = run.durable.records
+        for record in records[self._read :]:  # each once: a run may start many
+            if isinstance(record, ChildStarted):
+                started[record.child_run_id.rpartition("/")[0]] += 1
+        self._read = len(records)
+        return f"{asked}/{started[f'{run.run_id}/{run.step_index}/{asked}'] + 1}"
+
+    def child_definition(
+        self,
+        run: Run,  # noqa: ARG002 - for other sources
+        definition: Definition,
+        child_id: str,  # noqa: ARG002
+        name: str,  # noqa: ARG002
+    ) -> Definition:
+        """What a child run that a hook starts is made of."""
+        return definition

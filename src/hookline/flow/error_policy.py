@@ -48,8 +48,8 @@ class ErrorClass(enum.StrEnum):
 
 _CLASSES: tuple[tuple[type[BaseException], ErrorClass], ...] = (
     (HookError, ErrorClass.HOOK),
-    (UnknownToolError, ErrorClass.VALIDATION),
     (ToolArgumentsError, ErrorClass.VALIDATION),
+    (UnknownToolError, ErrorClass.VALIDATION),
     (ToolError, ErrorClass.TOOL),
     (RateLimitError, ErrorClass.RATE_LIMIT),
     (ModelTimeoutError, ErrorClass.TIMEOUT),
@@ -72,6 +72,11 @@ def classify(exception: BaseException) -> ErrorClass:
         if isinstance(exception, kind):
             return error_class
     return ErrorClass.UNKNOWN
+
+
+def exception_type(error_class: str) -> type[BaseException] | None:
+    """The exception that a class of errors is named after; None for what can be any."""
+    return next((kind for kind, each in _CLASSES if each == error_class), None)
 
 
 def retry_delay(exception: BaseException) -> float | None:

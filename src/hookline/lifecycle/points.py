@@ -23,7 +23,7 @@ session_end
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -31,6 +31,7 @@ import msgspec
 from hookline.errors import RegistrationError, UsageError
 from hookline.hooks import HookOutcome, Point, spelled
 from hookline.hooks.outcome import Kind
+from hookline.hooks.point import C
 from hookline.lifecycle.contexts import (
     AgentContext,
     CompactHookContext,
@@ -76,11 +77,32 @@ def _decision(_ctx: ToolHookContext, decision: Decision) -> HookOutcome:
     return HookOutcome(Kind.ALLOW, decision.reason, answer=decision)
 
 
-_STATE = ((AgentState, AgentContext.with_state), (ContinuationEvaluation, _evaluation))
-_APPEND = (ContinuationEvaluation, _evaluation)
-_SETTLED = frozenset({"state", "evaluations"})
 _LAST_WORD = frozenset[str]()
 """The verdicts left when the run is over: none."""
+
+
+def _point(
+    name: str,
+    context: type[C],
+    changes: tuple[str, ...] = (),
+    answers: tuple[tuple[type, Callable[[Any, Any], Any]], ...] = (),
+    *,
+    appends: bool = True,
+    **rules: Any,
+) -> Point[C]:
+    """A point where hooks may change the state and say whether to continue, beside these fields and answers."""
+    return Point(
+        name,
+        context,
+        changes=frozenset({"state", "evaluations", *changes}),
+        answers=(
+            *answers,
+            (AgentState, AgentContext.with_state),
+            (ContinuationEvaluation, _evaluation),
+        ),
+        append=(ContinuationEvaluation, _evaluation) if appends else None,
+        **rules,
+    )
 
 
 class _Points(type):
@@ -100,84 +122,68 @@ class HookPoint(metaclass=_Points):
         """The point with this name, in any of its spellings."""
         return point_named(name)
 
-    SESSION_START = Point(
-        "session_start", SessionHookContext, changes=_SETTLED, answers=_STATE, append=_APPEND
-    )
-    EXECUTION_START = Point(
+    SESSION_START = _point("session_start", SessionHookContext)
+    EXECUTION_START = _point(
         "execution_start",
         ExecutionHookContext,
         aliases=("agent_start",),
-        changes=_SETTLED,
-        answers=_STATE,
-        append=_APPEND,
         blocks="the run is refused",
     )
-    PROMPT_SUBMIT = Point(
+    PROMPT_SUBMIT = _point(
         "prompt_submit",
         PromptHookContext,
         aliases=("user_prompt_submit", "input_submitted"),
-        changes=_SETTLED | {"prompt", "attachments"},
-        answers=((str, PromptHookContext.with_prompt), *_STATE),
-        append=_APPEND,
+        changes=("prompt", "attachments"),
+        answers=((str, PromptHookContext.with_prompt),),
         blocks="the prompt is refused and the run ends stopped",
         failure_blocks=True,
     )
-    BEFORE_STEP = Point(
+    BEFORE_STEP = _point(
         "before_step",
         StepHookContext,
         aliases=("step_start",),
-        changes=_SETTLED,
-        answers=_STATE,
-        append=_APPEND,
         blocks="the step is not made and the run ends stopped",
     )
-    BEFORE_INFERENCE = Point(
+    BEFORE_INFERENCE = _point(
         "before_inference",
         InferenceHookContext,
         aliases=("pre_inference",),
-        changes=_SETTLED | {"request", "response"},
+        changes=("request", "response"),
         answers=(
             (InferenceRequest, InferenceHookContext.with_request),
             (InferenceResponse, InferenceHookContext.with_response),
-            *_STATE,
         ),
-        append=_APPEND,
         blocks="the model is not called and reads the reason in the next step",
     )
     AROUND_INFERENCE = Point(
         "around_inference", InferenceHookContext, changes=frozenset({"request"}), around=True
     )
-    AFTER_INFERENCE = Point(
+    AFTER_INFERENCE = _point(
         "after_inference",
         InferenceHookContext,
         aliases=("post_inference",),
-        changes=_SETTLED | {"response"},
-        answers=((InferenceResponse, InferenceHookContext.with_response), *_STATE),
-        append=_APPEND,
+        changes=("response",),
+        answers=((InferenceResponse, InferenceHookContext.with_response),),
         blocks="the response is discarded and the model reads the reason in the next step",
         stands=True,
     )
-    BEFORE_TOOL_USE = Point(
+    BEFORE_TOOL_USE = _point(
         "before_tool_use",
         ToolHookContext,
         aliases=("pre_tool_use", "before_tool_call", "before_tool"),
-        changes=_SETTLED | {"tool_call", "execution"},
+        changes=("tool_call", "execution"),
         answers=(
             (ToolCall, ToolHookContext.with_tool_call),
             (ToolResult, ToolHookContext.with_execution),
-            *_STATE,
         ),
-        append=_APPEND,
         blocks="the call is not run and the model reads the reason",
         failure_blocks=True,
         verdicts=frozenset({"block", "stop", "ask", "allow"}),
     )
-    PERMISSION_REQUEST = Point(
+    PERMISSION_REQUEST = _point(
         "permission_request",
         ToolHookContext,
-        changes=_SETTLED,
-        answers=((Decision, _decision), *_STATE),
-        append=_APPEND,
+        answers=((Decision, _decision),),
         blocks="the call is denied",
         failure_blocks=True,
         verdicts=frozenset({"block", "stop"}),
@@ -185,71 +191,43 @@ class HookPoint(metaclass=_Points):
     AROUND_TOOL_USE = Point(
         "around_tool_use", ToolHookContext, changes=frozenset({"tool_call"}), around=True
     )
-    AFTER_TOOL_USE = Point(
+    AFTER_TOOL_USE = _point(
         "after_tool_use",
         ToolHookContext,
         aliases=("post_tool_use", "after_tool_call", "after_tool"),
-        changes=_SETTLED | {"execution"},
-        answers=((ToolResult, ToolHookContext.with_execution), *_STATE),
-        append=_APPEND,
+        changes=("execution",),
+        answers=((ToolResult, ToolHookContext.with_execution),),
         blocks="the result is withheld and the model reads the reason",
         failure_blocks=True,
         stands=True,
     )
-    AFTER_STEP = Point(
-        "after_step",
-        StepHookContext,
-        aliases=("step_end",),
-        changes=_SETTLED,
-        answers=_STATE,
-        unskippable=True,
+    AFTER_STEP = _point(
+        "after_step", StepHookContext, aliases=("step_end",), appends=False, unskippable=True
     )
-    SHOULD_CONTINUE = Point(
-        "should_continue", StopHookContext, changes=_SETTLED, answers=_STATE, append=_APPEND
-    )
-    STOP = Point(
-        "stop",
-        StopHookContext,
-        changes=_SETTLED,
-        answers=_STATE,
-        append=_APPEND,
-        blocks="the run continues, with the reason shown",
-    )
-    OUTPUT = Point(
+    SHOULD_CONTINUE = _point("should_continue", StopHookContext)
+    STOP = _point("stop", StopHookContext, blocks="the run continues, with the reason shown")
+    OUTPUT = _point(
         "output",
         OutputHookContext,
-        changes=_SETTLED | {"output"},
-        answers=((str, OutputHookContext.with_output), *_STATE),
-        append=_APPEND,
+        changes=("output",),
+        answers=((str, OutputHookContext.with_output),),
         blocks="the answer is withheld and the run ends stopped",
         failure_blocks=True,
     )
-    EXECUTION_END = Point(
+    EXECUTION_END = _point(
         "execution_end",
         ExecutionHookContext,
         aliases=("agent_end", "agent_finished"),
-        changes=_SETTLED,
-        answers=_STATE,
-        append=_APPEND,
         verdicts=_LAST_WORD,
         unskippable=True,
     )
-    ERROR = Point(
-        "error",
-        FailureHookContext,
-        aliases=("on_error", "tool_error"),
-        changes=_SETTLED,
-        answers=_STATE,
-        append=_APPEND,
-        unskippable=True,
+    ERROR = _point(
+        "error", FailureHookContext, aliases=("on_error", "tool_error"), unskippable=True
     )
-    AGENT_FAILED = Point(
+    AGENT_FAILED = _point(
         "agent_failed",
         FailureHookContext,
         aliases=("failure", "execution_failed"),
-        changes=_SETTLED,
-        answers=_STATE,
-        append=_APPEND,
         verdicts=_LAST_WORD,
         unskippable=True,
     )
@@ -267,25 +245,16 @@ class HookPoint(metaclass=_Points):
         changes=frozenset({"result", "evaluations"}),
         blocks="the child continues, with the reason shown",
     )
-    BEFORE_COMPACT = Point(
+    BEFORE_COMPACT = _point(
         "before_compact",
         CompactHookContext,
         aliases=("pre_compact",),
-        changes=_SETTLED | {"instructions"},
-        answers=((str, CompactHookContext.with_instructions), *_STATE),
-        append=_APPEND,
+        changes=("instructions",),
+        answers=((str, CompactHookContext.with_instructions),),
         blocks="compaction is skipped",
         failure_blocks=True,
     )
-    SESSION_END = Point(
-        "session_end",
-        SessionHookContext,
-        changes=_SETTLED,
-        answers=_STATE,
-        append=_APPEND,
-        verdicts=_LAST_WORD,
-        unskippable=True,
-    )
+    SESSION_END = _point("session_end", SessionHookContext, verdicts=_LAST_WORD, unskippable=True)
 
 
 _ALL: tuple[Point[Any], ...] = tuple(

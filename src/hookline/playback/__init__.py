@@ -1,9 +1,15 @@
 """Recorded runs, driven again: the same run, or what other hooks would have said to it."""
 
 from hookline.playback.backtests import backtest
-from hookline.playback.findings import Change, HookReport, Latency, Unfollowed, Unjudged
 from hookline.playback.replays import Difference, Replayed, replay
-from hookline.playback.report import BacktestReport
+from hookline.playback.report import (
+    BacktestReport,
+    Change,
+    HookReport,
+    Latency,
+    Unfollowed,
+    Unjudged,
+)
 
 __all__ = [
     "BacktestReport",

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from hookline.agent.agent import Agent
 from hookline.agent.builder.builder import AgentBuilder
-from hookline.agent.records.rounds import Place, Round
+from hookline.agent.records import Place, Round
 from hookline.agent.run import Run
 from hookline.definition import Definition, Plans, default_guards, for_child
 from hookline.definition.guards import limit_reached_in_step, limits_on_calls
@@ -22,14 +22,25 @@ from hookline.hooks import (
     Answered,
     Entry,
     HookNames,
+    Kind,
     Plan,
     Registration,
+    Result,
     Tier,
     run_hooks,
 )
 from hookline.journal import HookRan, JournalStore, Record
 from hookline.lifecycle import AgentContext, HookPoint, HookStack
-from hookline.playback.findings import (
+from hookline.lifecycle.changes import describe_changes
+from hookline.playback.recorded_agent import (
+    Agents,
+    is_limit_on_record,
+    is_recorded,
+    recorded_hooks,
+)
+from hookline.playback.recorded_run import RecordedRun
+from hookline.playback.report import (
+    BacktestReport,
     Change,
     HookCounts,
     HookKey,
@@ -38,24 +49,20 @@ from hookline.playback.findings import (
     Unjudged,
     latency,
 )
-from hookline.playback.recorded_hooks import (
-    Agents,
-    Seen,
-    as_far_as_seen,
-    is_limit_on_record,
-    is_own,
-    is_recorded,
-    limited,
-    recorded_hooks,
-    unseen,
-    with_judges,
+from hookline.playback.runs import reader_of, wanted_runs
+from hookline.playback.source import Keeps, Playback, PlaybackSource, is_in_doubt
+from hookline.state import (
+    EMPTY,
+    ContinuationEvaluation,
+    ContinuationOutcome,
+    Decision,
+    FrozenDict,
+    InferenceRequest,
+    RunStatus,
+    StopReason,
+    ToolCall,
+    Usage,
 )
-from hookline.playback.recorded_run import RecordedRun
-from hookline.playback.report import BacktestReport
-from hookline.playback.rulings import UNKNOWN, HookRuling, failed, is_same, ruling_of
-from hookline.playback.runs import Wanted, reader_of, wanted_runs
-from hookline.playback.source import Playback, PlaybackSource, is_in_doubt
-from hookline.state import EMPTY, FrozenDict, RunStatus, StopReason, ToolCall, Usage
 
 _NOBODY = "back-test"
 
@@ -80,11 +87,13 @@ async def backtest(
     with `run_hooks=True` only. `runs`, `session`, `status`, `since` and `limit` say which runs, newest first.
     """
     registrations, definition = _under_test(hooks)
-    agents = Agents(definition, _definitions(children), runs_hooks=run_hooks)
+    agents = Agents.of(definition, children, runs_hooks=run_hooks)
     test = Backtest(registrations, agents, is_added=isinstance(hooks, HookStack))
     read = reader_of(journal)
-    wanted = Wanted(runs=runs, session=session, status=status, since=since, limit=limit)
-    for run_id in wanted_runs(journal, wanted):
+    wanted = wanted_runs(
+        journal, runs=runs, session=session, status=status, since=since, limit=limit
+    )
+    for run_id in wanted:
         await test.run(Playback(read, partial(BacktestSource, test)), run_id)
     return test.report()
 
@@ -98,17 +107,6 @@ def _under_test(hooks: object) -> tuple[tuple[Registration, ...], Definition]:
         f"backtest takes an agent, or a HookStack, not {hooks!r}.",
         remedy='Write HookStack().with_hook(rule, "before_tool_use"), say.',
     )
-
-
-def _definitions(children: object) -> dict[str, Definition]:
-    given: Mapping[str, Any] = children if isinstance(children, Mapping) else {"": children}
-    for agent in given.values():
-        if not isinstance(agent, Agent):
-            raise UsageError(
-                f"children= takes agents by name, not {children!r}.",
-                remedy='Write children={"name": agent}.',
-            )
-    return {name: agent.definition for name, agent in given.items()}
 
 
 class Backtest:
@@ -165,26 +163,23 @@ class Backtest:
             where = (judged.run_id, judged.place)
             self._decisions += 1
             self._calls += judged.place[0] == "before_tool_use" and not judged.is_anew
-            self._note_unjudged(judged)
+            if judged.unasked:
+                point, step, call_id = judged.place
+                self._unjudged.append(
+                    Unjudged(
+                        run=judged.run_id,
+                        step=step,
+                        point=point,
+                        call_id=call_id,
+                        hooks=judged.unasked,
+                    )
+                )
             # What would not have come this far, or is judged once more as it is, has been told of.
             is_told = judged.is_anew or changed.get(where) in ("block", "stop")
             if not (where in changed and is_told) and not is_same(judged.old, judged.new):
                 self._changes.append(_change(judged, is_first=not changed))
-                changed[where] = judged.new.verdict
+                changed[where] = judged.new.verdict.word
         self.judged.clear()
-
-    def _note_unjudged(self, judged: Judged) -> None:
-        if judged.unasked:
-            point, step, call_id = judged.place
-            self._unjudged.append(
-                Unjudged(
-                    run=judged.run_id,
-                    step=step,
-                    point=point,
-                    call_id=call_id,
-                    hooks=judged.unasked,
-                )
-            )
 
     def report(self) -> BacktestReport:
         """What was found."""
@@ -238,34 +233,25 @@ class Backtest:
 
 def _change(judged: Judged, *, is_first: bool) -> Change:
     point, step, _ = judged.place
-    old, new = judged.old, judged.new
-    said = old.says != new.says and old.verdict == new.verdict
-    old_word, new_word = (
-        (old.says or "proceed", new.says or "proceed") if said else (old.verdict, new.verdict)
-    )
-    hook, why = _whose(old, new, said=said)
+    old, new = judged.old.verdict, judged.new.verdict
+    if old.word == new.word and judged.old.says.word != judged.new.says.word:
+        old, new = judged.old.says, judged.new.says
+    hook, why = new.hook, new.why
+    if not hook:  # the hook that makes the difference has nothing to say any more
+        hook, why = old.hook, f"no longer says: {old.why}" if old.why else "no longer says so"
     return Change(
         run=judged.run_id,
         step=step,
         point=point,
         call=judged.call,
-        old=old_word,
-        new=new_word,
+        old=old.word,
+        new=new.word,
         hook=hook,
         why=why,
-        old_hook=old.said_by if said else old.hook,
-        old_why=old.said_why if said else old.reason,
+        old_hook=old.hook,
+        old_why=old.why,
         is_first=is_first,
     )
-
-
-def _whose(old: HookRuling, new: HookRuling, *, said: bool) -> tuple[str, str]:
-    """The hook that makes the difference, and why it says so."""
-    now = (new.said_by, new.said_why) if said else (new.hook, new.reason)
-    if now[0]:
-        return now
-    then, why = (old.said_by, old.said_why) if said else (old.hook, old.reason)
-    return then, f"no longer says: {why}" if why else "no longer says so"
 
 
 # --- asking the hooks under test --------------------------------------------------------------------
@@ -291,8 +277,8 @@ class Candidate(msgspec.Struct, frozen=True):
     plans: Plans
     registrations: tuple[Registration, ...] = ()
     """All of them; a child inherits those whose scope is the tree."""
-    keeps: str = "none"
-    """Which hooks on record stay, and say what they said: none, the run's `own`, or `all`."""
+    keeps: Keeps = "none"
+    """Which hooks on record stay, and say what they said."""
 
 
 def names_of(registrations: Iterable[Registration]) -> dict[HookKey, Registration]:
@@ -334,14 +320,14 @@ class BacktestSource(PlaybackSource):
     _notes: Notes
 
     def __init__(self, test: Backtest, playback: Playback, recording: RecordedRun) -> None:
-        super().__init__(playback, recording)
+        super().__init__(test.agents, playback, recording)
         self._test = test
         self._asks: dict[Place, bool] = {}
         """Whether the hooks under test ask about a call."""
 
     def definition(self, name: str | None) -> Definition:
         """An agent of which only the record is left."""
-        agents = self._test.agents
+        agents = self.agents
         known = agents.own if name is None else agents.child(self.recording, name)
         return self.recorded_definition(known or agents.own)
 
@@ -421,16 +407,16 @@ class BacktestSource(PlaybackSource):
         then = Plan(ctx.point, recorded_hooks(recording, ctx.point, round_))
         watch = Watch()
         old = await ask_beside(run, then, ctx, watch, policies_only=policies_only)
-        seen = self._now(run, place, round_, plan, then)
+        seen = self.who_answers(run, plan or Plan(ctx.point), place, round_, self.candidate.keeps)
         if seen.missing:
             gone = f"hook '{seen.missing}' is not there any more, and what it was shown is not on record"
-            new = HookRuling(verdict=UNKNOWN, hook=seen.missing, reason=gone)
+            new = HookRuling(verdict=Word(UNKNOWN, seen.missing, gone))
         else:
             new = await self._ask_now(
                 run, seen.plan, ctx, watch.context, policies_only=policies_only
             )
         if place[0] == "before_tool_use":
-            self._asks[place] = new.verdict == "ask"
+            self._asks[place] = new.verdict.word == "ask"
         test.judged.append(
             Judged(
                 place=place,
@@ -467,33 +453,15 @@ class BacktestSource(PlaybackSource):
             ("before_tool_use", step, call_id), True
         )
 
-    def _now(self, run: Run, place: Place, round_: Round, plan: Plan | None, then: Plan) -> Seen:
-        """Who is asked now; who cannot be; and who would have to be there, and is not."""
-        recording, keeps = self.recording, self.candidate.keeps
-        plan = Plan(then.point, ()) if plan is None else plan
-        plan = self._test.agents.spared(recording, plan, round_)
-        if keeps == "all":
-            return Seen(with_judges(plan, (*then.judges, *plan.judges)))
-        hidden = unseen(place[0], round_, is_kept=recording.keeps(self.part, place))
-        if hidden and keeps == "own":
-            return Seen(then, tuple(entry.name for entry in plan.judges))
-        if hidden:
-            return as_far_as_seen(recording, plan, round_, hidden)
-        own: Sequence[HookRan] = ()
-        if keeps == "own":
-            own = [ran for ran in round_ if self._is_own(run, ran, plan)]
-            self._test.kept.update((ran.point, ran.hook) for ran in own)
-        recorded = [Entry(made) for made in recorded_hooks(recording, plan.point, own)]
-        return Seen(with_judges(plan, (*limited(recording, plan, round_).judges, *recorded)))
-
-    def _is_own(self, run: Run, ran: HookRan, plan: Plan) -> bool:
+    def is_own(self, run: Run, ran: HookRan, plan: Plan) -> bool:
         """Whether a recorded hook of a child is the child's own: not one of now, nor one its parent had then."""
-        parent = run.parent
-        if not is_own(ran, plan):
-            return False
-        if ran.tier != Tier.POLICY or parent is None:
-            return True  # only policies hold in children too, unless somebody said otherwise
-        return (ran.point, ran.hook) not in self._above(parent).recording.hook_names
+        own, parent = super().is_own(run, ran, plan), run.parent
+        if own and ran.tier == Tier.POLICY and parent is not None:
+            # Only policies hold in children too, unless somebody said otherwise.
+            own = (ran.point, ran.hook) not in self._above(parent).recording.hook_names
+        if own:
+            self._test.kept.add((ran.point, ran.hook))
+        return own
 
     async def _ask_now(
         self, run: Run, plan: Plan, ctx: AgentContext, then: Any, *, policies_only: bool
@@ -529,7 +497,7 @@ async def ask_beside(
     try:
         result = await run_hooks(plan, ctx, watch, settle, policies_only=policies_only)
     except HookError as error:
-        return failed(error)
+        return HookRuling(verdict=Word(Kind.FAILED.label, error.hook, error.problem))
     watch.context = result.context
     return ruling_of(ctx, result, watch.changed_by, watch.answered_by)
 
@@ -627,3 +595,95 @@ class Watch:
         charged, self._charged = self._charged, []
         if self._counts is not None:
             self._counts.count(key, took, verdict, charged)
+
+
+# --- what hooks made of one thing, so that it can be compared -------------------------------------
+
+
+UNKNOWN = "unknown"
+_OF_THE_AGENT = ("system", "tools")
+"""What is in every request of an agent, whatever hooks do."""
+
+
+class Word(NamedTuple):
+    """What hooks decided, in a word, and whose word it is."""
+
+    word: str = "proceed"
+    hook: str = ""
+    why: str = ""
+
+
+class HookRuling(msgspec.Struct, frozen=True, kw_only=True):
+    """What all hooks of a round decided."""
+
+    verdict: Word = Word()
+    """`proceed`, `ask`, `block`, `stop`, `failed`; a person's answer; `change`; or `unknown`."""
+    says: Word = Word()
+    """The strongest evaluation; `proceed` if there is none."""
+    changes: dict[str, Any] = {}
+    """What they made of the thing, by field. Metadata is theirs, and changes nothing by itself."""
+
+
+def ruling_of(before: Any, result: Result[Any], changed_by: str, answered_by: str) -> HookRuling:
+    """What hooks decided, from the context they were given and what came of it."""
+    after = result.context
+    said = _strongest(after.evaluations[len(before.evaluations) :])
+    changes = _changes(before, after)
+    verdict = Word(result.kind.label, result.decided_by, result.reason)
+    if isinstance(result.answer, Decision):
+        verdict = Word(result.answer.answer.value, answered_by, result.answer.reason)
+    elif result.kind is Kind.PROCEED and changes:
+        verdict = Word("change", changed_by, f"changes {', '.join(changes)}")
+    says = Word() if said is None else Word(said.decision.value, said.source, said.reason)
+    return HookRuling(verdict=verdict, says=says, changes=changes)
+
+
+def is_same(old: HookRuling, new: HookRuling) -> bool:
+    """Whether two rulings have the same effect, whoever gave them and in whatever words."""
+    return (
+        old.verdict.word == new.verdict.word
+        and old.says.word == new.says.word
+        and old.changes.keys() == new.changes.keys()
+        and all(_is_same(name, old.changes[name], new.changes[name]) for name in old.changes)
+    )
+
+
+def _is_same(name: str, old: Any, new: Any) -> bool:
+    if name == "request":
+        # An agent of now has its own tools and system prompt: only what its hooks made of them counts.
+        ignored = [field for field in _OF_THE_AGENT if field not in new]
+        old = {field: value for field, value in old.items() if field not in ignored}
+    return bool(old == new)
+
+
+def _changes(before: Any, after: Any) -> dict[str, Any]:
+    described = describe_changes(before, after) or {}
+    described.pop("evaluations", None)
+    if "typed_output" in described:  # what is on record of it is the same as JSON
+        described["output"] = described.pop("typed_output")
+    state = described.pop("state", {})
+    state.pop("metadata", None)
+    if state:
+        described["state"] = state
+    if described.pop("request", None) and (changed := _request_changes(before, after)):
+        described["request"] = changed
+    # As JSON: a recorded hook makes a list of messages where the hook itself made a tuple.
+    return msgspec.json.decode(msgspec.json.encode(described, enc_hook=list))  # type: ignore[no-any-return]
+
+
+def _request_changes(before: Any, after: Any) -> dict[str, Any]:
+    """What hooks made of a request, apart from showing the model the conversation they have changed."""
+    expected: InferenceRequest = before.request.with_messages(after.state.messages)
+    return {
+        name: getattr(after.request, name)
+        for name in InferenceRequest.__struct_fields__
+        if getattr(after.request, name) != getattr(expected, name)
+    }
+
+
+def _strongest(said: tuple[ContinuationEvaluation, ...]) -> ContinuationEvaluation | None:
+    outcome = ContinuationOutcome.from_evaluations(said)
+    for evaluation in said:
+        if (evaluation.source, evaluation.reason) == (outcome.resolved_by, outcome.reason):
+            return evaluation
+    return None

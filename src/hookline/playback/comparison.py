@@ -21,7 +21,7 @@ from hookline.journal import (
     RunFinished,
     StepFinished,
 )
-from hookline.playback.recorded_run import Driven, RecordedRun
+from hookline.playback.recorded_run import RecordedRun
 from hookline.state import PendingApproval, StopReason, ToolCall, ToolResult
 
 
@@ -103,13 +103,11 @@ class Comparison:
         """What was recorded while it was played. It is written nowhere."""
         self.same = 0
         """How many facts were the same."""
-        self._driven = Driven()
 
     def hear(self, record: Record) -> None:
         """Something has happened while it is played."""
-        if self._driven.has(record):
-            self.heard.append(record)
-            self.now.hear(record)
+        self.heard.append(record)
+        self.now.hear(record)
 
     def first_difference(self) -> int | None:
         """The number of the first fact that is not as it was, among those that are known by now."""

@@ -7,8 +7,7 @@ from functools import cached_property
 
 import msgspec
 
-from hookline.agent.records.index import RecordedCall, RunIndex, RunPart
-from hookline.agent.records.rounds import Place, Round
+from hookline.agent.records import Place, RecordedCall, Round, RunIndex, RunPart
 from hookline.errors import JournalError
 from hookline.journal import (
     ApprovalAsked,
@@ -36,7 +35,7 @@ class RecordedRun(RunIndex):
     """One run's records, by key, and what can be known from them about how it went."""
 
     def __init__(self, records: Iterable[Record], above: RecordedRun | None = None) -> None:
-        kept = list(without_doubts(filter(Driven().has, records)))
+        kept = list(without_doubts(driven(records)))
         if above is not None and kept:
             ends = [part.finished for part in above.parts]
             kept = without_unseen(kept, pauses_for(kept[0].run_id, ends))
@@ -196,20 +195,17 @@ class RecordedRun(RunIndex):
 # --- records of what is not played ------------------------------------------------------------------
 
 
-class Driven:
-    """Tells what was recorded while a run was driven from what was written about it afterwards.
+def driven(records: Iterable[Record]) -> Iterator[Record]:
+    """What was recorded while a run was driven, without what was written about it afterwards.
 
     A child that waits when its run continues without it ends by its record alone.
     """
-
-    def __init__(self) -> None:
-        self._is_going = True
-
-    def has(self, record: Record) -> bool:
-        """Whether this record, the next one of the run, is of a drive."""
-        was_going = self._is_going or isinstance(record, RunStarted)
-        self._is_going = was_going and not isinstance(record, RunFinished)
-        return was_going
+    is_going = True
+    for record in records:
+        is_going = is_going or isinstance(record, RunStarted)
+        if is_going:
+            yield record
+        is_going = is_going and not isinstance(record, RunFinished)
 
 
 def without_doubts(records: Iterable[Record]) -> Iterator[Record]:

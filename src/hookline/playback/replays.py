@@ -10,28 +10,18 @@ from typing import Any
 import msgspec
 
 from hookline.agent.agent import Agent
-from hookline.agent.records.rounds import Round
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
 from hookline.definition import Definition
 from hookline.errors import UsageError
-from hookline.hooks import Entry, Plan
+from hookline.hooks import Plan
 from hookline.journal import HookRan, JournalStore, Record, RunStarted, hooks_in
 from hookline.lifecycle import AgentContext
 from hookline.playback.comparison import Comparison, Fact
-from hookline.playback.recorded_hooks import (
-    Agents,
-    as_far_as_seen,
-    is_own,
-    limited,
-    recorded_hooks,
-    unseen,
-    with_judges,
-)
-from hookline.playback.recorded_run import RecordedRun
+from hookline.playback.recorded_agent import Agents, with_judges
+from hookline.playback.report import not_asked, visible
 from hookline.playback.runs import reader_of
-from hookline.playback.source import Parting, Playback, PlaybackSource, is_in_doubt, is_placeholder
-from hookline.playback.text import not_asked, visible
+from hookline.playback.source import Parting, Playback, PlaybackSource, is_in_doubt
 from hookline.state import EMPTY
 
 _AROUND = 3
@@ -124,13 +114,9 @@ class Replayed(msgspec.Struct, frozen=True):
 class ReplaySource(PlaybackSource):
     """The record, with the hooks of an agent, called wherever what they are to be shown is on record."""
 
-    def __init__(self, agents: Agents, playback: Playback, recording: RecordedRun) -> None:
-        super().__init__(playback, recording)
-        self._agents = agents
-
     def definition(self, name: str | None) -> Definition:
         """The agent of now; a child's agent, if it was given."""
-        agents = self._agents
+        agents = self.agents
         if name is None:
             return agents.own
         child = agents.child(self.recording, name)
@@ -138,7 +124,7 @@ class ReplaySource(PlaybackSource):
             self.has_agent = False
             agents.unknown.add(self.run_id)
             return self.recorded_definition(agents.own)
-        return child
+        return msgspec.structs.replace(child, listeners=())
 
     def asked_points(self, run: Run) -> frozenset[str]:  # noqa: ARG002 - the interface's
         """Where the hooks of a child were asked whose agent is not there."""
@@ -147,33 +133,16 @@ class ReplaySource(PlaybackSource):
     def hooks(self, run: Run, plan: Plan, ctx: AgentContext) -> Plan:
         """The plan of the agent, in which those answer from the record who cannot be shown what they were shown."""
         place, round_ = self.round_of(run, ctx)
-        plan = self._agents.spared(self.recording, plan, round_)
         if is_in_doubt(ctx):
-            return with_judges(plan, ())
-        hidden = unseen(place[0], round_, is_kept=self.recording.keeps(self.part, place))
+            return with_judges(self.agents.spared(self.recording, plan, round_), ())
         if not self.has_agent:
-            return self._mixed(plan, round_, hidden)
-        if hidden:
-            return self._as_far_as_seen(plan, round_, hidden)
-        return limited(self.recording, plan, round_)
-
-    def _as_far_as_seen(self, plan: Plan, round_: Round, hidden: int) -> Plan:
-        seen = as_far_as_seen(self.recording, plan, round_, hidden)
-        self._agents.unasked.update(dict.fromkeys(seen.unasked))
+            return self.who_answers(run, plan, place, round_, keeps="own").plan
+        seen = self.who_answers(run, plan, place, round_)
+        self.agents.unasked.update(dict.fromkeys(seen.unasked))
         if seen.missing:
             gone = f"there is no hook '{seen.missing}' at {plan.point.value}, which had its say over this"
             self.playback.differ(self, instead=gone)
         return seen.plan
-
-    def _mixed(self, plan: Plan, round_: Round, hidden: int) -> Plan:
-        """A child whose agent is not known: its own hooks answer from the record, those from above are asked."""
-        if hidden:
-            return Plan(plan.point, recorded_hooks(self.recording, plan.point, round_))
-        own = [ran for ran in round_ if is_own(ran, plan)]
-        recorded = [Entry(made) for made in recorded_hooks(self.recording, plan.point, own)]
-        plan = limited(self.recording, plan, round_)
-        asked = (each for each in plan.judges if not is_placeholder(each.registration))
-        return with_judges(plan, (*asked, *recorded))
 
 
 async def replay(
@@ -190,10 +159,9 @@ async def replay(
     addresses or models say what is on record, and are started with `run_hooks=True` only. `children` are the agents of
     its child runs, by name or agent id; the own hooks of a child that is not there answer from the record.
     """
-    _check(agent, children)
-    agents = Agents(
-        agent.definition, {name: each.definition for name, each in children.items()}, run_hooks
-    )
+    if not isinstance(agent, Agent):
+        raise UsageError(f"replay takes an Agent, not {agent!r}.", remedy="Build it: .build().")
+    agents = Agents.of(agent.definition, children, runs_hooks=run_hooks)
     playback = Playback(reader_of(journal), partial(ReplaySource, agents))
     _refuse_child(playback.source(run_id).recording.started)
     result = await playback.play(run_id)
@@ -209,17 +177,6 @@ async def replay(
         missing=tuple(playback.missing),
         not_asked=tuple(agents.not_asked),
     )
-
-
-def _check(agent: object, children: object) -> None:
-    if not isinstance(agent, Agent):
-        raise UsageError(f"replay takes an Agent, not {agent!r}.", remedy="Build it: .build().")
-    given = children.values() if isinstance(children, Mapping) else (children,)
-    if not all(isinstance(child, Agent) for child in given):
-        raise UsageError(
-            f"children= takes agents by name, not {children!r}.",
-            remedy='Write children={"name": agent}.',
-        )
 
 
 def _refuse_child(started: RunStarted) -> None:

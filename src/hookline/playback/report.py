@@ -1,21 +1,196 @@
-"""The report of a back-test."""
+"""The report of a back-test: what was found, as values, as text that fits a screen, as JSON and as a page."""
 
 from __future__ import annotations
 
-from typing import Any
+import html
+import itertools
+import math
+import textwrap
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
-from hookline.playback.findings import Findings
-from hookline.playback.page import page_of
-from hookline.playback.text import report_lines, visible
-from hookline.state import valid_text
+from hookline.state import NO_USAGE, ToolCall, Usage, valid_text
+
+# --- what was found -------------------------------------------------------------------------------
+
+
+HookKey: TypeAlias = tuple[str, str]
+"""The point, and the hook's name."""
+
+
+class Latency(msgspec.Struct, frozen=True):
+    """How long a hook took, in seconds."""
+
+    mean: float = 0.0
+    p50: float = 0.0
+    p95: float = 0.0
+    max: float = 0.0
+
+
+class HookCount:
+    """One hook."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.verdicts: Counter[str] = Counter()
+        self.usage = NO_USAGE
+
+    @property
+    def calls(self) -> int:
+        """How often it was asked."""
+        return len(self.seconds)
+
+
+class HookCounts(defaultdict[HookKey, HookCount]):
+    """Many hooks."""
+
+    def __init__(self) -> None:
+        super().__init__(HookCount)
+
+    def count(
+        self, key: HookKey, seconds: float, verdict: str, charged: Iterable[Usage] = ()
+    ) -> None:
+        """A hook was asked."""
+        counted = self[key]
+        counted.seconds.append(seconds)
+        counted.verdicts[verdict] += 1
+        for usage in charged:
+            counted.usage = counted.usage + usage
+
+
+def latency(seconds: Sequence[float]) -> Latency:
+    """Mean, median, 95th percentile and the worst, by the nearest-rank method."""
+    if not seconds:
+        return Latency()
+    ordered = sorted(seconds)
+
+    def rank(share: float) -> float:
+        return ordered[math.ceil(share * len(ordered)) - 1]
+
+    return Latency(sum(ordered) / len(ordered), rank(0.5), rank(0.95), ordered[-1])
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A verdict that would be another one."""
+
+    run: str
+    step: int | None
+    """Counted from zero, like `step` in the records; None before the first step."""
+    point: str
+    call: ToolCall | None = None
+    """The call it is about, as the hooks are shown it."""
+    old: str
+    """The verdict on record: `proceed`, `change`, `ask`, `block`, `stop`, `failed`, or an evaluation."""
+    new: str
+    """The verdict now. `unknown` when what the hooks were shown is not on record."""
+    hook: str
+    """Whose word makes the difference: the hook that says it now, or the one that no longer says what it said."""
+    why: str = ""
+    old_hook: str = ""
+    old_why: str = ""
+    is_first: bool = True
+    """The first change in its run. From there on the run might have gone another way than the record."""
+
+    @property
+    def about(self) -> str:
+        """What it is about, in a few words: the call, or the point."""
+        if self.call is None:
+            return self.point
+        args = ", ".join(
+            f"{name}={msgspec.json.encode(value).decode()}"
+            for name, value in self.call.args.items()
+        )
+        return f"{self.call.name}({args})"
+
+    def __str__(self) -> str:
+        step = f"step {self.step + 1}" if self.step is not None else "the start"
+        why = f": {self.why}" if self.why else ""
+        return f"{self.run}, {step}, {self.about}: {self.old} -> {self.new} by '{self.hook}'{why}"
+
+
+class HookReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One hook: what it says now, and what it said then."""
+
+    hook: str
+    point: str
+    tier: str
+    status: str
+    """`kept`, `removed`, or `added`: not on record, which is also so for one that was there and never asked."""
+    shadow: bool = False
+    calls: int = 0
+    """How often it was asked in the back-test."""
+    verdicts: dict[str, int] = {}
+    latency: Latency = Latency()
+    usage: Usage = NO_USAGE
+    """What it charged the run for, asking a model itself."""
+    recorded_calls: int = 0
+    recorded_verdicts: dict[str, int] = {}
+    recorded_latency: Latency = Latency()
+
+
+class Unjudged(msgspec.Struct, frozen=True, kw_only=True):
+    """Hooks that could not be asked, because the journal does not keep what they would be shown."""
+
+    run: str
+    step: int | None
+    point: str
+    call_id: str
+    hooks: tuple[str, ...]
+
+
+class Unfollowed(msgspec.Struct, frozen=True):
+    """A run that could not be judged to its end, and why."""
+
+    run: str
+    why: str
+
 
 FORMAT, VERSION = "hookline.backtest", 1
 
 
-class BacktestReport(Findings, frozen=True, kw_only=True):
+class BacktestReport(msgspec.Struct, frozen=True, kw_only=True):
     """What other hooks would have said to recorded runs. `print(report)`, `report.to_html()`, `report.exit_code`."""
+
+    runs: int = 0
+    """How many runs were looked at, children not counted."""
+    children: int = 0
+    decisions: int = 0
+    """How often the hooks were asked for a verdict."""
+    calls: int = 0
+    """How many tool calls they judged."""
+    changes: tuple[Change, ...] = ()
+    hooks: tuple[HookReport, ...] = ()
+    unjudged: tuple[Unjudged, ...] = ()
+    unfollowed: tuple[Unfollowed, ...] = ()
+    not_asked: tuple[str, ...] = ()
+    """Commands, addresses and models that were not asked, and may have changed since: they say what is on record."""
+    around: tuple[str, ...] = ()
+    """Hooks around an action, which are not asked: the action is not done."""
+
+    @property
+    def ok(self) -> bool:
+        """No verdict would change, and every run could be followed."""
+        return not (self.changes or self.unfollowed)
+
+    @property
+    def exit_code(self) -> int:
+        """For `sys.exit`: 0 when nothing would change, 1 when something would, 2 when a run could not be followed."""
+        if self.unfollowed:
+            return 2
+        return 1 if self.changes else 0
+
+    @property
+    def changed_runs(self) -> tuple[str, ...]:
+        """The runs in which something would change."""
+        return tuple(dict.fromkeys(change.run for change in self.changes))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often which verdict would become which: `{"proceed -> block": 3}`."""
+        return dict(Counter(f"{change.old} -> {change.new}" for change in self.changes))
 
     def to_json(self) -> str:
         """Everything, as versioned JSON."""
@@ -36,3 +211,221 @@ class BacktestReport(Findings, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         return visible("\n".join(report_lines(self)))
+
+
+# --- as text --------------------------------------------------------------------------------------
+
+
+_SIGNS = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}
+_SIGNS |= {0x7F: 0x2421, **dict.fromkeys(range(0x80, 0xA0), 0xFFFD)}
+"""Other people's words: what would steer a terminal is shown as a sign."""
+WIDTH = 110
+_MOST = 40
+"""How many changes are shown one by one."""
+_WIDEST = 34
+"""How wide a column of words may get."""
+Row: TypeAlias = tuple[str, ...]
+_CHANGE = ("run", "step", "about", "was", "would be", "hook", "why")
+_HOOK = ("hook", "point", "status", "asked", "verdicts", "on record", "mean", "p95", "max")
+
+
+def report_lines(report: BacktestReport) -> Iterator[str]:
+    """The report, line by line."""
+    yield headline(report)
+    if report.changes:
+        yield ""
+        rows = [_change(change) for change in report.changes[:_MOST]]
+        yield from _table(_CHANGE, rows)
+        left = len(report.changes) - _MOST
+        if left > 0:
+            yield f"  ... and {left} more: report.changes has them all"
+        counts = ", ".join(f"{count} {what}" for what, count in report.counts.items())
+        yield f"  {counts}"
+    hooks = [hook for hook in report.hooks if hook.calls or hook.status != "kept"]
+    if hooks:
+        yield ""
+        yield from _table(_HOOK, [_hook(hook) for hook in hooks])
+    notes = list(remarks(report))
+    if notes:
+        yield ""
+        for note in notes:
+            yield from textwrap.wrap(note, WIDTH, initial_indent="  ", subsequent_indent="    ")
+
+
+def headline(report: BacktestReport) -> str:
+    """The report in one line."""
+    looked_at = f"{_number(report.runs, 'run')}"
+    if report.children:
+        looked_at += f" with {_number(report.children, 'child run')}"
+    looked_at += f", {_number(report.calls, 'call')}, {_number(report.decisions, 'decision')}"
+    left_out = not_asked(report.not_asked)
+    if not report.changes:
+        return f"{looked_at}: no verdict would change{left_out}"
+    changes, runs = _number(len(report.changes), "verdict"), len(report.changed_runs)
+    return f"{looked_at}: {changes} would change, in {_number(runs, 'run')}{left_out}"
+
+
+def not_asked(hooks: Sequence[str]) -> str:
+    """The end of a first line that says which hooks were not started."""
+    return f"; not asked: {', '.join(hooks)}" if hooks else ""
+
+
+def remarks(report: BacktestReport) -> Iterator[str]:
+    """What else a reader has to know."""
+    later = sum(not change.is_first for change in report.changes)
+    if later:
+        yield (
+            f"{_number(later, 'change')} came after another one in the same run, which might have gone another way "
+            "from there: each is about what is on record."
+        )
+    if report.unjudged:
+        names = sorted({hook for each in report.unjudged for hook in each.hooks})
+        yield (
+            f"{_number(len(report.unjudged), 'time')} the journal does not keep what a hook was shown: "
+            f"{', '.join(names)} answered from the record."
+        )
+    if report.not_asked:
+        yield (
+            f"not asked, because commands, addresses and models are not started: {', '.join(report.not_asked)}. They "
+            "are new, or may have changed, and say what is on record. run_hooks=True and --run-hooks start them."
+        )
+    if report.around:
+        yield f"not asked, because no action is done: {', '.join(report.around)}."
+    for unfollowed in report.unfollowed:
+        yield f"run {unfollowed.run}: {unfollowed.why}"
+
+
+def _change(change: Change) -> Row:
+    step = str(change.step + 1) if change.step is not None else "-"
+    return change.run, step, change.about, change.old, change.new, change.hook, change.why
+
+
+def _hook(hook: HookReport) -> Row:
+    asked = hook.calls > 0
+    return (
+        hook.hook + (" (shadow)" if hook.shadow else ""),
+        hook.point,
+        hook.status,
+        str(hook.calls) if asked or hook.status != "removed" else "-",
+        verdicts(hook.verdicts),
+        verdicts(hook.recorded_verdicts),
+        *(_times(hook.latency) if asked else ("", "", "")),
+    )
+
+
+def verdicts(counts: dict[str, int]) -> str:
+    """Verdicts and how often each was given."""
+    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "-"
+
+
+def _times(took: Latency) -> tuple[str, str, str]:
+    return duration(took.mean), duration(took.p95), duration(took.max)
+
+
+def duration(seconds: float) -> str:
+    """A time, in the unit it is best read in."""
+    if seconds >= 1:
+        return f"{seconds:.2f} s"
+    return f"{seconds * 1e3:.1f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.0f} us"
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def _table(titles: Row, rows: Sequence[Row]) -> Iterator[str]:
+    """Columns as wide as they need to be, and words that are wrapped where they are not wide enough."""
+    columns = list(zip(titles, *rows, strict=True))
+    widths = [min(_WIDEST, max(map(len, column))) for column in columns]
+    over = sum(widths) + 2 * len(widths) - WIDTH
+    while over > 0 and max(widths) > 12:
+        widest = widths.index(max(widths))
+        cut = min(over, widths[widest] - 12, 4)
+        widths[widest] -= cut
+        over -= cut
+    for row in (titles, tuple("-" * width for width in widths), *rows):
+        cells = [textwrap.wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
+        for parts in itertools.zip_longest(*cells, fillvalue=""):
+            padded = (part.ljust(width) for part, width in zip(parts, widths, strict=True))
+            yield ("  " + "  ".join(padded)).rstrip()
+
+
+def visible(text: str) -> str:
+    """Text in which control characters are signs, and half a character is a question mark."""
+    return text.encode(errors="replace").decode().translate(_SIGNS)
+
+
+# --- as one page of HTML, which needs nothing else ------------------------------------------------
+
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark; --line: #8886; --quiet: #666; --bad: #b3261e; --good: #17663a; }}
+@media (prefers-color-scheme: dark) {{ :root {{ --quiet: #aaa; --bad: #ff8a80; --good: #7fd6a0; }} }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 78rem; margin: 2rem auto; padding: 0 1rem; }}
+h1 {{ font-size: 1.5rem; margin-bottom: .25rem; }}
+.ok {{ color: var(--good); }} .bad {{ color: var(--bad); }}
+.scroll {{ overflow-x: auto; }}
+table {{ border-collapse: collapse; width: 100%; margin-top: 2rem; }}
+caption {{ text-align: left; color: var(--quiet); padding-bottom: .5rem; }}
+th, td {{ text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; border-bottom: 1px solid var(--line);
+overflow-wrap: anywhere; }}
+</style>
+</head>
+<body>
+<main>
+<h1 class="{mark}">{title}</h1>
+<p>{headline}.</p>
+{parts}
+</main>
+</body>
+</html>
+"""
+
+
+def page_of(report: BacktestReport) -> str:
+    """The page: the tables of the text, with all changes and hooks. Nothing that was recorded is taken as markup."""
+    title = "nothing would change"
+    if report.changes:
+        title = f"{_number(len(report.changes), 'verdict')} would change"
+    elif not report.ok:
+        title = "some runs could not be followed"
+    counts = ", ".join(f"{count} {what}" for what, count in report.counts.items())
+    notes = "".join(f"<li>{_escaped(note)}</li>\n" for note in remarks(report))
+    parts = (
+        _html_table(f"What would change: {counts}", _CHANGE, map(_change, report.changes)),
+        _html_table("What each hook says now, and what it takes", _HOOK, map(_hook, report.hooks)),
+        f"<ul>\n{notes}</ul>" if notes else "",
+    )
+    return _PAGE.format(
+        title=_escaped(f"Back-test: {title}"),
+        mark="ok" if report.ok else "bad",
+        headline=_escaped(headline(report)),
+        parts="\n".join(filter(None, parts)),
+    )
+
+
+def _html_table(caption: str, titles: Row, rows: Iterable[Row]) -> str:
+    """A table; nothing if it has no rows."""
+    body = "".join(f"<tr>{''.join(_cells('td', row))}</tr>\n" for row in rows)
+    if not body:
+        return ""
+    head = "".join(_cells('th scope="col"', titles))
+    return (
+        f'<div class="scroll">\n<table>\n<caption>{_escaped(caption)}</caption>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n</div>"
+    )
+
+
+def _cells(tag: str, texts: Row) -> Iterator[str]:
+    return (f"<{tag}>{_escaped(text)}</{tag.partition(' ')[0]}>" for text in texts)
+
+
+def _escaped(text: str) -> str:
+    """Text as text: nothing in it is markup, and what no page can hold is replaced."""
+    return html.escape(visible(text))

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
-import msgspec
-
 from hookline.errors import UnknownRunError, UsageError
 from hookline.journal import Record, RunInfo, RunStarted, StatusChanged
 from hookline.state import RunStatus
@@ -39,63 +37,57 @@ def reader_of(journal: Any) -> Read:
     return read
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs."""
-
-    runs: Sequence[str] | None = None
-    session: str | None = None
-    status: RunStatus | None = None
-    since: datetime | timedelta | None = None
-    limit: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.status is not None and self.status not in list(RunStatus):
-            known = ", ".join(status.value for status in RunStatus)
-            raise UsageError(
-                f"no run has the status {self.status!r}.", remedy=f"Give one of {known}."
-            )
-        if self.limit is not None and (type(self.limit) is not int or self.limit < 1):
-            raise UsageError(
-                f"limit={self.limit!r} is not a number of runs.", remedy="Leave it out for all."
-            )
-
-    def begins_at(self) -> float:
-        """The earliest start, in seconds since 1970."""
-        since = self.since
-        if isinstance(since, timedelta):
-            return time.time() - since.total_seconds()
-        if isinstance(since, datetime):
-            return since.timestamp()
-        if since is None:
-            return 0.0
-        raise UsageError(
-            f"since={since!r} is no point in time.",
-            remedy="Pass a datetime, or a timedelta: since=timedelta(days=7).",
-        )
-
-
-def wanted_runs(journal: Any, wanted: Wanted) -> list[str]:
+def wanted_runs(
+    journal: Any,
+    *,
+    runs: Sequence[str] | None,
+    session: str | None,
+    status: RunStatus | None,
+    since: datetime | timedelta | None,
+    limit: int | None,
+) -> list[str]:
     """The ids of the runs that are wanted. Children are not among them, unless their parents are not there."""
-    if isinstance(wanted.runs, str):
-        raise UsageError(f"runs= takes a list of ids, not {wanted.runs!r}.", remedy="Write [id].")
-    begins_at = wanted.begins_at()
+    if isinstance(runs, str):
+        raise UsageError(f"runs= takes a list of ids, not {runs!r}.", remedy="Write [id].")
+    if status is not None and status not in list(RunStatus):
+        known = ", ".join(status.value for status in RunStatus)
+        raise UsageError(f"no run has the status {status!r}.", remedy=f"Give one of {known}.")
+    if limit is not None and (type(limit) is not int or limit < 1):
+        raise UsageError(
+            f"limit={limit!r} is not a number of runs.", remedy="Leave it out for all."
+        )
+    begins_at = _earliest_start(since)
     infos = journal.runs() if is_store(journal) else list(_infos(_by_run(journal)))
     there = {info.run_id for info in infos}
-    if wanted.session is not None and not any(i.session_id == wanted.session for i in infos):
-        raise UnknownRunError(f"there is no run of session '{wanted.session}' in the journal.")
+    if session is not None and not any(info.session_id == session for info in infos):
+        raise UnknownRunError(f"there is no run of session '{session}' in the journal.")
+    for run_id in runs or ():
+        if run_id not in there:
+            raise UnknownRunError(f"there is no run '{run_id}' in the journal.")
     found = [
         info.run_id
         for info in infos
         if info.parent_run_id not in there
         and info.started_at >= begins_at
-        and wanted.session in (None, info.session_id)
-        and wanted.status in (None, info.status)
-        and (wanted.runs is None or info.run_id in wanted.runs)
+        and session in (None, info.session_id)
+        and status in (None, info.status)
+        and (runs is None or info.run_id in runs)
     ]
-    for run_id in wanted.runs or ():
-        if run_id not in there:
-            raise UnknownRunError(f"there is no run '{run_id}' in the journal.")
-    return found if wanted.limit is None else found[: wanted.limit]
+    return found[:limit]
+
+
+def _earliest_start(since: object) -> float:
+    """When a wanted run began at the earliest, in seconds since 1970."""
+    if isinstance(since, timedelta):
+        return time.time() - since.total_seconds()
+    if isinstance(since, datetime):
+        return since.timestamp()
+    if since is None:
+        return 0.0
+    raise UsageError(
+        f"since={since!r} is no point in time.",
+        remedy="Pass a datetime, or a timedelta: since=timedelta(days=7).",
+    )
 
 
 def _by_run(records: Any) -> dict[str, list[Record]]:

@@ -9,31 +9,28 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn, TypeAlias
 
 import msgspec
 
 from hookline.agent.agent import Agent
 from hookline.agent.children.host import ChildWaits, use_in_context
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.loop.drive import drive
-from hookline.agent.loop.start import ask_again
-from hookline.agent.records.exceptions import recorded_exception
-from hookline.agent.records.index import RecordedCall, RunPart
-from hookline.agent.records.rounds import Place, Round, place_of
+from hookline.agent.loop.drive import ask_again, drive
+from hookline.agent.records import Place, RecordedCall, Round, RunPart, place_of, recorded_exception
+from hookline.agent.recovery import pass_by
 from hookline.agent.result import RunResult
-from hookline.agent.run import Run, RunSetup, SessionPart
-from hookline.agent.source import NOBODY, AnswerSource, UseTool
+from hookline.agent.run import NOBODY, AnswerSource, Run, RunSetup, SessionPart, UseTool
 from hookline.definition import CancelSource, Clock, Definition, Plans
 from hookline.definition.guards import Reached, limit_reached_in_step
 from hookline.errors import HookError, ModelError, ToolError, UnknownRunError, UsageError
 from hookline.flow import ErrorAction, ErrorClass, ErrorDecision
-from hookline.hooks import Plan, Point, Registration, Tier
+from hookline.hooks import Entry, Plan, Point, Registration, Tier
 from hookline.journal import (
     ChildStarted,
     Durable,
     ErrorRaised,
-    Listener,
+    HookRan,
     Record,
     RunFinished,
     RunStarted,
@@ -42,9 +39,18 @@ from hookline.journal import (
 )
 from hookline.lifecycle import AgentContext, HookPoint
 from hookline.playback.comparison import Comparison
-from hookline.playback.recorded_hooks import recorded_hooks, with_judges
+from hookline.playback.recorded_agent import (
+    Agents,
+    Seen,
+    as_far_as_seen,
+    is_own,
+    limited,
+    recorded_hooks,
+    recorded_tools,
+    unseen,
+    with_judges,
+)
 from hookline.playback.recorded_run import RecordedRun
-from hookline.playback.recorded_tools import recorded_tools
 from hookline.playback.runs import Read
 from hookline.state import (
     AgentState,
@@ -67,6 +73,9 @@ _UNKNOWN = "it did not run when this was recorded, so what it would have given i
 _LOST = "it is asked what came of a call, and that is missing from the record"
 _NOT_THE_SAME = "it is no longer the same run"
 _AROUND = (HookPoint.AROUND_INFERENCE.value, HookPoint.AROUND_TOOL_USE.value)
+
+
+Keeps: TypeAlias = Literal["none", "own", "all"]
 
 
 class Parting(msgspec.Struct, frozen=True):
@@ -149,7 +158,7 @@ class Playback:
         source = self.source(run_id)
         recording = source.recording
         self.clock.time = recording.records[0].at
-        state, log = recording.first_state(), PlaybackLog(self, run_id)
+        state, log = recording.first_state(), Durable()
         while True:
             part = source.next_part()
             assert part is not None
@@ -223,25 +232,6 @@ class Playback:
         await _leave(partial(self.cancel, _NOT_THE_SAME))
 
 
-class PlaybackLog(Durable):
-    """The record of a run that is played: in memory, and compared with what is on record."""
-
-    __slots__ = ("_playback", "_source")
-
-    def __init__(self, playback: Playback, run_id: str) -> None:
-        super().__init__()
-        self._playback = playback
-        self._source = playback.source(run_id)
-        self.append = self._append
-
-    def _append(self, record: Record) -> None:
-        self.records.append(record)
-        self._source.hear(record)
-
-    def _make_child(self, run_id: str, listeners: Sequence[Listener]) -> PlaybackLog:  # noqa: ARG002 - nobody is told
-        return PlaybackLog(self._playback, run_id)
-
-
 async def _leave(cancel: Callable[[], object]) -> NoReturn:
     """Cancel a run from inside one of its actions, as if from outside, and wait for that to arrive."""
     asyncio.get_running_loop().call_soon(cancel)
@@ -249,14 +239,15 @@ async def _leave(cancel: Callable[[], object]) -> NoReturn:
         await asyncio.Event().wait()
 
 
-class PlaybackSource(AnswerSource[Run]):
+class PlaybackSource(AnswerSource):
     """The answers on record of one run, in the order of its keys. Nothing outside is touched."""
 
     is_replay = True
     has_agent = True
     """The agent of the run is there; otherwise only what is on record of it."""
 
-    def __init__(self, playback: Playback, recording: RecordedRun) -> None:
+    def __init__(self, agents: Agents, playback: Playback, recording: RecordedRun) -> None:
+        self.agents = agents
         self.playback = playback
         self.recording = recording
         self.comparison = Comparison(recording)
@@ -284,6 +275,7 @@ class PlaybackSource(AnswerSource[Run]):
         return msgspec.structs.replace(
             like,
             agent_id=self.recording.started.agent_id,
+            listeners=(),
             registrations=(),
             plans=Plans(()),
             toolbox=recorded_tools(self.recording, lambda: self.step, like.toolbox),
@@ -330,6 +322,15 @@ class PlaybackSource(AnswerSource[Run]):
             self.playback.compare(self)
 
     # --- the record and the time --------------------------------------------------------------------
+
+    def append(self, durable: Durable) -> Callable[[Record], None]:
+        """Keeps what happens in memory, and compares it with what is on record."""
+
+        def append(record: Record) -> None:
+            durable.append(record)
+            self.hear(durable.records[-1])  # as it is kept, without secrets
+
+        return append
 
     def clock(self, definition: Definition) -> Clock:  # noqa: ARG002 - the agent's is not read
         """Shows the time it was."""
@@ -407,6 +408,34 @@ class PlaybackSource(AnswerSource[Run]):
         self.tries[self._drives, place] += 1
         return place, round_
 
+    def who_answers(
+        self, run: Run, plan: Plan, place: Place, round_: Round, keeps: Keeps = "none"
+    ) -> Seen:
+        """Who is asked of the hooks of now, and who says what is on record.
+
+        `keeps` says which hooks on record stay, and say what they said: none, the run's own, or all.
+        """
+        recording, point = self.recording, plan.point
+        plan = self.agents.spared(recording, plan, round_)
+        if keeps == "all":
+            then = Plan(point, recorded_hooks(recording, point, round_))
+            return Seen(with_judges(plan, (*then.judges, *plan.judges)))
+        hidden = unseen(place[0], round_, is_kept=recording.keeps(self.part, place))
+        if hidden and keeps == "own":
+            then = Plan(point, recorded_hooks(recording, point, round_))
+            return Seen(then, tuple(entry.name for entry in plan.judges))
+        if hidden:
+            return as_far_as_seen(recording, plan, round_, hidden)
+        own = [ran for ran in round_ if keeps == "own" and self.is_own(run, ran, plan)]
+        recorded = [Entry(made) for made in recorded_hooks(recording, point, own)]
+        plan = limited(recording, plan, round_)
+        asked = (each for each in plan.judges if each.registration.hook is not pass_by)
+        return Seen(with_judges(plan, (*asked, *recorded)))
+
+    def is_own(self, run: Run, ran: HookRan, plan: Plan) -> bool:  # noqa: ARG002 - for other sources
+        """Whether a recorded hook of a child is the child's own, and not one of those from above."""
+        return is_own(ran, plan)
+
     def asked_points(self, run: Run) -> frozenset[str]:
         """The points where hooks are asked of which the run's agent has none."""
         raise NotImplementedError
@@ -481,7 +510,7 @@ class PlaybackSource(AnswerSource[Run]):
 
     # --- tools --------------------------------------------------------------------------------------
 
-    def use(self, run: Run, current: CallInProgress, use: UseTool[Run]) -> Awaitable[Any]:  # noqa: ARG002 - the tool is not used
+    def use(self, run: Run, current: CallInProgress, use: UseTool) -> Awaitable[Any]:  # noqa: ARG002 - the tool is not used
         """What came of a call. Its children are played, and its questions are asked again."""
         current.exception = None
         return use_in_context(run, current, partial(self._use, run))
@@ -550,7 +579,7 @@ class PlaybackSource(AnswerSource[Run]):
 
     # --- child runs ---------------------------------------------------------------------------------
 
-    async def for_child(self, run: Run, child_id: str) -> AnswerSource[Run]:
+    async def for_child(self, run: Run, child_id: str) -> AnswerSource:
         """The source of a child run that is played too."""
         playback = self.playback
         source = playback.source(child_id)
@@ -630,17 +659,8 @@ def _placeholder(point: Point[Any]) -> Plan:
     """A plan that makes the loop ask; who answers is for the source to say."""
     tiers = (Tier.HOOK, Tier.POLICY)
     return Plan(
-        point, [Registration(point=point, hook=_pass, name="", tier=tier) for tier in tiers]
+        point, [Registration(point=point, hook=pass_by, name="", tier=tier) for tier in tiers]
     )
-
-
-def is_placeholder(registration: Registration) -> bool:
-    """Whether this is not a hook."""
-    return registration.hook is _pass
-
-
-def _pass(ctx: AgentContext) -> None:
-    """Nobody's opinion."""
 
 
 def _run_above(records: Sequence[Record]) -> str:
@@ -684,8 +704,7 @@ def _spend_as_then(run: Run, then: StepFinished) -> None:
         *(counters.steps - now.steps, counters.tool_calls - now.tool_calls),
     )
     if min(more) >= 0 < max(more):
-        run.ledger.carry(counters, now)
-        run.uncounted.add_child(counters, now)
+        run.count_child(counters, now)
     run.ledger.started = run.now - (counters.active_seconds - run.ledger.seconds_before)
 
 

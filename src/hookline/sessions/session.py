@@ -14,12 +14,11 @@ from typing import Any, TypedDict, Unpack, cast
 import msgspec
 from msgspec.structs import replace
 
-from hookline.agent.agent import Agent, RunOptions, run_to_end
+from hookline.agent.agent import Agent, InSession, RunOptions, halted, run_to_end
 from hookline.agent.loop.drive import drive
 from hookline.agent.loop.end import end_session
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run, RunSetup
-from hookline.agent.runs import InSession, halted
 from hookline.agent.stream import RunStream
 from hookline.definition import SYSTEM_CLOCK, Clock
 from hookline.errors import (

@@ -37,7 +37,7 @@ from hookline.state.frozen import (
     thaw,
     valid_text,
 )
-from hookline.state.inference import InferenceRequest, InferenceResponse, ToolSpec
+from hookline.state.inference import NO_USAGE, InferenceRequest, InferenceResponse, ToolSpec, Usage
 from hookline.state.log import EMPTY_LOG, Log
 from hookline.state.messages import (
     AssistantMessage,
@@ -50,7 +50,6 @@ from hookline.state.messages import (
     tool_message,
 )
 from hookline.state.step import Step, StepType
-from hookline.state.usage import NO_USAGE, Usage
 
 __all__ = [
     "EMPTY",

@@ -18,10 +18,10 @@ from hookline.state.frozen import (
     freeze_dict,
     valid_text,
 )
+from hookline.state.inference import NO_USAGE, Usage
 from hookline.state.log import EMPTY_LOG, Log
 from hookline.state.messages import AssistantMessage, Attachment, Message, UserMessage
 from hookline.state.step import Step
-from hookline.state.usage import NO_USAGE, Usage
 
 
 class Counters(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

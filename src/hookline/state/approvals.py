@@ -12,8 +12,8 @@ from hookline.errors import UsageError
 from hookline.state.calls import ErrorInfo, ToolCall, ToolResult
 from hookline.state.continuation import ContinuationEvaluation
 from hookline.state.frozen import FrozenDict, checked_text, freeze_dict, valid_text
+from hookline.state.inference import NO_USAGE, Usage
 from hookline.state.messages import Reasoning
-from hookline.state.usage import NO_USAGE, Usage
 
 
 class Answer(enum.StrEnum):

@@ -8,7 +8,7 @@ import msgspec
 
 from hookline.state.calls import ErrorInfo, ToolCall, ToolResult
 from hookline.state.continuation import ContinuationOutcome
-from hookline.state.usage import NO_USAGE, Usage
+from hookline.state.inference import NO_USAGE, Usage
 
 
 class StepType(enum.StrEnum):

@@ -11,6 +11,7 @@ import pytest
 
 from hookline import AgentBuilder, HookOutcome, RunStatus, StopReason, hook, tool
 from hookline.errors import BuildError, UsageError
+from hookline.flow import ErrorPolicy
 from hookline.hooks import CallableMatcher
 from hookline.journal import HookRan
 from hookline.state import Usage
@@ -150,7 +151,7 @@ class HalfWay:
 
     def configure(self, made: AgentBuilder) -> None:
         made.with_system_prompt("changed").with_limits(steps=1).on_event(quiet)
-        made.with_id("changed").with_error_policy(msgspec.structs.replace(made._error_policy))
+        made.with_id("changed").with_error_policy(ErrorPolicy())
         made.on_after_step(quiet, name="left-over-too")
         self._part("configure")
 
@@ -164,7 +165,7 @@ def test_a_capability_that_breaks_leaves_the_builder_as_it_was(part: str) -> Non
     with pytest.raises(RuntimeError, match=part):
         made.with_capability(HalfWay(part))
     assert made._parts() == before
-    assert made._driver is driver
+    assert made.build().definition.driver is driver
     agent = made.with_capability(HalfWay("nowhere")).build()
     assert "left-over-too" in agent.explain()
     assert made._source == ""

@@ -29,10 +29,9 @@ from hookline.agent.builder.checks import (
     text_of,
 )
 from hookline.agent.builder.hooks import TakesHooks
-from hookline.agent.capability import completed, hooks_of, tools_of
-from hookline.agent.redaction import both, both_content
+from hookline.agent.capability import brought_by, completed
+from hookline.agent.redaction import both
 from hookline.definition import (
-    SYSTEM_CLOCK,
     Approver,
     CancelSource,
     Clock,
@@ -66,66 +65,44 @@ class AgentBuilder(TakesHooks):
     """Describes an agent. Each method changes the builder and returns it; `build()` gives a frozen agent."""
 
     __slots__ = (
-        "_approver",
-        "_cancel_sources",
         "_capabilities",
-        "_clock",
-        "_driver",
-        "_error_policy",
-        "_expire_after",
-        "_id",
+        "_draft",
         "_installed",
-        "_journal",
         "_limits",
-        "_listeners",
-        "_max_objections",
-        "_on_in_doubt",
-        "_redact",
-        "_redact_content",
         "_registrations",
         "_source",
-        "_system_prompt",
         "_tool_sources",
         "_tools",
         "_without",
     )
 
     def __init__(self) -> None:
-        self._driver: Driver | None = None
+        self._draft = _NOTHING_YET
+        """All that a definition takes as it is given; the rest is made of the other parts when it is built."""
         self._tools: list[Any] = []
         self._tool_sources: list[str] = []
         self._registrations: list[Registration] = []
         self._capabilities: list[str] = []
         self._installed: list[Any] = []
         self._source = ""
+        """The capability that is being installed."""
         self._limits = _DEFAULT_LIMITS
-        self._max_objections = 8
-        self._error_policy = _DEFAULT_POLICY
-        self._system_prompt = ""
-        self._approver: Approver | None = None
-        self._expire_after: float | None = None
-        self._listeners: tuple[Listener, ...] = ()
-        self._clock: Clock = SYSTEM_CLOCK
-        self._cancel_sources: tuple[CancelSource, ...] = ()
-        self._journal: JournalStore | None = None
-        self._on_in_doubt: OnInDoubt = "tell"
-        self._redact: Redact | None = None
-        self._redact_content: RedactContent | None = None
         self._without: set[str] = set()
-        self._id = ""
+
+    def _set(self, **parts: Any) -> AgentBuilder:
+        self._draft = msgspec.structs.replace(self._draft, **parts)
+        return self
 
     # --- the parts ----------------------------------------------------------------------------------
 
     def with_id(self, agent_id: str) -> AgentBuilder:
         """A name for the agent; a random one is made otherwise."""
-        self._id = text_of(agent_id, "the agent's id")
-        return self
+        return self._set(agent_id=text_of(agent_id, "the agent's id"))
 
     def with_driver(self, driver: Driver) -> AgentBuilder:
         """How turns with the model go."""
         check_driver(driver)
-        self._driver = driver
-        return self
+        return self._set(driver=driver)
 
     def with_model(
         self,
@@ -159,14 +136,13 @@ class AgentBuilder(TakesHooks):
 
     def with_system_prompt(self, text: str) -> AgentBuilder:
         """The text that goes to the model before the conversation."""
-        self._system_prompt = text_of(text, "the system prompt")
-        return self
+        return self._set(system_prompt=text_of(text, "the system prompt"))
 
     def with_limits(self, **limits: Unpack[LimitOptions]) -> AgentBuilder:
         """What a run, with its children, may spend. None takes a limit away; what is not named stays as it is."""
         changes: dict[str, Any] = dict(limits)
         if "objections" in changes:
-            self._max_objections = checked_objections(changes.pop("objections"))
+            self._set(max_objections=checked_objections(changes.pop("objections")))
         if self._source:
             self._refuse_wider(changes)
         self._limits = RunLimits(**{**msgspec.structs.asdict(self._limits), **changes})
@@ -189,33 +165,30 @@ class AgentBuilder(TakesHooks):
                 f"{policy!r} is not an ErrorPolicy.",
                 remedy="Use ErrorPolicy.retry_tool_errors(), say.",
             )
-        self._error_policy = policy
-        return self
+        return self._set(error_policy=policy)
 
     def with_approver(self, approver: Approver) -> AgentBuilder:
         """Who answers when a hook asks: a function of the pending approval, sync or async, or "deny"."""
         check_approver(approver)
-        before = self._approver
+        before = self._draft.approver
         if self._source and before is not None and approver not in (before, "deny"):
             raise BuildError(
                 f"capability '{self._source}' cannot replace the approver of this agent.",
                 remedy='Set one for both yourself, after the capability; a capability may only set "deny" here.',
             )
-        self._approver = approver
-        return self
+        return self._set(approver=approver)
 
     def with_approval_expiry(self, seconds: float | None) -> AgentBuilder:
         """How long a question can be answered; after that it is a no. None, the default: for ever."""
         check_expiry(seconds)
-        before = self._expire_after
+        before = self._draft.expire_after
         if self._source and before is not None and (seconds is None or seconds > before):
             raise BuildError(
                 f"capability '{self._source}' may only let approvals expire sooner: "
                 f"after {before:g} s, not {seconds!r}.",
                 remedy="Set a longer time yourself, with with_approval_expiry(...) before the capability.",
             )
-        self._expire_after = seconds
-        return self
+        return self._set(expire_after=seconds)
 
     def with_journal(
         self, journal: JournalStore, *, on_in_doubt: OnInDoubt = "tell"
@@ -226,15 +199,12 @@ class AgentBuilder(TakesHooks):
         (the model reads that the outcome is unknown), "ask" (a person), or a function that finds out.
         """
         check_journal(journal, on_in_doubt)
-        self._journal = journal
-        self._on_in_doubt = on_in_doubt
-        return self
+        return self._set(journal=journal, on_in_doubt=on_in_doubt)
 
     def with_cancel_source(self, source: CancelSource) -> AgentBuilder:
         """Somebody outside who may cancel the runs of this agent: it hears when one begins and when it has ended."""
         check_cancel_source(source)
-        self._cancel_sources = (*self._cancel_sources, source)
-        return self
+        return self._set(cancel_sources=(*self._draft.cancel_sources, source))
 
     def with_redaction(
         self, redact: Redact, *, content: RedactContent | None = None
@@ -250,20 +220,19 @@ class AgentBuilder(TakesHooks):
         if content is None:
             content = lambda value, _before="": redact(value)  # noqa: E731 - a function without a name
         check_redact(content)
-        self._redact = both(redact, self._redact)
-        self._redact_content = both_content(content, self._redact_content)
-        return self
+        return self._set(
+            redact=both(redact, self._draft.redact),
+            redact_content=both(content, self._draft.redact_content),
+        )
 
     def with_clock(self, clock: Clock) -> AgentBuilder:
         """Another clock: for tests."""
-        self._clock = clock
-        return self
+        return self._set(clock=clock)
 
     def on_event(self, listener: Listener) -> AgentBuilder:
         """Hear every record as it happens, of this agent's runs and their children. Nothing it does reaches a run."""
         check_listener(listener)
-        self._listeners = (*self._listeners, listener)
-        return self
+        return self._set(listeners=(*self._draft.listeners, listener))
 
     # --- hooks --------------------------------------------------------------------------------------
 
@@ -281,9 +250,9 @@ class AgentBuilder(TakesHooks):
         is_users = bool(getattr(capability, "speaks_for_user", False)) and not self._source
         self._source = "" if is_users else name
         try:
-            for each in hooks_of(capability):
+            for each in brought_by(capability, "hooks"):
                 self.with_hooks(each)
-            self.with_tools(*tools_of(capability))
+            self.with_tools(*brought_by(capability, "tools"))
             configure = getattr(capability, "configure", None)
             if callable(configure):
                 configure(self)
@@ -324,38 +293,21 @@ class AgentBuilder(TakesHooks):
         Without a model or a driver of its own it asks the model that HOOKLINE_MODEL names in the environment.
         """
         own = tuple(self._registrations)
-        guards = guards_beside(own, self._limits, self._without)
-        registrations = (*guards, *own)
-        driver, source = (
-            (self._driver, "") if self._driver is not None else model_from_environment()
+        registrations = (*guards_beside(own, self._limits, self._without), *own)
+        driver, source = self._draft.driver, ""
+        if driver is None:
+            driver, source = model_from_environment()
+        definition = msgspec.structs.replace(
+            self._draft,
+            agent_id=self._draft.agent_id or f"agent-{os.urandom(6).hex()}",
+            driver=driver,
+            driver_source=source,
+            toolbox=Toolbox(self._tools),
+            registrations=registrations,
+            plans=Plans(registrations),
+            capabilities=tuple(self._capabilities),
+            brought=self._brought(),
         )
-        return self._completed(
-            Definition(
-                agent_id=self._id or f"agent-{os.urandom(6).hex()}",
-                driver=driver,
-                driver_source=source,
-                toolbox=Toolbox(self._tools),
-                registrations=registrations,
-                plans=Plans(registrations),
-                error_policy=self._error_policy,
-                system_prompt=self._system_prompt,
-                approver=self._approver,
-                expire_after=self._expire_after,
-                listeners=self._listeners,
-                clock=self._clock,
-                cancel_sources=self._cancel_sources,
-                journal=self._journal,
-                redact=self._redact,
-                redact_content=self._redact_content,
-                on_in_doubt=self._on_in_doubt,
-                max_objections=self._max_objections,
-                capabilities=tuple(self._capabilities),
-                brought=self._brought(),
-            )
-        )
-
-    def _completed(self, definition: Definition) -> Agent:
-        """The agent, once its capabilities have seen the whole of it."""
         installed = zip(self._capabilities, self._installed, strict=True)
         return Agent(completed(definition, installed))
 
@@ -368,4 +320,11 @@ class AgentBuilder(TakesHooks):
 
 
 _DEFAULT_LIMITS = RunLimits()
-_DEFAULT_POLICY = ErrorPolicy()
+_NOTHING_YET = Definition(
+    agent_id="",
+    driver=None,
+    toolbox=Toolbox(()),
+    registrations=(),
+    plans=Plans(()),
+    error_policy=ErrorPolicy(),
+)

@@ -22,7 +22,7 @@ from hookline.agent.run import Run
 from hookline.definition.guards import limits_on_calls
 from hookline.errors import ToolArgumentsError, ToolError
 from hookline.flow import ErrorAction, ErrorClass
-from hookline.hooks import Kind, Plan, Result
+from hookline.hooks import Kind, Plan, Point, Result
 from hookline.journal import CallAdmitted
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import (
@@ -46,27 +46,43 @@ MOST_EDITS = 8
 """How often a call may be edited and judged again before it is refused."""
 
 
-def admit_unasked(run: Run, current: CallInProgress) -> bool:
-    """Admit a call that no hook wants to judge and nothing is wrong with; says whether that was so."""
-    if prepare(run, current, current.made) is not None:
-        return False
-    if current.call.redacted and current.is_gone:
-        return False
-    current.stage = _ADMITTED
-    ledger = run.ledger
-    if ledger.parent is None:
-        ledger.tool_calls += 1
-    else:
-        ledger.add_tool_calls(1)
-    return True
+async def admit(
+    run: Run, current: CallInProgress, call: ToolCall, approved: PendingApproval | None = None
+) -> None:
+    """Judge a call. Afterwards it is admitted, waits for a person, or has its result.
 
-
-def admit(run: Run, current: CallInProgress) -> Awaitable[None]:
-    """Judge one call. Afterwards it is admitted, waits for a person, or has its result."""
-    error = prepare(run, current, current.made)
+    `approved` is a question that a person has said yes to by making this call.
+    """
+    error = prepare(run, current, call)
     if error is not None:
-        return _answer_invalid(run, current, current.made, error)
-    return _judge(run, current)
+        await _answer_invalid(run, current, call, error)
+        return
+    if approved is not None:
+        approved = msgspec.structs.replace(approved, fingerprint=current.call.fingerprint())
+    if current.call.redacted and _is_settled_as_gone(run, current):
+        return
+    if is_spent(run) and await _refused_by_limits(run, current):
+        return
+    if run.plans.before_tool_use is None:
+        clear(run, current)
+        return
+    result = await _ask_hooks(run, current)
+    ctx = result.context
+    _take_call(run, current, ctx.tool_call)
+    current.result = _supplied(current.call, ctx.execution)
+    if result.kind >= _BLOCK:
+        _refuse(run, current, result)
+    elif _is_settled_as_gone(run, current):
+        return
+    elif result.kind is not _ASK:
+        _let_through(run, current)
+    else:
+        ask = Ask.of(result)
+        if approved is None or not is_same(approved, current.call.fingerprint(), ask):
+            await _settle_ask(run, current, ask)
+        else:  # the yes is kept, should the run pause for another call
+            current.approval, current.decision = question(run, current, ask), Decision.allow()
+            _let_through(run, current)
 
 
 def _is_settled_as_gone(run: Run, current: CallInProgress) -> bool:
@@ -117,36 +133,6 @@ async def _refused_by_limits(run: Run, current: CallInProgress) -> bool:
     return result.kind >= _BLOCK
 
 
-async def _judge(
-    run: Run, current: CallInProgress, approved: PendingApproval | None = None
-) -> None:
-    """Ask the hooks about a call. `approved` is a question that a person has said yes to by making this call."""
-    if _is_settled_as_gone(run, current):
-        return
-    if is_spent(run) and await _refused_by_limits(run, current):
-        return
-    if run.plans.before_tool_use is None:
-        clear(run, current)
-        return
-    result = await _ask_hooks(run, current)
-    ctx = result.context
-    _take_call(run, current, ctx.tool_call)
-    current.result = _supplied(current.call, ctx.execution)
-    if result.kind >= _BLOCK:
-        _refuse(run, current, result)
-    elif _is_settled_as_gone(run, current):
-        return
-    elif result.kind is not _ASK:
-        _let_through(run, current)
-    else:
-        ask = Ask.of(result)
-        if approved is None or not is_same(approved, current.call.fingerprint(), ask):
-            await _settle_ask(run, current, ask)
-        else:  # the yes is kept, should the run pause for another call
-            current.approval, current.decision = question(run, current, ask), Decision.allow()
-            _let_through(run, current)
-
-
 async def _settle_ask(run: Run, current: CallInProgress, ask: Ask) -> None:
     decision = await ask_person(run, current, ask)
     if decision is None:
@@ -177,9 +163,7 @@ async def _judge_edited(run: Run, current: CallInProgress, decision: Decision) -
     edited = current.exact.with_args(**changed)
     current.approval = current.decision = current.result = None
     current.is_changed = True
-    if await _validate(run, current, edited):
-        fingerprint = current.call.fingerprint()
-        await _judge(run, current, msgspec.structs.replace(asked, fingerprint=fingerprint))
+    await admit(run, current, edited, asked)
 
 
 async def _validate(run: Run, current: CallInProgress, call: ToolCall) -> bool:
@@ -328,15 +312,15 @@ async def _judge_changed(run: Run, current: CallInProgress, call: ToolCall) -> b
 
 
 def tool_context(
-    run: Run, point: Any, current: CallInProgress, execution: ToolResult | None = None
+    run: Run,
+    point: Point[ToolHookContext],
+    current: CallInProgress,
+    execution: ToolResult | None = None,
 ) -> ToolHookContext:
     """The context for a call at one of the tool points: before it ran, as it will run; afterwards, as it is kept."""
-    return ToolHookContext(
-        point=point,
-        state=run.state,
-        evaluations=run.evaluations,
-        live=run,
-        tool_call=current.call if point is _AFTER_TOOL_USE else current.original or current.call,
+    return run.context(
+        point,
+        tool_call=current.call if point is _AFTER_TOOL_USE else current.exact,
         execution=execution,
         response=run.step.response,
         step_index=run.step_index or 0,

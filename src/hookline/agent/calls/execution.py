@@ -13,10 +13,8 @@ from hookline.agent.calls.admission import (
     GONE,
     admit,
     admit_again,
-    admit_unasked,
     intend,
     is_gone,
-    is_spent,
     prepare,
     rejudge,
     settle_gone,
@@ -24,14 +22,13 @@ from hookline.agent.calls.admission import (
     take_up,
     tool_context,
 )
-from hookline.agent.calls.around import around_tool
 from hookline.agent.calls.recovery import fail_as_before, readmit, recall_calls
-from hookline.agent.checks import check_result
+from hookline.agent.checks import around_tool, check_result
 from hookline.agent.children.child import abandon_children
 from hookline.agent.children.host import ChildWaits, use_in_context
 from hookline.agent.failure import on_error, on_success, without_message
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.records.exceptions import recorded_exception
+from hookline.agent.records import recorded_exception
 from hookline.agent.run import Run
 from hookline.errors import HookError, ToolError, ToolTimeoutError, UsageError, in_words
 from hookline.flow import ErrorAction, ErrorClass
@@ -42,7 +39,7 @@ from hookline.state import CallStage, ErrorInfo, ResultStatus, ToolCall, ToolRes
 from hookline.tools import AnyTool, Effect
 
 # Looking a member up on its enum costs more than a name, and these are looked up for every call.
-_ADMITTED, _ASKED, _SETTLED = CallStage.ADMITTED, CallStage.ASKED, CallStage.SETTLED
+_ASKED, _SETTLED = CallStage.ASKED, CallStage.SETTLED
 _OK = ResultStatus.OK
 _AROUND, _AFTER = HookPoint.AROUND_TOOL_USE, HookPoint.AFTER_TOOL_USE
 _BLOCK = Kind.BLOCK
@@ -55,56 +52,22 @@ _VERDICTS = {
 }
 
 
-def use_tools(run: Run) -> Awaitable[None]:
-    """Judge and run the calls of the model's answer."""
+async def use_tools(run: Run) -> None:
+    """Judge the calls of the model's answer one after the other, and run those that are admitted together."""
     step = run.step
     assert step.response is not None
     calls = step.response.calls
     call_of = CallInProgress if run.setup.redact_content is None else run.call_of
-    step.calls = in_progress = list(map(call_of, calls, calls))
-    if run.plans.before_tool_use is not None or is_spent(run):
-        return _admit_and_run(run)
+    step.calls = list(map(call_of, calls, calls))
     known = run.source.known.records
-    for current in in_progress:
+    for current in step.calls:
         if known and readmit(run, current):
-            continue
-        if not admit_unasked(run, current):
-            return _admit_and_run(run)
-    if len(in_progress) == 1 and not known:
-        return _use_one(run, in_progress[0])
-    return _run_admitted(run)
-
-
-async def _use_one(run: Run, current: CallInProgress) -> None:
-    """The usual step: one call, and nothing against it."""
-    if run.stopping or run.step.failing is not None or run.token.is_cancelled:
-        settle_all_unrun(run)
-    else:
-        intend(run, current)
-        if run.commit is not None:
-            await run.commit()
-        await execute_one(run, current)
-        if current.exception is not None or run.state.counters.consecutive_errors:
-            await _deal_with_failures(run, [current])
-    if run.plans.after_tool_use is not None or current.stage is not _SETTLED:
-        await finish_calls(run)
-    else:
-        record_result(run, current)
-
-
-async def _admit_and_run(run: Run) -> None:
-    in_progress, known = run.step.calls, run.source.known.records
-    for current in in_progress:
-        if current.stage is not None or (known and readmit(run, current)):
             continue
         if _ends(run):
             prepare(run, current, current.made)  # it is shown as it would have run
         else:
-            await admit(run, current)
-    if len(in_progress) == 1 and in_progress[0].stage is _ADMITTED and not known:
-        await _use_one(run, in_progress[0])
-    else:
-        await _run_admitted(run)
+            await admit(run, current, current.made)
+    await _run_admitted(run)
 
 
 async def use_tools_again(run: Run) -> None:
@@ -121,25 +84,29 @@ async def use_tools_again(run: Run) -> None:
 
 
 async def _run_admitted(run: Run) -> None:
-    known = run.source.known
-    if known:
+    step, known = run.step, run.source.known
+    if known.records:
         await recall_calls(run, known)
-    for current in run.step.calls:
-        if current.stage is not _SETTLED and is_gone(run, current):
+    ready: list[CallInProgress] = []
+    for current in step.calls:
+        if current.stage is _SETTLED:
+            continue
+        if current.call.redacted and is_gone(run, current):
             settle_gone(run, current)
-    ready = [current for current in run.step.calls if current.stage is not _SETTLED]
-    if any(current.stage is _ASKED for current in ready):
-        run.step.wait()
+            continue
+        ready.append(current)
+        if current.stage is _ASKED:
+            step.wait()
     if _ends(run):
         settle_all_unrun(run)
-        run.step.wait(is_waiting=False)
-    elif ready and not run.step.is_waiting:
+        step.wait(is_waiting=False)
+    elif ready and not step.is_waiting:
         await execute(run, ready)
         for current in ready:
             if current.exception is not None or run.state.counters.consecutive_errors:
                 await _deal_with_failures(run, ready)
                 break
-    if known:
+    if known.records:
         fail_as_before(run)
     await finish_calls(run)
 
@@ -269,12 +236,11 @@ def _settled_result(current: CallInProgress, result: Any) -> ToolResult:
     execution: ToolResult = result.context.execution
     refusal = result.refusal if result.kind >= _BLOCK else None
     if refusal is not None:
-        return ToolResult(
-            status=ResultStatus.WITHHELD,
-            call_id=current.call.id,
-            name=current.call.name,
-            reason=refusal[0],
-            decided_by=refusal[1],
+        reason, decided_by = refusal
+        return current.result_with(
+            ResultStatus.WITHHELD,
+            reason=reason,
+            decided_by=decided_by,
             duration=execution.duration,
         )
     if execution is not current.result:
@@ -457,6 +423,7 @@ async def _through_hooks(run: Run, current: CallInProgress) -> ToolResult:
         runs += 1
         return await _caught(run, current)
 
+    run.clock()  # the duration of the call begins here
     result = await around_tool(
         run, plan, tool_context(run, HookPoint.AROUND_TOOL_USE, current), use
     )
@@ -502,7 +469,7 @@ def _use_tool(run: Run, current: CallInProgress) -> Awaitable[Any]:
     assert tool is not None  # an admitted call has its tool
     current.exception = None
     exact = current.exact
-    if is_gone(run, current):
+    if current.call.redacted and is_gone(run, current):
         raise ToolError(GONE)
     if values is not exact.args:
         if current.is_used:  # a tool may change what it gets: each attempt gets its own
@@ -537,22 +504,10 @@ async def _in_time(tool: AnyTool, work: Awaitable[Any]) -> Any:
 
 def _failed(run: Run, current: CallInProgress, error: BaseException, started: float) -> ToolResult:
     """What to make of an exception: a cancelled call, or a failed one, whose exception the error hooks get to see."""
-    call, duration = current.call, run.clock() - started
+    duration = run.clock() - started
     if isinstance(error, asyncio.CancelledError) and (is_being_cancelled() or run.is_cancelled):
         reason = "the run was cancelled while this call was running; what it did is not known"
-        return ToolResult(
-            status=ResultStatus.CANCELLED,
-            call_id=call.id,
-            name=call.name,
-            reason=reason,
-            duration=duration,
-        )
+        return current.result_with(ResultStatus.CANCELLED, reason=reason, duration=duration)
     current.exception = error
     info = ErrorInfo.from_exception(error, ErrorClass.TOOL)
-    return ToolResult(
-        error=info,
-        status=ResultStatus.ERROR,
-        call_id=call.id,
-        name=call.name,
-        duration=duration,
-    )
+    return current.result_with(ResultStatus.ERROR, error=info, duration=duration)

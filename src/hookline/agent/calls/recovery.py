@@ -13,8 +13,7 @@ from hookline.agent.calls.admission import GONE, clear, intend, is_gone, prepare
 from hookline.agent.children.child import recount_children
 from hookline.agent.failure import fail_again, on_success
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.records.exceptions import recorded_exception
-from hookline.agent.records.index import RecordedCall, RunIndex
+from hookline.agent.records import RecordedCall, RunIndex, recorded_exception
 from hookline.agent.run import Run
 from hookline.definition import Doubt, InDoubt, OnInDoubt
 from hookline.errors import in_words

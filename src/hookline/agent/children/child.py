@@ -8,11 +8,10 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.records.index import RecordedCall, RunIndex
+from hookline.agent.records import RecordedCall, RunIndex
 from hookline.agent.recovery import Resumed
 from hookline.agent.result import RunResult, recorded_result, restored
-from hookline.agent.run import Run, RunSetup
-from hookline.agent.source import AnswerSource
+from hookline.agent.run import AnswerSource, Run, RunSetup
 from hookline.definition import Definition, for_child
 from hookline.journal import (
     ChildFinished,
@@ -66,7 +65,7 @@ class ChildRun:
         self.objections = _times_sent_back(durable.records)
         parent.ledger.carry(story.settled.counters, self.counted)
         if not story.is_finished:
-            source = Resumed[Run](story.tail, story.unsettled_seconds)
+            source = Resumed(story.tail, story.unsettled_seconds)
             return await self.drive(story.settled, None, source)
         if story.state.pending_step is not None:
             return await self.drive(story.state, None)
@@ -79,7 +78,7 @@ class ChildRun:
             self.durable.close()
 
     async def drive(
-        self, state: AgentState, prompt: str | None, source: AnswerSource[Run] | None = None
+        self, state: AgentState, prompt: str | None, source: AnswerSource | None = None
     ) -> RunResult:
         """Drive it to its end, or to where it waits."""
         parent, definition = self.parent, self.definition
@@ -139,8 +138,7 @@ def recount_children(run: Run, current: CallInProgress, known: RecordedCall) -> 
         key = child.child_run_id.removeprefix(f"{run.run_id}/{run.step_index}/")
         saved = current.children.get(key)
         counted = saved.state.counters if saved is not None else NO_COUNTERS
-        run.ledger.carry(child.counters, counted)
-        run.uncounted.add_child(child.counters, counted)
+        run.count_child(child.counters, counted)
         run.become(with_remembered(run.state, child.remembered))
 
 
@@ -150,8 +148,7 @@ def recount_hook_work(run: Run, known: RunIndex) -> None:
         for record in consulted:
             run.charge(record.response.usage)
     for child in known.finished_hook_children:
-        run.ledger.carry(child.counters, NO_COUNTERS)
-        run.uncounted.add_child(child.counters, NO_COUNTERS)
+        run.count_child(child.counters, NO_COUNTERS)
 
 
 def recorded_child(run: Run, definition: Definition, child_id: str) -> RunResult:

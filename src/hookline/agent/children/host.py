@@ -16,7 +16,7 @@ from hookline.agent.result import RunResult
 from hookline.agent.run import Run
 from hookline.definition import Definition
 from hookline.errors import HookError, ToolError, UsageError
-from hookline.hooks import Plan, Result
+from hookline.hooks import Result
 from hookline.journal import ChildStarted, Record, ToolProgress
 from hookline.lifecycle import HookPoint, SubagentHookContext
 from hookline.state import (
@@ -248,11 +248,8 @@ async def start_child(
     if saved is not None and saved.status is not RunStatus.PAUSED:
         return saved  # this call is being taken up again, and this child was done
     objections = current.objections.get(key, 0)
-    start = SubagentHookContext(
-        point=HookPoint.SUBAGENT_START,
-        state=run.state,
-        evaluations=run.evaluations,
-        live=run,
+    start = run.context(
+        HookPoint.SUBAGENT_START,
         name=name or definition.agent_id,
         child_agent_id=definition.agent_id,
         child_run_id=child_id,
@@ -306,13 +303,6 @@ def _to_show(run: Run, start: SubagentHookContext, result: RunResult) -> Subagen
     )
 
 
-async def _show(
-    run: Run, plan: Plan, key: str, start: SubagentHookContext, result: RunResult
-) -> Result[Any]:
-    async with run.hook_lock:
-        return await run.ask(plan, _to_show(run, start, result), about=key)
-
-
 async def _object_again(run: Run, key: str, start: SubagentHookContext, result: RunResult) -> None:
     """Hooks objected to an earlier end, before a process died: those on record say so again, and nobody is asked."""
     plan = run.plans.subagent_stop
@@ -330,7 +320,8 @@ async def _ask_to_stop(
         return result
     while result.status is not RunStatus.PAUSED:
         try:
-            asked = await _show(run, plan, child.key, start, result)
+            async with run.hook_lock:
+                asked = await run.ask(plan, _to_show(run, start, result), about=child.key)
         except BaseException:
             child.finish(result.state, result.status, "")  # no hook has cleared what it says
             raise

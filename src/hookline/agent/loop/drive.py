@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,11 +18,10 @@ from hookline.agent.calls.execution import (
     use_tools,
     use_tools_again,
 )
+from hookline.agent.children.child import recount_hook_work
 from hookline.agent.failure import on_error
 from hookline.agent.hook_services import HookServices
-from hookline.agent.loop.continuation import ask_in_step, conclude
 from hookline.agent.loop.end import ended, failed, finish, give_output, stopped
-from hookline.agent.loop.start import begin, take_up
 from hookline.agent.loop.step import (
     begin_step,
     finish_step,
@@ -32,13 +31,14 @@ from hookline.agent.loop.step import (
     settle_step,
 )
 from hookline.agent.loop.turn import Unrecovered, take_turn
+from hookline.agent.records import RunIndex, recorded_exception
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
-from hookline.definition import CancelSource
-from hookline.errors import in_words
+from hookline.errors import HookError, PastError, in_words
 from hookline.flow import ErrorAction, classify
-from hookline.hooks import Kind, Plan, Result
-from hookline.lifecycle import HookPoint, StepHookContext
+from hookline.hooks import Kind, Plan, Point, Result, run_hooks
+from hookline.journal import PromptSubmitted, RunStarted, RunTakenUp, StepFinished
+from hookline.lifecycle import AgentContext, HookPoint, StopHookContext
 from hookline.state import (
     AgentState,
     ContinuationDecision,
@@ -52,62 +52,51 @@ from hookline.state import (
 )
 
 
-def drive(run: Run, prompt: str | UserMessage | None) -> Awaitable[RunResult]:
+async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
     """Drive a run to its end, whatever that is."""
-    sources = run.source.cancel_sources(run.setup.definition)
-    return _watched(run, prompt, sources) if sources else _drive(run, prompt)
-
-
-async def _watched(
-    run: Run, prompt: str | UserMessage | None, sources: Sequence[CancelSource]
-) -> RunResult:
-    with contextlib.ExitStack() as watches:
-        return await _drive(
-            run,
-            prompt,
-            lambda: [watches.callback(source.watch(run.token.cancel)) for source in sources],
-        )
-
-
-async def _drive(
-    run: Run, prompt: str | UserMessage | None, watch: Callable[[], object] | None = None
-) -> RunResult:
     run.token.attach()
     run.make_services = HookServices
     run.ledger.started = run.clock()  # until now it was waiting to be driven
     cancelled: asyncio.CancelledError | None = None
     output: Any = None
-    try:
+    with contextlib.ExitStack() as watches:
         try:
-            if watch is not None:
-                watch()
-            ending = await (take_up(run) if run.source.is_taken_up else begin(run, prompt))
-            step_over = run.source.step_over
-            if ending is None and step_over is not None:
-                ending = await step_over(run, None)
-            if ending is None and run.state.pending_step is not None:
-                ending = await _resume_step(run)
-                if step_over is not None:
-                    ending = await step_over(run, ending)
-            while ending is None:
-                ending = await _step(run)
-                on_step = run.on_step
-                if on_step is not None and run.state.step_count > (run.step_index or 0):
-                    run.lingers = ending is not None
-                    await _wait_for_caller(run, on_step)
-                if step_over is not None:
-                    ending = await step_over(run, ending)
-            output, ending = await give_output(run, _unless_it_waits(run, ending))
-        except Exception as error:
-            ending = await _lost(run, error)
-    except asyncio.CancelledError as error:
-        cancelled = None if run.token.absorb() else error
-        ending = _cancelled(run)
-    run.token.close()
-    result = await finish(run, _unless_it_waits(run, ending), output)
+            try:
+                for each in run.source.cancel_sources(run.setup.definition):
+                    watches.callback(each.watch(run.token.cancel))
+                ending = await (take_up(run) if run.source.is_taken_up else begin(run, prompt))
+                ending = await _steps(run, ending)
+                output, ending = await give_output(run, _unless_it_waits(run, ending))
+            except Exception as error:
+                ending = await _lost(run, error)
+        except asyncio.CancelledError as error:
+            cancelled = None if run.token.absorb() else error
+            ending = _cancelled(run)
+        run.token.close()
+        result = await finish(run, _unless_it_waits(run, ending), output)
     if cancelled is not None:
         raise cancelled  # whoever cancelled the task, and not the run, is owed this
     return result
+
+
+async def _steps(run: Run, ending: Ending | None) -> Ending:
+    """Make steps until the run ends, if it has not ended already."""
+    step_over = run.source.step_over
+    if ending is None and step_over is not None:
+        ending = await step_over(run, None)
+    if ending is None and run.state.pending_step is not None:
+        ending = await _resume_step(run)
+        if step_over is not None:
+            ending = await step_over(run, ending)
+    while ending is None:
+        ending = await _step(run)
+        on_step = run.on_step
+        if on_step is not None and run.state.step_count > (run.step_index or 0):
+            run.lingers = ending is not None
+            await _wait_for_caller(run, on_step)
+        if step_over is not None:
+            ending = await step_over(run, ending)
+    return ending
 
 
 def _cancelled(run: Run) -> Ending:
@@ -134,6 +123,148 @@ async def _wait_for_caller(run: Run, on_step: Callable[[AgentState], Awaitable[N
         run.lingers = False
 
 
+# --- how it begins, and how one is taken up whose process has died -----------------------------------
+
+
+async def begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
+    """Write that it begins, and ask the hooks whether it may. Gives how it ended, if it may not."""
+    state = run.state
+    run.append(
+        RunStarted(
+            *run.head(),
+            agent_id=state.agent_id,
+            session_id=state.session_id,
+            parent_run_id=state.parent_run_id,
+            resumed=run.is_resumed,
+            initial=None
+            if _is_bare(state) or run.durable.records
+            else msgspec.json.decode(state.to_json()),
+            parent_agent_id=state.parent_agent_id,
+        )
+    )
+    run.become(msgspec.structs.replace(state, ending=None))
+    refused = await _start_session(run) or await _start(run)
+    if refused is None and prompt is not None and not run.stopping:
+        refused = await _submit(run, prompt)
+    if refused is None:
+        refused = _forbidden_early(run)
+    if run.commit is not None and refused is None:
+        # From here on the run exists, and whoever takes it up continues from here. One that is refused is only
+        # written with its end: nobody is to make the steps that were refused.
+        await run.commit()
+    return refused
+
+
+async def take_up(run: Run) -> Ending | None:
+    """Go on with a run whose process died: with its way out, its unfinished step, or the next one."""
+    run.durable.append(RunTakenUp(run.run_id, len(run.durable.records), run.at))
+    run.become(msgspec.structs.replace(run.state, ending=None))
+    known = run.source.known
+    recount_hook_work(run, known)
+    ending = known.ending
+    if ending is not None:
+        if ending.status is RunStatus.FAILED:
+            run.lose(_past_failure(run, known, ending.reason))
+        return ending
+    last = None if run.state.pending_step is not None else _last_step(run)
+    if last is not None and last.outcome is not None and not last.outcome.should_continue:
+        run.replace_evaluations(last.outcome.evaluations)
+        return _ended_then(run, known, last.outcome)
+    if run.parent is not None or run.plans.execution_start is None:
+        return None
+    return await ask_again(run, run.plans.execution_start.of_each_process())
+
+
+async def ask_again(run: Run, plan: Plan) -> Ending | None:
+    """Ask the hooks whose work was lost with a process. They come before the step that is gone through again."""
+    if not plan:
+        return None
+    ctx = run.context(HookPoint.EXECUTION_START, resumed=True)
+    # Not by way of what is remembered: what they said in another process is no answer here.
+    run.take(await run_hooks(plan, ctx, run, run.settle))
+    return _forbidden_early(run)
+
+
+def _last_step(run: Run) -> Step | None:
+    """The last step since the run began, or was sent back to work: what an earlier one led to is over."""
+    for record in reversed(run.durable.records):
+        if isinstance(record, StepFinished):
+            return run.state.last_step
+        if isinstance(record, RunStarted):
+            break
+    return None
+
+
+def _ended_then(run: Run, known: RunIndex, outcome: ContinuationOutcome) -> Ending:
+    """How the last step ended the run, in a process that did not live to say so."""
+    if outcome == ContinuationOutcome.from_evaluations(outcome.evaluations):
+        return ended(outcome)
+    if outcome.stop_reason is StopReason.CANCELLED:
+        return Ending(RunStatus.CANCELLED, StopReason.CANCELLED, outcome.reason)
+    return failed(run, _past_failure(run, known, outcome.reason))
+
+
+def _past_failure(run: Run, known: RunIndex, reason: str) -> Exception:
+    """The exception that a run had failed of, from what is on record of it."""
+    last = run.state.last_step if run.state.step_count else None
+    for info in (*reversed(known.raised), *(last.errors[::-1] if last is not None else ())):
+        if info.message == reason or (not info.message and info.type.endswith(reason)):
+            return recorded_exception(info)
+    return PastError("unknown", reason)
+
+
+def _is_bare(state: AgentState) -> bool:
+    """Whether a state says nothing but whose it is."""
+    return not (state.messages or state.metadata or state.steps or state.remembered)
+
+
+async def _start_session(run: Run) -> Ending | None:
+    plan = run.plans.session_start
+    if plan is None or not run.setup.session.starts:
+        return None
+    ctx = run.context(
+        HookPoint.SESSION_START,
+        session_id=run.state.session_id,
+        source=run.setup.session.source,
+    )
+    await run.ask(plan, ctx)
+    return None
+
+
+async def _start(run: Run) -> Ending | None:
+    plan = run.plans.execution_start
+    if plan is None:
+        return None
+    ctx = run.context(HookPoint.EXECUTION_START, resumed=run.is_resumed)
+    result = await run.ask(plan, ctx)
+    if result.is_blocked:
+        return stopped(result, StopReason.RUN_REFUSED)
+    return None
+
+
+async def _submit(run: Run, submitted: str | UserMessage) -> Ending | None:
+    message = UserMessage(submitted) if isinstance(submitted, str) else submitted
+    prompt, attachments = message.text, message.attachments
+    plan = run.plans.prompt_submit
+    if plan is not None:
+        ctx = run.context(HookPoint.PROMPT_SUBMIT, prompt=prompt, attachments=attachments)
+        result = await run.ask(plan, ctx)
+        if result.is_blocked:
+            return stopped(result, StopReason.PROMPT_REFUSED)
+        if result.is_stopped:
+            return None  # the evaluation it left ends the run, and the prompt is not taken
+        prompt, attachments = result.context.prompt, result.context.attachments
+    run.become(run.state.with_user_message(prompt, attachments=attachments))
+    run.append(PromptSubmitted(*run.head(), text=prompt, attachments=attachments))
+    return None
+
+
+def _forbidden_early(run: Run) -> Ending | None:
+    """What hooks said before the first step is resolved before it: there is no step to let finish."""
+    outcome = ContinuationOutcome.from_evaluations(run.evaluations)
+    return ended(outcome) if outcome.is_forbidden else None
+
+
 # --- one step -----------------------------------------------------------------------------------------
 
 
@@ -153,24 +284,17 @@ def _step(run: Run) -> Awaitable[Ending | None]:
 
 
 async def _ask_first(run: Run, plan: Plan) -> Ending | None:
-    ctx = StepHookContext(
-        point=HookPoint.BEFORE_STEP, state=run.state, live=run, step_index=run.step_index or 0
-    )
+    ctx = run.context(HookPoint.BEFORE_STEP, step_index=run.step_index or 0)
     try:
-        result = await ask_in_step(run, plan, ctx)
+        result = await _ask_in_step(run, plan, ctx)
     except Unrecovered as error:
         return failed(run, error.exception)
+    if result is not None and result.is_blocked:
+        return stopped(result, StopReason.STEP_REFUSED)
     if result is not None and result.kind is not Kind.PROCEED:
-        return await _refused(run, result)
+        return await _conclude(run, None)
     begin_step(run)
     return await _work(run, again=False)
-
-
-async def _refused(run: Run, result: Result[StepHookContext]) -> Ending | None:
-    """A hook did not let the step begin."""
-    if result.is_blocked:
-        return stopped(result, StopReason.STEP_REFUSED)
-    return await conclude(run, None)
 
 
 async def _resume_step(run: Run) -> Ending | None:
@@ -228,7 +352,7 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
     step = settle_step(run)
     try:
         await _after_step(run, step)
-        return await conclude(run, step)
+        return await _conclude(run, step)
     except asyncio.CancelledError:
         finish_step(run, step, _no_outcome(run, StopReason.CANCELLED, run.token.why))
         raise
@@ -306,15 +430,86 @@ async def _after_step(run: Run, step: Step) -> None:
         run.durable.flush()  # however long the hooks of the step's end take, its calls are not in doubt
     plan = run.plans.after_step
     if plan is not None:
-        ctx = StepHookContext(
-            point=HookPoint.AFTER_STEP,
-            state=run.state,
-            evaluations=run.evaluations,
-            live=run,
-            step_index=step.index,
-            step=step,
+        ctx = run.context(HookPoint.AFTER_STEP, step_index=step.index, step=step)
+        await _ask_in_step(run, plan, ctx)
+
+
+# --- whether there is another step ----------------------------------------------------------------
+
+
+C = TypeVar("C", bound=AgentContext)
+
+
+async def _ask_in_step(run: Run, plan: Plan, ctx: C) -> Result[C] | None:
+    """Ask the hooks of a point inside a step. None if one of them failed and the error policy ignores that."""
+    try:
+        return await run.ask(plan, ctx)
+    except HookError as error:
+        decision = await on_error(run, error, classify(error))
+        if decision.action is ErrorAction.STOP:
+            raise Unrecovered(error, decision.action) from error
+        return None
+
+
+async def _conclude(run: Run, step: Step | None) -> Ending | None:
+    """Ask should_continue, resolve everything hooks have said, and ask the stop hooks if that means stopping."""
+    plan = run.plans.should_continue
+    if plan is not None and step is not None:
+        await _ask_in_step(run, plan, _stop_context(run, HookPoint.SHOULD_CONTINUE, step))
+    outcome = ContinuationOutcome.from_evaluations(run.evaluations)
+    if not outcome.should_continue and run.plans.stop is not None:
+        outcome = await _ask_to_stop(run, run.plans.stop, step, outcome)
+    if step is not None:
+        if outcome.should_continue and step.is_final_response:
+            _tell_model_why(run, outcome)
+        finish_step(run, step, outcome)
+    return None if outcome.should_continue else ended(outcome)
+
+
+def _stop_context(run: Run, point: Point[StopHookContext], step: Step | None) -> StopHookContext:
+    outcome = ContinuationOutcome.from_evaluations(run.evaluations)
+    return run.context(point, continuation=outcome, step=step)
+
+
+async def _ask_to_stop(
+    run: Run, plan: Plan, step: Step | None, outcome: ContinuationOutcome
+) -> ContinuationOutcome:
+    """The stop hooks: they may object to an ordinary end, so often and no more, and never to a guard's."""
+    result = await _ask_in_step(run, plan, _stop_context(run, HookPoint.STOP, step))
+    if result is not None and result.is_blocked:
+        run.evaluate(
+            ContinuationEvaluation(
+                result.decided_by, ContinuationDecision.REQUEST_CONTINUATION, result.reason
+            ),
+            HookPoint.STOP.value,
         )
-        await ask_in_step(run, plan, ctx)
+    revised = ContinuationOutcome.from_evaluations(run.evaluations)
+    if outcome.is_forbidden or not revised.should_continue:
+        return revised if revised.is_forbidden else outcome
+    counters = run.state.counters
+    if counters.objections >= run.setup.definition.max_objections:
+        cap = f"stop hooks objected {counters.objections} times, which is the limit; the last: {revised.reason}"
+        forbid = ContinuationEvaluation(
+            source="objections",
+            decision=ContinuationDecision.FORBID_CONTINUATION,
+            reason=cap,
+            stop_reason=StopReason.OBJECTION_LIMIT,
+        )
+        run.evaluate(forbid, HookPoint.STOP.value)
+        return ContinuationOutcome.from_evaluations(run.evaluations)
+    counters = msgspec.structs.replace(counters, objections=counters.objections + 1)
+    run.become(msgspec.structs.replace(run.state, counters=counters))
+    return revised
+
+
+def _tell_model_why(run: Run, outcome: ContinuationOutcome) -> None:
+    """When the model was done and a hook wants more, the model reads why."""
+    request = ContinuationDecision.REQUEST_CONTINUATION
+    reasons = dict.fromkeys(
+        (said.reason, said.source) for said in outcome.evaluations if said.decision is request
+    )
+    notes = tuple(UserMessage(reason, source) for reason, source in reasons if reason)
+    run.become(run.state.with_messages(run.state.messages.extend(notes)))
 
 
 # --- when the run is lost -----------------------------------------------------------------------------

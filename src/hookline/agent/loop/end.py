@@ -14,14 +14,9 @@ from hookline.agent.result import RunResult, as_text
 from hookline.agent.run import Run
 from hookline.errors import HookError, JournalError, in_words
 from hookline.flow import ErrorClass, classify
-from hookline.hooks import Point, Result
+from hookline.hooks import Result
 from hookline.journal import RunFinished, StatusChanged, counted_on
-from hookline.lifecycle import (
-    ExecutionHookContext,
-    HookPoint,
-    OutputHookContext,
-    SessionHookContext,
-)
+from hookline.lifecycle import AgentContext, HookPoint, SessionHookContext
 from hookline.state import (
     NO_USAGE,
     ContinuationOutcome,
@@ -48,10 +43,16 @@ async def finish(run: Run, ending: Ending, output: Any) -> RunResult:
     _note(run, ending)
     if run.error is not None:
         await _through(on_lost(run, run.error, classify(run.error)), cancelled)
-    leaving = _leave(run, HookPoint.EXECUTION_END, run.plans.execution_end, ending)
-    ending = await _through(leaving, cancelled) or ending
+    ctx = run.context(
+        HookPoint.EXECUTION_END,
+        status=ending.status,
+        stop_reason=ending.stop_reason,
+        outcome=ContinuationOutcome.from_evaluations(run.evaluations),
+        resumed=run.is_resumed,
+    )
+    ending = await _through(_leave(run, ctx, ending), cancelled) or ending
     if run.setup.session.ends and ending.status is not RunStatus.PAUSED:
-        leaving = _leave(run, HookPoint.SESSION_END, run.plans.session_end, ending)
+        leaving = _leave(run, _end_of_session(run), ending)
         ending = await _through(leaving, cancelled) or ending
     result = _result(run, ending, answer)
     if run.commit is not None:
@@ -81,14 +82,7 @@ async def give_output(run: Run, ending: Ending) -> tuple[Any, Ending]:
     plan = run.plans.output
     if plan is None or last is None:
         return output, ending
-    ctx = OutputHookContext(
-        point=HookPoint.OUTPUT,
-        state=run.state,
-        evaluations=run.evaluations,
-        live=run,
-        output=output,
-    )
-    result = await run.ask(plan, ctx)
+    result = await run.ask(plan, run.context(HookPoint.OUTPUT, output=output))
     run.token.close()  # the answer is given
     if run.token.is_cancelled:
         raise asyncio.CancelledError
@@ -146,12 +140,13 @@ def _note(run: Run, ending: Ending) -> None:
     )
 
 
-async def _leave(run: Run, point: Point[Any], plan: Any, ending: Ending) -> Ending:
+async def _leave(run: Run, ctx: AgentContext, ending: Ending) -> Ending:
     """Ask the hooks on the way out. One that fails closed makes an ended run a failed one."""
+    plan = run.plans.of(ctx.point)
     if plan is None:
         return ending
     try:
-        await run.ask(plan, _context(run, point, ending))
+        await run.ask(plan, ctx)
     except HookError as error:
         await on_error(run, error, ErrorClass.HOOK)
         if run.error is None and ending.status is not RunStatus.PAUSED:
@@ -172,37 +167,16 @@ async def end_session(run: Run, reason: str = _OTHER) -> HookError | None:
     plan = run.plans.session_end
     if plan is None:
         return None
-    ending = Ending(RunStatus.COMPLETED, StopReason.COMPLETED)
     try:
-        await run.ask(plan, _context(run, HookPoint.SESSION_END, ending, reason))
+        await run.ask(plan, _end_of_session(run, reason))
     except HookError as error:
         await on_error(run, error, ErrorClass.HOOK, is_lost=True)
         return error
     return None
 
 
-def _context(
-    run: Run, point: Point[Any], ending: Ending, reason: str = _OTHER
-) -> ExecutionHookContext | SessionHookContext:
-    if point is HookPoint.SESSION_END:
-        return SessionHookContext(
-            point=point,
-            state=run.state,
-            evaluations=run.evaluations,
-            live=run,
-            session_id=run.state.session_id,
-            source=reason,
-        )
-    return ExecutionHookContext(
-        point=point,
-        state=run.state,
-        evaluations=run.evaluations,
-        live=run,
-        status=ending.status,
-        stop_reason=ending.stop_reason,
-        outcome=ContinuationOutcome.from_evaluations(run.evaluations),
-        resumed=run.is_resumed,
-    )
+def _end_of_session(run: Run, reason: str = _OTHER) -> SessionHookContext:
+    return run.context(HookPoint.SESSION_END, session_id=run.state.session_id, source=reason)
 
 
 def _result(run: Run, ending: Ending, output: Any) -> RunResult:

@@ -6,13 +6,12 @@ import asyncio
 from typing import Any
 
 from hookline._aio import is_being_cancelled
-from hookline.agent.calls.around import around_inference
-from hookline.agent.checks import check_response, is_plain
+from hookline.agent.checks import around_inference, check_response, is_plain
 from hookline.agent.failure import fail_again, on_error, on_success
 from hookline.agent.run import Run
 from hookline.errors import in_words
 from hookline.flow import ErrorAction, ErrorClass, classify
-from hookline.hooks import Kind, Result
+from hookline.hooks import Kind, Point, Result
 from hookline.journal import RequestSent, ResponseReceived
 from hookline.lifecycle import HookPoint, InferenceHookContext
 from hookline.lifecycle.changes import describe_request
@@ -199,17 +198,12 @@ def _discard(run: Run, response: InferenceResponse, why: str, decided_by: str) -
 
 
 def _context(
-    run: Run, point: Any, request: InferenceRequest, response: InferenceResponse | None
+    run: Run,
+    point: Point[InferenceHookContext],
+    request: InferenceRequest,
+    response: InferenceResponse | None,
 ) -> InferenceHookContext:
-    return InferenceHookContext(
-        point=point,
-        state=run.state,
-        evaluations=run.evaluations,
-        live=run,
-        request=request,
-        response=response,
-        step_index=run.step_index or 0,
-    )
+    return run.context(point, request=request, response=response, step_index=run.step_index or 0)
 
 
 def _explain_block(run: Run, point: str, why: str, decided_by: str) -> None:

@@ -1,21 +1,33 @@
-"""Hooks that answer from the record: for those that are not there, and for what can no longer be shown to a hook."""
+"""An agent of which only the record is left: hooks that answer from it, and tools that are never used."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from hookline.agent.records.rounds import Round
-from hookline.agent.recovery import answer_as_recorded
+from hookline.agent.agent import Agent
+from hookline.agent.records import Round, recorded_exception
+from hookline.agent.recovery import answer_as_recorded, pass_by
 from hookline.definition import SOURCE as DEFAULT
 from hookline.definition import Definition
+from hookline.errors import UsageError
 from hookline.hooks import Entry, Plan, Point, Registration, Shape, Tier
 from hookline.journal import HookRan
 from hookline.lifecycle import AgentContext
 from hookline.playback.recorded_run import RecordedRun
-from hookline.state import StopReason
+from hookline.state import (
+    EMPTY,
+    FrozenDict,
+    StopReason,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    freeze_dict,
+)
+from hookline.tools import AnyTool, Effect, Tool, Toolbox, Validated
 
 _SHOWN = {
     "prompt_submit": "prompt",
@@ -74,42 +86,6 @@ def recorded_hooks(
     return [recorded_hook(recording, point, ran) for ran in said if not ran.shadow]
 
 
-def without_external(
-    recording: RecordedRun, plan: Plan, round_: Round, not_asked: Callable[[str], object]
-) -> Plan:
-    """A plan in which no command, address or model is asked: they say what is on record.
-
-    `not_asked` gets the names of those that may say something else now: what they are made of has changed, or is not
-    on record, or they were not asked then.
-    """
-    if not any(entry.registration.external for entry in plan.entries):
-        return plan
-    is_cut = any(ran.verdict in ("block", "stop") and not ran.shadow for ran in round_)
-
-    def answering(entry: Entry) -> Entry:
-        registration = entry.registration
-        if not registration.external:
-            return entry
-        said = next((ran for ran in round_ if ran.hook == entry.name), None)
-        if said is not None and not said.shadow:
-            if said.external != registration.external:
-                not_asked(entry.name)
-            return Entry(recorded_hook(recording, plan.point, said))
-        is_same = recording.externals.get(entry.name) == registration.external
-
-        def pass_by(_: Any) -> None:
-            if is_cut or not is_same:
-                not_asked(entry.name)
-
-        quiet = msgspec.structs.replace(
-            registration, hook=pass_by, external="", timeout=None, shape=Shape.PLAIN
-        )
-        return Entry(quiet)
-
-    observers = tuple(each for each in plan.observers if not each.registration.external)
-    return plan.with_entries(tuple(map(answering, plan.judges)), observers)
-
-
 class Agents(msgspec.Struct):
     """The agents that are there, and what could not be asked of them, over all runs that are played."""
 
@@ -124,12 +100,50 @@ class Agents(msgspec.Struct):
     unasked: dict[str, None] = msgspec.field(default_factory=dict)
     """Hooks that answered from the record at least once, because what they were shown is not on record."""
 
+    @staticmethod
+    def of(own: Definition, children: object, *, runs_hooks: bool) -> Agents:
+        """The agents that somebody gave."""
+        given: Mapping[str, Any] = children if isinstance(children, Mapping) else {"": children}
+        if not all(isinstance(agent, Agent) for agent in given.values()):
+            raise UsageError(
+                f"children= takes agents by name, not {children!r}.",
+                remedy='Write children={"name": agent}.',
+            )
+        named = {name: agent.definition for name, agent in given.items()}
+        return Agents(own, named, runs_hooks)
+
     def spared(self, recording: RecordedRun, plan: Plan, round_: Round) -> Plan:
-        """A plan in which nothing outside is started, unless that is wanted."""
-        if self.runs_hooks:
+        """A plan in which no command, address or model is asked, unless that is wanted: they say what is on record.
+
+        Those are noted that may say something else now: what they are made of has changed, or is not on record, or
+        they were not asked then.
+        """
+        if self.runs_hooks or not any(entry.registration.external for entry in plan.entries):
             return plan
-        note = self.not_asked.setdefault
-        return without_external(recording, plan, round_, lambda name: note(name, None))
+        is_cut = any(ran.verdict in ("block", "stop") and not ran.shadow for ran in round_)
+
+        def answering(entry: Entry) -> Entry:
+            registration, not_asked = entry.registration, self.not_asked
+            if not registration.external:
+                return entry
+            said = next((ran for ran in round_ if ran.hook == entry.name), None)
+            if said is not None and not said.shadow:
+                if said.external != registration.external:
+                    not_asked[entry.name] = None
+                return Entry(recorded_hook(recording, plan.point, said))
+            is_same = recording.externals.get(entry.name) == registration.external
+
+            def note(_: Any) -> None:
+                if is_cut or not is_same:
+                    not_asked[entry.name] = None
+
+            quiet = msgspec.structs.replace(
+                registration, hook=note, external="", timeout=None, shape=Shape.PLAIN
+            )
+            return Entry(quiet)
+
+        observers = tuple(each for each in plan.observers if not each.registration.external)
+        return plan.with_entries(tuple(map(answering, plan.judges)), observers)
 
     def child(self, recording: RecordedRun, name: str) -> Definition | None:
         """The agent of a child run, by its name or the agent's id."""
@@ -196,7 +210,7 @@ def limited(recording: RecordedRun, plan: Plan, round_: Round) -> Plan:
         if _is_of_process(entry):
             said = next((ran for ran in round_ if ran.hook == entry.name), None)
             return (
-                entry.recalling(_pass)
+                entry.recalling(pass_by)
                 if said is None
                 else Entry(recorded_hook(recording, plan.point, said))
             )
@@ -205,7 +219,7 @@ def limited(recording: RecordedRun, plan: Plan, round_: Round) -> Plan:
             is_it = ran.hook == entry.name and ran.reason.endswith(_OF_TREE) is from_above
             if is_it and (is_limit_on_record(ran) or _ends_from_outside(ran)):
                 return Entry(recorded_hook(recording, plan.point, ran))
-        return entry.recalling(_pass) if from_above else entry
+        return entry.recalling(pass_by) if from_above else entry
 
     return plan.recalling(answering)
 
@@ -237,10 +251,6 @@ def _ends_from_outside(ran: HookRan) -> bool:
     return any(reason in (StopReason.TIME_LIMIT, StopReason.CANCELLED) for reason in said)
 
 
-def _pass(ctx: AgentContext) -> None:
-    """It had nothing against it."""
-
-
 def with_judges(plan: Plan, judges: tuple[Entry, ...]) -> Plan:
     """A plan with these judges, in this order in each tier, and with the plan's observers."""
     return plan.with_entries(judges, plan.observers)
@@ -252,3 +262,114 @@ def is_own(ran: HookRan, above: Plan) -> bool:
         if entry.name == ran.hook:
             return entry.registration.source == DEFAULT  # every agent has these, each its own
     return True
+
+
+# --- tools: there is one for every name that was called -------------------------------------------
+
+
+async def _never(**_: Any) -> Any:
+    """The function of a tool that no longer exists."""
+
+
+def freeze_args(call: ToolCall) -> FrozenDict:
+    """The arguments as they are."""
+    return freeze_dict(call.args, f"an argument of the call to '{call.name}'")
+
+
+class RecordedTool(Tool[..., Any], frozen=True, eq=False, weakref=True):
+    """A tool of which only the record is left. It takes a call for what it was taken for then."""
+
+    check: Callable[[ToolCall], FrozenDict] = freeze_args
+
+    def validate_call(self, call: ToolCall) -> Validated:
+        """The arguments as they were then; what was refused then is refused again."""
+        args = self.check(call)
+        return Validated(args, args)
+
+
+class NeverWhole:
+    """Leaves every call to `validate_call`, which knows which call it is."""
+
+    def validate(self, args: Mapping[str, Any]) -> Validated:
+        """Nothing is known against them."""
+        frozen = freeze_dict(dict(args), "an argument")
+        return Validated(frozen, frozen)
+
+    def are_whole(self, args: FrozenDict) -> bool:  # noqa: ARG002 - the protocol's signature
+        """Not for this to say."""
+        return False
+
+
+def recorded_tools(recording: RecordedRun, step: Callable[[], int], now: Toolbox) -> Toolbox:
+    """A tool for every name that was called, whether or not there still is one. `step` is the step that is made."""
+    made: dict[str, AnyTool] = {}
+
+    def check(call: ToolCall) -> FrozenDict:
+        return _validated(recording, step(), now, call)
+
+    effects = {
+        call.intent.call.name: Effect(call.intent.effect)
+        for calls in recording.calls.values()
+        for call in calls.values()
+        if call.intent is not None
+    }
+    limits = dict(_limits(recording))
+
+    def get(name: str) -> AnyTool:
+        if name not in made:
+            tool = now.get(name)
+            made[name] = RecordedTool(
+                function=_never if tool is None else tool.function,  # a guard may look whose it is
+                spec=ToolSpec(name, "", EMPTY),
+                arguments=NeverWhole(),
+                origin="the record",
+                is_async=True,
+                context_name="",
+                timeout=None,
+                concurrency=None,
+                alone=False,
+                effect=effects.get(name, Effect.ONCE),
+                max_chars=limits.get(name),
+                root="" if tool is None else tool.root,
+                served_by=() if tool is None else tool.served_by,
+                pure_with={} if tool is None else tool.pure_with,
+                check=check,
+            )
+        return made[name]
+
+    toolbox = Toolbox(now)
+    toolbox.get = get
+    return toolbox
+
+
+def _validated(recording: RecordedRun, step: int, now: Toolbox, call: ToolCall) -> FrozenDict:
+    """What the arguments of a call were validated to. What hooks of now make of them, the tools of now check."""
+    then, turn = recording.call(step, call.id), recording.turn(step)
+    response = None if turn is None else turn.answer
+    verdicts = recording.verdicts_on(step, call.id)
+    is_made = response is not None and call in response.calls
+    # Refused as the model made it, when no hook was asked; else as a person had edited it.
+    if then.refusal is not None and is_made is not bool(verdicts):
+        raise recorded_exception(then.refusal)
+    changes = [ran.changes or {} for ran in verdicts]
+    changed = [each["tool_call"] for each in changes if "tool_call" in each]
+    known = [version.args for version in then.versions]
+    if is_made and known and not changed:
+        return freeze_dict(known[0], "an argument")
+    known += [made.get("args", {}) for made in changed]
+    tool = now.get(call.name)
+    if call.args in known or tool is None:
+        return freeze_args(call)
+    return tool.validate_call(call).args
+
+
+_CUT = re.compile(r"\n\[cut here: ([\d,]+) of [\d,]+ characters are shown")
+
+
+def _limits(recording: RecordedRun) -> Iterator[tuple[str, int]]:
+    """How much of a tool's results the model was shown, where something was cut off."""
+    for record in recording.steps.values():
+        for message in record.messages:
+            cut = _CUT.search(message.text) if isinstance(message, ToolMessage) else None
+            if isinstance(message, ToolMessage) and cut is not None:
+                yield message.name, int(cut[1].replace(",", ""))

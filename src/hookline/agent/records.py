@@ -6,15 +6,19 @@ others read the whole run. Nothing in an index changes while it is used: who has
 
 from __future__ import annotations
 
+import builtins
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
-from hookline.agent.records.rounds import HookRounds
-from hookline.flow import ErrorClass
+from hookline import errors
+from hookline.errors import HookError, HooklineError
+from hookline.flow import ErrorClass, classify
+from hookline.flow.error_policy import exception_type
 from hookline.journal import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -24,6 +28,7 @@ from hookline.journal import (
     ChildStarted,
     ErrorRaised,
     HookRan,
+    HooksPassed,
     ModelConsulted,
     PromptSubmitted,
     Record,
@@ -37,6 +42,7 @@ from hookline.journal import (
     StepStarted,
     hooks_in,
 )
+from hookline.lifecycle import HookPoint
 from hookline.state import (
     Decision,
     Ending,
@@ -49,6 +55,140 @@ from hookline.state import (
     ToolResult,
 )
 from hookline.tools import Effect
+
+# --- rounds of hooks: who was asked about one thing, one after the other, and what they said ------
+
+
+Place: TypeAlias = tuple[str, int | None, str]
+"""Where hooks are asked: the point, the step, and the call where it is about one."""
+Round: TypeAlias = tuple[HookRan, ...]
+"""The hooks that were asked one after the other about one thing, with their verdicts; observers are left out."""
+
+_ABOUT_CALLS = frozenset({"before_tool_use", "permission_request", "after_tool_use"})
+_OF_THE_RUN = frozenset(
+    {
+        "session_start",
+        "execution_start",
+        "prompt_submit",
+        "output",
+        "execution_end",
+        "agent_failed",
+        "session_end",
+    }
+)
+"""Points that belong to no step, whichever was made last."""
+_STANDS = frozenset(point.value for point in HookPoint if point.stands)
+_COUNTED = {ErrorRaised: "error", ChildStarted: "subagent_start"}
+"""Where hooks have been asked by the time of such a record, also when there is nothing on record of it."""
+
+
+class HookRounds:
+    """The rounds of one drive of a run, by place and in order."""
+
+    def __init__(self) -> None:
+        self._at: dict[Place, list[list[HookRan]]] = defaultdict(list)
+        self._open: dict[Place, list[HookRan]] = {}
+        self._unsettled: dict[Place, list[HookRan]] = {}
+        self._taken_up: dict[Place, list[HookRan]] = {}
+        """What was said of a step before its process died: what is said of it afterwards belongs to the same."""
+        self._settled = -1
+        self._again: list[HookRan] | None = None
+        self.again: dict[int, list[list[HookRan]]] = defaultdict(list)
+        """What hooks said to a process that took the run up, by the last step that was settled then, or -1."""
+
+    def add(self, record: Record) -> None:
+        """Take in the next record."""
+        if isinstance(record, HookRan | HooksPassed):
+            for ran in hooks_in((record,)):
+                self._note(ran)
+            return
+        counted = _COUNTED.get(type(record))
+        if counted is not None and getattr(record, "action", "") != "fallback":
+            place = (counted, *_where(record))
+            is_known = self._taken_up.pop(place, None) is not None or place in self._open
+            if not is_known:
+                self._at[place].append([])
+        self._open.clear()
+        for ran in hooks_in((record,)):  # a default guard that stood alone
+            self._note(ran)
+        if isinstance(record, RunTakenUp):
+            self._taken_up = dict(self._unsettled)
+            self._again = []
+            self.again[self._settled].append(self._again)
+        elif isinstance(record, StepStarted | StepFinished):
+            if isinstance(record, StepFinished):
+                self._settled = record.step.index
+                self._unsettled.clear()
+                self._taken_up.clear()
+            self._open.clear()
+
+    def _note(self, ran: HookRan) -> None:
+        if ran.tier == "observer" or ran.point.startswith("around_"):
+            return
+        if ran.point == HookPoint.EXECUTION_START and self._again is not None:
+            self._again.append(ran)
+            return
+        place = place_of(ran.point, ran.step, ran.call_id)
+        known = self._open.get(place)
+        if known is None:
+            known = self._continued_round(place, ran)
+        if known is None or (known and _is_over(known, ran)):
+            known = []
+            self._at[place].append(known)
+        known.append(ran)
+        self._open[place] = self._unsettled[place] = known
+
+    def _continued_round(self, place: Place, ran: HookRan) -> list[HookRan] | None:
+        """The round that was open when the process died, if this belongs to it. Policies are asked again in it."""
+        known = self._taken_up.get(place)
+        if known is None:
+            return None
+        said_before = [other for other in known if other.hook == ran.hook]
+        if said_before and ran.tier != "policy":
+            del self._taken_up[place]
+            return None
+        known[:] = [other for other in known if other not in said_before]
+        return known
+
+    def points(self) -> set[str]:
+        """The points at which hooks were asked."""
+        return {place[0] for place, rounds in self._at.items() if any(rounds)}
+
+    def all_at(self, place: Place) -> list[HookRan]:
+        """Everything that was said there."""
+        return [ran for round_ in self._at.get(place, []) for ran in round_]
+
+    def at(self, place: Place, number: int) -> Round:
+        """What was said there in this round, counted from zero; nothing if that is not on record."""
+        rounds = self._at.get(place, [])
+        return tuple(rounds[number]) if number < len(rounds) else ()
+
+
+def place_of(point: str, step: int | None, call_id: str) -> Place:
+    """The place hooks are asked at. Only hooks about a call are told apart by the call."""
+    is_in_step = point not in _OF_THE_RUN
+    return point, step if is_in_step else None, call_id if point in _ABOUT_CALLS else ""
+
+
+def _where(record: Record) -> tuple[int | None, str]:
+    step = getattr(record, "step", None)
+    if isinstance(record, ChildStarted):
+        step = int(record.child_run_id.removeprefix(f"{record.run_id}/").partition("/")[0])
+    return step, ""
+
+
+def _is_over(round_: list[HookRan], following: HookRan) -> bool:
+    """Whether the last verdict ended its chain: the next one belongs to another round."""
+    last = round_[-1]
+    if last.shadow or last.verdict not in ("block", "stop"):
+        return False
+    # What stands after a stop is judged by the policies all the same.
+    is_judged = last.verdict == "stop" and following.tier == "policy"
+    return not (is_judged and following.point in _STANDS)
+
+
+# --- the index ------------------------------------------------------------------------------------
+
 
 CallKey: TypeAlias = tuple[int, str]
 """A call: the step it was made in, and its id."""
@@ -163,9 +303,11 @@ class RunIndex:
         """Everything that failed, in order."""
         self.reasons: set[str] = set()
         """Every reason for something that was not let through, or failed."""
-        reader = _Reader(self)
+        self._waits = False
+        """The model was asked, and has not answered."""
+        self._step = 0
         for record in self.records:
-            reader.read(record)
+            self._read(record)
 
     def __bool__(self) -> bool:
         return bool(self.records)
@@ -223,45 +365,26 @@ class RunIndex:
         """The points at which hooks were asked for a verdict."""
         return frozenset(point for part in self.parts for point in part.rounds.points())
 
+    # --- reading, once ----------------------------------------------------------------------------
 
-def _key_in_step(child: ChildStarted | ChildFinished) -> str:
-    """The end of a child's id, which tells it from the others of its step. A hook's child has it as its call id."""
-    return child.child_run_id.removeprefix(f"{child.run_id}/").partition("/")[2]
-
-
-def _step_of(child: ChildStarted | ChildFinished) -> int:
-    """The step is not in the record, and is in the child's id: run, step, call, number."""
-    return int(child.child_run_id.removeprefix(f"{child.run_id}/").partition("/")[0])
-
-
-class _Reader:
-    """Reads the records of a run into its index, once."""
-
-    def __init__(self, into: RunIndex) -> None:
-        self.into = into
-        self.waits = False
-        """The model was asked, and has not answered."""
-        self.step = 0
-
-    def read(self, record: Record) -> None:
-        into = self.into
-        if isinstance(record, RunStarted) or not into.parts:
-            into.parts.append(RunPart(record if isinstance(record, RunStarted) else None))
-        part = into.parts[-1]
+    def _read(self, record: Record) -> None:
+        if isinstance(record, RunStarted) or not self.parts:
+            self.parts.append(RunPart(record if isinstance(record, RunStarted) else None))
+        part = self.parts[-1]
         part.rounds.add(record)
         step = getattr(record, "step", None)
-        self.step = step if isinstance(step, int) else self.step
+        self._step = step if isinstance(step, int) else self._step
         match record:
             case HookRan() if record.hook == "limits" and record.verdict == "stop":
                 if record.point == "before_tool_use" and record.stop_reason in _SPENT:
-                    into.spent_steps.add(record.step or 0)
+                    self.spent_steps.add(record.step or 0)
             case PromptSubmitted():
                 part.prompt = record
             case StepStarted():
-                into.begun.add(record.step)
+                self.begun.add(record.step)
             case RequestSent():
                 turn = self._turn(record.step)
-                turn.is_asked = self.waits = True
+                turn.is_asked = self._waits = True
                 if record.attempt == 1:
                     turn.errors = []
                 elif turn.failed is not None:
@@ -269,14 +392,14 @@ class _Reader:
                 turn.failed = None
             case ResponseReceived():
                 self._turn(record.step).answer = record
-                self.waits = False
+                self._waits = False
             case ModelConsulted():
-                into.consultations.setdefault((record.step, record.name), []).append(record)
+                self.consultations.setdefault((record.step, record.name), []).append(record)
             case StepFinished():
                 self._settle(record)
             case StatusChanged():
-                into.status = record
-                into.reasons.add(record.reason)
+                self.status = record
+                self.reasons.add(record.reason)
             case RunFinished():
                 part.finished = record
             case RunTakenUp():
@@ -286,7 +409,7 @@ class _Reader:
             case ChildStarted():
                 self._start_child(record)
             case ChildFinished():
-                into.ended_children[record.child_run_id] = record
+                self.ended_children[record.child_run_id] = record
                 call = self._call(_step_of(record), record.call_id)
                 call.open_children.discard(record.child_run_id)
                 call.finished_children.append(record)
@@ -294,16 +417,15 @@ class _Reader:
                 self._read_call(part, record)
 
     def _turn(self, step: int) -> RecordedTurn:
-        return self.into.turns.setdefault(step, RecordedTurn())
+        return self.turns.setdefault(step, RecordedTurn())
 
     def _call(self, step: int, call_id: str) -> RecordedCall:
-        calls = self.into.calls.setdefault(step, {})
+        calls = self.calls.setdefault(step, {})
         if call_id not in calls:
             calls[call_id] = RecordedCall()
         return calls[call_id]
 
     def _read_call(self, part: RunPart, record: Record) -> None:
-        into = self.into
         match record:
             case CallAdmitted():
                 call = self._call(record.step, record.call.id)
@@ -312,15 +434,15 @@ class _Reader:
             case CallSettled():
                 call = self._call(record.step, record.result.call_id)
                 call.result, call.at = record.result, record.at
-                into.reasons.add(record.result.reason)
+                self.reasons.add(record.result.reason)
             case ApprovalAsked() if record.approval is not None:
-                into.asked[record.approval.id] = record.approval
+                self.asked[record.approval.id] = record.approval
                 self._ask(record.step, record.approval)
             case ApprovalAnswered():
-                decision = into.answers[record.approval_id] = record.decision
+                decision = self.answers[record.approval_id] = record.decision
                 if decision is None:
                     return
-                into.reasons.add(decision.reason)
+                self.reasons.add(decision.reason)
                 if record.by == "resume":
                     part.handed_over[record.approval_id] = decision
                 elif record.by in ("approver", "expiry"):
@@ -335,18 +457,18 @@ class _Reader:
             self._call(step, call_id).versions.append(approval.tool_call)
 
     def _settle(self, record: StepFinished) -> None:
-        self.into.steps[record.step.index] = record
-        self.waits = False
+        self.steps[record.step.index] = record
+        self._waits = False
         for call in record.step.calls:
             self._call(record.step.index, call.id).versions.append(call)
 
     def _fail(self, record: ErrorRaised) -> None:
-        into, info, step = self.into, record.error, record.step or 0
+        info, step = record.error, record.step or 0
         assert info is not None
-        into.raised.append(info)
-        into.reasons.add(info.message)
+        self.raised.append(info)
+        self.reasons.add(info.message)
         if record.action != "fallback":
-            into.errors.append(record)
+            self.errors.append(record)
         if record.call_id:
             call = self._call(step, record.call_id)
             if call.intent is not None or info.error_class != ErrorClass.VALIDATION:
@@ -355,21 +477,21 @@ class _Reader:
                 call.refusal = info
             if info.error_class == ErrorClass.TOOL:
                 call.errors.append(record)
-        elif self.waits:
+        elif self._waits:
             turn = self._turn(step)
-            self.waits = record.action == "fallback"
+            self._waits = record.action == "fallback"
             if info.error_class == ErrorClass.HOOK and " at after_inference: " in info.message:
                 turn.is_lost = True
-            elif self.waits:
+            elif self._waits:
                 turn.errors.append(record)
             else:
                 turn.failed = record
 
     def _take_up(self) -> None:
         """A process died. What had failed in its last step and had come to nothing is not what fails next."""
-        into, step = self.into, self.step
-        self.waits = False
-        if step in into.steps:
+        step = self._step
+        self._waits = False
+        if step in self.steps:
             return
         turn = self._turn(step)
         lost: list[ErrorRaised | None] = []
@@ -377,7 +499,7 @@ class _Reader:
             lost += [*turn.errors, turn.failed]
             turn.errors = []
         turn.failed = None
-        for call in into.calls.get(step, {}).values():
+        for call in self.calls.get(step, {}).values():
             if call.result is None:
                 lost += call.failures
                 call.errors = []
@@ -385,15 +507,70 @@ class _Reader:
                     call.failures = []
         # What hooks failed at and invalid calls stay: the next process does not write them a second time.
         gone = set(map(id, lost))
-        into.errors = [error for error in into.errors if id(error) not in gone]
+        self.errors = [error for error in self.errors if id(error) not in gone]
 
     def _start_child(self, record: ChildStarted) -> None:
-        into, step, key = self.into, _step_of(record), _key_in_step(record)
-        into.child_names[record.child_run_id] = record.name
+        step, key = _step_of(record), _key_in_step(record)
+        self.child_names[record.child_run_id] = record.name
         if key == record.call_id:
-            into.hook_children.setdefault((step, key.rpartition("/")[0]), []).append(key)
+            self.hook_children.setdefault((step, key.rpartition("/")[0]), []).append(key)
         call = self._call(step, record.call_id)
         if not call.open_children:
             call.children.append([])
         call.open_children.add(record.child_run_id)
         call.children[-1].append(record)
+
+
+def _key_in_step(child: ChildStarted | ChildFinished) -> str:
+    """The end of a child's id, which tells it from the others of its step. A hook's child has it as its call id."""
+    return child.child_run_id.removeprefix(f"{child.run_id}/").partition("/")[2]
+
+
+def _step_of(child: ChildStarted | ChildFinished) -> int:
+    """The step is not in the record, and is in the child's id: run, step, call, number."""
+    return int(child.child_run_id.removeprefix(f"{child.run_id}/").partition("/")[0])
+
+
+# --- exceptions as they were, made of what the journal keeps of them ------------------------------
+
+
+_OF_HOOK = re.compile(r"hook '(?P<hook>.*?)' at (?P<point>\w+): (?P<problem>.*)", re.DOTALL)
+
+
+def recorded_exception(info: ErrorInfo) -> Exception:
+    """An exception that has the name, the words and the class of the one that was recorded."""
+    of_hook = _OF_HOOK.fullmatch(info.message) if info.error_class == ErrorClass.HOOK else None
+    if of_hook is not None:
+        return HookError(of_hook["hook"], of_hook["point"], of_hook["problem"])
+    module, _, name = info.type.rpartition(".")
+    body = {
+        "__module__": module or "builtins",
+        "__qualname__": name,
+        "__init__": _say_nothing,
+        "__str__": lambda _: info.message,
+        "message": info.message,
+        "remedy": "",
+        "retry_after": None,
+    }
+    kind: type[Exception] = type(name, (_base(module, name, info.error_class),), body)
+    return kind()
+
+
+def _say_nothing(self: Exception) -> None:
+    """Whatever arguments the original took, this one needs none."""
+
+
+def _base(module: str, name: str, error_class: str) -> type[Exception]:
+    """What it is derived from, so that the error policy and the error hooks take it for what it was."""
+    home = {"": builtins, "hookline.errors": errors}.get(module)
+    known: Any = getattr(home, name, None)
+    if isinstance(known, type) and issubclass(known, Exception) and _has_class(known, error_class):
+        return known
+    named: Any = exception_type(error_class)
+    # The text of a hook's failure could not be read, so nobody knows which hook it was.
+    return HooklineError if named is None or named is HookError else named
+
+
+def _has_class(kind: type[Exception], error_class: str) -> bool:
+    """Whatever a tool raises is an error of a tool; all others are what their type says."""
+    return error_class == ErrorClass.TOOL or classify(kind.__new__(kind)) == error_class
