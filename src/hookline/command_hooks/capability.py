@@ -23,7 +23,7 @@ from hookline.command_hooks.handler import (
     Level,
     home_directory,
 )
-from hookline.command_hooks.model_hooks import HookModels
+from hookline.command_hooks.hook_kinds import HookModels
 from hookline.command_hooks.objections import ENDS, ObjectionCap
 from hookline.command_hooks.runner import Runner, Spill
 from hookline.command_hooks.scripts import definition_digest, scripts_of

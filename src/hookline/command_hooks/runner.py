@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +17,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from hookline.command_hooks.dialect import Dialect, dialect_named, dialect_of
-from hookline.command_hooks.environment import SessionVariables, environment, expanded
 from hookline.command_hooks.handler import (
     HOOK_AGENT,
     Handler,
@@ -27,14 +25,23 @@ from hookline.command_hooks.handler import (
     RunFacts,
     denied,
     failed,
-    home_directory,
     json_line,
     json_object,
+    not_started,
     session_of,
 )
-from hookline.command_hooks.model_hooks import HookModels
+from hookline.command_hooks.hook_kinds import DECIDING, HookModels, ask_hook
 from hookline.command_hooks.objections import ENDS, is_abandoned, objections_in_a_row
-from hookline.command_hooks.process import ProgramSpec, Watch, run_program
+from hookline.command_hooks.programs import (
+    ProgramSpec,
+    SessionVariables,
+    Watch,
+    command_line,
+    directory_of,
+    environment,
+    make_directories,
+    run_program,
+)
 from hookline.command_hooks.scripts import changed_script
 from hookline.command_hooks.transcripts import Transcripts
 from hookline.lifecycle import (
@@ -201,11 +208,6 @@ def _states(ctx: AgentContext) -> Iterator[AgentState]:
 
 # --- asking a hook --------------------------------------------------------------------------------------
 
-DECIDING = frozenset(
-    {"before_tool_use", "permission_request", "prompt_submit", "stop", "subagent_stop", "subagent_start",
-     "before_compact"}
-)  # fmt: skip
-"""Points where an answer may allow or block something."""
 _MODES = {"plan": "plan", "accept_edits": "acceptEdits", "deny_unlisted": "dontAsk"}
 _DETACHED = 15.0
 """Seconds that a detached hook has, if it does not say how many."""
@@ -351,7 +353,7 @@ class Runner:
     ) -> HookReply:
         changed = changed_script(handler) if handler.pins else ""
         if changed:
-            return HookReply(_changed(changed, ctx), ProgramResult(None, problem="spawn_error"))
+            return HookReply(_changed(changed, ctx), not_started(""))
         dialect = dialect_of(handler)
         is_start = ctx.point == HookPoint.SESSION_START or (
             ctx.point == HookPoint.EXECUTION_START and dialect.is_restart(handler.event)
@@ -363,7 +365,7 @@ class Runner:
             if handler.kind == "command":
                 result = await self._run(handler, ctx, facts, payload, watch)
             else:
-                result = await self._ask_otherwise(handler, ctx, payload)
+                result = await ask_hook(handler, ctx, payload, self.models)
             answer = self._show(read_reply(dialect, handler, result))
             if env_file and not answer.has_failed:
                 answer = self.variables.keep(handler, ctx, Path(env_file), answer)
@@ -381,38 +383,16 @@ class Runner:
         watch: Watch | None,
     ) -> ProgramResult:
         """Run a program. Nothing of the event is in its command line: that is in its input."""
-        _make_directories(handler)
-        argv, body = _argv(handler, facts), json_line(payload)
+        make_directories(handler)
+        argv, body = command_line(handler, facts), json_line(payload)
         if handler.in_argument:  # without a shell, which could read it as commands
             argv, body = (*argv, body.decode().strip()), b""
         env = dialect_of(handler).event_variables(payload)
         env |= environment(handler, facts, self.variables.of(handler, facts))
         if getattr(ctx.run, "is_replay", False):
             env["HOOKLINE_REPLAY"] = "1"
-        cwd = _directory(handler, facts)
+        cwd = directory_of(handler, facts)
         return await run_program(ProgramSpec(argv, body, env, cwd, handler.timeout, watch))
-
-    async def _ask_otherwise(
-        self, handler: Handler, ctx: AgentContext, payload: dict[str, Any]
-    ) -> ProgramResult:
-        """Ask a hook that is no program, within its time."""
-        try:
-            async with asyncio.timeout(handler.timeout):
-                if handler.kind == "http":
-                    from hookline.command_hooks import http_hooks  # few hooks need it
-
-                    is_deciding = ctx.point.value in DECIDING
-                    return await http_hooks.post(handler, json_line(payload), is_deciding)
-                if handler.kind == "mcp_tool":
-                    from hookline.command_hooks.mcp_hooks import call_tool  # as above
-
-                    return await call_tool(handler, ctx, payload)
-                from hookline.command_hooks.model_hooks import ask_model
-
-                driver = self.models.driver(handler.model)
-                return await ask_model(handler, ctx, json_line(payload), driver)
-        except TimeoutError:
-            return ProgramResult(None, problem="timeout", detail=f"{handler.timeout:g} s")
 
     def _show(self, answer: ProgramAnswer) -> ProgramAnswer:
         """The answer without what is for the terminal, which is sent there if it is harmless."""
@@ -578,32 +558,3 @@ def _empty_file() -> str:
     descriptor, name = tempfile.mkstemp(".sh", "hookline-env-")
     os.close(descriptor)
     return name
-
-
-def _make_directories(handler: Handler) -> None:
-    """Make the directories that hooks expect: of a plugin's data, and of the agent in the user's home."""
-    folder = dialect_of(handler).home_folder
-    wanted = (handler.source.data, str(home_directory() / folder) if folder else "")
-    for each in filter(None, wanted):
-        with contextlib.suppress(OSError):
-            os.makedirs(each, mode=0o700, exist_ok=True)
-
-
-def _argv(handler: Handler, facts: RunFacts) -> tuple[str, ...]:
-    if handler.argv is not None:
-        return tuple(expanded(word, handler, facts) for word in handler.argv)
-    command = expanded(handler.command, handler, facts, for_shell=True)
-    if handler.shell == "powershell":
-        return ("pwsh", "-NoProfile", "-NonInteractive", "-Command", command)
-    shell = handler.shell or dialect_of(handler).shell
-    # Not a machine's `/bin/sh`: `[[ ... ]]` may be an error to it, and errors look like a refusal.
-    return (shell if shell == "bash" and shutil.which("bash") else "/bin/sh", "-c", command)
-
-
-def _directory(handler: Handler, facts: RunFacts) -> str:
-    # In the project, wherever the agent works: hooks name and keep files relative to it.
-    base = Path(facts.project)
-    for each in (base / handler.cwd, base, home_directory()):
-        if each.is_dir():
-            return str(each)
-    return "/"

@@ -29,7 +29,7 @@ from hookline.command_hooks.handler import (
     own_directory,
     text_of,
 )
-from hookline.command_hooks.mcp_hooks import tool_of
+from hookline.command_hooks.hook_kinds import tool_of
 from hookline.wildcards import matches
 
 _ON_A_MAC = Path("/Library/Application Support/ClaudeCode")
