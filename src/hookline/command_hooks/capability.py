@@ -9,10 +9,15 @@ from typing import Any, Literal
 
 import msgspec
 
-from hookline.command_hooks.async_hooks import AsyncHooks
-from hookline.command_hooks.batch import HandlerBatch, HandlerMatcher
+from hookline.command_hooks.batch import AsyncHooks, HandlerBatch, HandlerMatcher
 from hookline.command_hooks.checks import check_hooks
-from hookline.command_hooks.dialect import all_dialects, dialect_of, find_hooks, read_file
+from hookline.command_hooks.dialect import (
+    all_dialects,
+    default_directory,
+    dialect_of,
+    find_hooks,
+    read_file,
+)
 from hookline.command_hooks.dialects.own import read_hook
 from hookline.command_hooks.dialects.pages import read_pages
 from hookline.command_hooks.handler import (
@@ -27,7 +32,6 @@ from hookline.command_hooks.hook_kinds import HookModels
 from hookline.command_hooks.objections import ENDS, ObjectionCap
 from hookline.command_hooks.runner import Runner, Spill
 from hookline.command_hooks.scripts import definition_digest, scripts_of
-from hookline.command_hooks.transcripts import default_directory
 from hookline.command_hooks.trust_store import (
     TrustStore,
     kept_from_starting,
@@ -237,7 +241,8 @@ class CommandHooks:
             yield register(HookPoint.STOP, self._async_hooks.object_to_end, options)
         if self.cap_of_others is not None:
             yield from self._capped(self.cap_of_others)
-        if any(map(_is_after_compaction, self.at("before_inference"))):
+        later = self.at("before_inference")
+        if any(each.event in dialect_of(each).after_compaction for each in later):
             options = HookOptions(name=f"{self.name}-summaries", tier="observer", priority=-1000)
             yield register(HookPoint.BEFORE_COMPACT, self.runner.begin_summary, options)
             yield register(HookPoint.BEFORE_INFERENCE, self.runner.end_summary, options)
@@ -386,7 +391,3 @@ def _scope(point: str, handler: Handler) -> str:
 
 def _is_later(handler: Handler) -> bool:
     return handler.event in dialect_of(handler).later
-
-
-def _is_after_compaction(handler: Handler) -> bool:
-    return handler.event in dialect_of(handler).after_compaction

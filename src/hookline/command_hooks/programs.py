@@ -64,7 +64,10 @@ def environment(handler: Handler, facts: RunFacts, kept: Mapping[str, str]) -> d
     dialect = dialect_of(handler)
     own = {name: expanded(value, handler, facts) for name, value in handler.env.items()}
     if dialect.expands_env:
-        own = {name: VARIABLE.sub(_value_in(ours), value) for name, value in own.items()}
+        own = {
+            name: VARIABLE.sub(lambda found: ours.get(found[1] or found[2], ""), value)
+            for name, value in own.items()
+        }
     skill = dict.fromkeys(dialect.skill_variables, handler.source.root) if handler.skill else {}
     made = {**ours, **kept, **own, **dialect.variables(handler, facts), **skill}
     return {name: value for name, value in made.items() if "\0" not in name + value and name}
@@ -83,32 +86,20 @@ def _inherited(is_repository: bool) -> Iterator[tuple[str, str]]:
         if name.startswith("OTEL_") or name in others:
             continue
         if is_repository:
-            if _is_for_all(name, value):
-                yield name, value
-        elif not is_scrubbed or not _is_credential(name, value):
+            is_proxy = name.lower() in _PROXIES and "@" not in value
+            is_known = name in _KEPT_IN_REPOSITORIES or name.startswith("LC_") or is_proxy
+            is_seen = is_known and not _is_secret(name, value)
+        else:
+            is_credential = is_scrubbed and (CLOUD_VARIABLE.match(name) or _is_secret(name, value))
+            is_seen = not is_credential
+        if is_seen:
             yield name, value
 
 
-def _value_in(known: Mapping[str, str]) -> Callable[[re.Match[str]], str]:
-    return lambda found: known.get(found[1] or found[2], "")
-
-
-def _is_for_all(name: str, value: str) -> bool:
-    """Whether a repository's hooks may see a variable: it is known to be harmless, and holds no secret."""
-    is_proxy = name.lower() in _PROXIES and "@" not in value
-    if name not in _KEPT_IN_REPOSITORIES and not name.startswith("LC_") and not is_proxy:
-        return False
+def _is_secret(name: str, value: str) -> bool:
     from hookline.redaction import is_secret_name, token_spans  # takes a while to load
 
-    return not is_secret_name(name) and not any(True for _ in token_spans(value))
-
-
-def _is_credential(name: str, value: str) -> bool:
-    """Whether a variable is, or leads to, a key of a model or of a cloud."""
-    from hookline.redaction import is_secret_name, token_spans
-
-    is_clouds = CLOUD_VARIABLE.match(name) is not None
-    return is_clouds or bool(is_secret_name(name)) or any(True for _ in token_spans(value))
+    return bool(is_secret_name(name)) or any(True for _ in token_spans(value))
 
 
 def expanded(text: str, handler: Handler, facts: RunFacts, *, for_shell: bool = False) -> str:

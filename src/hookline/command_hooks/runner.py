@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hookline.command_hooks.dialect import Dialect, dialect_named, dialect_of
+from hookline.command_hooks.dialect import Dialect, Transcripts, dialect_named, dialect_of
 from hookline.command_hooks.handler import (
     HOOK_AGENT,
     Handler,
@@ -43,7 +43,6 @@ from hookline.command_hooks.programs import (
     run_program,
 )
 from hookline.command_hooks.scripts import changed_script
-from hookline.command_hooks.transcripts import Transcripts
 from hookline.lifecycle import (
     AgentContext,
     ExecutionHookContext,
@@ -168,11 +167,6 @@ def is_in_scope(handler: Handler, ctx: AgentContext) -> bool:
     return True
 
 
-def was_asked_once(handler: Handler, ctx: AgentContext) -> bool:
-    """Whether a hook was asked for its one time."""
-    return handler.once and any(once_mark(handler) in _listed(each, _ONCE) for each in _states(ctx))
-
-
 def with_once_mark(handler: Handler, ctx: A) -> A:
     """The context in which a hook was asked for its one time; unchanged where the state cannot be changed."""
     if "state" not in ctx.point.changes:
@@ -280,8 +274,9 @@ class Runner:
             return False
         if not handler.once:
             return True
-        is_marked = once_mark(handler) in self.session(ctx.state).asked_once
-        return not is_marked and not was_asked_once(handler, ctx)
+        mark = once_mark(handler)
+        is_marked = any(mark in _listed(state, _ONCE) for state in _states(ctx))
+        return not is_marked and mark not in self.session(ctx.state).asked_once
 
     def _is_over(self, handler: Handler, dialect: Dialect, ctx: AgentContext) -> bool:
         """Whether the event is over for this hook: it was answered, or asked about, or has not happened yet.

@@ -298,16 +298,13 @@ def _truth(answer: object) -> bool:
     """A matcher's answer as a bool. An awaitable or a generator is always true, so it is refused."""
     if answer is True or answer is False:
         return answer
-    if inspect.isawaitable(answer):
-        if inspect.iscoroutine(answer):
-            answer.close()  # it is never awaited, and Python would warn about that
+    is_awaitable = inspect.isawaitable(answer)
+    if inspect.iscoroutine(answer):
+        answer.close()  # it is never awaited, and Python would warn about that
+    if is_awaitable or inspect.isgenerator(answer) or inspect.isasyncgen(answer):
+        does = "awaits" if is_awaitable else "runs"
         raise UsageError(
-            f"its matcher gave a {type(answer).__name__}, which nobody awaits and which is always true.",
-            remedy="Match with a plain function that returns True or False.",
-        )
-    if inspect.isgenerator(answer) or inspect.isasyncgen(answer):
-        raise UsageError(
-            f"its matcher gave a {type(answer).__name__}, which nobody runs and which is always true.",
+            f"its matcher gave a {type(answer).__name__}, which nobody {does} and which is always true.",
             remedy="Match with a plain function that returns True or False.",
         )
     return bool(answer)

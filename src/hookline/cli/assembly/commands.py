@@ -116,10 +116,10 @@ def _settings_files(settings: Settings) -> list[Path]:
 
 def _check_object(path: Path, where: str) -> None:
     """Refuse a file that cannot be read: the user relies on its hooks."""
-    from hookline.command_hooks.dialects.config_files import load_json
+    from hookline.command_hooks.dialects.config_files import load_file
 
     problems: list[str] = []
-    if load_json(path, problems.append) is None:
+    if load_file(path, problems.append) is None:
         raise _wrong(where, f"'{path}' cannot be used: {problems[0]}.", _A_SETTINGS_FILE)
 
 

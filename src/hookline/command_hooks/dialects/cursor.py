@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hookline.command_hooks.dialect import ModelVerdict
+from hookline.command_hooks.dialect import Line, ModelVerdict, Transcripts
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.tools import (
     EDIT_KEYS,
     SEARCH_KEYS,
-    result_of,
 )
 from hookline.command_hooks.dialects.config_files import (
     HookEntry,
@@ -45,11 +44,9 @@ from hookline.command_hooks.tools import (
     NameTest,
     ToolForm,
     ToolNames,
-    everything,
     expression,
     mcp_names,
 )
-from hookline.command_hooks.transcripts import Line, Transcripts
 from hookline.lifecycle import (
     AgentContext,
     HookPoint,
@@ -419,8 +416,7 @@ class Cursor(EventDialect):
     # --- events -------------------------------------------------------------------------------------
 
     def matcher(self, handler: Handler) -> NameTest:
-        text = handler.matcher
-        return everything if text in ("", "*") else expression(text)
+        return expression(handler.matcher)
 
     def sent_always(self, event: str, found: EventFacts) -> dict[str, Any]:
         session = found.run.session_uuid
@@ -447,7 +443,7 @@ class Cursor(EventDialect):
 
     def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
         """A result out of the JSON in which hooks see it."""
-        return result_of(call, _result_in(call, answer.updated_output))
+        return event_facts.result_of(call, _result_in(call, answer.updated_output))
 
     def verdict_answer(
         self, handler: Handler, verdict: ModelVerdict, reason: str
@@ -477,22 +473,16 @@ class Cursor(EventDialect):
         return _fields(event, found)
 
 
-def _permission(found: dict[str, Any]) -> str:
-    """Allow, deny or ask, also under the names of older versions and of Claude."""
-    for key in ("permission", "decision", "permissionDecision"):
-        said = found.get(key)
-        if said in ("allow", "deny", "ask", "block"):
-            return "deny" if said == "block" else str(said)
-    return ""
-
-
 def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
     specific = found.get("hookSpecificOutput")
     found = {**specific, **found} if isinstance(specific, dict) else found
 
     to_user = first_text(found, "user_message", "userMessage")
     to_agent = first_text(found, "agent_message", "agentMessage")
-    decision: Any = _permission(found)
+    # Also under the names of older versions and of Claude.
+    words = (found.get(key) for key in ("permission", "decision", "permissionDecision"))
+    known = ("allow", "deny", "ask", "block")
+    decision: Any = next((word for word in words if word in known), "").replace("block", "deny")
     if not to_agent and not to_user:
         to_agent = first_text(found, "reason", "permissionDecisionReason")
     # A question is read by the user, a refusal by the model.
@@ -505,15 +495,15 @@ def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
         decision, reason = "deny", followup
     updated = found.get("updated_input", found.get("updatedInput"))
     output = found.get("updated_mcp_tool_output", found.get("modifiedToolOutput", UNCHANGED))
-    words = [first_text(found, "additional_context", "additionalContext")]
-    words += [] if decision in ("deny", "ask") else [to_agent]
+    contexts = [first_text(found, "additional_context", "additionalContext")]
+    contexts += [] if decision in ("deny", "ask") else [to_agent]
     env = found.get("env")
     return ProgramAnswer(
         decision=decision,
         reason=reason if decision else "",
         updated_input=updated if isinstance(updated, dict) and event == "preToolUse" else None,
         updated_output=output if event in _SEES_OUTPUT else UNCHANGED,
-        contexts=tuple(filter(None, words)),
+        contexts=tuple(filter(None, contexts)),
         messages=(to_user,) if to_user and (to_user != reason or not decision) else (),
         stops=is_no and event == "sessionStart",
         stop_reason=to_user,

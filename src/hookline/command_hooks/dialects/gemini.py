@@ -14,12 +14,13 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from hookline.command_hooks.dialect import Line, Transcripts, timestamp
 from hookline.command_hooks.dialects import event_facts
-from hookline.command_hooks.dialects.claude.tools import EDIT_KEYS, FILE_KEYS, result_of
+from hookline.command_hooks.dialects.claude.tools import EDIT_KEYS, FILE_KEYS
 from hookline.command_hooks.dialects.config_files import (
     HookEntry,
     hook_file,
-    load_json,
+    load_file,
     texts_field,
     unique,
 )
@@ -44,12 +45,10 @@ from hookline.command_hooks.tools import (
     ShownCall,
     ToolForm,
     ToolNames,
-    everything,
     expression,
     mcp_names,
     one_of,
 )
-from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.errors import UsageError
 from hookline.lifecycle import ToolHookContext
 from hookline.state import (
@@ -330,9 +329,10 @@ class Gemini(EventDialect):
     def matcher(self, handler: Handler) -> NameTest:
         """For tools an expression, or else the text itself; for the rest exact texts."""
         text = handler.matcher
-        if text in ("", "*"):
-            return everything
-        if handler.event not in _TOOL_EVENTS:  # exact texts, between `|`: `exit|logout`
+        if handler.event not in _TOOL_EVENTS and text not in (
+            "",
+            "*",
+        ):  # exact texts, between `|`: `exit|logout`
             return one_of(text.split("|"))
         try:
             return expression(text)
@@ -380,16 +380,24 @@ class Gemini(EventDialect):
 
     def combine(self, answers: Sequence[ProgramAnswer]) -> Sequence[ProgramAnswer]:
         """Each answer allows the tools that any of them allows."""
-        return _with_all_tools(answers)
+        configs = [(answer.extra or {}).get("toolConfig") for answer in answers]
+        lists = [each.get("allowedFunctionNames") for each in configs if isinstance(each, dict)]
+        names = sorted({str(name) for each in lists if isinstance(each, list) for name in each})
+        if len(lists) < 2:
+            return answers
+        merged = []
+        for answer, config in zip(answers, configs, strict=True):
+            if isinstance(config, dict) and config.get("allowedFunctionNames"):
+                combined = {**config, "allowedFunctionNames": names}
+                extra = {**(answer.extra or {}), "toolConfig": combined}
+                answer = msgspec.structs.replace(answer, extra=extra)
+            merged.append(answer)
+        return merged
 
     def take_back(self, call: ToolCall, shown: ShownCall, answer: ProgramAnswer) -> ToolCall:
         """The call with a hook's changes; arguments that it does not name stay."""
         updated = {**shown.input, **(answer.updated_input or {})}
         return self.tools.take_back(call, shown, updated)
-
-    def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
-        """Hooks that are for Claude, too, use its form."""
-        return result_of(call, answer.updated_output)
 
     def change_request(self, request: InferenceRequest, answer: ProgramAnswer) -> InferenceRequest:
         """Another model, other settings, words or tools."""
@@ -451,43 +459,21 @@ def _new_output(specific: dict[str, Any]) -> Any:
     return next((specific[name] for name in names if name in specific), UNCHANGED)
 
 
-def _with_all_tools(answers: Sequence[ProgramAnswer]) -> Sequence[ProgramAnswer]:
-    """Answers in which each names all tools that some of them allow."""
-    configs = [(answer.extra or {}).get("toolConfig") for answer in answers]
-    lists = [config.get("allowedFunctionNames") for config in configs if isinstance(config, dict)]
-    names = sorted({str(name) for each in lists if isinstance(each, list) for name in each})
-    if len(lists) < 2:
-        return answers
-    merged = []
-    for answer, config in zip(answers, configs, strict=True):
-        if isinstance(config, dict) and config.get("allowedFunctionNames"):
-            combined = {**config, "allowedFunctionNames": names}
-            extra = {**(answer.extra or {}), "toolConfig": combined}
-            answer = msgspec.structs.replace(answer, extra=extra)
-        merged.append(answer)
-    return merged
-
-
 # --- requests to the model ------------------------------------------------------------------------------
 
 
 def changed_request(request: InferenceRequest, extra: Mapping[str, Any]) -> InferenceRequest:
     """A request with a hook's changes: model, settings, words, and tools."""
-    wanted = extra.get("llm_request")
+    wanted, tools = extra.get("llm_request"), extra.get("toolConfig")
     if isinstance(wanted, dict):
-        request = _with_wishes(request, wanted)
-    tools = extra.get("toolConfig")
+        if isinstance(wanted.get("model"), str) and wanted["model"] != request.model:
+            request = request.with_model(wanted["model"])
+        config, messages = wanted.get("config"), wanted.get("messages")
+        if isinstance(config, dict) and config != dict(request.options):
+            request = request.with_options(**{str(key): value for key, value in config.items()})
+        if isinstance(messages, list):
+            request = _with_words(request, messages)
     return _with_tools(request, tools) if isinstance(tools, dict) else request
-
-
-def _with_wishes(request: InferenceRequest, wanted: dict[str, Any]) -> InferenceRequest:
-    if isinstance(wanted.get("model"), str) and wanted["model"] != request.model:
-        request = request.with_model(wanted["model"])
-    config = wanted.get("config")
-    if isinstance(config, dict) and config != dict(request.options):
-        request = request.with_options(**{str(key): value for key, value in config.items()})
-    messages = wanted.get("messages")
-    return _with_words(request, messages) if isinstance(messages, list) else request
 
 
 def _with_words(request: InferenceRequest, wanted: list[Any]) -> InferenceRequest:
@@ -504,13 +490,10 @@ def _with_words(request: InferenceRequest, wanted: list[Any]) -> InferenceReques
                 message if text == message.text else msgspec.structs.replace(message, text=text)
             )
         made.append(message)
-    made += [_message_of(each) for each in words]
+    for each in words:
+        kind = AssistantMessage if each.get("role") == "model" else UserMessage
+        made.append(kind(_text_in(each.get("content"))))
     return request if made == list(request.messages) else request.with_messages(tuple(made))
-
-
-def _message_of(words: dict[str, Any]) -> Message:
-    text = _text_in(words.get("content"))
-    return AssistantMessage(text) if words.get("role") == "model" else UserMessage(text)
 
 
 def _with_tools(request: InferenceRequest, tools: dict[str, Any]) -> InferenceRequest:
@@ -619,33 +602,29 @@ def _is_off(handler: Handler, off: set[str]) -> bool:
 
 
 def _extensions(search: HookSearch) -> Iterator[Path]:
-    """The directories of the extensions that are on for the project, by name."""
+    """The directories of the extensions that are on for the project, by name. A linked one has its files elsewhere."""
     directory = search.home / ".gemini" / "extensions"
-    rules = load_json(directory / _EXTENSION_RULES, search.warn) or {} if directory.is_dir() else {}
+    rules = load_file(directory / _EXTENSION_RULES, search.warn) or {} if directory.is_dir() else {}
     for each in sorted(directory.glob("*/")):
         entry = rules.get(each.name)
         overrides = entry.get("overrides") if isinstance(entry, dict) else None
         if _is_on(overrides if isinstance(overrides, list) else [], search.project):
-            yield _extension_root(each, search.warn)
-
-
-def _extension_root(directory: Path, warn: Warn) -> Path:
-    """The files of an extension; a linked one has them elsewhere."""
-    installed = load_json(directory / _EXTENSION_SOURCE, warn) or {}
-    source = text_of(installed.get("source"))
-    return Path(source) if installed.get("type") == "link" and source else directory
+            installed = load_file(each / _EXTENSION_SOURCE, search.warn) or {}
+            source = text_of(installed.get("source"))
+            yield Path(source) if installed.get("type") == "link" and source else each
 
 
 def _is_on(overrides: list[object], project: Path) -> bool:
-    """Whether an extension is on for a project: the last rule about its path counts, and `!` means off."""
+    """Whether an extension is on for a project: the last rule about its path counts.
+
+    A rule is a path, with `*` for whatever is below it; with `!` before it, it means off.
+    """
     path, on = f"{project.as_posix().rstrip('/')}/", True
     for rule in overrides:
-        if isinstance(rule, str) and _path_expression(rule.removeprefix("!")).fullmatch(path):
+        if not isinstance(rule, str):
+            continue
+        whole = rule.removeprefix("!")
+        whole = re.escape(whole if whole.endswith(("/", "*")) else f"{whole}/")
+        if re.fullmatch(_STARS.sub(lambda found: f"({found[1]}.*)?", whole), path):
             on = not rule.startswith("!")
     return on
-
-
-def _path_expression(rule: str) -> re.Pattern[str]:
-    """A path, with `*` for whatever is below it."""
-    whole = rule if rule.endswith(("/", "*")) else f"{rule}/"
-    return re.compile(_STARS.sub(lambda found: f"({found[1]}.*)?", re.escape(whole)))

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hookline.command_hooks.dialect import ModelVerdict
+from hookline.command_hooks.dialect import Line, ModelVerdict, Transcripts, timestamp
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude import settings
-from hookline.command_hooks.dialects.claude.tools import TOOLS, error_of, response_of, result_of
+from hookline.command_hooks.dialects.claude.tools import TOOLS, error_of, response_of
 from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
 from hookline.command_hooks.handler import (
     UNCHANGED,
@@ -38,10 +38,8 @@ from hookline.command_hooks.tools import (
     mcp_names,
     names_or_expression,
 )
-from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.flow import ErrorClass
 from hookline.journal import stream_of
-from hookline.lifecycle import AgentContext
 from hookline.state import (
     NO_USAGE,
     AgentState,
@@ -417,6 +415,10 @@ class Claude(EventDialect):
     # --- input -----------------------------------------------------------------------------------------
 
     def sent_always(self, event: str, found: EventFacts) -> dict[str, Any]:
+        """The prompt has one id for a run and its children, and none at the start and the end of a session."""
+        state = found.ctx.state
+        is_around = event == "SessionStart" or state.run_id == stream_of(state.session_id)
+        prompt_id = {"prompt_id": as_uuid(state.run_id.partition("/")[0])}
         return {
             "session_id": found.run.session_uuid,
             "native_session_id": found.run.session_id,
@@ -424,7 +426,7 @@ class Claude(EventDialect):
             "cwd": found.run.cwd,
             "permission_mode": found.run.permission_mode,
             "hook_event_name": event,
-            **(_prompt_id(event, found.ctx) if self.is_claude_code else {}),
+            **(prompt_id if self.is_claude_code and not is_around else {}),
             **event_facts.agent_fields(found.ctx, event_facts.agent_id),
         }
 
@@ -535,10 +537,6 @@ class Claude(EventDialect):
             word = ""
         return word, text_of(found.get("reason"))
 
-    def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
-        """The text of a command or a file, out of Claude's form of it."""
-        return result_of(call, answer.updated_output)
-
     def can_detach(self, handler: Handler) -> bool:
         """A program may say `{"async": true}`, while there is a run beside which it can continue."""
         is_program = handler.kind == "command" and not handler.is_async
@@ -573,14 +571,6 @@ class Claude(EventDialect):
             denial = {"permissionDecision": "deny", "permissionDecisionReason": reason}
             return {**ends, "hookSpecificOutput": {"hookEventName": event, **denial}}
         return {**ends, **blocked} if event == "PostToolUse" else blocked
-
-
-def _prompt_id(event: str, ctx: AgentContext) -> dict[str, str]:
-    """The id of the prompt: one for a run and its children, none at the start and the end of a session."""
-    state: AgentState = ctx.state
-    if event == "SessionStart" or state.run_id == stream_of(state.session_id):
-        return {}
-    return {"prompt_id": as_uuid(state.run_id.partition("/")[0])}
 
 
 def _variable(value: Any) -> str:

@@ -17,7 +17,7 @@ from hookline.command_hooks.dialects.config_files import (
     Plugin,
     about,
     hook_file,
-    load_json,
+    load_file,
     load_text,
     quiet,
     texts_field,
@@ -75,7 +75,7 @@ def _in_project(search: HookSearch) -> list[Path]:
     project, path = search.project, search.project / ".vscode" / "settings.json"
     warn = about(".vscode/settings.json", search.warn)
     is_said = _LOCATIONS in (load_text(path, quiet) or "")
-    given = (load_json(path, warn) or {}).get(_LOCATIONS) if is_said else None
+    given = (load_file(path, warn) or {}).get(_LOCATIONS) if is_said else None
     said = {_USUAL: True, **(given if isinstance(given, dict) else {})}
     found: dict[Path, None] = {}
     for name, is_on in said.items():
@@ -107,7 +107,7 @@ def _is_the_administrators(path: Path, warn: Warn) -> bool:
 
 
 def _switches_off(*paths: Path) -> bool:
-    contents = (load_json(path, quiet) for path in paths)
+    contents = (load_file(path, quiet) for path in paths)
     return any(content.get("disableAllHooks") is True for content in contents if content)
 
 
@@ -151,18 +151,16 @@ def _handlers(file: HookFile, project: Path) -> list[Handler]:
         for event, entries in hooks.items()
         for handler in _event(event, entries, as_vscode if event[:1].isupper() else file)
     ]
-    return found if _FAILED in hooks else [*found, *_for_failures(found)]
+    if _FAILED not in hooks:  # hooks that were written before failures had an event of their own
+        before = [
+            each for each in found if each.event == "postToolUse" and looks_for_failures(each)
+        ]
+        found += [msgspec.structs.replace(each, event=_FAILED) for each in before]
+    return found
 
 
 def _as_vscode(file: HookFile) -> HookFile:
     return file._replace(source=msgspec.structs.replace(file.source, dialect="vscode"))
-
-
-def _for_failures(handlers: list[Handler]) -> Iterator[Handler]:
-    """Hooks written before failures had an event of their own, for that event, too."""
-    for handler in handlers:
-        if handler.event == "postToolUse" and looks_for_failures(handler):
-            yield msgspec.structs.replace(handler, event=_FAILED)
 
 
 def read_vscode_entries(hooks: dict[str, Any], file: HookFile, project: Path) -> Iterator[Handler]:

@@ -15,23 +15,13 @@ from hookline.command_hooks.handler import Handler
 from hookline.command_hooks.scripts import script_paths
 
 _TERMINAL = (
-    "run_in_terminal",
-    "runInTerminal",
-    "runTerminalCommand",
-    "run_terminal_command",
-    "runCommands",
-)
+    "run_in_terminal", "runInTerminal", "runTerminalCommand", "run_terminal_command", "runCommands",
+)  # fmt: skip
 _CREATES = ("create_file", "createFile", "copilot_createFile")
 _EDITS = (
-    "replace_string_in_file",
-    "multi_replace_string_in_file",
-    "insert_edit_into_file",
-    "editFiles",
-    "editFile",
-    "edit_file",
-    "copilot_replaceString",
-    "copilot_insertEdit",
-)
+    "replace_string_in_file", "multi_replace_string_in_file", "insert_edit_into_file", "editFiles", "editFile",
+    "edit_file", "copilot_replaceString", "copilot_insertEdit",
+)  # fmt: skip
 VSCODE_NAMES: dict[str, tuple[str, ...]] = {
     "bash": _TERMINAL,
     "exec": _TERMINAL,
@@ -55,15 +45,8 @@ _SNAKE = frozenset({"tool_name", "tool_input"})
 _CLAUDES, _COPILOTS = "Claude's names", "Copilot's names"
 _AS_TEXT, _AS_OBJECT = "toolArgs as text", "toolArgs as an object"
 _FAILURES = "results that are failures"
-_WORD = re.compile(
-    "|".join(
-        sorted(
-            {*_CAMEL, *_SNAKE, KEY, *(name for names in VSCODE_NAMES.values() for name in names)},
-            key=len,
-            reverse=True,
-        )
-    )
-)
+_NAMES = {name for names in VSCODE_NAMES.values() for name in names}
+_WORD = re.compile("|".join(sorted({*_CAMEL, *_SNAKE, KEY, *_NAMES}, key=len, reverse=True)))
 _MARKED = {
     _CLAUDES: re.compile(r"[\"'|(](?:Bash|Write|Edit|MultiEdit|NotebookEdit)[\"'|)]"),
     _COPILOTS: re.compile(r"[\"'|(](?:bash|create|edit|view|powershell)[\"'|)]"),
@@ -82,19 +65,11 @@ Scripts of a repository are searched before it is trusted, so each of these take
 
 _LARGEST = 2 << 20
 _PASCAL = {
-    "sessionStart": "SessionStart",
-    "userPromptSubmitted": "UserPromptSubmit",
-    "preToolUse": "PreToolUse",
-    "permissionRequest": "PermissionRequest",
-    "postToolUse": "PostToolUse",
-    "postToolUseFailure": "PostToolUseFailure",
-    "agentStop": "Stop",
-    "subagentStart": "SubagentStart",
-    "subagentStop": "SubagentStop",
-    "preCompact": "PreCompact",
-    "errorOccurred": "ErrorOccurred",
-    "sessionEnd": "SessionEnd",
-}
+    "sessionStart": "SessionStart", "userPromptSubmitted": "UserPromptSubmit", "preToolUse": "PreToolUse",
+    "permissionRequest": "PermissionRequest", "postToolUse": "PostToolUse", "postToolUseFailure": "PostToolUseFailure",
+    "agentStop": "Stop", "subagentStart": "SubagentStart", "subagentStop": "SubagentStop", "preCompact": "PreCompact",
+    "errorOccurred": "ErrorOccurred", "sessionEnd": "SessionEnd",
+}  # fmt: skip
 """Copilot's events, and VS Code's names for them."""
 
 
@@ -107,7 +82,8 @@ def with_known_fields(handler: Handler, project: Path, *, is_vscodes: bool) -> H
         return handler
     texts = (handler.command, *(handler.argv or ()), *map(_text, script_paths(handler, project)))
     words = words_in("\n".join(texts))
-    if is_vscodes and not handler.matcher and not _names_tools(words):
+    names_tools = not words.isdisjoint({*_ITS_OWN, _CLAUDES, _COPILOTS})
+    if is_vscodes and not handler.matcher and not names_tools:
         words |= {KEY}
     handler = msgspec.structs.replace(handler, known_fields=words)
     if handler.event in _PASCAL and reads_snake_case(handler):
@@ -133,11 +109,6 @@ def words_in(text: str) -> frozenset[str]:
     if "resultType" not in text:
         marked.discard(_FAILURES)
     return frozenset(_WORD.findall(text)) | marked
-
-
-def _names_tools(words: frozenset[str]) -> bool:
-    """Whether there are names of tools among the words."""
-    return not words.isdisjoint({*_ITS_OWN, _CLAUDES, _COPILOTS})
 
 
 def is_for_vscode(handler: Handler) -> bool:

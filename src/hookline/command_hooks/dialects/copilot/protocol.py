@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+from hookline.command_hooks.dialect import Line, Transcripts, timestamp
 from hookline.command_hooks.dialects import event_facts
-from hookline.command_hooks.dialects.claude.tools import SEARCH_KEYS, result_of
+from hookline.command_hooks.dialects.claude.tools import SEARCH_KEYS
 from hookline.command_hooks.dialects.copilot import files
 from hookline.command_hooks.dialects.copilot.known_fields import takes_object
 from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
@@ -29,11 +30,10 @@ from hookline.command_hooks.handler import (
     json_object,
     text_of,
 )
-from hookline.command_hooks.tools import NameTest, ToolForm, ToolNames, everything, whole_expression
-from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
+from hookline.command_hooks.tools import NameTest, ToolForm, ToolNames, whole_expression
 from hookline.flow import ErrorClass
 from hookline.lifecycle import AgentContext, FailureHookContext, HookPoint
-from hookline.state import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from hookline.state import AssistantMessage, Message, ToolMessage, UserMessage
 
 TOOLS: dict[str, ToolForm] = {
     "bash": ToolForm("bash", {}),
@@ -80,29 +80,25 @@ class CopilotTranscripts(Transcripts):
         yield _event("session.start", {**about, **started})
 
     def lines_of(self, message: Message, facts: RunFacts) -> Iterator[Line]:
-        return _events(message, facts)
+        if isinstance(message, ToolMessage):
+            given = {"toolCallId": message.call_id, "success": not message.is_error}
+            yield _event("tool.execution_complete", {**given, "result": {"content": message.text}})
+        elif isinstance(message, UserMessage):
+            yield _event("user.message", {"content": message.text, "attachments": []})
+        elif isinstance(message, AssistantMessage):
+            calls = [(call.id, Copilot().show(call, facts)) for call in message.calls]
+            asked = [
+                {"toolCallId": each, "name": shown.name, "arguments": shown.input}
+                for each, shown in calls
+            ]
+            yield _event("assistant.message", {"content": message.text, "toolRequests": asked})
+            for each, shown in calls:
+                begun = {"toolCallId": each, "toolName": shown.name, "arguments": shown.input}
+                yield _event("tool.execution_start", begun)
 
 
 def _event(kind: str, data: Line) -> Line:
     return {"type": kind, "data": data, "id": str(uuid.uuid4()), "timestamp": timestamp()}
-
-
-def _events(message: Message, facts: RunFacts) -> Iterator[Line]:
-    if isinstance(message, ToolMessage):
-        given = {"toolCallId": message.call_id, "success": not message.is_error}
-        yield _event("tool.execution_complete", {**given, "result": {"content": message.text}})
-    elif isinstance(message, UserMessage):
-        yield _event("user.message", {"content": message.text, "attachments": []})
-    elif isinstance(message, AssistantMessage):
-        calls = [(call.id, Copilot().show(call, facts)) for call in message.calls]
-        asked = [
-            {"toolCallId": each, "name": shown.name, "arguments": shown.input}
-            for each, shown in calls
-        ]
-        yield _event("assistant.message", {"content": message.text, "toolRequests": asked})
-        for each, shown in calls:
-            begun = {"toolCallId": each, "toolName": shown.name, "arguments": shown.input}
-            yield _event("tool.execution_start", begun)
 
 
 # --- the protocol --------------------------------------------------------------------------------------
@@ -220,8 +216,7 @@ class Copilot(EventDialect):
 
     def matcher(self, handler: Handler) -> NameTest:
         """A regular expression over the whole name."""
-        text = handler.matcher
-        return everything if text in ("", "*", "**") else whole_expression(text)
+        return whole_expression(handler.matcher)
 
     def sent_always(self, event: str, found: EventFacts) -> dict[str, Any]:  # noqa: ARG002 - the same for all
         return {
@@ -242,10 +237,6 @@ class Copilot(EventDialect):
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
         return {**super().variables(handler, facts), "COPILOT_CLI": "1"}
-
-    def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
-        """Hooks that are for Claude, too, use its form."""
-        return result_of(call, answer.updated_output)
 
     def read_answer(self, handler: Handler, result: ProgramResult) -> ProgramAnswer:
         """A hook before a tool that fails denies; one that takes too long does not."""
@@ -295,7 +286,12 @@ def session_end_reason(ctx: AgentContext) -> str:
 
 def without_progress(text: str) -> str:
     """The output without lines that report progress."""
-    return "\n".join(line for line in text.splitlines() if not _is_progress(line)).strip()
+    kept = [
+        line
+        for line in text.splitlines()
+        if "progress" not in line or (json_object(line) or {}).get("type") != "progress"
+    ]
+    return "\n".join(kept).strip()
 
 
 def answer_in(text: str) -> dict[str, Any] | None:
@@ -308,10 +304,6 @@ def answer_in(text: str) -> dict[str, Any] | None:
         if line.lstrip().startswith("{"):
             found = json_object("\n".join(lines[index:])) or json_object(line)
     return found
-
-
-def _is_progress(line: str) -> bool:
-    return "progress" in line and (json_object(line) or {}).get("type") == "progress"
 
 
 def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
