@@ -372,6 +372,16 @@ def text_of(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def object_of(value: object) -> dict[str, Any]:
+    """A field that should be an object; an empty one if it is not."""
+    return value if isinstance(value, dict) else {}
+
+
+def list_of(value: object) -> list[Any]:
+    """A field that should be a list; an empty one if it is not."""
+    return value if isinstance(value, list) else []
+
+
 def first_text(found: Mapping[str, Any], *keys: str) -> str:
     """The first of some fields that is a text, and not empty."""
     return next((text for key in keys if (text := text_of(found.get(key)))), "")

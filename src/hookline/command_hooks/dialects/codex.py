@@ -24,6 +24,7 @@ from hookline.command_hooks.dialects.config_files import (
     load_file,
     quiet,
     usual_shell,
+    without,
 )
 from hookline.command_hooks.dialects.event_facts import Event, EventFacts
 from hookline.command_hooks.handler import (
@@ -38,6 +39,7 @@ from hookline.command_hooks.handler import (
     denied,
     failed,
     json_object,
+    object_of,
     own_directory,
     text_of,
 )
@@ -322,8 +324,7 @@ def _unsupported(event: str, found: dict[str, Any]) -> str:
     if unknown:
         return f"'{unknown[0]}' is not known"
     if event == "PermissionRequest":  # yes and no only
-        said = specific.get("decision")
-        given = said if isinstance(said, dict) else {}
+        given = object_of(specific.get("decision"))
         reserved = [
             key for key in ("updatedInput", "updatedPermissions") if given.get(key) is not None
         ]
@@ -363,9 +364,7 @@ def _in_directory(directory: Path, level: Level, search: HookSearch) -> Iterator
 def _is_switched_off(directory: Path, level: Level) -> bool:
     """Whether a configuration switches hooks off, by the name of the feature or its former name."""
     for name in ("config.toml", *(_MANAGED_FILES if level is Level.MANAGED else ())):
-        features = (load_file(directory / name, quiet) or {}).get("features")
-        if not isinstance(features, dict):
-            continue
+        features = object_of((load_file(directory / name, quiet) or {}).get("features"))
         if features.get("hooks", features.get("codex_hooks")) is False:
             return True
     return False
@@ -377,8 +376,7 @@ def _file(path: Path, level: Level, search: HookSearch) -> list[Handler]:
     hooks = file.content.get("hooks", {})
     if path.suffix == ".toml":
         hooks = _by_event(hooks)
-        if isinstance(hooks, dict):
-            hooks = {key: value for key, value in hooks.items() if key not in _NO_EVENTS}
+        hooks = without(hooks, _NO_EVENTS)
         return [*file.nested(hooks, _make_hook), *_notify(file.content.get("notify"), file.source)]
     unknown = sorted(file.content.keys() - _TOP_KEYS)
     if unknown:
@@ -428,13 +426,10 @@ def _make_hook(entry: HookEntry) -> Handler | None:
 def _installed(own: Path, warn: Warn) -> Iterator[Path]:
     """The newest version of each plugin that the user's configuration switches on."""
     content = load_file(own / "config.toml", quiet) or {}
-    plugins, features = content.get("plugins"), content.get("features")
-    if isinstance(features, dict) and False in (
-        features.get("hooks"),
-        features.get("plugin_hooks"),
-    ):
+    features = object_of(content.get("features"))
+    if False in (features.get("hooks"), features.get("plugin_hooks")):
         return
-    for name, said in plugins.items() if isinstance(plugins, dict) else ():
+    for name, said in object_of(content.get("plugins")).items():
         if not isinstance(said, dict) or said.get("enabled", True) is not True:
             continue
         plugin, _, market = name.partition("@")

@@ -7,7 +7,7 @@ import math
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -18,6 +18,8 @@ from hookline.command_hooks.handler import (
     HookSource,
     Level,
     Warn,
+    list_of,
+    object_of,
     shown_path,
     text_of,
 )
@@ -193,12 +195,11 @@ class HookEntry(NamedTuple):
 
     def address(self) -> dict[str, Any]:
         """The fields of a hook that is an address."""
-        allowed = self.fields.get("allowedEnvVars")
         return {
             "kind": "http",
             "url": self.text("url"),
             "headers": texts_field(self.fields, "headers"),
-            "allowed_env": tuple(map(text_of, allowed)) if isinstance(allowed, list) else (),
+            "allowed_env": tuple(map(text_of, list_of(self.fields.get("allowedEnvVars")))),
         }
 
 
@@ -242,12 +243,17 @@ def _checked(handler: Handler | None, warn: Warn) -> Iterator[Handler]:
     yield handler
 
 
+def without(hooks: Any, keys: Container[str]) -> Any:
+    """Hooks by event, without keys that are no events."""
+    if not isinstance(hooks, dict):
+        return hooks
+    return {key: value for key, value in hooks.items() if key not in keys}
+
+
 def texts_field(fields: Mapping[str, Any], key: str) -> dict[str, str]:
     """A field with texts by name."""
-    value = fields.get(key)
-    if not isinstance(value, dict):
-        return {}
-    return {name: str(item) for name, item in value.items() if isinstance(item, str | int | float)}
+    items = object_of(fields.get(key)).items()
+    return {name: str(item) for name, item in items if isinstance(item, str | int | float)}
 
 
 def unique(handlers: Iterable[Handler], key: Callable[[Handler], object]) -> list[Handler]:

@@ -37,6 +37,7 @@ from hookline.command_hooks.handler import (
     first_text,
     is_labelled,
     json_object,
+    object_of,
     text_of,
 )
 from hookline.command_hooks.objections import is_abandoned
@@ -256,14 +257,14 @@ def _call_id(child_run_id: str) -> str:
 
 def _compacting(e: EventFacts) -> dict[str, Any]:
     ctx = e.compaction
-    made = ctx.state.metadata.get("summaries")
+    made = object_of(ctx.state.metadata.get("summaries"))
     letters = sum(len(message.text) for message in ctx.state.messages)
     return {
         "trigger": "auto",
         "context_tokens": letters // _LETTERS,
         "message_count": len(ctx.state.messages),
         "messages_to_compact": len(ctx.messages),
-        "is_first_compaction": not (isinstance(made, dict) and made.get("count")),
+        "is_first_compaction": not made.get("count"),
     }
 
 
@@ -474,9 +475,7 @@ class Cursor(EventDialect):
 
 
 def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
-    specific = found.get("hookSpecificOutput")
-    found = {**specific, **found} if isinstance(specific, dict) else found
-
+    found = {**object_of(found.get("hookSpecificOutput")), **found}
     to_user = first_text(found, "user_message", "userMessage")
     to_agent = first_text(found, "agent_message", "agentMessage")
     # Also under the names of older versions and of Claude.

@@ -23,6 +23,7 @@ from hookline.command_hooks.dialects.config_files import (
     load_file,
     texts_field,
     unique,
+    without,
 )
 from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
 from hookline.command_hooks.handler import (
@@ -38,7 +39,10 @@ from hookline.command_hooks.handler import (
     first_text,
     is_labelled,
     json_object,
+    list_of,
+    object_of,
     text_of,
+    texts_of,
 )
 from hookline.command_hooks.tools import (
     NameTest,
@@ -380,14 +384,14 @@ class Gemini(EventDialect):
 
     def combine(self, answers: Sequence[ProgramAnswer]) -> Sequence[ProgramAnswer]:
         """Each answer allows the tools that any of them allows."""
-        configs = [(answer.extra or {}).get("toolConfig") for answer in answers]
-        lists = [each.get("allowedFunctionNames") for each in configs if isinstance(each, dict)]
-        names = sorted({str(name) for each in lists if isinstance(each, list) for name in each})
-        if len(lists) < 2:
+        configs = [object_of((answer.extra or {}).get("toolConfig")) for answer in answers]
+        if sum(map(bool, configs)) < 2:
             return answers
+        lists = [list_of(config.get("allowedFunctionNames")) for config in configs]
+        names = sorted({str(name) for each in lists for name in each})
         merged = []
         for answer, config in zip(answers, configs, strict=True):
-            if isinstance(config, dict) and config.get("allowedFunctionNames"):
+            if config.get("allowedFunctionNames"):
                 combined = {**config, "allowedFunctionNames": names}
                 extra = {**(answer.extra or {}), "toolConfig": combined}
                 answer = msgspec.structs.replace(answer, extra=extra)
@@ -420,28 +424,26 @@ def _object(text: str) -> dict[str, Any] | None:
 
 
 def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
-    specific = found.get("hookSpecificOutput")
     # Versions differ in where a field belongs: both places count.
-    specific = {**found, **specific} if isinstance(specific, dict) else found
+    specific = {**found, **object_of(found.get("hookSpecificOutput"))}
     word = "" if event in _ADVISORY else text_of(found.get("decision"))
     context = first_text(specific, "additionalContext", "additional_context")
     changed = specific.get("tool_input", specific.get("updatedInput"))
-    message = text_of(found.get("systemMessage"))
-    extra = {
+    extra: dict[str, Any] = {
         key: specific[key]
         for key in ("llm_request", "llm_response", "toolConfig")
         if key in specific
     }
-    tools = extra.get("toolConfig")
-    if isinstance(tools, dict) and isinstance(tools.get("functionCallingConfig"), dict):
-        extra["toolConfig"] = {**tools["functionCallingConfig"], **tools}
+    tools = object_of(extra.get("toolConfig"))
+    if tools:
+        extra["toolConfig"] = {**object_of(tools.get("functionCallingConfig")), **tools}
     return ProgramAnswer(
         decision="deny" if word in _BLOCKS else "ask" if word == "ask" else "",
         reason=text_of(found.get("reason")),
         updated_input=changed if event == "BeforeTool" and isinstance(changed, dict) else None,
         updated_output=_new_output(specific) if event == "AfterTool" else UNCHANGED,
         contexts=(context.replace("<", "&lt;").replace(">", "&gt;"),) if context.strip() else (),
-        messages=(message,) if message else (),
+        messages=texts_of(found.get("systemMessage")),
         stops=(found.get("continue") is False and event not in _ADVISORY)
         or (word in _BLOCKS and event in _MODEL_EVENTS),
         stop_reason=first_text(found, "stopReason", "reason"),
@@ -453,8 +455,8 @@ def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
 def _new_output(specific: dict[str, Any]) -> Any:
     """The new result, under its name or Claude's."""
     names = ("tool_output", "updatedToolOutput")
-    wanted = specific.get("tailToolCallRequest")
-    if isinstance(wanted, dict) and wanted.get("name"):  # not made here, but the model can
+    wanted = object_of(specific.get("tailToolCallRequest"))
+    if wanted.get("name"):  # not made here, but the model can
         return f"A hook keeps this result back, and asks for another call: {json.dumps(wanted)}"
     return next((specific[name] for name in names if name in specific), UNCHANGED)
 
@@ -464,16 +466,15 @@ def _new_output(specific: dict[str, Any]) -> Any:
 
 def changed_request(request: InferenceRequest, extra: Mapping[str, Any]) -> InferenceRequest:
     """A request with a hook's changes: model, settings, words, and tools."""
-    wanted, tools = extra.get("llm_request"), extra.get("toolConfig")
-    if isinstance(wanted, dict):
-        if isinstance(wanted.get("model"), str) and wanted["model"] != request.model:
-            request = request.with_model(wanted["model"])
-        config, messages = wanted.get("config"), wanted.get("messages")
-        if isinstance(config, dict) and config != dict(request.options):
-            request = request.with_options(**{str(key): value for key, value in config.items()})
-        if isinstance(messages, list):
-            request = _with_words(request, messages)
-    return _with_tools(request, tools) if isinstance(tools, dict) else request
+    wanted = object_of(extra.get("llm_request"))
+    if isinstance(wanted.get("model"), str) and wanted["model"] != request.model:
+        request = request.with_model(wanted["model"])
+    config, messages = wanted.get("config"), wanted.get("messages")
+    if isinstance(config, dict) and config != dict(request.options):
+        request = request.with_options(**{str(key): value for key, value in config.items()})
+    if isinstance(messages, list):
+        request = _with_words(request, messages)
+    return _with_tools(request, object_of(extra.get("toolConfig")))
 
 
 def _with_words(request: InferenceRequest, wanted: list[Any]) -> InferenceRequest:
@@ -497,9 +498,9 @@ def _with_words(request: InferenceRequest, wanted: list[Any]) -> InferenceReques
 
 
 def _with_tools(request: InferenceRequest, tools: dict[str, Any]) -> InferenceRequest:
-    names, mode = tools.get("allowedFunctionNames"), str(tools.get("mode", "")).upper()
-    if isinstance(names, list) and names:
-        allowed = {str(name) for name in names}
+    mode = str(tools.get("mode", "")).upper()
+    allowed = {str(name) for name in list_of(tools.get("allowedFunctionNames"))}
+    if allowed:
         kept = (
             tool for tool in request.tools if {tool.name, Gemini.tools.name(tool.name)} & allowed
         )
@@ -513,14 +514,11 @@ def _with_tools(request: InferenceRequest, tools: dict[str, Any]) -> InferenceRe
 
 def response_text(value: Any) -> str | None:
     """The text of a response in Gemini's form; None if there is none."""
-    if not isinstance(value, dict):
-        return None
-    if isinstance(value.get("text"), str):
-        return str(value["text"])
-    candidates = value.get("candidates")
-    for candidate in candidates if isinstance(candidates, list) else ():
-        content = candidate.get("content") if isinstance(candidate, dict) else None
-        parts = content.get("parts") if isinstance(content, dict) else None
+    said = object_of(value)
+    if isinstance(said.get("text"), str):
+        return str(said["text"])
+    for candidate in list_of(said.get("candidates")):
+        parts = object_of(object_of(candidate).get("content")).get("parts")
         if isinstance(parts, list):
             return _text_in(parts)
     return None
@@ -539,19 +537,14 @@ def _text_in(content: Any) -> str:
 def _settings_file(path: Path, level: Level, search: HookSearch) -> tuple[list[Handler], set[str]]:
     """One settings file: its hooks, and the names and commands that it switches off (`*` for all)."""
     file = hook_file(search.source("gemini", level, path), search.warn)
-    content = file.content
-    hooks, tools = content.get("hooks", {}), content.get("tools")
-    off: set[str] = set()
-    for config in (content.get("hooksConfig"), hooks):
-        if isinstance(config, dict):
-            disabled = config.get("disabled")
-            names = disabled if isinstance(disabled, list) else ()
-            off |= {each for each in names if isinstance(each, str)}
-            off |= {"*"} if config.get("enabled") is False else set()
-    if isinstance(tools, dict) and tools.get("enableHooks") is False:
+    content, off = file.content, set[str]()
+    hooks = content.get("hooks", {})
+    for config in (object_of(content.get("hooksConfig")), object_of(hooks)):
+        off |= {each for each in list_of(config.get("disabled")) if isinstance(each, str)}
+        off |= {"*"} if config.get("enabled") is False else set()
+    if object_of(content.get("tools")).get("enableHooks") is False:
         off.add("*")
-    if isinstance(hooks, dict):
-        hooks = {key: value for key, value in hooks.items() if key not in _NO_EVENTS}
+    hooks = without(hooks, _NO_EVENTS)
     return list(file.nested(_grouped(hooks, file.warn), _make_hook)), off
 
 
@@ -561,7 +554,7 @@ def _grouped(hooks: Any, warn: Warn) -> Any:
         warn("'hooks' is a list; its hooks are taken by the event that each names")
         by_event: dict[str, list[Any]] = {}
         for each in hooks:
-            event = text_of(each.get("event")) if isinstance(each, dict) else ""
+            event = text_of(object_of(each).get("event"))
             by_event.setdefault(event or "?", []).append(each)
         hooks = by_event
     if not isinstance(hooks, dict):
@@ -606,9 +599,8 @@ def _extensions(search: HookSearch) -> Iterator[Path]:
     directory = search.home / ".gemini" / "extensions"
     rules = load_file(directory / _EXTENSION_RULES, search.warn) or {} if directory.is_dir() else {}
     for each in sorted(directory.glob("*/")):
-        entry = rules.get(each.name)
-        overrides = entry.get("overrides") if isinstance(entry, dict) else None
-        if _is_on(overrides if isinstance(overrides, list) else [], search.project):
+        overrides = list_of(object_of(rules.get(each.name)).get("overrides"))
+        if _is_on(overrides, search.project):
             installed = load_file(each / _EXTENSION_SOURCE, search.warn) or {}
             source = text_of(installed.get("source"))
             yield Path(source) if installed.get("type") == "link" and source else each

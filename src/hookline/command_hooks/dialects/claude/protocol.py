@@ -27,6 +27,7 @@ from hookline.command_hooks.handler import (
     denied,
     failed,
     json_object,
+    object_of,
     text_of,
     texts_of,
     wrong_type,
@@ -505,10 +506,10 @@ class Claude(EventDialect):
             or found.get("additionalContext")
             or found.get("additional_context")
         )
-        updated = specific.get("updatedInput")
-        if event == "PermissionRequest":
-            given = specific.get("decision")
-            updated = given.get("updatedInput", updated) if isinstance(given, dict) else updated
+        updated, interrupts = specific.get("updatedInput"), None
+        if event == "PermissionRequest":  # a refusal may also end the run
+            given = object_of(specific.get("decision"))
+            updated, interrupts = given.get("updatedInput", updated), given.get("interrupt")
         return ProgramAnswer(
             decision=decision,
             reason=reason,
@@ -516,7 +517,7 @@ class Claude(EventDialect):
             updated_output=_new_output(specific) if event in _FEEDBACK else UNCHANGED,
             contexts=texts_of(context),
             messages=texts_of(found.get("systemMessage")),
-            stops=found.get("continue") is False or _interrupts(event, specific),
+            stops=found.get("continue") is False or interrupts is True,
             stop_reason=text_of(found.get("stopReason")),
             prompt=text_of(specific.get("initialUserMessage")) if event == "SessionStart" else "",
             terminal=text_of(found.get("terminalSequence")),
@@ -528,8 +529,8 @@ class Claude(EventDialect):
         if event == "PreToolUse" and specific.get("permissionDecision"):
             return specific["permissionDecision"], text_of(specific.get("permissionDecisionReason"))
         if event == "PermissionRequest":
-            given = specific.get("decision")
-            if isinstance(given, dict) and given.get("behavior") in ("allow", "deny"):
+            given = object_of(specific.get("decision"))
+            if given.get("behavior") in ("allow", "deny"):
                 return given["behavior"], text_of(given.get("message"))
             return "", ""
         word = _DECISIONS.get(text_of(found.get("decision")), "")
@@ -611,10 +612,3 @@ def _new_output(specific: dict[str, Any]) -> Any:
         if key in specific:
             return specific[key]
     return UNCHANGED
-
-
-def _interrupts(event: str, specific: dict[str, Any]) -> bool:
-    """Whether a refusal also ends the run."""
-    given = specific.get("decision")
-    is_answer = event == "PermissionRequest" and isinstance(given, dict)
-    return is_answer and given.get("interrupt") is True  # type: ignore[union-attr]

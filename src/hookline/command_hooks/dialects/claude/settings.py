@@ -26,6 +26,8 @@ from hookline.command_hooks.handler import (
     HookSource,
     Level,
     Warn,
+    list_of,
+    object_of,
     own_directory,
     text_of,
 )
@@ -221,19 +223,17 @@ def _installed(found: Iterable[ClaudeSettings], search: HookSearch) -> Iterator[
     """The plugins that the user has installed and switched on."""
     enabled: dict[str, Any] = {}
     for settings in found:
-        value = settings.content.get("enabledPlugins")
-        if isinstance(value, dict) and not settings.level.is_repository:
-            enabled |= value
+        if not settings.level.is_repository:
+            enabled |= object_of(settings.content.get("enabledPlugins"))
     wanted = [name for name, value in enabled.items() if value is True]
     if not wanted:
         return
     folder = _own_directory(search.home) / "plugins"
     warn = about("~/.claude/plugins/installed_plugins.json", search.warn)
-    plugins = (load_file(folder / "installed_plugins.json", warn) or {}).get("plugins")
-    known = plugins if isinstance(plugins, dict) else {}
+    known = object_of((load_file(folder / "installed_plugins.json", warn) or {}).get("plugins"))
     for name, entry in known.items():
         for each in entry if isinstance(entry, list) else [entry]:
-            path = each.get("installPath") if isinstance(each, dict) else None
+            path = object_of(each).get("installPath")
             if name in wanted and isinstance(path, str):
                 yield Path(path).expanduser()
     others = (name for name in wanted if name not in known)
@@ -249,10 +249,9 @@ def _in_marketplaces(wanted: Iterable[str], directory: Path, warn: Warn) -> Iter
         root = directory / marketplace
         about_it = about(f"~/.claude/plugins/marketplaces/{marketplace}", warn)
         content = load_file(root / ".claude-plugin" / "marketplace.json", about_it) or {}
-        metadata, listed = content.get("metadata"), content.get("plugins")
-        base = text_of(metadata.get("pluginRoot")) if isinstance(metadata, dict) else ""
-        for entry in listed if isinstance(listed, list) else ():
-            if not isinstance(entry, dict) or entry.get("name") != name:
+        base = text_of(object_of(content.get("metadata")).get("pluginRoot"))
+        for entry in map(object_of, list_of(content.get("plugins"))):
+            if entry.get("name") != name:
                 continue
             source = text_of(entry.get("source"))
             path = (root / ("" if source.startswith("./") else base) / source).resolve()
@@ -264,17 +263,14 @@ def _options(
     manifest: Mapping[str, Any], name: str, contents: Iterable[Mapping[str, Any]]
 ) -> dict[str, str]:
     """The options of a plugin (`userConfig`): the defaults of the manifest, and what settings say."""
-    declared = manifest.get("userConfig")
     found: dict[str, Any] = {}
-    for key, option in declared.items() if isinstance(declared, dict) else ():
-        if isinstance(option, dict) and "default" in option:
+    for key, option in object_of(manifest.get("userConfig")).items():
+        if "default" in object_of(option):
             found[key] = option["default"]
     for content in contents:
-        configs = content.get("pluginConfigs")
-        for plugin, config in configs.items() if isinstance(configs, dict) else ():
-            options = config.get("options") if isinstance(config, dict) else None
-            if str(plugin).partition("@")[0] == name and isinstance(options, dict):
-                found |= options
+        for plugin, config in object_of(content.get("pluginConfigs")).items():
+            if str(plugin).partition("@")[0] == name:
+                found |= object_of(object_of(config).get("options"))
     return {
         key: value if isinstance(value, str) else msgspec.json.encode(value).decode()
         for key, value in found.items()

@@ -33,6 +33,7 @@ from hookline.command_hooks.handler import (
     Level,
     Warn,
     first_text,
+    object_of,
     own_directory,
     text_of,
 )
@@ -75,8 +76,8 @@ def _in_project(search: HookSearch) -> list[Path]:
     project, path = search.project, search.project / ".vscode" / "settings.json"
     warn = about(".vscode/settings.json", search.warn)
     is_said = _LOCATIONS in (load_text(path, quiet) or "")
-    given = (load_file(path, warn) or {}).get(_LOCATIONS) if is_said else None
-    said = {_USUAL: True, **(given if isinstance(given, dict) else {})}
+    given = object_of((load_file(path, warn) or {}).get(_LOCATIONS)) if is_said else {}
+    said = {_USUAL: True, **given}
     found: dict[Path, None] = {}
     for name, is_on in said.items():
         if is_on is not True or name.startswith("~") or name in _OF_CLAUDE:

@@ -28,7 +28,9 @@ from hookline.command_hooks.handler import (
     failed,
     first_text,
     json_object,
+    object_of,
     text_of,
+    texts_of,
 )
 from hookline.command_hooks.tools import NameTest, ToolForm, ToolNames, whole_expression
 from hookline.flow import ErrorClass
@@ -308,8 +310,7 @@ def answer_in(text: str) -> dict[str, Any] | None:
 
 def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
     for key in ("hookSpecificOutput", "decision"):  # guards for Claude, too, answer as there
-        inner = found.get(key)
-        found = {**inner, **found} if isinstance(inner, dict) else found
+        found = {**object_of(found.get(key)), **found}
     word = found.get("permissionDecision") or found.get("behavior") or found.get("decision")
     decision = _DECISIONS.get(text_of(word), "")
     changed = found.get("modifiedArgs", found.get("updatedInput"))
@@ -323,7 +324,7 @@ def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
         reason=first_text(found, "permissionDecisionReason", "reason", "message"),
         updated_input=changed if event in _DENYING and isinstance(changed, dict) else None,
         updated_output=_new_output(event, found),
-        contexts=(context,) if context else (),
+        contexts=texts_of(context),
         prompt=text_of(found.get("modifiedTransformedPrompt"))
         if event == "userPromptTransformed"
         else "",
