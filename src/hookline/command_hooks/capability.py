@@ -280,16 +280,12 @@ class CommandHooks:
         return found
 
     def _at(self, point: str, handlers: list[Handler]) -> Iterator[Registration]:
-        groups: dict[tuple[str, bool, str], list[Handler]] = {}
-        handlers = sorted(handlers, key=_is_later)
-        for handler in handlers:
+        groups: dict[tuple[object, ...], list[Handler]] = {}
+        for handler in sorted(handlers, key=_is_later):
             # Those that only observe are not started with those that decide, and those that are not asked in child
             # runs not with those that are.
-            stage = (
-                f"{handler.source.dialect} later" if _is_later(handler) else handler.source.dialect
-            )
-            key = (stage, self._observes(handler), _scope(point, handler))
-            groups.setdefault(key, []).append(handler)
+            kind = (_is_later(handler), self._observes(handler), _scope(point, handler))
+            groups.setdefault((handler.source.dialect, *kind), []).append(handler)
         names: dict[str, int] = {}
         for members in groups.values():
             batch = HandlerBatch(members, self.runner, self._async_hooks)

@@ -108,49 +108,32 @@ _QUESTIONS = "hookline.command_hooks.put"
 """The metadata key of the calls of a step that hooks were asked about."""
 
 
-class RunMemory:
+class RunMemory(msgspec.Struct):
     """What is remembered about one run."""
 
-    def __init__(self) -> None:
-        self.model = ""
-        """The model that answered last: most points do not have it."""
-        self.answered_call = ""
-        """The call whose question a hook answered last: no notification is needed."""
-        self.before_summary: Log[Message] | None = None
-        """The conversation that is about to be summarised."""
-        self.replies: dict[int, tuple[Any, Any]] = {}
-        """By hook, its last call and reply, if it would be asked about the call again."""
-        self.sent_back: dict[str, int] = {}
-        """How often hooks had a child continue, by its run."""
-        self.questions: set[str] = set()
-        """The calls that hooks were asked about since the run began, or was resumed."""
-
-    def is_question_repeated(self, ctx: ToolHookContext) -> bool:
-        """Whether hooks were asked about this very call before the run paused."""
-        mark = _question(ctx)
-        return mark in _listed(ctx.state, _QUESTIONS) and mark not in self.questions
-
-    def remember_question(self, ctx: ToolHookContext) -> ToolHookContext | None:
-        """The context in which hooks were asked about a call; None if it is known already."""
-        mark, before = _question(ctx), _listed(ctx.state, _QUESTIONS)
-        if mark in before:
-            return None
-        self.questions.add(mark)
-        step = f"{ctx.step_index} "
-        kept = [each for each in before if each.startswith(step)]
-        return ctx.with_metadata(_QUESTIONS, [*kept, mark])
+    model: str = ""
+    """The model that answered last: most points do not have it."""
+    answered_call: str = ""
+    """The call whose question a hook answered last: no notification is needed."""
+    before_summary: Log[Message] | None = None
+    """The conversation that is about to be summarised."""
+    replies: dict[int, tuple[Any, Any]] = {}
+    """By hook, its last call and reply, if it would be asked about the call again."""
+    sent_back: dict[str, int] = {}
+    """How often hooks had a child continue, by its run."""
+    questions: set[str] = set()
+    """The calls that hooks were asked about since the run began, or was resumed."""
 
 
-class SessionMemory:
+class SessionMemory(msgspec.Struct):
     """What is remembered about one session in this process."""
 
-    def __init__(self) -> None:
-        self.has_begun = False
-        """Its hooks were asked about its start in this process."""
-        self.model = ""
-        """The model that answered last."""
-        self.asked_once: set[str] = set()
-        """Hooks that were asked for their one time: not all points can keep it in the state."""
+    has_begun: bool = False
+    """Its hooks were asked about its start in this process."""
+    model: str = ""
+    """The model that answered last."""
+    asked_once: set[str] = set()
+    """Hooks that were asked for their one time: not all points can keep it in the state."""
 
 
 def is_in_scope(handler: Handler, ctx: AgentContext) -> bool:
@@ -290,7 +273,9 @@ class Runner:
         if point == HookPoint.STOP:
             return is_abandoned(ctx) and not dialect.is_asked_when_cancelled
         if isinstance(ctx, ToolHookContext) and point == HookPoint.PERMISSION_REQUEST:
-            return not dialect.repeats_questions and self.run(ctx.state).is_question_repeated(ctx)
+            mark, now = _question(ctx), self.run(ctx.state).questions
+            was_asked = mark in _listed(ctx.state, _QUESTIONS) and mark not in now
+            return was_asked and not dialect.repeats_questions
         if isinstance(ctx, ExecutionHookContext) and dialect.is_restart(handler.event):
             return not ctx.resumed or self.session(ctx.state).has_begun
         if point == HookPoint.BEFORE_INFERENCE and handler.event in dialect.after_compaction:
@@ -416,8 +401,11 @@ class Runner:
 
     # --- what it is sent ----------------------------------------------------------------------------
 
-    def facts(self, ctx: AgentContext) -> RunFacts:
-        """What hooks are sent about a run, without a transcript."""
+    def written_facts(self, ctx: AgentContext, dialect: str) -> RunFacts:
+        """What hooks are sent about a run, with the transcript of a dialect brought up to date.
+
+        It is called before any hook of a batch is started: nobody writes the file while they read it.
+        """
         state: AgentState = ctx.state
         memory = self.run(state)
         mode = state.metadata.get("hookline.approval")
@@ -427,7 +415,7 @@ class Runner:
         if state.parent_run_id is None:
             session = self.session(state)
             session.model = memory.model = memory.model or session.model
-        return RunFacts(
+        facts = RunFacts(
             project=str(self.project),
             cwd=self.cwd,
             session_id=session_of(state),
@@ -436,23 +424,22 @@ class Runner:
             objections=memory.sent_back.get(child, 0) if child else state.counters.objections,
             objections_in_a_row=objections_in_a_row(ctx) if ctx.point.value in ENDS else 0,
         )
-
-    def written_facts(self, ctx: AgentContext, dialect: str) -> RunFacts:
-        """The same, with the transcript of a dialect brought up to date.
-
-        It is called before any hook of a batch is started: nobody writes the file while they read it.
-        """
-        facts = self.facts(ctx)
         form = dialect_named(dialect).transcripts
-        if form is None:
-            return facts
+        return facts if form is None else self._with_transcript(form, ctx, facts)
+
+    def _with_transcript(
+        self, form: type[Transcripts], ctx: AgentContext, facts: RunFacts
+    ) -> RunFacts:
         if form not in self._transcripts:  # several dialects may have one form
             self._transcripts[form] = form(self.directory)
         kept = self._transcripts[form]
         written = {"transcript": str(kept.path(ctx.state))}
         child = getattr(getattr(ctx, "result", None), "state", None)
+        response, turn = getattr(ctx, "response", None), list[Message]()
+        if response is not None:  # it is not in the state yet
+            turn = [AssistantMessage(response.text, response.calls, response.reasoning)]
         with contextlib.suppress(OSError):  # a full disk is no reason not to ask the hooks
-            kept.write(ctx.state, facts, _turn(ctx))
+            kept.write(ctx.state, facts, turn)
             if isinstance(child, AgentState):
                 written["child_transcript"] = str(kept.write(child, facts))
         return msgspec.structs.replace(facts, **written)
@@ -472,8 +459,13 @@ class Runner:
         self.run(ctx.state).before_summary = None
 
     def remember_question(self, ctx: ToolHookContext) -> ToolHookContext | None:
-        """All hooks were asked about a call."""
-        return self.run(ctx.state).remember_question(ctx)
+        """All hooks were asked about a call. Gives the context that says so; None if it does already."""
+        mark, before = _question(ctx), _listed(ctx.state, _QUESTIONS)
+        if mark in before:
+            return None
+        self.run(ctx.state).questions.add(mark)
+        kept = [each for each in before if each.startswith(f"{ctx.step_index} ")]
+        return ctx.with_metadata(_QUESTIONS, [*kept, mark])
 
     def end_run(self, state: AgentState, *, is_paused: bool) -> None:
         """A run is over, or paused."""
@@ -530,14 +522,6 @@ def _changed(script: str, ctx: AgentContext) -> ProgramAnswer:
     if ctx.point.blocks is not None and ctx.point.value in DECIDING:
         return denied(problem)
     return failed(problem)
-
-
-def _turn(ctx: AgentContext) -> tuple[Message, ...]:
-    """What the model has just said, while that is not in the state yet."""
-    response = getattr(ctx, "response", None)
-    if response is None:
-        return ()
-    return (AssistantMessage(response.text, response.calls, response.reasoning),)
 
 
 def _model(ctx: AgentContext) -> str:

@@ -51,7 +51,6 @@ from hookline.command_hooks.tools import (
 from hookline.lifecycle import (
     AgentContext,
     HookPoint,
-    ToolHookContext,
 )
 from hookline.state import (
     AssistantMessage,
@@ -135,7 +134,8 @@ def _server_tool(e: EventFacts) -> dict[str, Any]:
     server, tool = mcp_names(e.call.name) or ("", e.shown.name)
     sent = {"server": server, "tool_name": tool, "tool_input": json.dumps(e.shown.input)}
     if execution is None:
-        return {**sent, **_server(e.tool)}
+        in_words = event_facts.server_of(e.tool, lambda words: {"command": shlex.join(words)})
+        return {**sent, **in_words}
     result = json.dumps(event_facts.server_result(execution))
     return {**sent, "result_json": result, **_duration(e)}
 
@@ -193,14 +193,6 @@ def _is_servers(e: EventFacts) -> bool:
 
 def _is_failure(e: EventFacts) -> bool:
     return e.has_failed or e.execution.status in _REFUSED
-
-
-def _server(ctx: ToolHookContext) -> dict[str, str]:
-    """The address or the command of a tool's server."""
-    words = event_facts.served_by(ctx)
-    if not words:
-        return {}
-    return {"url": words[0]} if event_facts.is_address(words) else {"command": shlex.join(words)}
 
 
 def _failure(execution: ToolResult) -> str:

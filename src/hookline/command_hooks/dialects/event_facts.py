@@ -157,20 +157,17 @@ def session_title(state: AgentState) -> str:
     return title if isinstance(title, str) else ""
 
 
-def served_by(ctx: ToolHookContext) -> tuple[str, ...]:
-    """The command or the address of a tool's MCP server, without secrets; empty for a tool of no server."""
+def server_of(
+    ctx: ToolHookContext, command: Callable[[tuple[str, ...]], dict[str, Any]]
+) -> dict[str, Any]:
+    """The MCP server of a tool, without secrets: its address, or its command in this form. Empty if it has none."""
     tool = None if ctx.run is None else ctx.run.tool(ctx.tool_call.name)
-    words = () if tool is None else tool.served_by
-    if not words:
-        return ()
+    if tool is None or not tool.served_by:
+        return {}
     from hookline.redaction import redact  # only where there is a server: it takes a while
 
-    return tuple(map(redact, words))
-
-
-def is_address(words: tuple[str, ...]) -> bool:
-    """Whether that is an address."""
-    return len(words) == 1 and "://" in words[0]
+    words = tuple(map(redact, tool.served_by))
+    return {"url": words[0]} if len(words) == 1 and "://" in words[0] else command(words)
 
 
 def ending_of(state: AgentState) -> str:

@@ -8,7 +8,6 @@ import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -54,7 +53,6 @@ from hookline.command_hooks.tools import (
     one_of,
 )
 from hookline.errors import UsageError
-from hookline.lifecycle import ToolHookContext
 from hookline.state import (
     AgentState,
     AssistantMessage,
@@ -162,7 +160,8 @@ def _tool(e: EventFacts) -> dict[str, Any]:
     if found is None:
         return sent
     named = {"server_name": found[0], "tool_name": found[1]}
-    return {**sent, "mcp_context": {**named, **_server(e.tool)}}
+    server = event_facts.server_of(e.tool, lambda w: {"command": w[0], "args": [*w[1:]]})
+    return {**sent, "mcp_context": {**named, **server}}
 
 
 def _tool_ended(e: EventFacts) -> dict[str, Any]:
@@ -171,18 +170,6 @@ def _tool_ended(e: EventFacts) -> dict[str, Any]:
     if e.has_failed:
         result["error"] = {"message": e.failure, "type": "execution_failed"}
     return {**_tool(e), "tool_response": result}
-
-
-def _server(ctx: ToolHookContext) -> dict[str, Any]:
-    """The address or the command of a tool's server."""
-    words = event_facts.served_by(ctx)
-    if not words:
-        return {}
-    return (
-        {"url": words[0]}
-        if event_facts.is_address(words)
-        else {"command": words[0], "args": [*words[1:]]}
-    )
 
 
 def _notified(e: EventFacts) -> dict[str, Any]:
@@ -350,7 +337,7 @@ class Gemini(EventDialect):
             "transcript_path": found.run.transcript,
             "cwd": found.run.cwd,
             "hook_event_name": event,
-            "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
+            "timestamp": timestamp(),
         }
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:

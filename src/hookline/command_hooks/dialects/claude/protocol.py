@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import uuid
@@ -26,6 +25,7 @@ from hookline.command_hooks.handler import (
     as_uuid,
     denied,
     failed,
+    json_line,
     json_object,
     object_of,
     text_of,
@@ -47,7 +47,6 @@ from hookline.state import (
     AssistantMessage,
     Message,
     StepType,
-    ToolCall,
     ToolMessage,
     Usage,
     UserMessage,
@@ -153,7 +152,7 @@ def _responses(messages: Sequence[Message], state: AgentState, facts: RunFacts) 
 
 
 def _entry(message: Message, facts: RunFacts, usage: Usage) -> dict[str, Any]:
-    return {
+    entry: dict[str, Any] = {
         "parentUuid": None,
         "isSidechain": False,
         "userType": "external",
@@ -162,21 +161,25 @@ def _entry(message: Message, facts: RunFacts, usage: Usage) -> dict[str, Any]:
         "version": "hookline",
         "type": "assistant" if isinstance(message, AssistantMessage) else "user",
         "message": _message(message, facts, usage),
-        **(
-            {"requestId": f"req_{uuid.uuid4().hex[:24]}"}
-            if isinstance(message, AssistantMessage)
-            else {}
-        ),
         "uuid": str(uuid.uuid4()),
         "timestamp": timestamp(),
-        **({"isMeta": True} if isinstance(message, UserMessage) and message.by else {}),
     }
+    if isinstance(message, AssistantMessage):
+        entry["requestId"] = f"req_{uuid.uuid4().hex[:24]}"
+    if isinstance(message, UserMessage) and message.by:
+        entry["isMeta"] = True
+    return entry
 
 
 def _message(message: Message, facts: RunFacts, usage: Usage) -> dict[str, Any]:
     if isinstance(message, AssistantMessage):
         text = [{"type": "text", "text": message.text}] if message.text else []
-        calls = [_call(call, facts) for call in message.calls]
+        shown = [(call.id, Claude.tools.show(call, facts.cwd)) for call in message.calls]
+        calls = [
+            {"type": "tool_use", "id": each, "name": call.name, "input": call.input}
+            for each, call in shown
+        ]
+        cached = usage.cache_read_tokens + usage.cache_write_tokens
         return {
             "id": f"msg_{uuid.uuid4().hex[:24]}",
             "role": "assistant",
@@ -186,9 +189,7 @@ def _message(message: Message, facts: RunFacts, usage: Usage) -> dict[str, Any]:
             "stop_reason": "tool_use" if calls else "end_turn",
             "usage": {
                 # There, cached tokens are counted beside the input; here, they are part of it.
-                "input_tokens": usage.input_tokens
-                - usage.cache_read_tokens
-                - usage.cache_write_tokens,
+                "input_tokens": usage.input_tokens - cached,
                 "output_tokens": usage.output_tokens,
                 "cache_read_input_tokens": usage.cache_read_tokens,
                 "cache_creation_input_tokens": usage.cache_write_tokens,
@@ -203,11 +204,6 @@ def _message(message: Message, facts: RunFacts, usage: Usage) -> dict[str, Any]:
         }
         return {"role": "user", "content": [result]}
     return {"role": "user", "content": message.text}
-
-
-def _call(call: ToolCall, facts: RunFacts) -> dict[str, Any]:
-    shown = Claude.tools.show(call, facts.cwd)
-    return {"type": "tool_use", "id": call.id, "name": shown.name, "input": shown.input}
 
 
 # --- the protocol --------------------------------------------------------------------------------------
@@ -458,8 +454,14 @@ class Claude(EventDialect):
                 values[f"TOOL_INPUT_{key.upper()}"] = value
         for name in ("CLAUDE_TOOL_FILE_PATH", "CLAUDE_FILE_PATH", "CLAUDE_FILE_PATHS"):
             values[name] = given.get("file_path")
-        texts = {name: _variable(value) for name, value in values.items() if value is not None}
-        return {name: text for name, text in texts.items() if _fits(text)}
+        texts: dict[str, str] = {}
+        for name, value in values.items():
+            text = value if isinstance(value, str) else json_line(value).decode().strip()
+            text = text.encode(errors="replace").decode()  # without lone surrogates
+            is_too_long = len(text.encode()) > _LONGEST_VARIABLE
+            if value is not None and not is_too_long and "\0" not in text:
+                texts[name] = text
+        return texts
 
     # --- answers ------------------------------------------------------------------------------------
 
@@ -506,6 +508,8 @@ class Claude(EventDialect):
             or found.get("additionalContext")
             or found.get("additional_context")
         )
+        outputs = ("updatedToolOutput", "updatedMCPToolOutput")
+        output = next((specific[key] for key in outputs if key in specific), UNCHANGED)
         updated, interrupts = specific.get("updatedInput"), None
         if event == "PermissionRequest":  # a refusal may also end the run
             given = object_of(specific.get("decision"))
@@ -514,7 +518,7 @@ class Claude(EventDialect):
             decision=decision,
             reason=reason,
             updated_input=updated if event in _REWRITING and isinstance(updated, dict) else None,
-            updated_output=_new_output(specific) if event in _FEEDBACK else UNCHANGED,
+            updated_output=output if event in _FEEDBACK else UNCHANGED,
             contexts=texts_of(context),
             messages=texts_of(found.get("systemMessage")),
             stops=found.get("continue") is False or interrupts is True,
@@ -574,17 +578,6 @@ class Claude(EventDialect):
         return {**ends, **blocked} if event == "PostToolUse" else blocked
 
 
-def _variable(value: Any) -> str:
-    if not isinstance(value, str):
-        value = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    return str(value).encode(errors="replace").decode()  # without lone surrogates
-
-
-def _fits(text: str) -> bool:
-    """Whether a text can be the value of a variable."""
-    return "\0" not in text and len(text.encode()) <= _LONGEST_VARIABLE
-
-
 def wrong_field(found: dict[str, Any]) -> str:
     """What is wrong with an answer; unknown fields are not."""
     specific = found.get("hookSpecificOutput") or {}
@@ -605,10 +598,3 @@ def _is_broken_object(text: str) -> bool:
         return False
     lines = [json_object(line) for line in stripped.splitlines() if line.strip()]
     return None in lines or any(_ANSWERS & line.keys() for line in lines if line is not None)
-
-
-def _new_output(specific: dict[str, Any]) -> Any:
-    for key in ("updatedToolOutput", "updatedMCPToolOutput"):
-        if key in specific:
-            return specific[key]
-    return UNCHANGED
