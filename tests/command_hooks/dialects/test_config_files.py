@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hookline.command_hooks.dialects.config_files import load_file
-from hookline.command_hooks.dialects.copilot.known_fields import words_in
+from hookline.command_hooks.dialects.copilot import words_in
 
 LARGE = 1 << 20
 """Letters. An expression that searches from each find to the end would need hours for these, and never end."""

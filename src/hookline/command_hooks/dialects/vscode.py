@@ -16,23 +16,21 @@ from hookline.command_hooks.dialect import timestamp
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.protocol import TOOL_EVENTS, Claude
 from hookline.command_hooks.dialects.claude.tools import TOOLS as CLAUDE_TOOLS
-from hookline.command_hooks.dialects.copilot.known_fields import (
+from hookline.command_hooks.dialects.copilot import (
     KEY,
     VSCODE_NAMES,
-    is_for_copilot,
-    is_for_vscode,
-    reads_camel_case,
-    takes_object,
-)
-from hookline.command_hooks.dialects.copilot.protocol import (
     Copilot,
     answer_in,
     failure,
+    is_for_copilot,
+    is_for_vscode,
     needs_permission,
     new_response,
     read_denying,
+    reads_camel_case,
     result_text,
     session_end_reason,
+    takes_object,
     without_progress,
 )
 from hookline.command_hooks.dialects.event_facts import Event, EventFacts
