@@ -37,7 +37,6 @@ from hookline.command_hooks.trust_store import (
     kept_from_starting,
     pinned,
     untrusted,
-    why_held_back,
 )
 from hookline.definition import Definition, Note
 from hookline.errors import BuildError
@@ -168,10 +167,10 @@ class CommandHooks:
             pages=tuple(pages),
         )
         handlers = [pinned(each, where) for each in find_hooks(search, dialects)]
-        held = untrusted(handlers, where, trust)
+        held, warning = untrusted(handlers, where, trust)
         if held:
             handlers = [each for each in handlers if each not in held]
-            warnings.append(why_held_back(where, held, trust))
+            warnings.append(warning)
         made = cls(
             [*handlers, *hooks],
             project=where,

@@ -24,7 +24,7 @@ from hookline.command_hooks.dialects.config_files import (
     load_file,
     quiet,
     usual_shell,
-    without,
+    without_keys,
 )
 from hookline.command_hooks.dialects.event_facts import Event, EventFacts
 from hookline.command_hooks.handler import (
@@ -376,7 +376,7 @@ def _file(path: Path, level: Level, search: HookSearch) -> list[Handler]:
     hooks = file.content.get("hooks", {})
     if path.suffix == ".toml":
         hooks = _by_event(hooks)
-        hooks = without(hooks, _NO_EVENTS)
+        hooks = without_keys(hooks, _NO_EVENTS)
         return [*file.nested(hooks, _make_hook), *_notify(file.content.get("notify"), file.source)]
     unknown = sorted(file.content.keys() - _TOP_KEYS)
     if unknown:

@@ -243,7 +243,7 @@ def _checked(handler: Handler | None, warn: Warn) -> Iterator[Handler]:
     yield handler
 
 
-def without(hooks: Any, keys: Container[str]) -> Any:
+def without_keys(hooks: Any, keys: Container[str]) -> Any:
     """Hooks by event, without keys that are no events."""
     if not isinstance(hooks, dict):
         return hooks

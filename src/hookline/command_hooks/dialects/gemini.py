@@ -22,7 +22,7 @@ from hookline.command_hooks.dialects.config_files import (
     load_file,
     texts_field,
     unique,
-    without,
+    without_keys,
 )
 from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
 from hookline.command_hooks.handler import (
@@ -531,7 +531,7 @@ def _settings_file(path: Path, level: Level, search: HookSearch) -> tuple[list[H
         off |= {"*"} if config.get("enabled") is False else set()
     if object_of(content.get("tools")).get("enableHooks") is False:
         off.add("*")
-    hooks = without(hooks, _NO_EVENTS)
+    hooks = without_keys(hooks, _NO_EVENTS)
     return list(file.nested(_grouped(hooks, file.warn), _make_hook)), off
 
 
