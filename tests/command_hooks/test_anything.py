@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hookline import HookPoint, ToolHookContext
 from hookline.command_hooks import CommandHooks, Handler, HookSource, RunFacts
-from hookline.command_hooks.batch import outcome_of
+from hookline.command_hooks.batch import AnswerEffect
 from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.handler import ProgramAnswer, ProgramResult
 from hookline.hooks import HookOutcome
@@ -92,7 +92,7 @@ def test_any_answer_is_understood(name: str, found: dict[str, Any], code: int, d
     assert answer.decision in ("", "allow", "ask", "defer", "deny")
     ctx = context(dialect.points[event])
     if ctx is not None and not answer.has_failed:
-        outcome = outcome_of(handler, ctx, answer, PLACE)
+        outcome = AnswerEffect(handler, ctx, answer, PLACE).outcome()
         assert outcome is None or isinstance(outcome, HookOutcome)
         if code == 2 and dialect.points[event] == "before_tool_use" and name != "gemini":
             assert outcome is not None

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from hookline import AgentBuilder, RunStatus, tool
-from hookline.command_hooks import async_hooks
-from hookline.command_hooks.async_hooks import AsyncHooks
+from hookline.command_hooks import batch
+from hookline.command_hooks.batch import AsyncHooks
 from hookline.command_hooks.runner import detach_seconds
 from hookline.journal import HookRan
 from hookline.testing import ScriptedDriver, call, calls, say
@@ -169,7 +169,7 @@ def test_a_hook_that_waits_for_ever_does_not_keep_the_run(
     stage: Any, event: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some are made to wake an agent that has nothing to do, hours later; it has ended by then, and they with it."""
-    monkeypatch.setattr(async_hooks, "LONGEST_WAIT", 0.2)
+    monkeypatch.setattr(batch, "LONGEST_WAIT", 0.2)
     note = stage.root / "pid"
     waits = f"echo $$ > {note}; exec sleep 600"
     hooks = stage.claude(event, waits, asyncRewake=True, timeout=86400)
@@ -297,7 +297,7 @@ async def test_a_cancellation_is_not_lost_while_the_last_hooks_are_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whoever cancels the task just then finds it cancelled."""
-    monkeypatch.setattr(async_hooks, "_AFTER_RUN", 0.01)
+    monkeypatch.setattr(batch, "_AFTER_RUN", 0.01)
     runner: Any = Lingering()
     beside = AsyncHooks(runner)
     ctx, handler = SimpleNamespace(state=SimpleNamespace(run_id="r"), point=""), SimpleNamespace()

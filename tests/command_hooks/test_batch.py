@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from hookline import AgentBuilder, HookOutcome, HookPoint, RunStatus, ToolHookContext
 from hookline.command_hooks import Handler, HookSource, RunFacts
-from hookline.command_hooks.async_hooks import AsyncHooks
-from hookline.command_hooks.batch import HandlerBatch
+from hookline.command_hooks.batch import AsyncHooks, HandlerBatch
 from hookline.command_hooks.handler import ProgramAnswer, ProgramResult
 from hookline.command_hooks.runner import HookReply, Runner
 from hookline.hooks import HookOptions, register

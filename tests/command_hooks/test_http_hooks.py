@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hookline.command_hooks import Handler, HookSource, Level
-from hookline.command_hooks.http_hooks import problem_with
+from hookline.command_hooks.hook_kinds import problem_with
 from hookline.journal import HookRan
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hookline import AgentBuilder, ToolContext
 from hookline.capabilities import Approval
-from hookline.command_hooks.mcp_hooks import filled, tool_of
+from hookline.command_hooks.hook_kinds import filled, tool_of
 from hookline.errors import ToolError
 from hookline.testing import ScriptedDriver, call, say
 from hookline.tools import tool

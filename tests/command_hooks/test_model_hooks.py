@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hookline.command_hooks.dialect import ModelVerdict
-from hookline.command_hooks.model_hooks import question, read_verdict
+from hookline.command_hooks.hook_kinds import question, read_verdict
 from hookline.testing import call, say
 from hookline.tools import tool
 

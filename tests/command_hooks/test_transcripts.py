@@ -10,8 +10,7 @@ import pytest
 
 from hookline import AgentState
 from hookline.command_hooks import RunFacts
-from hookline.command_hooks.dialect import dialect_named
-from hookline.command_hooks.transcripts import Transcripts
+from hookline.command_hooks.dialect import Transcripts, dialect_named
 from hookline.state import AssistantMessage, ToolCall, ToolMessage
 from hookline.testing import call, say
 

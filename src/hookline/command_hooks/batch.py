@@ -2,6 +2,9 @@
 
 Each is a hook of its own in the agent's plan, so that each is in `explain()` and in the journal. The first of them that
 is called starts all that match; the others find their answer. So the result does not depend on which is quickest.
+
+Nothing waits for async hooks, and their words reach the model at the next step. A file says that a hook is async, or
+the first line that it prints does: `{"async": true}`.
 """
 
 from __future__ import annotations
@@ -12,7 +15,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hookline.command_hooks.async_hooks import AsyncHooks
 from hookline.command_hooks.dialect import dialect_of
 from hookline.command_hooks.handler import (
     TITLE,
@@ -22,7 +24,7 @@ from hookline.command_hooks.handler import (
     RunFacts,
     labelled,
 )
-from hookline.command_hooks.objections import ENDS, is_used_up, used_up
+from hookline.command_hooks.objections import ENDS, is_used_up, objections_in_a_row, used_up
 from hookline.command_hooks.runner import HookReply, Runner, once_mark, with_once_mark
 from hookline.errors import CommandHookError, HooklineError
 from hookline.hooks import Context, HookOutcome, Kind, Matcher
@@ -32,6 +34,7 @@ from hookline.lifecycle import (
     InferenceHookContext,
     OutputHookContext,
     PromptHookContext,
+    StopHookContext,
     SubagentHookContext,
     ToolHookContext,
     expect_context,
@@ -129,8 +132,11 @@ class HandlerBatch:
         firing = self._firings[run_id] = _Firing(
             occasion, self._runner.written_facts(ctx, self._dialect.name)
         )
-        others = () if self._in_order else range(index + 1, len(self.handlers))
-        wanted = [index, *(each for each in others if self._is_asked(self.handlers[each], ctx))]
+        wanted = [index]
+        for number, other in enumerate(self.handlers):
+            is_later = number > index and not self._in_order and not other.is_async
+            if is_later and self._runner.matches(other, ctx):
+                wanted.append(number)
         asks = [self._ask(self.handlers[each], ctx, firing.facts) for each in wanted]
         try:
             replies = await _all(asks)
@@ -146,11 +152,8 @@ class HandlerBatch:
     async def _ask(self, handler: Handler, ctx: AgentContext, facts: RunFacts) -> HookReply:
         reply, rest = await self._runner.ask_or_detach(handler, ctx, facts)
         if rest is not None:
-            self._async_hooks.adopt(handler, ctx, rest)
+            self._async_hooks.collect(handler, ctx, rest)
         return reply
-
-    def _is_asked(self, handler: Handler, ctx: AgentContext) -> bool:
-        return not handler.is_async and self._runner.matches(handler, ctx)
 
     def _apply(
         self, handler: Handler, ctx: AgentContext, reply: HookReply, firing: _Firing
@@ -163,7 +166,7 @@ class HandlerBatch:
             return stop
         if firing.stops and ctx.point.value in ENDS:  # no objection counts
             answer = msgspec.structs.replace(answer, stops=True)
-        outcome = outcome_of(handler, ctx, answer, firing.facts)
+        outcome = AnswerEffect(handler, ctx, answer, firing.facts).outcome()
         if handler.once and answer.decision != "deny":
             outcome = self._asked_once(handler, ctx, outcome)
         if outcome is not None and outcome.answer is not None:
@@ -186,7 +189,7 @@ class HandlerBatch:
         said = HookOutcome(Kind.PROCEED) if outcome is None else outcome
         given = ctx if said.context is None else expect_context(said.context, AgentContext)
         left = with_once_mark(handler, given)
-        return HookOutcome(said.kind, said.reason, left, said.stop_reason, said.answer)
+        return msgspec.structs.replace(said, context=left)
 
     def _with_others(
         self, ctx: AgentContext, outcome: HookOutcome, firing: _Firing, notes: list[dict[str, str]]
@@ -202,13 +205,13 @@ class HandlerBatch:
                 notes.append(
                     {"hook": handler.name, "said": said.decision or said.status, "reason": words}
                 )
-                left = with_words(handler, left, said, firing.facts)
+                left = AnswerEffect(handler, left, said, firing.facts).with_words(left)
         if notes and "state" in ctx.point.changes:
             left = left.with_metadata(NOTES, {"point": ctx.point.value, "also": notes})
         stop = self._stop_of_others(left, firing) if outcome.kind < Kind.STOP else None
         if stop is not None:
             return stop
-        return HookOutcome(outcome.kind, outcome.reason, left, outcome.stop_reason, outcome.answer)
+        return msgspec.structs.replace(outcome, context=left)
 
     def _stop_of_others(self, ctx: AgentContext, firing: _Firing) -> HookOutcome | None:
         """The outcome of a later hook that ends the run, which takes precedence; None if there is none."""
@@ -252,19 +255,7 @@ _LONGEST_TITLE = 200
 _NO_REASON = "no reason was given"
 
 
-def outcome_of(
-    handler: Handler, ctx: AgentContext, answer: ProgramAnswer, facts: RunFacts
-) -> HookOutcome | None:
-    """An answer as an outcome of ours; None if nothing was said."""
-    return _Effect(handler, ctx, answer, facts).outcome()
-
-
-def with_words(handler: Handler, ctx: A, answer: ProgramAnswer, facts: RunFacts) -> A:
-    """The context with a hook's words to the model in the conversation."""
-    return _Effect(handler, ctx, answer, facts)._with_words(ctx)
-
-
-class _Effect:
+class AnswerEffect:
     """One answer of one hook, at one point."""
 
     def __init__(
@@ -277,12 +268,13 @@ class _Effect:
         self._dialect = dialect_of(handler)
 
     def outcome(self) -> HookOutcome | None:
+        """The answer as an outcome of ours; None if nothing was said."""
         answer, point = self.answer, self.ctx.point
         if answer.is_silent or point.value in _UNDECIDED:
             return self._proceed(self.ctx)
         if answer.stops and "stop" in point.verdicts and point.value not in ENDS:
             reason = answer.stop_reason or answer.reason or "a hook ended the run"
-            return HookOutcome.stop(reason, self._with_words(self.ctx))
+            return HookOutcome.stop(reason, self.with_words(self.ctx))
         special = getattr(self, f"_{point.value}", None)
         return (special or self._plain)(self.ctx)
 
@@ -291,8 +283,8 @@ class _Effect:
     def _before_tool_use(self, ctx: ToolHookContext) -> HookOutcome | None:
         answer = self.answer
         if answer.decision == "deny":
-            return HookOutcome.block(self._reason(), self._with_words(ctx))
-        ctx = self._with_words(ctx)
+            return HookOutcome.block(self._reason(), self.with_words(ctx))
+        ctx = self.with_words(ctx)
         if answer.updated_input is not None:
             changed = self._changed_call(ctx)
             if isinstance(changed, str):
@@ -313,44 +305,41 @@ class _Effect:
         if answer.decision == "deny":
             reason = self._reason()
             return HookOutcome(
-                Kind.BLOCK, reason, self._with_words(ctx), None, Decision.deny(reason)
+                Kind.BLOCK, reason, self.with_words(ctx), None, Decision.deny(reason)
             )
         if answer.decision != "allow":
-            return self._proceed(self._with_words(ctx))
+            return self._proceed(self.with_words(ctx))
         decision = Decision.allow(answer.reason)
         if answer.updated_input is not None:
             changed = self._changed_call(ctx)
             if isinstance(changed, str):
                 return HookOutcome.block(f"what the hook made of the call cannot run: {changed}")
             decision = Decision.edit(**changed.args)
-        return HookOutcome(Kind.ALLOW, answer.reason, self._with_words(ctx), None, decision)
+        return HookOutcome(Kind.ALLOW, answer.reason, self.with_words(ctx), None, decision)
 
     def _after_tool_use(self, ctx: ToolHookContext) -> HookOutcome | None:
         answer = self.answer
         if answer.decision == "deny" and self._dialect.withholds_results:
-            return HookOutcome.block(self._reason(), self._with_words(ctx))
+            return HookOutcome.block(self._reason(), self.with_words(ctx))
         if answer.updated_output is not UNCHANGED:
             ctx = ctx.with_result(self._dialect.take_result(ctx.tool_call, answer))
         feedback = (self._reason(),) if answer.decision == "deny" else ()
-        return self._proceed(self._with_words(ctx, feedback))
+        return self._proceed(self.with_words(ctx, feedback))
 
     def _stop(self, ctx: AgentContext) -> HookOutcome | None:
-        answer, limit = self.answer, self.handler.loop_limit
+        answer, limit, times = self.answer, self.handler.loop_limit, self.facts.objections_in_a_row
         wishes = (self._reason(),) if answer.decision == "deny" else answer.contexts
         if answer.stops:  # the run ends anyway
             return self._proceed(ctx, (answer.stop_reason,))
         if not wishes or (limit is not None and self.facts.objections >= limit):
             return self._proceed(ctx)
-        if is_used_up(self.handler, self.facts.objections_in_a_row):
-            return self._overridden(wishes)
-        return HookOutcome.block("\n".join(wishes), self._cleared())
-
-    def _overridden(self, wishes: tuple[str, ...]) -> HookOutcome | None:
-        """It has objected as often as it may: the run ends, with a message."""
-        words = used_up(self.facts.objections_in_a_row, " ".join(wishes))
-        if self.ctx.point.value == "stop":
+        if not is_used_up(self.handler, times):
+            kept = ctx.with_state(ctx.state.with_messages(Log())) if answer.clears_context else None
+            return HookOutcome.block("\n".join(wishes), kept)
+        words = used_up(times, " ".join(wishes))
+        if ctx.point == HookPoint.STOP:
             return HookOutcome.stop(words, stop_reason=StopReason.OBJECTION_LIMIT)
-        return self._proceed(self.ctx, (words,))
+        return self._proceed(ctx, (words,))
 
     def _subagent_stop(self, ctx: SubagentHookContext) -> HookOutcome | None:
         answer, result = self.answer, ctx.result
@@ -369,56 +358,51 @@ class _Effect:
 
     def _after_step(self, ctx: AgentContext) -> HookOutcome | None:
         if self.answer.decision == "deny":
-            return HookOutcome.stop(self._reason(), self._with_words(ctx))
-        return self._proceed(self._with_words(ctx))
-
-    def _session_start(self, ctx: AgentContext) -> HookOutcome | None:
-        ctx = self._titled(self._with_words(ctx))
-        if self.answer.prompt:
-            ctx = ctx.with_state(ctx.state.with_user_message(self.answer.prompt))
-        return self._decided(ctx)
+            return HookOutcome.stop(self._reason(), self.with_words(ctx))
+        return self._proceed(self.with_words(ctx))
 
     def _execution_start(self, ctx: AgentContext) -> HookOutcome | None:
         if self._dialect.is_restart(self.handler.event):  # nothing can be refused
-            return self._proceed(self._titled(self._with_words(ctx)))
+            return self._proceed(self._titled(self.with_words(ctx)))
         return self._plain(ctx)
 
-    def _prompt_submit(self, ctx: PromptHookContext) -> HookOutcome | None:
-        ctx = self._titled(self._with_words(ctx))
-        if self.answer.prompt:
-            ctx = ctx.with_prompt(self.answer.prompt)
-        return self._decided(ctx)
-
-    def _output(self, ctx: OutputHookContext) -> HookOutcome | None:
-        ctx = self._with_words(ctx)
-        if self.answer.updated_output is not UNCHANGED:
-            ctx = ctx.with_output(self.answer.updated_output)
-        return self._decided(ctx)
-
     def _before_inference(self, ctx: InferenceHookContext) -> HookOutcome | None:
-        if self.handler.event in self._dialect.after_compaction:  # it decides nothing there
-            return self._proceed(self._with_words_at_once(ctx))
-        is_lasting = self._dialect.context_is_lasting
-        ctx = self._with_words(ctx) if is_lasting else ctx
-        request = self._dialect.change_request(ctx.request, self.answer)
-        if self.answer.contexts and not is_lasting:
-            request = request.with_messages((*request.messages, *self._words()))
+        is_after_summary = self.handler.event in self._dialect.after_compaction
+        is_lasting = is_after_summary or self._dialect.context_is_lasting
+        ctx = self.with_words(ctx) if is_lasting else ctx
+        request = ctx.request
+        if not is_after_summary:
+            request = self._dialect.change_request(request, self.answer)
+        if self.answer.contexts and (is_after_summary or not is_lasting):
+            name = self.handler.name
+            words = [UserMessage(labelled(name, text), by=name) for text in self.answer.contexts]
+            request = request.with_messages((*request.messages, *words))
         if request is not ctx.request:
             ctx = ctx.with_request(request)
+        if is_after_summary:  # it decides nothing there
+            return self._proceed(ctx)
         text = self._dialect.new_response(self.answer)
         return self._decided(ctx if text is None else ctx.with_response(text))
 
     def _after_inference(self, ctx: InferenceHookContext) -> HookOutcome | None:
         if self.handler.event in self._dialect.displaying:  # it is about what is shown only
             return self._proceed(ctx)
-        ctx = self._with_words(ctx)
+        ctx = self.with_words(ctx)
         text = self._dialect.new_response(self.answer)
         if text is not None and ctx.response is not None:
             ctx = ctx.with_response(ctx.response.with_text(text))
         return self._decided(ctx)
 
     def _plain(self, ctx: AgentContext) -> HookOutcome | None:
-        return self._decided(self._with_words(ctx))
+        answer = self.answer
+        ctx = self._titled(self.with_words(ctx))
+        if answer.prompt and isinstance(ctx, PromptHookContext):
+            ctx = ctx.with_prompt(answer.prompt)
+        elif answer.prompt and ctx.point == HookPoint.SESSION_START:
+            ctx = ctx.with_state(ctx.state.with_user_message(answer.prompt))
+        if isinstance(ctx, OutputHookContext) and answer.updated_output is not UNCHANGED:
+            ctx = ctx.with_output(answer.updated_output)
+        return self._decided(ctx)
 
     # --- parts ----------------------------------------------------------------------------------------
 
@@ -444,7 +428,7 @@ class _Effect:
             return None
         return HookOutcome(Kind.PROCEED, words, None if ctx is self.ctx else ctx)
 
-    def _with_words(self, ctx: A, more: tuple[str, ...] = ()) -> A:
+    def with_words(self, ctx: A, more: tuple[str, ...] = ()) -> A:
         """The context with the hook's words to the model in the conversation."""
         texts = (*more, *self.answer.contexts)
         if not texts or "state" not in ctx.point.changes:
@@ -457,26 +441,8 @@ class _Effect:
     def _titled(self, ctx: A) -> A:
         """The context with the hook's title of the session."""
         title = " ".join(self.answer.title.split())[:_LONGEST_TITLE]
-        return ctx.with_metadata(TITLE, title) if title else ctx
-
-    def _words(self) -> list[UserMessage]:
-        """The hook's words to the model, as messages."""
-        name = self.handler.name
-        return [UserMessage(labelled(name, text), by=name) for text in self.answer.contexts]
-
-    def _with_words_at_once(self, ctx: InferenceHookContext) -> InferenceHookContext:
-        """The context with the hook's words in the conversation, and in the request that is about to go out."""
-        ctx = self._with_words(ctx)
-        added = ctx.state.messages.since(self.ctx.state.messages) or ()
-        if not added:
-            return ctx
-        return ctx.with_request(ctx.request.with_messages((*ctx.request.messages, *added)))
-
-    def _cleared(self) -> AgentContext | None:
-        """The context without the conversation so far, if the hook wants that; else None."""
-        if not self.answer.clears_context:
-            return None
-        return self.ctx.with_state(self.ctx.state.with_messages(Log()))
+        is_kept = title and "state" in ctx.point.changes
+        return ctx.with_metadata(TITLE, title) if is_kept else ctx
 
     def _changed_call(self, ctx: ToolHookContext) -> ToolCall | str:
         """The call with the hook's changes, or what is wrong with it."""
@@ -491,3 +457,124 @@ class _Effect:
         except HooklineError as error:
             return str(error)
         return changed
+
+
+# --- async hooks --------------------------------------------------------------------------------------
+
+_AT_ONCE = 8
+_MOST_WAITING = 64
+LONGEST_WAIT = 60.0
+"""Seconds that a run waits at its end for hooks that may have it continue."""
+_AFTER_RUN = 2.0
+"""Seconds that async hooks have after the end of a run."""
+
+
+class AsyncHooks:
+    """The async hooks that run, and the answers of those that ended, by run."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._tasks: dict[str, set[asyncio.Task[None]]] = {}
+        self._waking: dict[str, set[asyncio.Task[None]]] = {}
+        """Those that may have the run continue: it waits for them at its end."""
+        self._said: dict[str, list[tuple[Handler, ProgramAnswer]]] = {}
+        self._slots: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
+
+    def start(self, handler: Handler, ctx: AgentContext, facts: RunFacts) -> None:
+        """Start a hook, and do not wait. When too many wait already, it is not started."""
+        if len(self._tasks.get(ctx.state.run_id, ())) >= _MOST_WAITING:
+            return
+        wakes = handler.wakes and ctx.point != HookPoint.SESSION_START
+        self.collect(handler, ctx, self._ask(handler, ctx, facts), wakes=wakes)
+
+    async def _ask(self, handler: Handler, ctx: AgentContext, facts: RunFacts) -> HookReply:
+        loop = asyncio.get_running_loop()
+        async with self._slots.setdefault(loop, asyncio.Semaphore(_AT_ONCE)):
+            return await self._runner.ask(handler, ctx, facts)
+
+    def collect(
+        self,
+        handler: Handler,
+        ctx: AgentContext,
+        reply: Awaitable[HookReply],
+        *,
+        wakes: bool = False,
+    ) -> None:
+        """Wait for a reply beside the run, and keep what counts of it."""
+        run_id = ctx.state.run_id
+
+        async def collect() -> None:
+            said = _news(handler, await reply)
+            if said is not None:
+                self._said.setdefault(run_id, []).append((handler, said))
+
+        task = asyncio.get_running_loop().create_task(collect())
+        for kept in (self._tasks, self._waking) if wakes else (self._tasks,):
+            tasks = kept.setdefault(run_id, set())
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+    def add_words(self, ctx: AgentContext) -> HookOutcome | None:
+        """Before a step: their words go into the conversation, and the journal has which of them failed."""
+        waiting = self._said.get(ctx.state.run_id, [])
+        state = ctx.state
+        for handler, answer in waiting:
+            for text in (*answer.contexts, *((answer.reason,) if answer.decision else ())):
+                state = state.with_user_message(labelled(handler.name, text), by=handler.name)
+        failed = [
+            f"{handler.name}: {answer.problem}" for handler, answer in waiting if answer.problem
+        ]
+        waiting.clear()
+        if state is ctx.state and not failed:
+            return None
+        return HookOutcome(Kind.PROCEED, "; ".join(failed), ctx.with_state(state))
+
+    async def object_to_end(self, ctx: StopHookContext) -> HookOutcome | None:
+        """At the end: a hook that found something has the run continue.
+
+        Those that may do so are waited for, up to a limit: some are made to wait for hours for an event.
+        """
+        if not ctx.continuation.is_forbidden:
+            waking = self._waking.get(ctx.state.run_id)
+            if waking:
+                await asyncio.wait(set(waking), timeout=LONGEST_WAIT)
+        waiting = self._said.get(ctx.state.run_id, [])
+        wishes = [(handler, answer) for handler, answer in waiting if answer.decision]
+        if not wishes:
+            return None
+        waiting[:] = [each for each in waiting if not each[1].decision]
+        words = "\n".join(f"{handler.name}: {answer.reason}" for handler, answer in wishes)
+        times = objections_in_a_row(ctx)
+        if all(is_used_up(handler, times) for handler, _ in wishes):
+            return HookOutcome.stop(used_up(times, words), stop_reason=StopReason.OBJECTION_LIMIT)
+        return HookOutcome.block(words)
+
+    async def end(self, ctx: AgentContext) -> None:
+        """The run is over: the hooks have a moment, and are ended then."""
+        run_id = ctx.state.run_id
+        tasks = self._tasks.pop(run_id, set())
+        self._waking.pop(run_id, None)
+        self._said.pop(run_id, None)
+        self._slots = {loop: each for loop, each in self._slots.items() if not loop.is_closed()}
+        if not tasks:
+            return
+        waiting = set(tasks)
+        try:
+            await asyncio.wait(waiting, timeout=_AFTER_RUN)
+        finally:
+            for task in waiting:
+                task.cancel()
+            # Not `gather`: its error could not be told from our own cancellation.
+            await asyncio.wait(waiting)
+
+
+def _news(handler: Handler, reply: HookReply) -> ProgramAnswer | None:
+    """The part of an answer that counts: words, and an objection, if the hook may have the run continue."""
+    answer, result = reply.answer, reply.result
+    if handler.wakes and result.code == 2:
+        reason = result.stderr.strip() or result.stdout.strip() or "no reason was given"
+        return ProgramAnswer(decision="deny", reason=reason)
+    if answer.has_failed:
+        return answer
+    contexts = (*answer.contexts, *answer.messages)
+    return ProgramAnswer(contexts=contexts) if contexts else None

@@ -9,10 +9,15 @@ from typing import Any, Literal
 
 import msgspec
 
-from hookline.command_hooks.async_hooks import AsyncHooks
-from hookline.command_hooks.batch import HandlerBatch, HandlerMatcher
+from hookline.command_hooks.batch import AsyncHooks, HandlerBatch, HandlerMatcher
 from hookline.command_hooks.checks import check_hooks
-from hookline.command_hooks.dialect import all_dialects, dialect_of, find_hooks, read_file
+from hookline.command_hooks.dialect import (
+    all_dialects,
+    default_directory,
+    dialect_of,
+    find_hooks,
+    read_file,
+)
 from hookline.command_hooks.dialects.own import read_hook
 from hookline.command_hooks.dialects.pages import read_pages
 from hookline.command_hooks.handler import (
@@ -23,17 +28,15 @@ from hookline.command_hooks.handler import (
     Level,
     home_directory,
 )
-from hookline.command_hooks.model_hooks import HookModels
+from hookline.command_hooks.hook_kinds import HookModels
 from hookline.command_hooks.objections import ENDS, ObjectionCap
 from hookline.command_hooks.runner import Runner, Spill
 from hookline.command_hooks.scripts import definition_digest, scripts_of
-from hookline.command_hooks.transcripts import default_directory
 from hookline.command_hooks.trust_store import (
     TrustStore,
     kept_from_starting,
     pinned,
     untrusted,
-    why_held_back,
 )
 from hookline.definition import Definition, Note
 from hookline.errors import BuildError
@@ -164,10 +167,10 @@ class CommandHooks:
             pages=tuple(pages),
         )
         handlers = [pinned(each, where) for each in find_hooks(search, dialects)]
-        held = untrusted(handlers, where, trust)
+        held, warning = untrusted(handlers, where, trust)
         if held:
             handlers = [each for each in handlers if each not in held]
-            warnings.append(why_held_back(where, held, trust))
+            warnings.append(warning)
         made = cls(
             [*handlers, *hooks],
             project=where,
@@ -237,7 +240,8 @@ class CommandHooks:
             yield register(HookPoint.STOP, self._async_hooks.object_to_end, options)
         if self.cap_of_others is not None:
             yield from self._capped(self.cap_of_others)
-        if any(map(_is_after_compaction, self.at("before_inference"))):
+        later = self.at("before_inference")
+        if any(each.event in dialect_of(each).after_compaction for each in later):
             options = HookOptions(name=f"{self.name}-summaries", tier="observer", priority=-1000)
             yield register(HookPoint.BEFORE_COMPACT, self.runner.begin_summary, options)
             yield register(HookPoint.BEFORE_INFERENCE, self.runner.end_summary, options)
@@ -275,16 +279,12 @@ class CommandHooks:
         return found
 
     def _at(self, point: str, handlers: list[Handler]) -> Iterator[Registration]:
-        groups: dict[tuple[str, bool, str], list[Handler]] = {}
-        handlers = sorted(handlers, key=_is_later)
-        for handler in handlers:
+        groups: dict[tuple[object, ...], list[Handler]] = {}
+        for handler in sorted(handlers, key=_is_later):
             # Those that only observe are not started with those that decide, and those that are not asked in child
             # runs not with those that are.
-            stage = (
-                f"{handler.source.dialect} later" if _is_later(handler) else handler.source.dialect
-            )
-            key = (stage, self._observes(handler), _scope(point, handler))
-            groups.setdefault(key, []).append(handler)
+            kind = (_is_later(handler), self._observes(handler), _scope(point, handler))
+            groups.setdefault((handler.source.dialect, *kind), []).append(handler)
         names: dict[str, int] = {}
         for members in groups.values():
             batch = HandlerBatch(members, self.runner, self._async_hooks)
@@ -386,7 +386,3 @@ def _scope(point: str, handler: Handler) -> str:
 
 def _is_later(handler: Handler) -> bool:
     return handler.event in dialect_of(handler).later
-
-
-def _is_after_compaction(handler: Handler) -> bool:
-    return handler.event in dialect_of(handler).after_compaction

@@ -80,18 +80,15 @@ def _missing(handler: Handler, project: Path) -> str:
         path = base / os.path.expanduser(word)
         is_program = word == words[0]
         if "/" not in word and (is_program or not Path(word).suffix):
-            if is_program and not _is_found(word, handler):
+            is_shells = handler.argv is None and word in _OF_THE_SHELL
+            path_variable = handler.env.get("PATH")
+            if is_program and not is_shells and not shutil.which(word, path=path_variable):
                 return f"there is no program '{word}'"
         elif not path.exists():
             return f"there is no file '{word}'"
         elif is_program and not os.access(path, os.X_OK):
             return f"'{word}' is not executable (chmod +x {shlex.quote(word)})"
     return ""
-
-
-def _is_found(word: str, handler: Handler) -> bool:
-    is_shells = handler.argv is None and word in _OF_THE_SHELL
-    return is_shells or shutil.which(word, path=handler.env.get("PATH")) is not None
 
 
 def _words(handler: Handler, project: Path) -> list[str]:

@@ -247,6 +247,10 @@ _LABEL = "<hook name="
 _CLOSING = re.compile(r"</(?=hook\b)", re.IGNORECASE)
 TITLE = "hookline.title"
 """The metadata key of the title that a hook gave the session."""
+VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
+"""A variable in a text: `$NAME` or `${NAME}`."""
+MOST_OUTPUT = 1 << 20
+"""Bytes kept of each stream; the rest is read and dropped, so that the program does not wait for us."""
 _NAMESPACE = uuid.UUID("8f6d3c1e-2b7a-4f55-9d0e-6c1a5b0e7a42")
 AnswerWord: TypeAlias = Literal["", "allow", "ask", "defer", "deny"]
 AnswerStatus: TypeAlias = Literal["completed", "blocked", "failed", "timeout", "spawn_error"]
@@ -290,6 +294,11 @@ class ProgramResult(msgspec.Struct, frozen=True):
     """More about the problem, or how a request failed, which has no exit code."""
     is_cut: bool = False
     """There was more output than is kept."""
+
+
+def not_started(why: str) -> ProgramResult:
+    """The result of a program that could not be started, or of an address that cannot be reached."""
+    return ProgramResult(None, problem="spawn_error", detail=why)
 
 
 class ProgramAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -361,6 +370,16 @@ def json_object(text: str) -> dict[str, Any] | None:
 def text_of(value: object) -> str:
     """A field that should be text; empty if it is not."""
     return value if isinstance(value, str) else ""
+
+
+def object_of(value: object) -> dict[str, Any]:
+    """A field that should be an object; an empty one if it is not."""
+    return value if isinstance(value, dict) else {}
+
+
+def list_of(value: object) -> list[Any]:
+    """A field that should be a list; an empty one if it is not."""
+    return value if isinstance(value, list) else []
 
 
 def first_text(found: Mapping[str, Any], *keys: str) -> str:

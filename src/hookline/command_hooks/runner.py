@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,8 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hookline.command_hooks.dialect import Dialect, dialect_named, dialect_of
-from hookline.command_hooks.environment import SessionVariables, environment, expanded
+from hookline.command_hooks.dialect import Dialect, Transcripts, dialect_named, dialect_of
 from hookline.command_hooks.handler import (
     HOOK_AGENT,
     Handler,
@@ -27,16 +25,24 @@ from hookline.command_hooks.handler import (
     RunFacts,
     denied,
     failed,
-    home_directory,
     json_line,
     json_object,
+    not_started,
     session_of,
 )
-from hookline.command_hooks.model_hooks import HookModels
+from hookline.command_hooks.hook_kinds import DECIDING, HookModels, ask_hook
 from hookline.command_hooks.objections import ENDS, is_abandoned, objections_in_a_row
-from hookline.command_hooks.process import ProgramSpec, Watch, run_program
+from hookline.command_hooks.programs import (
+    ProgramSpec,
+    SessionVariables,
+    Watch,
+    command_line,
+    directory_of,
+    environment,
+    make_directories,
+    run_program,
+)
 from hookline.command_hooks.scripts import changed_script
-from hookline.command_hooks.transcripts import Transcripts
 from hookline.lifecycle import (
     AgentContext,
     ExecutionHookContext,
@@ -102,49 +108,32 @@ _QUESTIONS = "hookline.command_hooks.put"
 """The metadata key of the calls of a step that hooks were asked about."""
 
 
-class RunMemory:
+class RunMemory(msgspec.Struct):
     """What is remembered about one run."""
 
-    def __init__(self) -> None:
-        self.model = ""
-        """The model that answered last: most points do not have it."""
-        self.answered_call = ""
-        """The call whose question a hook answered last: no notification is needed."""
-        self.before_summary: Log[Message] | None = None
-        """The conversation that is about to be summarised."""
-        self.replies: dict[int, tuple[Any, Any]] = {}
-        """By hook, its last call and reply, if it would be asked about the call again."""
-        self.sent_back: dict[str, int] = {}
-        """How often hooks had a child continue, by its run."""
-        self.questions: set[str] = set()
-        """The calls that hooks were asked about since the run began, or was resumed."""
-
-    def is_question_repeated(self, ctx: ToolHookContext) -> bool:
-        """Whether hooks were asked about this very call before the run paused."""
-        mark = _question(ctx)
-        return mark in _listed(ctx.state, _QUESTIONS) and mark not in self.questions
-
-    def remember_question(self, ctx: ToolHookContext) -> ToolHookContext | None:
-        """The context in which hooks were asked about a call; None if it is known already."""
-        mark, before = _question(ctx), _listed(ctx.state, _QUESTIONS)
-        if mark in before:
-            return None
-        self.questions.add(mark)
-        step = f"{ctx.step_index} "
-        kept = [each for each in before if each.startswith(step)]
-        return ctx.with_metadata(_QUESTIONS, [*kept, mark])
+    model: str = ""
+    """The model that answered last: most points do not have it."""
+    answered_call: str = ""
+    """The call whose question a hook answered last: no notification is needed."""
+    before_summary: Log[Message] | None = None
+    """The conversation that is about to be summarised."""
+    replies: dict[int, tuple[Any, Any]] = {}
+    """By hook, its last call and reply, if it would be asked about the call again."""
+    sent_back: dict[str, int] = {}
+    """How often hooks had a child continue, by its run."""
+    questions: set[str] = set()
+    """The calls that hooks were asked about since the run began, or was resumed."""
 
 
-class SessionMemory:
+class SessionMemory(msgspec.Struct):
     """What is remembered about one session in this process."""
 
-    def __init__(self) -> None:
-        self.has_begun = False
-        """Its hooks were asked about its start in this process."""
-        self.model = ""
-        """The model that answered last."""
-        self.asked_once: set[str] = set()
-        """Hooks that were asked for their one time: not all points can keep it in the state."""
+    has_begun: bool = False
+    """Its hooks were asked about its start in this process."""
+    model: str = ""
+    """The model that answered last."""
+    asked_once: set[str] = set()
+    """Hooks that were asked for their one time: not all points can keep it in the state."""
 
 
 def is_in_scope(handler: Handler, ctx: AgentContext) -> bool:
@@ -159,11 +148,6 @@ def is_in_scope(handler: Handler, ctx: AgentContext) -> bool:
     if handler.skill:
         return any(handler.skill in _listed(state, LOADED_SKILLS) for state in _states(ctx))
     return True
-
-
-def was_asked_once(handler: Handler, ctx: AgentContext) -> bool:
-    """Whether a hook was asked for its one time."""
-    return handler.once and any(once_mark(handler) in _listed(each, _ONCE) for each in _states(ctx))
 
 
 def with_once_mark(handler: Handler, ctx: A) -> A:
@@ -201,11 +185,6 @@ def _states(ctx: AgentContext) -> Iterator[AgentState]:
 
 # --- asking a hook --------------------------------------------------------------------------------------
 
-DECIDING = frozenset(
-    {"before_tool_use", "permission_request", "prompt_submit", "stop", "subagent_stop", "subagent_start",
-     "before_compact"}
-)  # fmt: skip
-"""Points where an answer may allow or block something."""
 _MODES = {"plan": "plan", "accept_edits": "acceptEdits", "deny_unlisted": "dontAsk"}
 _DETACHED = 15.0
 """Seconds that a detached hook has, if it does not say how many."""
@@ -278,8 +257,9 @@ class Runner:
             return False
         if not handler.once:
             return True
-        is_marked = once_mark(handler) in self.session(ctx.state).asked_once
-        return not is_marked and not was_asked_once(handler, ctx)
+        mark = once_mark(handler)
+        is_marked = any(mark in _listed(state, _ONCE) for state in _states(ctx))
+        return not is_marked and mark not in self.session(ctx.state).asked_once
 
     def _is_over(self, handler: Handler, dialect: Dialect, ctx: AgentContext) -> bool:
         """Whether the event is over for this hook: it was answered, or asked about, or has not happened yet.
@@ -293,7 +273,9 @@ class Runner:
         if point == HookPoint.STOP:
             return is_abandoned(ctx) and not dialect.is_asked_when_cancelled
         if isinstance(ctx, ToolHookContext) and point == HookPoint.PERMISSION_REQUEST:
-            return not dialect.repeats_questions and self.run(ctx.state).is_question_repeated(ctx)
+            mark, now = _question(ctx), self.run(ctx.state).questions
+            was_asked = mark in _listed(ctx.state, _QUESTIONS) and mark not in now
+            return was_asked and not dialect.repeats_questions
         if isinstance(ctx, ExecutionHookContext) and dialect.is_restart(handler.event):
             return not ctx.resumed or self.session(ctx.state).has_begun
         if point == HookPoint.BEFORE_INFERENCE and handler.event in dialect.after_compaction:
@@ -351,7 +333,7 @@ class Runner:
     ) -> HookReply:
         changed = changed_script(handler) if handler.pins else ""
         if changed:
-            return HookReply(_changed(changed, ctx), ProgramResult(None, problem="spawn_error"))
+            return HookReply(_changed(changed, ctx), not_started(""))
         dialect = dialect_of(handler)
         is_start = ctx.point == HookPoint.SESSION_START or (
             ctx.point == HookPoint.EXECUTION_START and dialect.is_restart(handler.event)
@@ -363,7 +345,7 @@ class Runner:
             if handler.kind == "command":
                 result = await self._run(handler, ctx, facts, payload, watch)
             else:
-                result = await self._ask_otherwise(handler, ctx, payload)
+                result = await ask_hook(handler, ctx, payload, self.models)
             answer = self._show(read_reply(dialect, handler, result))
             if env_file and not answer.has_failed:
                 answer = self.variables.keep(handler, ctx, Path(env_file), answer)
@@ -381,38 +363,16 @@ class Runner:
         watch: Watch | None,
     ) -> ProgramResult:
         """Run a program. Nothing of the event is in its command line: that is in its input."""
-        _make_directories(handler)
-        argv, body = _argv(handler, facts), json_line(payload)
+        make_directories(handler)
+        argv, body = command_line(handler, facts), json_line(payload)
         if handler.in_argument:  # without a shell, which could read it as commands
             argv, body = (*argv, body.decode().strip()), b""
         env = dialect_of(handler).event_variables(payload)
         env |= environment(handler, facts, self.variables.of(handler, facts))
         if getattr(ctx.run, "is_replay", False):
             env["HOOKLINE_REPLAY"] = "1"
-        cwd = _directory(handler, facts)
+        cwd = directory_of(handler, facts)
         return await run_program(ProgramSpec(argv, body, env, cwd, handler.timeout, watch))
-
-    async def _ask_otherwise(
-        self, handler: Handler, ctx: AgentContext, payload: dict[str, Any]
-    ) -> ProgramResult:
-        """Ask a hook that is no program, within its time."""
-        try:
-            async with asyncio.timeout(handler.timeout):
-                if handler.kind == "http":
-                    from hookline.command_hooks import http_hooks  # few hooks need it
-
-                    is_deciding = ctx.point.value in DECIDING
-                    return await http_hooks.post(handler, json_line(payload), is_deciding)
-                if handler.kind == "mcp_tool":
-                    from hookline.command_hooks.mcp_hooks import call_tool  # as above
-
-                    return await call_tool(handler, ctx, payload)
-                from hookline.command_hooks.model_hooks import ask_model
-
-                driver = self.models.driver(handler.model)
-                return await ask_model(handler, ctx, json_line(payload), driver)
-        except TimeoutError:
-            return ProgramResult(None, problem="timeout", detail=f"{handler.timeout:g} s")
 
     def _show(self, answer: ProgramAnswer) -> ProgramAnswer:
         """The answer without what is for the terminal, which is sent there if it is harmless."""
@@ -441,8 +401,11 @@ class Runner:
 
     # --- what it is sent ----------------------------------------------------------------------------
 
-    def facts(self, ctx: AgentContext) -> RunFacts:
-        """What hooks are sent about a run, without a transcript."""
+    def written_facts(self, ctx: AgentContext, dialect: str) -> RunFacts:
+        """What hooks are sent about a run, with the transcript of a dialect brought up to date.
+
+        It is called before any hook of a batch is started: nobody writes the file while they read it.
+        """
         state: AgentState = ctx.state
         memory = self.run(state)
         mode = state.metadata.get("hookline.approval")
@@ -452,7 +415,7 @@ class Runner:
         if state.parent_run_id is None:
             session = self.session(state)
             session.model = memory.model = memory.model or session.model
-        return RunFacts(
+        facts = RunFacts(
             project=str(self.project),
             cwd=self.cwd,
             session_id=session_of(state),
@@ -461,23 +424,22 @@ class Runner:
             objections=memory.sent_back.get(child, 0) if child else state.counters.objections,
             objections_in_a_row=objections_in_a_row(ctx) if ctx.point.value in ENDS else 0,
         )
-
-    def written_facts(self, ctx: AgentContext, dialect: str) -> RunFacts:
-        """The same, with the transcript of a dialect brought up to date.
-
-        It is called before any hook of a batch is started: nobody writes the file while they read it.
-        """
-        facts = self.facts(ctx)
         form = dialect_named(dialect).transcripts
-        if form is None:
-            return facts
+        return facts if form is None else self._with_transcript(form, ctx, facts)
+
+    def _with_transcript(
+        self, form: type[Transcripts], ctx: AgentContext, facts: RunFacts
+    ) -> RunFacts:
         if form not in self._transcripts:  # several dialects may have one form
             self._transcripts[form] = form(self.directory)
         kept = self._transcripts[form]
         written = {"transcript": str(kept.path(ctx.state))}
         child = getattr(getattr(ctx, "result", None), "state", None)
+        response, turn = getattr(ctx, "response", None), list[Message]()
+        if response is not None:  # it is not in the state yet
+            turn = [AssistantMessage(response.text, response.calls, response.reasoning)]
         with contextlib.suppress(OSError):  # a full disk is no reason not to ask the hooks
-            kept.write(ctx.state, facts, _turn(ctx))
+            kept.write(ctx.state, facts, turn)
             if isinstance(child, AgentState):
                 written["child_transcript"] = str(kept.write(child, facts))
         return msgspec.structs.replace(facts, **written)
@@ -497,8 +459,13 @@ class Runner:
         self.run(ctx.state).before_summary = None
 
     def remember_question(self, ctx: ToolHookContext) -> ToolHookContext | None:
-        """All hooks were asked about a call."""
-        return self.run(ctx.state).remember_question(ctx)
+        """All hooks were asked about a call. Gives the context that says so; None if it does already."""
+        mark, before = _question(ctx), _listed(ctx.state, _QUESTIONS)
+        if mark in before:
+            return None
+        self.run(ctx.state).questions.add(mark)
+        kept = [each for each in before if each.startswith(f"{ctx.step_index} ")]
+        return ctx.with_metadata(_QUESTIONS, [*kept, mark])
 
     def end_run(self, state: AgentState, *, is_paused: bool) -> None:
         """A run is over, or paused."""
@@ -557,14 +524,6 @@ def _changed(script: str, ctx: AgentContext) -> ProgramAnswer:
     return failed(problem)
 
 
-def _turn(ctx: AgentContext) -> tuple[Message, ...]:
-    """What the model has just said, while that is not in the state yet."""
-    response = getattr(ctx, "response", None)
-    if response is None:
-        return ()
-    return (AssistantMessage(response.text, response.calls, response.reasoning),)
-
-
 def _model(ctx: AgentContext) -> str:
     """The model that has answered, or that is asked; empty where the driver does not say."""
     response = getattr(ctx, "response", None)
@@ -578,32 +537,3 @@ def _empty_file() -> str:
     descriptor, name = tempfile.mkstemp(".sh", "hookline-env-")
     os.close(descriptor)
     return name
-
-
-def _make_directories(handler: Handler) -> None:
-    """Make the directories that hooks expect: of a plugin's data, and of the agent in the user's home."""
-    folder = dialect_of(handler).home_folder
-    wanted = (handler.source.data, str(home_directory() / folder) if folder else "")
-    for each in filter(None, wanted):
-        with contextlib.suppress(OSError):
-            os.makedirs(each, mode=0o700, exist_ok=True)
-
-
-def _argv(handler: Handler, facts: RunFacts) -> tuple[str, ...]:
-    if handler.argv is not None:
-        return tuple(expanded(word, handler, facts) for word in handler.argv)
-    command = expanded(handler.command, handler, facts, for_shell=True)
-    if handler.shell == "powershell":
-        return ("pwsh", "-NoProfile", "-NonInteractive", "-Command", command)
-    shell = handler.shell or dialect_of(handler).shell
-    # Not a machine's `/bin/sh`: `[[ ... ]]` may be an error to it, and errors look like a refusal.
-    return (shell if shell == "bash" and shutil.which("bash") else "/bin/sh", "-c", command)
-
-
-def _directory(handler: Handler, facts: RunFacts) -> str:
-    # In the project, wherever the agent works: hooks name and keep files relative to it.
-    base = Path(facts.project)
-    for each in (base / handler.cwd, base, home_directory()):
-        if each.is_dir():
-            return str(each)
-    return "/"

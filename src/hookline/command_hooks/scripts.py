@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import json
 import os
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hookline.command_hooks.dialect import Dialect, all_dialects
+from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.handler import Handler
 
 if TYPE_CHECKING:
@@ -142,7 +141,7 @@ def _run_by(handler: Handler, project: Path) -> list[Path]:
 def run_programs(handler: Handler) -> list[str]:
     """The programs that a hook runs, and the scripts that these get, as it names them."""
     if handler.argv is not None:
-        return list(_programs(list(handler.argv), 0))
+        return list(programs_of(list(handler.argv)))
     return list(_programs_in(_SAYS_WHERE.sub("$PWD", handler.command), 0))
 
 
@@ -180,37 +179,19 @@ def _folder_of(path: Path, project: Path) -> Path | None:
     return None
 
 
-def programs_of(words: list[str]) -> list[str]:
-    """The program of one command, and its script, if it is an interpreter."""
-    return list(_programs(words, 0))
-
-
 def with_project(command: str, project: Path) -> str:
     """A command with the project's directory in place of variables for it."""
-    return _project_variables(frozenset(all_dialects())).sub(lambda _: str(project), command)
+    found = (each.project_variables for each in all_dialects().values())
+    names = "|".join(sorted({"PWD"}.union(*found)))
+    pattern = rf"\$\{{(?:{names})(?::?[-=][^}}]*)?\}}|\$(?:{names})"
+    return re.sub(pattern, lambda _: str(project), command)
 
 
 def _with_root(word: str, handler: Handler) -> str:
     """A word with the directory of the plugin or the skill in place of variables for it."""
-    return _root_variables(frozenset(all_dialects())).sub(lambda _: handler.source.root, word)
-
-
-@functools.cache
-def _project_variables(dialects: frozenset[str]) -> re.Pattern[str]:
-    found = (each.project_variables for each in _among(dialects))
-    names = "|".join(sorted({"PWD"}.union(*found)))
-    return re.compile(rf"\$\{{(?:{names})(?::?[-=][^}}]*)?\}}|\$(?:{names})")
-
-
-@functools.cache
-def _root_variables(dialects: frozenset[str]) -> re.Pattern[str]:
-    found = (each.root_variables | each.skill_variables for each in _among(dialects))
+    found = (each.root_variables | each.skill_variables for each in all_dialects().values())
     names = "|".join(sorted(set[str]().union(*found)))
-    return re.compile(rf"\$\{{(?:{names})\}}|\$(?:{names})")
-
-
-def _among(dialects: frozenset[str]) -> list[Dialect]:
-    return [each for name, each in all_dialects().items() if name in dialects]
+    return re.sub(rf"\$\{{(?:{names})\}}|\$(?:{names})", lambda _: handler.source.root, word)
 
 
 def hash_of(path: Path) -> str:
@@ -238,7 +219,7 @@ def _hashed(words: Iterable[str], handler: Handler, project: Path) -> dict[str, 
     found: dict[str, str] = {}
     if handler.kind != "command":
         return found
-    named = sorted({_with_root(each, handler) for each in words})
+    named = sorted({with_project(_with_root(each, handler), project) for each in words})
     places = _places(handler, project)
     for base in places:
         for full in _inside(named, base, project):
@@ -252,17 +233,15 @@ def _hashed(words: Iterable[str], handler: Handler, project: Path) -> dict[str, 
 def _places(handler: Handler, project: Path) -> list[Path]:
     """The directories that names in a command are relative to: the project, its own, and those that it names."""
     places = [project, Path(os.path.normpath(project / handler.cwd))]
-    places += [
-        each for each in _inside(sorted(_words_of(handler)), project, project) if each.is_dir()
-    ]
+    words = sorted({with_project(each, project) for each in _words_of(handler)})
+    places += [each for each in _inside(words, project, project) if each.is_dir()]
     return list(dict.fromkeys(places))
 
 
 def _inside(words: Iterable[str], base: Path, project: Path) -> Iterator[Path]:
     """The files of the project that words may mean."""
     for word in words:
-        path = Path(with_project(word, project))
-        full = Path(os.path.normpath(base / path))
+        full = Path(os.path.normpath(base / word))
         with contextlib.suppress(OSError, ValueError):
             if full.is_relative_to(project) and full.exists():
                 yield full
@@ -300,14 +279,14 @@ def _programs_in(command: str, depth: int) -> Iterator[str]:
     words: list[str] = []
     for token in [*tokens, ";"]:
         if _ENDS.fullmatch(token):
-            yield from _programs(words, depth)
+            yield from programs_of(words, depth)
             words = []
         else:
             words.append(token)
 
 
-def _programs(words: list[str], depth: int) -> Iterator[str]:
-    """The program of one command, and its script."""
+def programs_of(words: list[str], depth: int = 0) -> Iterator[str]:
+    """The program of one command, and its script, if it is an interpreter."""
     rest = list(words)
     while rest and (_ASSIGNED.fullmatch(rest[0]) or os.path.basename(rest[0]) in _WRAPPERS):
         wrapped = rest.pop(0)
@@ -322,20 +301,15 @@ def _programs(words: list[str], depth: int) -> Iterator[str]:
         yield from _given_to(rest, depth)
 
 
-def _module(name: str) -> Iterator[str]:
-    """The files of a module of the project."""
-    from hookline.config import files_of_program
-
-    for path in files_of_program(name):
-        yield from (path, f"src/{path}")
-
-
 def _given_to(words: list[str], depth: int) -> Iterator[str]:
     """The script among the arguments of an interpreter, or what its `-c` line runs."""
     for place, word in enumerate(words):
         if word in _NO_SCRIPT:
             if word == "-m" and place + 1 < len(words):
-                yield from _module(words[place + 1])
+                from hookline.config import files_of_program
+
+                for path in files_of_program(words[place + 1]):
+                    yield from (path, f"src/{path}")
             if word == "-c" and depth < _DEEPEST and place + 1 < len(words):
                 yield from _programs_in(words[place + 1], depth + 1)
             return

@@ -229,6 +229,7 @@ def _with_argv(args: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 # --- matchers: each dialect composes its own of these ---------------------------------------------------
 
 _LONGEST = 2000
+_ALL = ("", "*", "**")
 NAMES = re.compile(r"[A-Za-z0-9_\- ,|]+")
 _NARROW = re.compile(r"[A-Za-z0-9_|]+")
 _JS_NAMED = re.compile(r"\(\?<(?![=!])")
@@ -248,15 +249,17 @@ def one_of(names: Iterable[str]) -> NameTest:
 
 @lru_cache(maxsize=4096)
 def expression(text: str, *, shown: str | None = None) -> NameTest:
-    """Matches what a regular expression finds, anywhere. A wrong expression is a UsageError."""
+    """Matches what a regular expression finds, anywhere; empty or `*`, everything. A wrong one is a UsageError."""
+    if text in _ALL:
+        return everything
     compiled = _compiled(text, text if shown is None else shown)
     # Names are short, but the text of a command may be long: only its beginning is searched.
     return lambda given: any(compiled.search(name[:_LONGEST]) for name in given)
 
 
 def whole_expression(text: str) -> NameTest:
-    """Matches what a regular expression finds, if it is the whole name."""
-    return expression(f"^(?:{text})$", shown=text)
+    """Matches what a regular expression finds, if it is the whole name; as above."""
+    return everything if text in _ALL else expression(f"^(?:{text})$", shown=text)
 
 
 @lru_cache(maxsize=4096)
@@ -265,8 +268,6 @@ def names_or_expression(text: str, *, narrow: bool = False) -> NameTest:
 
     `narrow` allows fewer characters in names.
     """
-    if text in ("", "*"):
-        return everything
     if (_NARROW if narrow else NAMES).fullmatch(text):
         return one_of(re.split(r"[|,]", text))
     return expression(text)

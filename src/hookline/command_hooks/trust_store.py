@@ -167,47 +167,35 @@ _LOAD_SKILL = "load_skill"
 
 def untrusted(
     handlers: Sequence[Handler], project: Path, trust: TrustStore | bool | None
-) -> list[Handler]:
-    """The hooks of a repository that are not trusted, or have changed since."""
+) -> tuple[list[Handler], str]:
+    """The hooks of a repository that are not trusted, or have changed since; and the warning about them."""
     theirs = [each for each in handlers if each.source.level.is_repository]
     if not theirs or trust is True:
-        return []
-    if trust is False:
-        return theirs
-    try:
-        store = trust or TrustStore()
-        known = store.pages(project)
-    except UsageError:  # no home, so nothing is trusted
-        return theirs
-    of_pages = page_marks(handlers, project)
-    changed = {label for label, mark in of_pages.items() if known.get(label) != mark}
-    rest = [each for each in theirs if not each.is_apart]
-    held = [] if not rest or store.is_trusted(project) else rest
-    return held + [each for each in theirs if each.is_apart and each.source.label in changed]
-
-
-def why_held_back(project: Path, held: list[Handler], trust: TrustStore | bool | None) -> str:
-    """The warning about hooks that are off."""
-    files = ", ".join(dict.fromkeys(each.source.label for each in held))
-    count = f"{len(held)} hook{'s' * (len(held) != 1)} of {files}"
-    why = (
-        "changed since they were trusted"
-        if _was_trusted(project, held, trust)
-        else "are not trusted"
-    )
-    return f"{count} {why}, so they are off. Look at them, then: hookline trust {project}"
-
-
-def _was_trusted(project: Path, held: list[Handler], trust: TrustStore | bool | None) -> bool:
+        return [], ""
+    store: TrustStore | None
     try:
         store = trust if isinstance(trust, TrustStore) else TrustStore()
         known = store.pages(project)
-        return any(
-            each.source.label in known if each.is_apart else store.was_trusted(project)
-            for each in held
-        )
-    except UsageError:
-        return False
+    except UsageError:  # no home, so nothing is trusted
+        store, known = None, {}
+    held = theirs
+    if trust is not False and store is not None:
+        of_pages = page_marks(handlers, project)
+        changed = {label for label, mark in of_pages.items() if known.get(label) != mark}
+        rest = [each for each in theirs if not each.is_apart]
+        held = [] if not rest or store.is_trusted(project) else rest
+        held += [each for each in theirs if each.is_apart and each.source.label in changed]
+    if not held:
+        return [], ""
+    were_trusted = store is not None and any(
+        each.source.label in known if each.is_apart else store.was_trusted(project) for each in held
+    )
+    files = ", ".join(dict.fromkeys(each.source.label for each in held))
+    why = "changed since they were trusted" if were_trusted else "are not trusted"
+    return held, (
+        f"{len(held)} hook{'s' * (len(held) != 1)} of {files} {why}, so they are off. "
+        f"Look at them, then: hookline trust {project}"
+    )
 
 
 def kept_from_starting(page: HookPage, project: Path) -> Iterator[Registration]:

@@ -1,6 +1,6 @@
 """The hook engine. It knows nothing about agents."""
 
-from hookline.hooks.crash import CRASHES, cut_off, hook_failure
+from hookline.hooks.answers import CRASHES, cut_off, hook_failure
 from hookline.hooks.hook import (
     HookLike,
     HookOptions,

@@ -11,8 +11,7 @@ import msgspec
 
 from hookline._aio import is_generator_callable
 from hookline.errors import RegistrationError
-from hookline.hooks.arity import MANY, positional
-from hookline.hooks.match import Matcher, as_matcher
+from hookline.hooks.match import MANY, Matcher, as_matcher, positional
 from hookline.hooks.point import Point
 
 HookLike: TypeAlias = Any

@@ -6,11 +6,11 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MethodType
 from typing import Any
 
 from hookline._aio import is_async_callable, is_generator_callable
 from hookline.errors import RegistrationError, UsageError
-from hookline.hooks.arity import positional
 from hookline.hooks.point import Context, Point
 
 _ANY = object()
@@ -298,16 +298,13 @@ def _truth(answer: object) -> bool:
     """A matcher's answer as a bool. An awaitable or a generator is always true, so it is refused."""
     if answer is True or answer is False:
         return answer
-    if inspect.isawaitable(answer):
-        if inspect.iscoroutine(answer):
-            answer.close()  # it is never awaited, and Python would warn about that
+    is_awaitable = inspect.isawaitable(answer)
+    if inspect.iscoroutine(answer):
+        answer.close()  # it is never awaited, and Python would warn about that
+    if is_awaitable or inspect.isgenerator(answer) or inspect.isasyncgen(answer):
+        does = "awaits" if is_awaitable else "runs"
         raise UsageError(
-            f"its matcher gave a {type(answer).__name__}, which nobody awaits and which is always true.",
-            remedy="Match with a plain function that returns True or False.",
-        )
-    if inspect.isgenerator(answer) or inspect.isasyncgen(answer):
-        raise UsageError(
-            f"its matcher gave a {type(answer).__name__}, which nobody runs and which is always true.",
+            f"its matcher gave a {type(answer).__name__}, which nobody {does} and which is always true.",
             remedy="Match with a plain function that returns True or False.",
         )
     return bool(answer)
@@ -334,3 +331,33 @@ def _refuse_no_matcher(part: object) -> None:
             remedy="Use a Matcher, or CompositeMatcher.all_of(...), which also takes names and functions.",
         )
     _refuse_always_true(part.matches)
+
+
+# --- how many arguments a function takes ----------------------------------------------------------------
+
+MANY = 99
+"""As many positional arguments as anybody gives."""
+
+
+def positional(function: Callable[..., Any]) -> tuple[int, int]:
+    """How many positional arguments a call needs at least and takes at most."""
+    code = getattr(function, "__code__", None)
+    if code is not None and code.co_kwonlyargcount == 0 and not hasattr(function, "__wrapped__"):
+        # The quick way, for plain functions: building an agent should not cost a signature per hook.
+        count = code.co_argcount - isinstance(function, MethodType)
+        most = count if not code.co_flags & inspect.CO_VARARGS else MANY
+        return count - len(function.__defaults__ or ()), most
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 1, MANY  # a builtin without a signature: its first call will tell
+    least = most = 0
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            most = MANY
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            most += 1
+            least += parameter.default is parameter.empty
+        elif parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty:
+            least = MANY  # a required keyword can never be given
+    return least, most

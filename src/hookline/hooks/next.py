@@ -10,12 +10,11 @@ import msgspec
 
 from hookline._aio import Once
 from hookline.errors import HookError
-from hookline.hooks.answers import Settle, changed_by
+from hookline.hooks.answers import Settle, Verdicts, changed_by
 from hookline.hooks.log import Answered
 from hookline.hooks.outcome import HookOutcome, Result
 from hookline.hooks.plan import Entry
 from hookline.hooks.point import C, Context
-from hookline.hooks.verdicts import Verdicts
 
 T = TypeVar("T")
 _AS_GIVEN: Any = object()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import heapq
 from collections.abc import Iterable, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 import msgspec
 
@@ -47,28 +48,39 @@ def in_order(
     Names win over priorities: among the hooks whose constraints are met the highest priority goes
     first, ties by registration. `known` are the names at other points, which may be mentioned.
     """
-    if len(registrations) == 1 and not (registrations[0].before or registrations[0].after):
-        return tuple(registrations)
+    if not any(registration.before or registration.after for registration in registrations):
+        return tuple(sorted(registrations, key=_rank))
+    sorter = TopologicalSorter(_predecessors(registrations, known))
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        raise OrderError(
+            f"the hooks at {registrations[0].point.value} wait for each other: "
+            + " -> ".join(registrations[index].name for index in error.args[1])
+            + " (each must run before the next).",
+            remedy="Drop one of these before=/after= options.",
+        ) from None
     ordered: list[Registration] = []
-    constrained = any(registration.before or registration.after for registration in registrations)
-    followers = _followers(registrations, known) if constrained else None
-    for tier in Tier:
-        members = [
-            index for index, registration in enumerate(registrations) if registration.tier is tier
-        ]
-        if followers is None:
-            ordered.extend(
-                sorted((registrations[i] for i in members), key=lambda each: -each.priority)
-            )
-        else:
-            ordered.extend(_topological(registrations, members, followers))
+    ready: list[tuple[tuple[int, int], int]] = []
+    while sorter.is_active():
+        for index in sorter.get_ready():
+            heapq.heappush(ready, (_rank(registrations[index]), index))
+        _, index = heapq.heappop(ready)
+        ordered.append(registrations[index])
+        sorter.done(index)
     return tuple(ordered)
 
 
-def _followers(registrations: Sequence[Registration], known: Iterable[str]) -> list[set[int]]:
-    """For each registration, which others must come later. Checks that names exist and tiers do not forbid it."""
+def _rank(registration: Registration) -> tuple[int, int]:
+    return _TIERS[registration.tier], -registration.priority
+
+
+def _predecessors(
+    registrations: Sequence[Registration], known: Iterable[str]
+) -> dict[int, set[int]]:
+    """For each registration, which others come before it. Checks that names exist and tiers do not forbid it."""
     positions = {registration.name: index for index, registration in enumerate(registrations)}
-    followers: list[set[int]] = [set() for _ in registrations]
+    predecessors: dict[int, set[int]] = {index: set() for index in range(len(registrations))}
     for index, registration in enumerate(registrations):
         for option, names in (("before", registration.before), ("after", registration.after)):
             for name in names:
@@ -80,8 +92,8 @@ def _followers(registrations: Sequence[Registration], known: Iterable[str]) -> l
                 _refuse_against_tiers(
                     registrations[first], registrations[second], registration, option
                 )
-                followers[first].add(second)
-    return followers
+                predecessors[second].add(first)
+    return predecessors
 
 
 def _refuse_unknown(registration: Registration, option: str, name: str, known: set[str]) -> None:
@@ -103,46 +115,3 @@ def _refuse_against_tiers(
             f"hook '{asked.name}' ({asked.tier.value}) at {asked.point.value} cannot run {option} "
             f"'{other.name}' ({other.tier.value}): tiers run in the order hook, policy, observer."
         )
-
-
-def _topological(
-    registrations: Sequence[Registration], members: list[int], followers: list[set[int]]
-) -> list[Registration]:
-    inside = set(members)
-    waiting_for = dict.fromkeys(members, 0)
-    for index in members:
-        for follower in followers[index] & inside:
-            waiting_for[follower] += 1
-    ready = [(-registrations[i].priority, i) for i in members if waiting_for[i] == 0]
-    heapq.heapify(ready)
-    ordered: list[Registration] = []
-    while ready:
-        _, index = heapq.heappop(ready)
-        ordered.append(registrations[index])
-        for follower in followers[index] & inside:
-            waiting_for[follower] -= 1
-            if waiting_for[follower] == 0:
-                heapq.heappush(ready, (-registrations[follower].priority, follower))
-    if len(ordered) < len(members):
-        stuck = {index for index in members if waiting_for[index] > 0}
-        raise OrderError(
-            f"the hooks at {registrations[members[0]].point.value} wait for each other: "
-            + " -> ".join(_cycle(registrations, stuck, followers))
-            + " (each must run before the next).",
-            remedy="Drop one of these before=/after= options.",
-        )
-    return ordered
-
-
-def _cycle(
-    registrations: Sequence[Registration], stuck: set[int], followers: list[set[int]]
-) -> list[str]:
-    """One cycle among hooks that wait for each other, as names, first and last the same."""
-    path: list[int] = []
-    index = min(stuck)
-    while index not in path:
-        path.append(index)
-        # Every stuck hook waits for a stuck one; walking backwards along "who must come before me" must loop.
-        index = min(other for other in stuck if index in followers[other])
-    loop = [*path[path.index(index) :], index]
-    return [registrations[i].name for i in reversed(loop)]

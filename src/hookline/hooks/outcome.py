@@ -27,7 +27,29 @@ class Kind(enum.IntEnum):
         return self.name.lower()
 
 
-class HookOutcome(msgspec.Struct, frozen=True):
+class _Decided:
+    """Questions about what was decided."""
+
+    __slots__ = ()
+    kind: Kind
+
+    @property
+    def is_blocked(self) -> bool:
+        """This one thing is prevented."""
+        return self.kind is Kind.BLOCK
+
+    @property
+    def is_stopped(self) -> bool:
+        """The run ends."""
+        return self.kind is Kind.STOP
+
+    @property
+    def is_asking(self) -> bool:
+        """A person must say yes first."""
+        return self.kind is Kind.ASK
+
+
+class HookOutcome(_Decided, msgspec.Struct, frozen=True):
     """A hook's answer. `context` carries what it changed along the way."""
 
     kind: Kind
@@ -67,21 +89,6 @@ class HookOutcome(msgspec.Struct, frozen=True):
         """
         return HookOutcome(Kind.ALLOW, reason, context)
 
-    @property
-    def is_blocked(self) -> bool:
-        """This one thing is prevented."""
-        return self.kind is Kind.BLOCK
-
-    @property
-    def is_stopped(self) -> bool:
-        """The run ends."""
-        return self.kind is Kind.STOP
-
-    @property
-    def is_asking(self) -> bool:
-        """A person must say yes first."""
-        return self.kind is Kind.ASK
-
 
 _PROCEED = HookOutcome(Kind.PROCEED)
 
@@ -99,7 +106,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
         return self.kind.label
 
 
-class Result(msgspec.Struct, Generic[C], frozen=True):
+class Result(_Decided, msgspec.Struct, Generic[C], frozen=True):
     """What all hooks at a point decided: the strictest verdict, which hook gave it, and the context they left."""
 
     context: C
@@ -123,21 +130,6 @@ class Result(msgspec.Struct, Generic[C], frozen=True):
     def askers(self) -> tuple[str, ...]:
         """Every hook whose ask stands; `decided_by` is the first of them."""
         return tuple(dict.fromkeys(name for name, _ in self.asks))
-
-    @property
-    def is_blocked(self) -> bool:
-        """Some hook blocked."""
-        return self.kind is Kind.BLOCK
-
-    @property
-    def is_stopped(self) -> bool:
-        """Some hook stopped the run."""
-        return self.kind is Kind.STOP
-
-    @property
-    def is_asking(self) -> bool:
-        """Some hook asked for a person, and no hook forbade."""
-        return self.kind is Kind.ASK
 
     @property
     def verdict(self) -> Verdict:

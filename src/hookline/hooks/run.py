@@ -16,14 +16,19 @@ from typing import Any, TypeVar
 import msgspec
 
 from hookline.errors import HookError, UsageError
-from hookline.hooks.answers import Settle, understand
-from hookline.hooks.crash import CRASHES, cut_off, hook_failure
+from hookline.hooks.answers import (
+    CRASHES,
+    Settle,
+    Verdicts,
+    cut_off,
+    hook_failure,
+    understand,
+)
 from hookline.hooks.log import NO_LOG, Answered, HookLog
 from hookline.hooks.next import Next, RestOfTier
 from hookline.hooks.outcome import Result, Verdict
 from hookline.hooks.plan import Entry, HookNames, Plan
 from hookline.hooks.point import C
-from hookline.hooks.verdicts import Verdicts
 
 T = TypeVar("T")
 Decided = Callable[[Any], object]

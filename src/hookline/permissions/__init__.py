@@ -8,18 +8,16 @@ from hookline import lazy
 
 if TYPE_CHECKING:
     from hookline.permissions.paths import Root
-    from hookline.permissions.rule import Rule
-    from hookline.permissions.rules import Rules, Ruling
+    from hookline.permissions.rules import Rule, Rules, Ruling, suggest_rule
     from hookline.permissions.subject import names_relative_program
-    from hookline.permissions.suggest import suggest_rule
 
 _HOME: dict[str, str] = {
     "Root": "paths",
-    "Rule": "rule",
+    "Rule": "rules",
     "Rules": "rules",
     "Ruling": "rules",
     "names_relative_program": "subject",
-    "suggest_rule": "suggest",
+    "suggest_rule": "rules",
 }
 """The module of each name."""
 

@@ -80,7 +80,10 @@ class FilePathPattern:
 
         A place that is searched is everything in it.
         """
-        if any(parts is not None and self._means_above(parts) for parts in self._meant(place)):
+        at_or_above = (*self._names, MANY)
+        if any(
+            parts is not None and fits(at_or_above, parts, _same) for parts in self._meant(place)
+        ):
             return True
         return is_searched and self._is_in(place)
 
@@ -93,9 +96,6 @@ class FilePathPattern:
     def _compared(self, place: PathPlace) -> Iterator[tuple[str, ...] | None]:
         for way in place.ways:
             yield way if self._from_top else place.root.below(way)
-
-    def _means_above(self, parts: tuple[str, ...]) -> bool:
-        return fits((*self._names, MANY), parts, _same)
 
     def _is_in(self, place: PathPlace) -> bool:
         """Whether something in a directory matches. A very large directory counts as a match."""

@@ -195,13 +195,11 @@ def _open_word(text: str) -> PatternWord:
 
 
 def _words(command: Any) -> tuple[PatternWord, ...]:
-    return tuple(_known_part(word) for word in command.words)
-
-
-def _known_part(word: Any) -> PatternWord:
-    if word.exact:
-        return word.text
-    return MANY if word.start[:1] in ("", "-") else ONE
+    """The words of a command, with wildcards for those that are not known exactly."""
+    return tuple(
+        word.text if word.exact else MANY if word.start[:1] in ("", "-") else ONE
+        for word in command.words
+    )
 
 
 def _reads_commands(command: Any) -> bool:

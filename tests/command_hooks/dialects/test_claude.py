@@ -20,7 +20,8 @@ from hookline.capabilities import Approval
 from hookline.command_hooks import CommandHooks, Handler, HookSource, RunFacts
 from hookline.command_hooks.dialect import all_dialects, dialect_named
 from hookline.command_hooks.dialects.claude.protocol import ClaudeTranscripts
-from hookline.command_hooks.dialects.claude.tools import response_of, result_of
+from hookline.command_hooks.dialects.claude.tools import response_of
+from hookline.command_hooks.dialects.event_facts import result_of
 from hookline.command_hooks.handler import UNCHANGED, ProgramAnswer, ProgramResult
 from hookline.command_hooks.runner import is_harmless, read_reply
 from hookline.journal import HookRan

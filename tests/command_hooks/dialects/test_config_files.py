@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hookline.command_hooks.dialects.config_files import load_json
-from hookline.command_hooks.dialects.copilot.known_fields import words_in
+from hookline.command_hooks.dialects.config_files import load_file
+from hookline.command_hooks.dialects.copilot import words_in
 
 LARGE = 1 << 20
 """Letters. An expression that searches from each find to the end would need hours for these, and never end."""
@@ -36,7 +36,7 @@ def test_settings_with_something_that_is_never_closed_are_read_once(
     path = stage.root / "settings.json"
     path.write_text(begins + words * (LARGE // len(words)) + ends)
     told: list[str] = []
-    assert load_json(path, told.append) is None
+    assert load_file(path, told.append) is None
     assert "not valid JSON" in told[0]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hookline import HookPoint, ToolHookContext, tool
 from hookline.command_hooks import CommandHooks, Handler, HookSource, RunFacts
 from hookline.command_hooks.dialect import all_dialects
-from hookline.command_hooks.dialects.copilot.known_fields import words_in
+from hookline.command_hooks.dialects.copilot import words_in
 from hookline.command_hooks.handler import ProgramAnswer, ProgramResult
 from hookline.command_hooks.runner import read_reply
 from hookline.errors import UsageError

@@ -11,7 +11,7 @@ from typing import Any
 from hookline.cli.assembly.capabilities import places_of
 from hookline.cli.assembly.matchers import is_expression, match_of
 from hookline.command_hooks import CommandHooks, Level, TrustStore, read_hook
-from hookline.command_hooks.dialects.config_files import load_json
+from hookline.command_hooks.dialects.config_files import load_file
 from hookline.config import HookSettings, Settings, user_folder
 from hookline.errors import ConfigError, UsageError
 
@@ -89,7 +89,7 @@ def _settings_files(settings: Settings) -> list[Path]:
 def _check_object(path: Path, where: str) -> None:
     """Refuse a file that cannot be read: the user relies on its hooks."""
     problems: list[str] = []
-    if load_json(path, problems.append) is None:
+    if load_file(path, problems.append) is None:
         raise _wrong(where, f"'{path}' cannot be used: {problems[0]}.", _A_SETTINGS_FILE)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hookline.command_hooks.dialect import register_dialect
 from hookline.command_hooks.dialects.claude.protocol import Claude
 from hookline.command_hooks.dialects.codex import Codex
-from hookline.command_hooks.dialects.copilot.protocol import Copilot
+from hookline.command_hooks.dialects.copilot import Copilot
 from hookline.command_hooks.dialects.cursor import Cursor
 from hookline.command_hooks.dialects.gemini import Gemini
 from hookline.command_hooks.dialects.own import Own

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hookline.command_hooks.dialect import Dialect
+from hookline.command_hooks.dialect import Dialect, Line, Transcripts, timestamp
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.protocol import Claude, wrong_field
 from hookline.command_hooks.dialects.claude.settings import make_hook as make_claude_hook
@@ -21,9 +21,10 @@ from hookline.command_hooks.dialects.config_files import (
     HookEntry,
     Plugin,
     hook_file,
-    load_toml,
+    load_file,
     quiet,
     usual_shell,
+    without_keys,
 )
 from hookline.command_hooks.dialects.event_facts import Event, EventFacts
 from hookline.command_hooks.handler import (
@@ -35,8 +36,10 @@ from hookline.command_hooks.handler import (
     ProgramResult,
     RunFacts,
     Warn,
+    denied,
     failed,
     json_object,
+    object_of,
     own_directory,
     text_of,
 )
@@ -47,7 +50,6 @@ from hookline.command_hooks.tools import (
     ToolNames,
     names_or_expression,
 )
-from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.state import (
     AssistantMessage,
     Message,
@@ -70,14 +72,8 @@ _SPECIFIC = frozenset(
 )  # fmt: skip
 _CONTEXT = ("SessionStart", "SubagentStart", "UserPromptSubmit")
 _BLOCKING = (
-    "PreToolUse",
-    "PermissionRequest",
-    "PostToolUse",
-    "UserPromptSubmit",
-    "Stop",
-    "SubagentStop",
-    "PreCompact",
-)
+    "PreToolUse", "PermissionRequest", "PostToolUse", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact",
+)  # fmt: skip
 
 
 _READING = {
@@ -136,29 +132,25 @@ class CodexTranscripts(Transcripts):
         yield _line("session_meta", {**about_session, **named})
 
     def lines_of(self, message: Message, facts: RunFacts) -> Iterator[Line]:
-        return _lines(message, facts)
+        if isinstance(message, ToolMessage):
+            said = {"call_id": message.call_id, "output": message.text}
+            yield _line("response_item", {"type": "function_call_output", **said})
+            return
+        is_model = isinstance(message, AssistantMessage)
+        if message.text:
+            content = [{"type": "output_text" if is_model else "input_text", "text": message.text}]
+            role = "assistant" if is_model else "user"
+            yield _line("response_item", {"type": "message", "role": role, "content": content})
+        if is_model and message.text:
+            yield _line("event_msg", {"type": "agent_message", "message": message.text})
+        if isinstance(message, UserMessage) and not message.by:
+            yield _line("event_msg", {"type": "user_message", "message": message.text})
+        for call in message.calls if isinstance(message, AssistantMessage) else ():
+            yield _line("response_item", _call(call, facts))
 
 
 def _line(kind: str, payload: Line) -> Line:
     return {"timestamp": timestamp(), "type": kind, "payload": payload}
-
-
-def _lines(message: Message, facts: RunFacts) -> Iterator[Line]:
-    if isinstance(message, ToolMessage):
-        said = {"call_id": message.call_id, "output": message.text}
-        yield _line("response_item", {"type": "function_call_output", **said})
-        return
-    is_model = isinstance(message, AssistantMessage)
-    if message.text:
-        content = [{"type": "output_text" if is_model else "input_text", "text": message.text}]
-        role = "assistant" if is_model else "user"
-        yield _line("response_item", {"type": "message", "role": role, "content": content})
-    if is_model and message.text:
-        yield _line("event_msg", {"type": "agent_message", "message": message.text})
-    if isinstance(message, UserMessage) and not message.by:
-        yield _line("event_msg", {"type": "user_message", "message": message.text})
-    for call in message.calls if isinstance(message, AssistantMessage) else ():
-        yield _line("response_item", _call(call, facts))
 
 
 def _call(call: ToolCall, facts: RunFacts) -> Line:
@@ -238,8 +230,12 @@ class Codex(Claude):
         places = search.places("codex", own, search.project / ".codex")
         for level, directory in places:
             yield from _in_directory(directory, level, search)
-            if _ends_search(directory, level):
+            if _is_switched_off(directory, level) and not level.is_repository:
                 return
+            if level is Level.MANAGED:
+                required = load_file(directory / "requirements.toml", quiet) or {}
+                if required.get("allow_managed_hooks_only") is True:
+                    return
 
     def find_named(self, search: HookSearch) -> Iterable[Handler]:
         own = own_directory(search.home, ".codex", "CODEX_HOME")
@@ -260,7 +256,8 @@ class Codex(Claude):
         """A call under Codex's names: files are read by commands."""
         shown = super().show(call, facts)
         if call.name in _READING:
-            words = [*_READING[call.name], *_operands(shown.input)]
+            given = (shown.input.get(key) for key in ("pattern", "file_path", "path"))
+            words = [*_READING[call.name], *(str(each) for each in given if each)]
             return ShownCall("Bash", {"command": shlex.join(words)}, (shown.name,))
         return shown
 
@@ -299,9 +296,7 @@ class Codex(Claude):
             if event not in _BLOCKING:
                 return failed(event_facts.failure_words(result))
             if result.stderr.strip():
-                return ProgramAnswer(
-                    decision="deny", reason=result.stderr.strip(), status="blocked"
-                )
+                return denied(result.stderr.strip())
             return failed("it ended with exit code 2 and said nothing on stderr")
         if result.code != 0:
             return failed(event_facts.failure_words(result))
@@ -322,19 +317,19 @@ class Codex(Claude):
         return answer
 
 
-def _operands(given: dict[str, Any]) -> list[str]:
-    """What a reading tool looks for, and where."""
-    return [str(given[key]) for key in ("pattern", "file_path", "path") if given.get(key)]
-
-
 def _unsupported(event: str, found: dict[str, Any]) -> str:
     """The first field that Codex does not accept; empty if there is none."""
     specific = found.get("hookSpecificOutput") or {}
     unknown = sorted((found.keys() - _KEYS) | (specific.keys() - _SPECIFIC))
     if unknown:
         return f"'{unknown[0]}' is not known"
-    if event == "PermissionRequest":
-        return _beyond_permission(specific.get("decision"))
+    if event == "PermissionRequest":  # yes and no only
+        given = object_of(specific.get("decision"))
+        reserved = [
+            key for key in ("updatedInput", "updatedPermissions") if given.get(key) is not None
+        ]
+        reserved += ["interrupt"] if given.get("interrupt") is True else []
+        return f"'{reserved[0]}' is not supported here" if reserved else ""
     if event in ("Stop", "SubagentStop") and found.get("decision") == "block":
         return "" if text_of(found.get("reason")).strip() else "an objection needs a reason"
     if event != "PreToolUse":
@@ -354,15 +349,6 @@ def _unsupported(event: str, found: dict[str, Any]) -> str:
     return ""
 
 
-def _beyond_permission(decision: Any) -> str:
-    """A field beside yes and no: Codex reserves them, and accepts none."""
-    given = decision if isinstance(decision, dict) else {}
-    reserved = ("updatedInput", "updatedPermissions")
-    named = next((key for key in reserved if given.get(key) is not None), "")
-    named = named or ("interrupt" if given.get("interrupt") is True else "")
-    return f"'{named}' is not supported here" if named else ""
-
-
 # --- files ----------------------------------------------------------------------------------------------
 
 
@@ -375,20 +361,10 @@ def _in_directory(directory: Path, level: Level, search: HookSearch) -> Iterator
                 yield handler
 
 
-def _ends_search(directory: Path, level: Level) -> bool:
-    """Whether the hooks of less trusted levels are off."""
-    if _is_switched_off(directory, level) and not level.is_repository:
-        return True
-    required = load_toml(directory / "requirements.toml", quiet) if level is Level.MANAGED else None
-    return (required or {}).get("allow_managed_hooks_only") is True
-
-
 def _is_switched_off(directory: Path, level: Level) -> bool:
     """Whether a configuration switches hooks off, by the name of the feature or its former name."""
     for name in ("config.toml", *(_MANAGED_FILES if level is Level.MANAGED else ())):
-        features = (load_toml(directory / name, quiet) or {}).get("features")
-        if not isinstance(features, dict):
-            continue
+        features = object_of((load_file(directory / name, quiet) or {}).get("features"))
         if features.get("hooks", features.get("codex_hooks")) is False:
             return True
     return False
@@ -400,8 +376,7 @@ def _file(path: Path, level: Level, search: HookSearch) -> list[Handler]:
     hooks = file.content.get("hooks", {})
     if path.suffix == ".toml":
         hooks = _by_event(hooks)
-        if isinstance(hooks, dict):
-            hooks = {key: value for key, value in hooks.items() if key not in _NO_EVENTS}
+        hooks = without_keys(hooks, _NO_EVENTS)
         return [*file.nested(hooks, _make_hook), *_notify(file.content.get("notify"), file.source)]
     unknown = sorted(file.content.keys() - _TOP_KEYS)
     if unknown:
@@ -450,14 +425,11 @@ def _make_hook(entry: HookEntry) -> Handler | None:
 
 def _installed(own: Path, warn: Warn) -> Iterator[Path]:
     """The newest version of each plugin that the user's configuration switches on."""
-    content = load_toml(own / "config.toml", quiet) or {}
-    plugins, features = content.get("plugins"), content.get("features")
-    if isinstance(features, dict) and False in (
-        features.get("hooks"),
-        features.get("plugin_hooks"),
-    ):
+    content = load_file(own / "config.toml", quiet) or {}
+    features = object_of(content.get("features"))
+    if False in (features.get("hooks"), features.get("plugin_hooks")):
         return
-    for name, said in plugins.items() if isinstance(plugins, dict) else ():
+    for name, said in object_of(content.get("plugins")).items():
         if not isinstance(said, dict) or said.get("enabled", True) is not True:
             continue
         plugin, _, market = name.partition("@")

@@ -7,7 +7,7 @@ import math
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -18,6 +18,8 @@ from hookline.command_hooks.handler import (
     HookSource,
     Level,
     Warn,
+    list_of,
+    object_of,
     shown_path,
     text_of,
 )
@@ -47,37 +49,37 @@ def about(label: str, warn: Warn) -> Warn:
     return lambda said: warn(type(said)(f"{label}: {said}"))
 
 
-def load_json(path: Path, warn: Warn) -> dict[str, Any] | None:
-    """The object in a file; None if there is none that can be read."""
-    text = load_text(path, warn)
+def load_file(path: Path, warn: Warn) -> dict[str, Any] | None:
+    """The object in a JSON or TOML file; None if there is none that can be read."""
+    text, form = load_text(path, warn), "TOML" if path.suffix == ".toml" else "JSON"
     if text is None:
         return None
     try:
-        found = json.loads(text)
+        found = _parse_toml(text) if form == "TOML" else _parse_json(text)
     except (ValueError, RecursionError) as error:
-        try:  # first the comments, then the commas before them
-            found = json.loads(_COMMENTS.sub(_kept, _COMMENTS.sub(_kept, text)))
-        except (ValueError, RecursionError):
-            warn(Dropped(f"it is not valid JSON ({error}), so none of it is read"))
-            return None
+        warn(Dropped(f"it is not valid {form} ({error}), so none of it is read"))
+        return None
     if not isinstance(found, dict):
         warn(Dropped("it is not a JSON object, so none of it is read"))
         return None
     return found
 
 
-def load_toml(path: Path, warn: Warn) -> dict[str, Any] | None:
-    """The table in a file; None as for JSON."""
-    text = load_text(path, warn)
-    if text is None:
-        return None
+def _parse_toml(text: str) -> Any:
     import tomllib  # only where there is such a file
 
+    return tomllib.loads(text)
+
+
+def _parse_json(text: str) -> Any:
+    """The value in a text that may have comments. An error is about the text as it is."""
     try:
-        return tomllib.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
-        warn(Dropped(f"it is not valid TOML ({error}), so none of it is read"))
-        return None
+        try:  # first the comments, then the commas before them
+            return json.loads(_COMMENTS.sub(_kept, _COMMENTS.sub(_kept, text)))
+        except (ValueError, RecursionError):
+            raise error from None
 
 
 def load_text(path: Path, warn: Warn) -> str | None:
@@ -193,12 +195,11 @@ class HookEntry(NamedTuple):
 
     def address(self) -> dict[str, Any]:
         """The fields of a hook that is an address."""
-        allowed = self.fields.get("allowedEnvVars")
         return {
             "kind": "http",
             "url": self.text("url"),
             "headers": texts_field(self.fields, "headers"),
-            "allowed_env": tuple(map(text_of, allowed)) if isinstance(allowed, list) else (),
+            "allowed_env": tuple(map(text_of, list_of(self.fields.get("allowedEnvVars")))),
         }
 
 
@@ -222,8 +223,7 @@ def hook_file(source: HookSource, warn: Warn, content: Any = None) -> HookFile:
         about(label, warn)(said)
 
     if content is None:
-        load = load_toml if path.suffix == ".toml" else load_json
-        content = load(path, about_it)
+        content = load_file(path, about_it)
     return HookFile(source, content or {}, about_it)
 
 
@@ -243,12 +243,17 @@ def _checked(handler: Handler | None, warn: Warn) -> Iterator[Handler]:
     yield handler
 
 
+def without_keys(hooks: Any, keys: Container[str]) -> Any:
+    """Hooks by event, without keys that are no events."""
+    if not isinstance(hooks, dict):
+        return hooks
+    return {key: value for key, value in hooks.items() if key not in keys}
+
+
 def texts_field(fields: Mapping[str, Any], key: str) -> dict[str, str]:
     """A field with texts by name."""
-    value = fields.get(key)
-    if not isinstance(value, dict):
-        return {}
-    return {name: str(item) for name, item in value.items() if isinstance(item, str | int | float)}
+    items = object_of(fields.get(key)).items()
+    return {name: str(item) for name, item in items if isinstance(item, str | int | float)}
 
 
 def unique(handlers: Iterable[Handler], key: Callable[[Handler], object]) -> list[Handler]:
@@ -274,7 +279,7 @@ class Plugin:
     ) -> None:
         self.root = root
         self.warn = about(shown_path(root, search.project, search.home), search.warn)
-        found = [(name, load_json(root / name, self.warn) or {}) for name in manifests]
+        found = [(name, load_file(root / name, self.warn) or {}) for name in manifests]
         # Of several manifests one that has hooks counts.
         found = sorted(found, key=lambda each: ("hooks" not in each[1], not each[1]))
         self._path, self.manifest = found[0]
@@ -296,7 +301,7 @@ class Plugin:
                         f"its hooks are to be outside of it, at '{each}', so they are not read"
                     )
                     continue
-                content = load_json(path, self.warn)
+                content = load_file(path, self.warn)
                 if content is not None:
                     yield path, content
 

@@ -8,12 +8,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hookline.command_hooks.dialect import ModelVerdict
+from hookline.command_hooks.dialect import Line, ModelVerdict, Transcripts
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.tools import (
     EDIT_KEYS,
     SEARCH_KEYS,
-    result_of,
 )
 from hookline.command_hooks.dialects.config_files import (
     HookEntry,
@@ -38,6 +37,7 @@ from hookline.command_hooks.handler import (
     first_text,
     is_labelled,
     json_object,
+    object_of,
     text_of,
 )
 from hookline.command_hooks.objections import is_abandoned
@@ -45,15 +45,12 @@ from hookline.command_hooks.tools import (
     NameTest,
     ToolForm,
     ToolNames,
-    everything,
     expression,
     mcp_names,
 )
-from hookline.command_hooks.transcripts import Line, Transcripts
 from hookline.lifecycle import (
     AgentContext,
     HookPoint,
-    ToolHookContext,
 )
 from hookline.state import (
     AssistantMessage,
@@ -137,7 +134,8 @@ def _server_tool(e: EventFacts) -> dict[str, Any]:
     server, tool = mcp_names(e.call.name) or ("", e.shown.name)
     sent = {"server": server, "tool_name": tool, "tool_input": json.dumps(e.shown.input)}
     if execution is None:
-        return {**sent, **_server(e.tool)}
+        in_words = event_facts.server_of(e.tool, lambda words: {"command": shlex.join(words)})
+        return {**sent, **in_words}
     result = json.dumps(event_facts.server_result(execution))
     return {**sent, "result_json": result, **_duration(e)}
 
@@ -197,14 +195,6 @@ def _is_failure(e: EventFacts) -> bool:
     return e.has_failed or e.execution.status in _REFUSED
 
 
-def _server(ctx: ToolHookContext) -> dict[str, str]:
-    """The address or the command of a tool's server."""
-    words = event_facts.served_by(ctx)
-    if not words:
-        return {}
-    return {"url": words[0]} if event_facts.is_address(words) else {"command": shlex.join(words)}
-
-
 def _failure(execution: ToolResult) -> str:
     """Why a call failed, in a word."""
     if execution.status in _REFUSED:
@@ -259,14 +249,14 @@ def _call_id(child_run_id: str) -> str:
 
 def _compacting(e: EventFacts) -> dict[str, Any]:
     ctx = e.compaction
-    made = ctx.state.metadata.get("summaries")
+    made = object_of(ctx.state.metadata.get("summaries"))
     letters = sum(len(message.text) for message in ctx.state.messages)
     return {
         "trigger": "auto",
         "context_tokens": letters // _LETTERS,
         "message_count": len(ctx.state.messages),
         "messages_to_compact": len(ctx.messages),
-        "is_first_compaction": not (isinstance(made, dict) and made.get("count")),
+        "is_first_compaction": not made.get("count"),
     }
 
 
@@ -419,8 +409,7 @@ class Cursor(EventDialect):
     # --- events -------------------------------------------------------------------------------------
 
     def matcher(self, handler: Handler) -> NameTest:
-        text = handler.matcher
-        return everything if text in ("", "*") else expression(text)
+        return expression(handler.matcher)
 
     def sent_always(self, event: str, found: EventFacts) -> dict[str, Any]:
         session = found.run.session_uuid
@@ -447,7 +436,7 @@ class Cursor(EventDialect):
 
     def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
         """A result out of the JSON in which hooks see it."""
-        return result_of(call, _result_in(call, answer.updated_output))
+        return event_facts.result_of(call, _result_in(call, answer.updated_output))
 
     def verdict_answer(
         self, handler: Handler, verdict: ModelVerdict, reason: str
@@ -477,22 +466,14 @@ class Cursor(EventDialect):
         return _fields(event, found)
 
 
-def _permission(found: dict[str, Any]) -> str:
-    """Allow, deny or ask, also under the names of older versions and of Claude."""
-    for key in ("permission", "decision", "permissionDecision"):
-        said = found.get(key)
-        if said in ("allow", "deny", "ask", "block"):
-            return "deny" if said == "block" else str(said)
-    return ""
-
-
 def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
-    specific = found.get("hookSpecificOutput")
-    found = {**specific, **found} if isinstance(specific, dict) else found
-
+    found = {**object_of(found.get("hookSpecificOutput")), **found}
     to_user = first_text(found, "user_message", "userMessage")
     to_agent = first_text(found, "agent_message", "agentMessage")
-    decision: Any = _permission(found)
+    # Also under the names of older versions and of Claude.
+    words = (found.get(key) for key in ("permission", "decision", "permissionDecision"))
+    known = ("allow", "deny", "ask", "block")
+    decision: Any = next((word for word in words if word in known), "").replace("block", "deny")
     if not to_agent and not to_user:
         to_agent = first_text(found, "reason", "permissionDecisionReason")
     # A question is read by the user, a refusal by the model.
@@ -505,15 +486,15 @@ def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
         decision, reason = "deny", followup
     updated = found.get("updated_input", found.get("updatedInput"))
     output = found.get("updated_mcp_tool_output", found.get("modifiedToolOutput", UNCHANGED))
-    words = [first_text(found, "additional_context", "additionalContext")]
-    words += [] if decision in ("deny", "ask") else [to_agent]
+    contexts = [first_text(found, "additional_context", "additionalContext")]
+    contexts += [] if decision in ("deny", "ask") else [to_agent]
     env = found.get("env")
     return ProgramAnswer(
         decision=decision,
         reason=reason if decision else "",
         updated_input=updated if isinstance(updated, dict) and event == "preToolUse" else None,
         updated_output=output if event in _SEES_OUTPUT else UNCHANGED,
-        contexts=tuple(filter(None, words)),
+        contexts=tuple(filter(None, contexts)),
         messages=(to_user,) if to_user and (to_user != reason or not decision) else (),
         stops=is_no and event == "sessionStart",
         stop_reason=to_user,

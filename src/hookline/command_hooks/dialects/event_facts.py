@@ -11,7 +11,14 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from hookline.command_hooks.dialect import Dialect
-from hookline.command_hooks.handler import TITLE, Handler, ProgramResult, RunFacts, as_uuid
+from hookline.command_hooks.handler import (
+    TITLE,
+    Handler,
+    ProgramAnswer,
+    ProgramResult,
+    RunFacts,
+    as_uuid,
+)
 from hookline.command_hooks.tools import ShownCall
 from hookline.hooks import Kind
 from hookline.lifecycle import (
@@ -73,21 +80,6 @@ def failure_words(result: ProgramResult) -> str:
     return f"it ended with exit code {result.code}{reason}{remedy}"
 
 
-def has_failed(execution: ToolResult | None) -> bool:
-    """Whether a tool failed or was interrupted; a command fails with any exit code but 0."""
-    if execution is None or execution.status is ResultStatus.ERROR or is_interrupted(execution):
-        return True
-    return execution.metadata.get("exit_code") not in (0, None)
-
-
-def execution_of(ctx: AgentContext) -> ToolResult:
-    """The result of the call, which a context after a tool has."""
-    execution = expect_context(ctx, ToolHookContext).execution
-    if execution is None:
-        raise TypeError(f"{ctx.point} has no result of a call.")
-    return execution
-
-
 def is_interrupted(execution: ToolResult) -> bool:
     """Whether a tool was ended with its run."""
     return execution.status in (ResultStatus.CANCELLED, ResultStatus.IN_DOUBT)
@@ -130,10 +122,8 @@ def was_ended(execution: ToolResult) -> str:
     return _ENDINGS.get(str(execution.metadata.get("ended", "")), "")
 
 
-def last_words(state: AgentState, response: Any = None) -> str:
+def last_words(state: AgentState) -> str:
     """The last text of the model."""
-    if response is not None and response.text:
-        return str(response.text)
     for message in reversed(state.messages):
         if isinstance(message, AssistantMessage) and message.text:
             return message.text
@@ -167,20 +157,17 @@ def session_title(state: AgentState) -> str:
     return title if isinstance(title, str) else ""
 
 
-def served_by(ctx: ToolHookContext) -> tuple[str, ...]:
-    """The command or the address of a tool's MCP server, without secrets; empty for a tool of no server."""
+def server_of(
+    ctx: ToolHookContext, command: Callable[[tuple[str, ...]], dict[str, Any]]
+) -> dict[str, Any]:
+    """The MCP server of a tool, without secrets: its address, or its command in this form. Empty if it has none."""
     tool = None if ctx.run is None else ctx.run.tool(ctx.tool_call.name)
-    words = () if tool is None else tool.served_by
-    if not words:
-        return ()
+    if tool is None or not tool.served_by:
+        return {}
     from hookline.redaction import redact  # only where there is a server: it takes a while
 
-    return tuple(map(redact, words))
-
-
-def is_address(words: tuple[str, ...]) -> bool:
-    """Whether that is an address."""
-    return len(words) == 1 and "://" in words[0]
+    words = tuple(map(redact, tool.served_by))
+    return {"url": words[0]} if len(words) == 1 and "://" in words[0] else command(words)
 
 
 def ending_of(state: AgentState) -> str:
@@ -205,6 +192,33 @@ def server_result(execution: ToolResult) -> dict[str, Any]:
     """The result of an MCP tool, in the form of the protocol."""
     content = [{"type": "text", "text": execution.text()}]
     return {"content": content, "isError": not execution.is_success}
+
+
+def result_of(call: ToolCall, value: Any) -> Any:
+    """A changed response in the form of the tool: the text of a command or of a file, out of Claude's form of it.
+
+    Hooks of other dialects that are for Claude, too, use that.
+    """
+    if isinstance(value, list) and value and all(map(_is_text_block, value)):
+        return "\n".join(each["text"] for each in value)
+    if not isinstance(value, dict):
+        return value
+    if call.name in SHELL_TOOLS and isinstance(value.get("stdout"), str):
+        return "\n".join(filter(None, (value["stdout"], str(value.get("stderr") or ""))))
+    file = value.get("file")
+    if call.name == "read" and isinstance(file, dict) and isinstance(file.get("content"), str):
+        return file["content"]
+    if call.name == "spawn_subagent" and isinstance(value.get("content"), list):
+        return result_of(call, value["content"])
+    return value
+
+
+def _is_text_block(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.get("type") == "text"
+        and isinstance(value.get("text"), str)
+    )
 
 
 # --- the table of a dialect's events --------------------------------------------------------------------
@@ -262,8 +276,10 @@ class EventFacts:
 
     @property
     def execution(self) -> ToolResult:
-        """The result of the call."""
-        return execution_of(self.ctx)
+        """The result of the call, which a context after a tool has."""
+        if self.tool.execution is None:
+            raise TypeError(f"{self.ctx.point} has no result of a call.")
+        return self.tool.execution
 
     @property
     def response(self) -> InferenceResponse:
@@ -293,8 +309,11 @@ class EventFacts:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the tool failed."""
-        return has_failed(self.tool.execution)
+        """Whether the tool failed or was interrupted; a command fails with any exit code but 0."""
+        execution = self.tool.execution
+        if execution is None or execution.status is ResultStatus.ERROR:
+            return True
+        return is_interrupted(execution) or execution.metadata.get("exit_code") not in (0, None)
 
     @property
     def output(self) -> str:
@@ -374,6 +393,9 @@ class EventDialect(Dialect):
     def payload(self, handler: Handler, ctx: AgentContext, facts: RunFacts) -> dict[str, Any]:
         found = EventFacts(self, ctx, facts)
         return {**self.sent_always(handler.event, found), **self.events[handler.event].sent(found)}
+
+    def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
+        return result_of(call, answer.updated_output)
 
     def sent_always(self, event: str, found: EventFacts) -> dict[str, Any]:
         """The fields that all events have."""

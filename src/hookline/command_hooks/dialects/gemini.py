@@ -8,20 +8,21 @@ import os
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 
+from hookline.command_hooks.dialect import Line, Transcripts, timestamp
 from hookline.command_hooks.dialects import event_facts
-from hookline.command_hooks.dialects.claude.tools import EDIT_KEYS, FILE_KEYS, result_of
+from hookline.command_hooks.dialects.claude.tools import EDIT_KEYS, FILE_KEYS
 from hookline.command_hooks.dialects.config_files import (
     HookEntry,
     hook_file,
-    load_json,
+    load_file,
     texts_field,
     unique,
+    without_keys,
 )
 from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
 from hookline.command_hooks.handler import (
@@ -37,21 +38,21 @@ from hookline.command_hooks.handler import (
     first_text,
     is_labelled,
     json_object,
+    list_of,
+    object_of,
     text_of,
+    texts_of,
 )
 from hookline.command_hooks.tools import (
     NameTest,
     ShownCall,
     ToolForm,
     ToolNames,
-    everything,
     expression,
     mcp_names,
     one_of,
 )
-from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.errors import UsageError
-from hookline.lifecycle import ToolHookContext
 from hookline.state import (
     AgentState,
     AssistantMessage,
@@ -159,7 +160,8 @@ def _tool(e: EventFacts) -> dict[str, Any]:
     if found is None:
         return sent
     named = {"server_name": found[0], "tool_name": found[1]}
-    return {**sent, "mcp_context": {**named, **_server(e.tool)}}
+    server = event_facts.server_of(e.tool, lambda w: {"command": w[0], "args": [*w[1:]]})
+    return {**sent, "mcp_context": {**named, **server}}
 
 
 def _tool_ended(e: EventFacts) -> dict[str, Any]:
@@ -168,18 +170,6 @@ def _tool_ended(e: EventFacts) -> dict[str, Any]:
     if e.has_failed:
         result["error"] = {"message": e.failure, "type": "execution_failed"}
     return {**_tool(e), "tool_response": result}
-
-
-def _server(ctx: ToolHookContext) -> dict[str, Any]:
-    """The address or the command of a tool's server."""
-    words = event_facts.served_by(ctx)
-    if not words:
-        return {}
-    return (
-        {"url": words[0]}
-        if event_facts.is_address(words)
-        else {"command": words[0], "args": [*words[1:]]}
-    )
 
 
 def _notified(e: EventFacts) -> dict[str, Any]:
@@ -330,9 +320,10 @@ class Gemini(EventDialect):
     def matcher(self, handler: Handler) -> NameTest:
         """For tools an expression, or else the text itself; for the rest exact texts."""
         text = handler.matcher
-        if text in ("", "*"):
-            return everything
-        if handler.event not in _TOOL_EVENTS:  # exact texts, between `|`: `exit|logout`
+        if handler.event not in _TOOL_EVENTS and text not in (
+            "",
+            "*",
+        ):  # exact texts, between `|`: `exit|logout`
             return one_of(text.split("|"))
         try:
             return expression(text)
@@ -346,7 +337,7 @@ class Gemini(EventDialect):
             "transcript_path": found.run.transcript,
             "cwd": found.run.cwd,
             "hook_event_name": event,
-            "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
+            "timestamp": timestamp(),
         }
 
     def variables(self, handler: Handler, facts: RunFacts) -> dict[str, str]:
@@ -380,16 +371,24 @@ class Gemini(EventDialect):
 
     def combine(self, answers: Sequence[ProgramAnswer]) -> Sequence[ProgramAnswer]:
         """Each answer allows the tools that any of them allows."""
-        return _with_all_tools(answers)
+        configs = [object_of((answer.extra or {}).get("toolConfig")) for answer in answers]
+        if sum(map(bool, configs)) < 2:
+            return answers
+        lists = [list_of(config.get("allowedFunctionNames")) for config in configs]
+        names = sorted({str(name) for each in lists for name in each})
+        merged = []
+        for answer, config in zip(answers, configs, strict=True):
+            if config.get("allowedFunctionNames"):
+                combined = {**config, "allowedFunctionNames": names}
+                extra = {**(answer.extra or {}), "toolConfig": combined}
+                answer = msgspec.structs.replace(answer, extra=extra)
+            merged.append(answer)
+        return merged
 
     def take_back(self, call: ToolCall, shown: ShownCall, answer: ProgramAnswer) -> ToolCall:
         """The call with a hook's changes; arguments that it does not name stay."""
         updated = {**shown.input, **(answer.updated_input or {})}
         return self.tools.take_back(call, shown, updated)
-
-    def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
-        """Hooks that are for Claude, too, use its form."""
-        return result_of(call, answer.updated_output)
 
     def change_request(self, request: InferenceRequest, answer: ProgramAnswer) -> InferenceRequest:
         """Another model, other settings, words or tools."""
@@ -412,28 +411,26 @@ def _object(text: str) -> dict[str, Any] | None:
 
 
 def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
-    specific = found.get("hookSpecificOutput")
     # Versions differ in where a field belongs: both places count.
-    specific = {**found, **specific} if isinstance(specific, dict) else found
+    specific = {**found, **object_of(found.get("hookSpecificOutput"))}
     word = "" if event in _ADVISORY else text_of(found.get("decision"))
     context = first_text(specific, "additionalContext", "additional_context")
     changed = specific.get("tool_input", specific.get("updatedInput"))
-    message = text_of(found.get("systemMessage"))
-    extra = {
+    extra: dict[str, Any] = {
         key: specific[key]
         for key in ("llm_request", "llm_response", "toolConfig")
         if key in specific
     }
-    tools = extra.get("toolConfig")
-    if isinstance(tools, dict) and isinstance(tools.get("functionCallingConfig"), dict):
-        extra["toolConfig"] = {**tools["functionCallingConfig"], **tools}
+    tools = object_of(extra.get("toolConfig"))
+    if tools:
+        extra["toolConfig"] = {**object_of(tools.get("functionCallingConfig")), **tools}
     return ProgramAnswer(
         decision="deny" if word in _BLOCKS else "ask" if word == "ask" else "",
         reason=text_of(found.get("reason")),
         updated_input=changed if event == "BeforeTool" and isinstance(changed, dict) else None,
         updated_output=_new_output(specific) if event == "AfterTool" else UNCHANGED,
         contexts=(context.replace("<", "&lt;").replace(">", "&gt;"),) if context.strip() else (),
-        messages=(message,) if message else (),
+        messages=texts_of(found.get("systemMessage")),
         stops=(found.get("continue") is False and event not in _ADVISORY)
         or (word in _BLOCKS and event in _MODEL_EVENTS),
         stop_reason=first_text(found, "stopReason", "reason"),
@@ -445,27 +442,10 @@ def _fields(event: str, found: dict[str, Any]) -> ProgramAnswer:
 def _new_output(specific: dict[str, Any]) -> Any:
     """The new result, under its name or Claude's."""
     names = ("tool_output", "updatedToolOutput")
-    wanted = specific.get("tailToolCallRequest")
-    if isinstance(wanted, dict) and wanted.get("name"):  # not made here, but the model can
+    wanted = object_of(specific.get("tailToolCallRequest"))
+    if wanted.get("name"):  # not made here, but the model can
         return f"A hook keeps this result back, and asks for another call: {json.dumps(wanted)}"
     return next((specific[name] for name in names if name in specific), UNCHANGED)
-
-
-def _with_all_tools(answers: Sequence[ProgramAnswer]) -> Sequence[ProgramAnswer]:
-    """Answers in which each names all tools that some of them allow."""
-    configs = [(answer.extra or {}).get("toolConfig") for answer in answers]
-    lists = [config.get("allowedFunctionNames") for config in configs if isinstance(config, dict)]
-    names = sorted({str(name) for each in lists if isinstance(each, list) for name in each})
-    if len(lists) < 2:
-        return answers
-    merged = []
-    for answer, config in zip(answers, configs, strict=True):
-        if isinstance(config, dict) and config.get("allowedFunctionNames"):
-            combined = {**config, "allowedFunctionNames": names}
-            extra = {**(answer.extra or {}), "toolConfig": combined}
-            answer = msgspec.structs.replace(answer, extra=extra)
-        merged.append(answer)
-    return merged
 
 
 # --- requests to the model ------------------------------------------------------------------------------
@@ -473,21 +453,15 @@ def _with_all_tools(answers: Sequence[ProgramAnswer]) -> Sequence[ProgramAnswer]
 
 def changed_request(request: InferenceRequest, extra: Mapping[str, Any]) -> InferenceRequest:
     """A request with a hook's changes: model, settings, words, and tools."""
-    wanted = extra.get("llm_request")
-    if isinstance(wanted, dict):
-        request = _with_wishes(request, wanted)
-    tools = extra.get("toolConfig")
-    return _with_tools(request, tools) if isinstance(tools, dict) else request
-
-
-def _with_wishes(request: InferenceRequest, wanted: dict[str, Any]) -> InferenceRequest:
+    wanted = object_of(extra.get("llm_request"))
     if isinstance(wanted.get("model"), str) and wanted["model"] != request.model:
         request = request.with_model(wanted["model"])
-    config = wanted.get("config")
+    config, messages = wanted.get("config"), wanted.get("messages")
     if isinstance(config, dict) and config != dict(request.options):
         request = request.with_options(**{str(key): value for key, value in config.items()})
-    messages = wanted.get("messages")
-    return _with_words(request, messages) if isinstance(messages, list) else request
+    if isinstance(messages, list):
+        request = _with_words(request, messages)
+    return _with_tools(request, object_of(extra.get("toolConfig")))
 
 
 def _with_words(request: InferenceRequest, wanted: list[Any]) -> InferenceRequest:
@@ -504,19 +478,16 @@ def _with_words(request: InferenceRequest, wanted: list[Any]) -> InferenceReques
                 message if text == message.text else msgspec.structs.replace(message, text=text)
             )
         made.append(message)
-    made += [_message_of(each) for each in words]
+    for each in words:
+        kind = AssistantMessage if each.get("role") == "model" else UserMessage
+        made.append(kind(_text_in(each.get("content"))))
     return request if made == list(request.messages) else request.with_messages(tuple(made))
 
 
-def _message_of(words: dict[str, Any]) -> Message:
-    text = _text_in(words.get("content"))
-    return AssistantMessage(text) if words.get("role") == "model" else UserMessage(text)
-
-
 def _with_tools(request: InferenceRequest, tools: dict[str, Any]) -> InferenceRequest:
-    names, mode = tools.get("allowedFunctionNames"), str(tools.get("mode", "")).upper()
-    if isinstance(names, list) and names:
-        allowed = {str(name) for name in names}
+    mode = str(tools.get("mode", "")).upper()
+    allowed = {str(name) for name in list_of(tools.get("allowedFunctionNames"))}
+    if allowed:
         kept = (
             tool for tool in request.tools if {tool.name, Gemini.tools.name(tool.name)} & allowed
         )
@@ -530,14 +501,11 @@ def _with_tools(request: InferenceRequest, tools: dict[str, Any]) -> InferenceRe
 
 def response_text(value: Any) -> str | None:
     """The text of a response in Gemini's form; None if there is none."""
-    if not isinstance(value, dict):
-        return None
-    if isinstance(value.get("text"), str):
-        return str(value["text"])
-    candidates = value.get("candidates")
-    for candidate in candidates if isinstance(candidates, list) else ():
-        content = candidate.get("content") if isinstance(candidate, dict) else None
-        parts = content.get("parts") if isinstance(content, dict) else None
+    said = object_of(value)
+    if isinstance(said.get("text"), str):
+        return str(said["text"])
+    for candidate in list_of(said.get("candidates")):
+        parts = object_of(object_of(candidate).get("content")).get("parts")
         if isinstance(parts, list):
             return _text_in(parts)
     return None
@@ -556,19 +524,14 @@ def _text_in(content: Any) -> str:
 def _settings_file(path: Path, level: Level, search: HookSearch) -> tuple[list[Handler], set[str]]:
     """One settings file: its hooks, and the names and commands that it switches off (`*` for all)."""
     file = hook_file(search.source("gemini", level, path), search.warn)
-    content = file.content
-    hooks, tools = content.get("hooks", {}), content.get("tools")
-    off: set[str] = set()
-    for config in (content.get("hooksConfig"), hooks):
-        if isinstance(config, dict):
-            disabled = config.get("disabled")
-            names = disabled if isinstance(disabled, list) else ()
-            off |= {each for each in names if isinstance(each, str)}
-            off |= {"*"} if config.get("enabled") is False else set()
-    if isinstance(tools, dict) and tools.get("enableHooks") is False:
+    content, off = file.content, set[str]()
+    hooks = content.get("hooks", {})
+    for config in (object_of(content.get("hooksConfig")), object_of(hooks)):
+        off |= {each for each in list_of(config.get("disabled")) if isinstance(each, str)}
+        off |= {"*"} if config.get("enabled") is False else set()
+    if object_of(content.get("tools")).get("enableHooks") is False:
         off.add("*")
-    if isinstance(hooks, dict):
-        hooks = {key: value for key, value in hooks.items() if key not in _NO_EVENTS}
+    hooks = without_keys(hooks, _NO_EVENTS)
     return list(file.nested(_grouped(hooks, file.warn), _make_hook)), off
 
 
@@ -578,7 +541,7 @@ def _grouped(hooks: Any, warn: Warn) -> Any:
         warn("'hooks' is a list; its hooks are taken by the event that each names")
         by_event: dict[str, list[Any]] = {}
         for each in hooks:
-            event = text_of(each.get("event")) if isinstance(each, dict) else ""
+            event = text_of(object_of(each).get("event"))
             by_event.setdefault(event or "?", []).append(each)
         hooks = by_event
     if not isinstance(hooks, dict):
@@ -619,33 +582,28 @@ def _is_off(handler: Handler, off: set[str]) -> bool:
 
 
 def _extensions(search: HookSearch) -> Iterator[Path]:
-    """The directories of the extensions that are on for the project, by name."""
+    """The directories of the extensions that are on for the project, by name. A linked one has its files elsewhere."""
     directory = search.home / ".gemini" / "extensions"
-    rules = load_json(directory / _EXTENSION_RULES, search.warn) or {} if directory.is_dir() else {}
+    rules = load_file(directory / _EXTENSION_RULES, search.warn) or {} if directory.is_dir() else {}
     for each in sorted(directory.glob("*/")):
-        entry = rules.get(each.name)
-        overrides = entry.get("overrides") if isinstance(entry, dict) else None
-        if _is_on(overrides if isinstance(overrides, list) else [], search.project):
-            yield _extension_root(each, search.warn)
-
-
-def _extension_root(directory: Path, warn: Warn) -> Path:
-    """The files of an extension; a linked one has them elsewhere."""
-    installed = load_json(directory / _EXTENSION_SOURCE, warn) or {}
-    source = text_of(installed.get("source"))
-    return Path(source) if installed.get("type") == "link" and source else directory
+        overrides = list_of(object_of(rules.get(each.name)).get("overrides"))
+        if _is_on(overrides, search.project):
+            installed = load_file(each / _EXTENSION_SOURCE, search.warn) or {}
+            source = text_of(installed.get("source"))
+            yield Path(source) if installed.get("type") == "link" and source else each
 
 
 def _is_on(overrides: list[object], project: Path) -> bool:
-    """Whether an extension is on for a project: the last rule about its path counts, and `!` means off."""
+    """Whether an extension is on for a project: the last rule about its path counts.
+
+    A rule is a path, with `*` for whatever is below it; with `!` before it, it means off.
+    """
     path, on = f"{project.as_posix().rstrip('/')}/", True
     for rule in overrides:
-        if isinstance(rule, str) and _path_expression(rule.removeprefix("!")).fullmatch(path):
+        if not isinstance(rule, str):
+            continue
+        whole = rule.removeprefix("!")
+        whole = re.escape(whole if whole.endswith(("/", "*")) else f"{whole}/")
+        if re.fullmatch(_STARS.sub(lambda found: f"({found[1]}.*)?", whole), path):
             on = not rule.startswith("!")
     return on
-
-
-def _path_expression(rule: str) -> re.Pattern[str]:
-    """A path, with `*` for whatever is below it."""
-    whole = rule if rule.endswith(("/", "*")) else f"{rule}/"
-    return re.compile(_STARS.sub(lambda found: f"({found[1]}.*)?", re.escape(whole)))

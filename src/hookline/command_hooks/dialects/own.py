@@ -13,7 +13,6 @@ from hookline.command_hooks.dialect import Dialect, all_dialects, dialect_of
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.protocol import ClaudeTranscripts
 from hookline.command_hooks.dialects.claude.tools import TOOLS as CLAUDE_TOOLS
-from hookline.command_hooks.dialects.claude.tools import result_of
 from hookline.command_hooks.handler import (
     UNCHANGED,
     Handler,
@@ -163,8 +162,7 @@ class Own(Dialect):
         }
 
     def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
-        """Hooks that are for Claude, too, use its form."""
-        return result_of(call, answer.updated_output)
+        return event_facts.result_of(call, answer.updated_output)
 
     def tools_named(self, handler: Handler) -> Iterator[str]:
         """The tools in a rule and in a matcher of names, without those that are Claude's names."""
@@ -260,6 +258,9 @@ class _HookTable(msgspec.Struct, frozen=True, rename={"rule": "if", "is_async": 
 
 
 _KEYS = _HookTable.__struct_encode_fields__
+_SAME_IN_HANDLER = (
+    "command", "argv", "url", "headers", "allowed_env", "matcher", "rule", "timeout", "is_async", "env", "cwd",
+)  # fmt: skip
 _REMEDIES = {
     "argv": "Give the program and its arguments in a list.",
     "allowed_env": "Give names of variables in a list.",
@@ -291,20 +292,10 @@ def read_hook(
         source=HookSource(table.dialect, level, path, label),
         event=_event(table.on, dialect, where),
         kind="http" if "url" in given else "command",
-        command=table.command,
-        argv=table.argv,
-        url=table.url,
-        headers=table.headers,
-        allowed_env=table.allowed_env,
-        matcher=table.matcher,
-        rule=table.rule,
-        timeout=table.timeout,
         on_failure=table.on_failure or ("closed" if dialect.fails_closed else "open"),
-        is_async=table.is_async,
-        env=table.env,
-        cwd=table.cwd,
         label=table.name,
         definition=dict(given),
+        **{name: getattr(table, name) for name in _SAME_IN_HANDLER},
     )
     _check(handler, where)
     return handler
@@ -335,7 +326,13 @@ def _check(handler: Handler, where: str) -> None:
         raise RegistrationError(f"{where} needs one of command, argv and url, and has {sum(ways)}.")
     dialect = dialect_of(handler)
     if (handler.matcher not in ("", "*") or handler.rule) and isinstance(dialect, Own):
-        _check_subject(handler, where)
+        # Without a tool call or a name at the point, the hook would always run, or never.
+        has_tool = issubclass(point_named(handler.event).context, ToolHookContext)
+        if not has_tool and (handler.event not in _WITH_NAMES or handler.rule):
+            raise RegistrationError(
+                f"{where}: at {handler.event} there is no tool call that it could be for.",
+                remedy="Leave that out, and let it look at its input itself.",
+            )
     try:
         dialect.matcher(handler)
         if handler.rule:
@@ -344,17 +341,6 @@ def _check(handler: Handler, where: str) -> None:
             Rule.parse(handler.rule)
     except UsageError as error:
         raise RegistrationError(f"{where}: {error.message}", remedy=error.remedy) from None
-
-
-def _check_subject(handler: Handler, where: str) -> None:
-    """A matcher or rule needs a tool call or a name at the point: else the hook would always run, or never."""
-    has_tool = issubclass(point_named(handler.event).context, ToolHookContext)
-    if has_tool or (handler.event in _WITH_NAMES and not handler.rule):
-        return
-    raise RegistrationError(
-        f"{where}: at {handler.event} there is no tool call that it could be for.",
-        remedy="Leave that out, and let it look at its input itself.",
-    )
 
 
 def _event(on: str, dialect: Dialect, where: str) -> str:

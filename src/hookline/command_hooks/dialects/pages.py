@@ -11,7 +11,7 @@ import msgspec
 
 from hookline.command_hooks.dialects.claude.settings import make_hook
 from hookline.command_hooks.dialects.config_files import Dropped, hook_file
-from hookline.command_hooks.dialects.copilot.files import read_vscode_entries
+from hookline.command_hooks.dialects.copilot import read_vscode_entries
 from hookline.command_hooks.handler import HookPage, HookSearch, Level, Warn, level_of
 from hookline.errors import DocumentError
 from hookline.state import thaw

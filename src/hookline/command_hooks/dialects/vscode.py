@@ -12,26 +12,25 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from hookline.command_hooks.dialect import timestamp
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.protocol import TOOL_EVENTS, Claude
 from hookline.command_hooks.dialects.claude.tools import TOOLS as CLAUDE_TOOLS
-from hookline.command_hooks.dialects.copilot.known_fields import (
+from hookline.command_hooks.dialects.copilot import (
     KEY,
     VSCODE_NAMES,
-    is_for_copilot,
-    is_for_vscode,
-    reads_camel_case,
-    takes_object,
-)
-from hookline.command_hooks.dialects.copilot.protocol import (
     Copilot,
     answer_in,
     failure,
+    is_for_copilot,
+    is_for_vscode,
     needs_permission,
     new_response,
     read_denying,
+    reads_camel_case,
     result_text,
     session_end_reason,
+    takes_object,
     without_progress,
 )
 from hookline.command_hooks.dialects.event_facts import Event, EventFacts
@@ -48,11 +47,9 @@ from hookline.command_hooks.tools import (
     NAMES,
     NameTest,
     ToolNames,
-    everything,
     names_or_expression,
     whole_expression,
 )
-from hookline.command_hooks.transcripts import timestamp
 from hookline.lifecycle import AgentContext, ToolHookContext, expect_context
 from hookline.state import ToolCall
 
@@ -179,8 +176,6 @@ class VsCode(Claude):
     def matcher(self, handler: Handler) -> NameTest:
         """Exact names, or a regular expression over the whole of the name."""
         text = handler.matcher
-        if text in ("", "*", "**"):
-            return everything
         return names_or_expression(text) if NAMES.fullmatch(text) else whole_expression(text)
 
     def subject(self, event: str, ctx: AgentContext, facts: RunFacts) -> tuple[str, ...] | None:
@@ -212,8 +207,8 @@ class VsCode(Claude):
         if is_theirs or is_for_copilot(handler):
             name = _name_for(handler, ctx.tool_call) if is_theirs else shown.name
         shown_there: dict[str, Any] = {"tool_name": name}
-        if is_theirs and "tool_response" in sent:
-            shown_there["tool_response"] = event_facts.output_text(event_facts.execution_of(ctx))
+        if is_theirs and "tool_response" in sent and ctx.execution is not None:
+            shown_there["tool_response"] = event_facts.output_text(ctx.execution)
         if reads_camel_case(handler):
             given = sent["tool_input"] if is_theirs else shown.input
             shown_there["toolName"] = name if is_theirs else shown.name

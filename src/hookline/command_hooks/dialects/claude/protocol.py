@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import uuid
@@ -10,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from hookline.command_hooks.dialect import ModelVerdict
+from hookline.command_hooks.dialect import Line, ModelVerdict, Transcripts, timestamp
 from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude import settings
-from hookline.command_hooks.dialects.claude.tools import TOOLS, error_of, response_of, result_of
+from hookline.command_hooks.dialects.claude.tools import TOOLS, error_of, response_of
 from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
 from hookline.command_hooks.handler import (
     UNCHANGED,
@@ -26,7 +25,9 @@ from hookline.command_hooks.handler import (
     as_uuid,
     denied,
     failed,
+    json_line,
     json_object,
+    object_of,
     text_of,
     texts_of,
     wrong_type,
@@ -38,17 +39,14 @@ from hookline.command_hooks.tools import (
     mcp_names,
     names_or_expression,
 )
-from hookline.command_hooks.transcripts import Line, Transcripts, timestamp
 from hookline.flow import ErrorClass
 from hookline.journal import stream_of
-from hookline.lifecycle import AgentContext
 from hookline.state import (
     NO_USAGE,
     AgentState,
     AssistantMessage,
     Message,
     StepType,
-    ToolCall,
     ToolMessage,
     Usage,
     UserMessage,
@@ -154,7 +152,7 @@ def _responses(messages: Sequence[Message], state: AgentState, facts: RunFacts) 
 
 
 def _entry(message: Message, facts: RunFacts, usage: Usage) -> dict[str, Any]:
-    return {
+    entry: dict[str, Any] = {
         "parentUuid": None,
         "isSidechain": False,
         "userType": "external",
@@ -163,21 +161,25 @@ def _entry(message: Message, facts: RunFacts, usage: Usage) -> dict[str, Any]:
         "version": "hookline",
         "type": "assistant" if isinstance(message, AssistantMessage) else "user",
         "message": _message(message, facts, usage),
-        **(
-            {"requestId": f"req_{uuid.uuid4().hex[:24]}"}
-            if isinstance(message, AssistantMessage)
-            else {}
-        ),
         "uuid": str(uuid.uuid4()),
         "timestamp": timestamp(),
-        **({"isMeta": True} if isinstance(message, UserMessage) and message.by else {}),
     }
+    if isinstance(message, AssistantMessage):
+        entry["requestId"] = f"req_{uuid.uuid4().hex[:24]}"
+    if isinstance(message, UserMessage) and message.by:
+        entry["isMeta"] = True
+    return entry
 
 
 def _message(message: Message, facts: RunFacts, usage: Usage) -> dict[str, Any]:
     if isinstance(message, AssistantMessage):
         text = [{"type": "text", "text": message.text}] if message.text else []
-        calls = [_call(call, facts) for call in message.calls]
+        shown = [(call.id, Claude.tools.show(call, facts.cwd)) for call in message.calls]
+        calls = [
+            {"type": "tool_use", "id": each, "name": call.name, "input": call.input}
+            for each, call in shown
+        ]
+        cached = usage.cache_read_tokens + usage.cache_write_tokens
         return {
             "id": f"msg_{uuid.uuid4().hex[:24]}",
             "role": "assistant",
@@ -187,9 +189,7 @@ def _message(message: Message, facts: RunFacts, usage: Usage) -> dict[str, Any]:
             "stop_reason": "tool_use" if calls else "end_turn",
             "usage": {
                 # There, cached tokens are counted beside the input; here, they are part of it.
-                "input_tokens": usage.input_tokens
-                - usage.cache_read_tokens
-                - usage.cache_write_tokens,
+                "input_tokens": usage.input_tokens - cached,
                 "output_tokens": usage.output_tokens,
                 "cache_read_input_tokens": usage.cache_read_tokens,
                 "cache_creation_input_tokens": usage.cache_write_tokens,
@@ -204,11 +204,6 @@ def _message(message: Message, facts: RunFacts, usage: Usage) -> dict[str, Any]:
         }
         return {"role": "user", "content": [result]}
     return {"role": "user", "content": message.text}
-
-
-def _call(call: ToolCall, facts: RunFacts) -> dict[str, Any]:
-    shown = Claude.tools.show(call, facts.cwd)
-    return {"type": "tool_use", "id": call.id, "name": shown.name, "input": shown.input}
 
 
 # --- the protocol --------------------------------------------------------------------------------------
@@ -417,6 +412,10 @@ class Claude(EventDialect):
     # --- input -----------------------------------------------------------------------------------------
 
     def sent_always(self, event: str, found: EventFacts) -> dict[str, Any]:
+        """The prompt has one id for a run and its children, and none at the start and the end of a session."""
+        state = found.ctx.state
+        is_around = event == "SessionStart" or state.run_id == stream_of(state.session_id)
+        prompt_id = {"prompt_id": as_uuid(state.run_id.partition("/")[0])}
         return {
             "session_id": found.run.session_uuid,
             "native_session_id": found.run.session_id,
@@ -424,7 +423,7 @@ class Claude(EventDialect):
             "cwd": found.run.cwd,
             "permission_mode": found.run.permission_mode,
             "hook_event_name": event,
-            **(_prompt_id(event, found.ctx) if self.is_claude_code else {}),
+            **(prompt_id if self.is_claude_code and not is_around else {}),
             **event_facts.agent_fields(found.ctx, event_facts.agent_id),
         }
 
@@ -455,8 +454,14 @@ class Claude(EventDialect):
                 values[f"TOOL_INPUT_{key.upper()}"] = value
         for name in ("CLAUDE_TOOL_FILE_PATH", "CLAUDE_FILE_PATH", "CLAUDE_FILE_PATHS"):
             values[name] = given.get("file_path")
-        texts = {name: _variable(value) for name, value in values.items() if value is not None}
-        return {name: text for name, text in texts.items() if _fits(text)}
+        texts: dict[str, str] = {}
+        for name, value in values.items():
+            text = value if isinstance(value, str) else json_line(value).decode().strip()
+            text = text.encode(errors="replace").decode()  # without lone surrogates
+            is_too_long = len(text.encode()) > _LONGEST_VARIABLE
+            if value is not None and not is_too_long and "\0" not in text:
+                texts[name] = text
+        return texts
 
     # --- answers ------------------------------------------------------------------------------------
 
@@ -503,18 +508,20 @@ class Claude(EventDialect):
             or found.get("additionalContext")
             or found.get("additional_context")
         )
-        updated = specific.get("updatedInput")
-        if event == "PermissionRequest":
-            given = specific.get("decision")
-            updated = given.get("updatedInput", updated) if isinstance(given, dict) else updated
+        outputs = ("updatedToolOutput", "updatedMCPToolOutput")
+        output = next((specific[key] for key in outputs if key in specific), UNCHANGED)
+        updated, interrupts = specific.get("updatedInput"), None
+        if event == "PermissionRequest":  # a refusal may also end the run
+            given = object_of(specific.get("decision"))
+            updated, interrupts = given.get("updatedInput", updated), given.get("interrupt")
         return ProgramAnswer(
             decision=decision,
             reason=reason,
             updated_input=updated if event in _REWRITING and isinstance(updated, dict) else None,
-            updated_output=_new_output(specific) if event in _FEEDBACK else UNCHANGED,
+            updated_output=output if event in _FEEDBACK else UNCHANGED,
             contexts=texts_of(context),
             messages=texts_of(found.get("systemMessage")),
-            stops=found.get("continue") is False or _interrupts(event, specific),
+            stops=found.get("continue") is False or interrupts is True,
             stop_reason=text_of(found.get("stopReason")),
             prompt=text_of(specific.get("initialUserMessage")) if event == "SessionStart" else "",
             terminal=text_of(found.get("terminalSequence")),
@@ -526,18 +533,14 @@ class Claude(EventDialect):
         if event == "PreToolUse" and specific.get("permissionDecision"):
             return specific["permissionDecision"], text_of(specific.get("permissionDecisionReason"))
         if event == "PermissionRequest":
-            given = specific.get("decision")
-            if isinstance(given, dict) and given.get("behavior") in ("allow", "deny"):
+            given = object_of(specific.get("decision"))
+            if given.get("behavior") in ("allow", "deny"):
                 return given["behavior"], text_of(given.get("message"))
             return "", ""
         word = _DECISIONS.get(text_of(found.get("decision")), "")
         if word == "allow" and event != "PreToolUse":
             word = ""
         return word, text_of(found.get("reason"))
-
-    def take_result(self, call: ToolCall, answer: ProgramAnswer) -> Any:
-        """The text of a command or a file, out of Claude's form of it."""
-        return result_of(call, answer.updated_output)
 
     def can_detach(self, handler: Handler) -> bool:
         """A program may say `{"async": true}`, while there is a run beside which it can continue."""
@@ -575,25 +578,6 @@ class Claude(EventDialect):
         return {**ends, **blocked} if event == "PostToolUse" else blocked
 
 
-def _prompt_id(event: str, ctx: AgentContext) -> dict[str, str]:
-    """The id of the prompt: one for a run and its children, none at the start and the end of a session."""
-    state: AgentState = ctx.state
-    if event == "SessionStart" or state.run_id == stream_of(state.session_id):
-        return {}
-    return {"prompt_id": as_uuid(state.run_id.partition("/")[0])}
-
-
-def _variable(value: Any) -> str:
-    if not isinstance(value, str):
-        value = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    return str(value).encode(errors="replace").decode()  # without lone surrogates
-
-
-def _fits(text: str) -> bool:
-    """Whether a text can be the value of a variable."""
-    return "\0" not in text and len(text.encode()) <= _LONGEST_VARIABLE
-
-
 def wrong_field(found: dict[str, Any]) -> str:
     """What is wrong with an answer; unknown fields are not."""
     specific = found.get("hookSpecificOutput") or {}
@@ -614,17 +598,3 @@ def _is_broken_object(text: str) -> bool:
         return False
     lines = [json_object(line) for line in stripped.splitlines() if line.strip()]
     return None in lines or any(_ANSWERS & line.keys() for line in lines if line is not None)
-
-
-def _new_output(specific: dict[str, Any]) -> Any:
-    for key in ("updatedToolOutput", "updatedMCPToolOutput"):
-        if key in specific:
-            return specific[key]
-    return UNCHANGED
-
-
-def _interrupts(event: str, specific: dict[str, Any]) -> bool:
-    """Whether a refusal also ends the run."""
-    given = specific.get("decision")
-    is_answer = event == "PermissionRequest" and isinstance(given, dict)
-    return is_answer and given.get("interrupt") is True  # type: ignore[union-attr]

@@ -16,7 +16,7 @@ from hookline.command_hooks.dialects.config_files import (
     Plugin,
     about,
     hook_file,
-    load_json,
+    load_file,
     texts_field,
     unique,
 )
@@ -26,10 +26,12 @@ from hookline.command_hooks.handler import (
     HookSource,
     Level,
     Warn,
+    list_of,
+    object_of,
     own_directory,
     text_of,
 )
-from hookline.command_hooks.mcp_hooks import tool_of
+from hookline.command_hooks.hook_kinds import tool_of
 from hookline.wildcards import matches
 
 _ON_A_MAC = Path("/Library/Application Support/ClaudeCode")
@@ -221,19 +223,17 @@ def _installed(found: Iterable[ClaudeSettings], search: HookSearch) -> Iterator[
     """The plugins that the user has installed and switched on."""
     enabled: dict[str, Any] = {}
     for settings in found:
-        value = settings.content.get("enabledPlugins")
-        if isinstance(value, dict) and not settings.level.is_repository:
-            enabled |= value
+        if not settings.level.is_repository:
+            enabled |= object_of(settings.content.get("enabledPlugins"))
     wanted = [name for name, value in enabled.items() if value is True]
     if not wanted:
         return
     folder = _own_directory(search.home) / "plugins"
     warn = about("~/.claude/plugins/installed_plugins.json", search.warn)
-    plugins = (load_json(folder / "installed_plugins.json", warn) or {}).get("plugins")
-    known = plugins if isinstance(plugins, dict) else {}
+    known = object_of((load_file(folder / "installed_plugins.json", warn) or {}).get("plugins"))
     for name, entry in known.items():
         for each in entry if isinstance(entry, list) else [entry]:
-            path = each.get("installPath") if isinstance(each, dict) else None
+            path = object_of(each).get("installPath")
             if name in wanted and isinstance(path, str):
                 yield Path(path).expanduser()
     others = (name for name in wanted if name not in known)
@@ -248,42 +248,34 @@ def _in_marketplaces(wanted: Iterable[str], directory: Path, warn: Warn) -> Iter
             continue
         root = directory / marketplace
         about_it = about(f"~/.claude/plugins/marketplaces/{marketplace}", warn)
-        content = load_json(root / ".claude-plugin" / "marketplace.json", about_it) or {}
-        listed = content.get("plugins")
-        for entry in listed if isinstance(listed, list) else ():
-            if isinstance(entry, dict) and entry.get("name") == name:
-                yield from _in_marketplace(root, content, text_of(entry.get("source")))
-
-
-def _in_marketplace(root: Path, content: Mapping[str, Any], source: str) -> Iterator[Path]:
-    metadata = content.get("metadata")
-    base = text_of(metadata.get("pluginRoot")) if isinstance(metadata, dict) else ""
-    path = (root / ("" if source.startswith("./") else base) / source).resolve()
-    if source and path.is_relative_to(root.resolve()) and path.is_dir():
-        yield path
+        content = load_file(root / ".claude-plugin" / "marketplace.json", about_it) or {}
+        base = text_of(object_of(content.get("metadata")).get("pluginRoot"))
+        for entry in map(object_of, list_of(content.get("plugins"))):
+            if entry.get("name") != name:
+                continue
+            source = text_of(entry.get("source"))
+            path = (root / ("" if source.startswith("./") else base) / source).resolve()
+            if source and path.is_relative_to(root.resolve()) and path.is_dir():
+                yield path
 
 
 def _options(
     manifest: Mapping[str, Any], name: str, contents: Iterable[Mapping[str, Any]]
 ) -> dict[str, str]:
     """The options of a plugin (`userConfig`): the defaults of the manifest, and what settings say."""
-    declared = manifest.get("userConfig")
     found: dict[str, Any] = {}
-    for key, option in declared.items() if isinstance(declared, dict) else ():
-        if isinstance(option, dict) and "default" in option:
+    for key, option in object_of(manifest.get("userConfig")).items():
+        if "default" in object_of(option):
             found[key] = option["default"]
     for content in contents:
-        configs = content.get("pluginConfigs")
-        for plugin, config in configs.items() if isinstance(configs, dict) else ():
-            options = config.get("options") if isinstance(config, dict) else None
-            if str(plugin).partition("@")[0] == name and isinstance(options, dict):
-                found |= options
-    keys = (key for key in found if re.fullmatch(r"[A-Za-z_]\w*", key))
-    return {key: _option_text(found[key]) for key in keys}
-
-
-def _option_text(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        for plugin, config in object_of(content.get("pluginConfigs")).items():
+            if str(plugin).partition("@")[0] == name:
+                found |= object_of(object_of(config).get("options"))
+    return {
+        key: value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        for key, value in found.items()
+        if re.fullmatch(r"[A-Za-z_]\w*", key)
+    }
 
 
 def _with_options(handler: Handler, options: Mapping[str, str], warn: Warn) -> Handler | None:
@@ -336,7 +328,8 @@ def make_hook(entry: HookEntry) -> Handler | None:
 def _command(entry: HookEntry, _kind: str) -> dict[str, Any] | str:
     """A line for a shell, or words without one; some write all of these as `args`. A text says what is wrong."""
     command, args = entry.text("command"), entry.fields.get("args")
-    if args is not None and not (isinstance(args, list) and all(map(_is_text, args))):
+    is_texts = isinstance(args, list) and all(isinstance(each, str) for each in args)
+    if args is not None and not is_texts:
         return "'args' of a hook is not a list of texts"
     if not command.strip() and not args:
         return "a hook names no command"
@@ -367,10 +360,6 @@ def _model(entry: HookEntry, kind: str) -> dict[str, Any] | str:
         return f"a hook of type {kind!r} {'has no prompt' if is_run else 'is not run there'}"
     continues = entry.fields.get("continueOnBlock") is True
     return {"prompt": prompt, "model": entry.text("model").strip(), "continues": continues}
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
 
 
 _KINDS: dict[str, Callable[[HookEntry, str], dict[str, Any] | str]] = {

@@ -155,27 +155,3 @@ def error_of(execution: ToolResult) -> str:
     return "\n".join(
         filter(None, (f"Exit code {code}", was_ended(execution), output_text(execution)))
     )
-
-
-def result_of(call: ToolCall, value: Any) -> Any:
-    """A changed response in the form of the tool: the text of a command or of a file."""
-    if isinstance(value, list) and value and all(map(_is_text_block, value)):
-        return "\n".join(each["text"] for each in value)
-    if not isinstance(value, dict):
-        return value
-    if call.name in SHELL_TOOLS and isinstance(value.get("stdout"), str):
-        return "\n".join(filter(None, (value["stdout"], str(value.get("stderr") or ""))))
-    file = value.get("file")
-    if call.name == "read" and isinstance(file, dict) and isinstance(file.get("content"), str):
-        return file["content"]
-    if call.name == "spawn_subagent" and isinstance(value.get("content"), list):
-        return result_of(call, value["content"])
-    return value
-
-
-def _is_text_block(value: object) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.get("type") == "text"
-        and isinstance(value.get("text"), str)
-    )

@@ -1,23 +1,43 @@
-"""The environment of a hook, and the variables that hooks set for commands and for later hooks."""
+"""The program of a hook: its environment and command line, its input and output, and its time.
+
+It also has the variables that hooks set for commands and for later hooks.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import re
 import shlex
+import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from hookline.command_hooks.dialect import all_dialects, dialect_of
-from hookline.command_hooks.handler import Handler, ProgramAnswer, RunFacts, session_of
+from hookline.command_hooks.handler import (
+    MOST_OUTPUT,
+    VARIABLE,
+    Handler,
+    ProgramAnswer,
+    ProgramResult,
+    RunFacts,
+    home_directory,
+    not_started,
+    session_of,
+)
+from hookline.containment.processes import AsyncProcess, Standard, StartedProcess, start_program
 from hookline.lifecycle import AgentContext
 from hookline.secret_tables import CLOUD_VARIABLE
 
+# --- its environment ----------------------------------------------------------------------------------
+
 _KEPT_IN_REPOSITORIES = frozenset(
-    "PATH HOME USER LOGNAME SHELL LANG LANGUAGE TERM TZ TMPDIR TEMP TMP PWD "  # noqa: SIM905 - as above
+    "PATH HOME USER LOGNAME SHELL LANG LANGUAGE TERM TZ TMPDIR TEMP TMP PWD "  # noqa: SIM905 - a table of names
     "HOSTNAME EDITOR CI NO_COLOR VIRTUAL_ENV "
     "CONDA_PREFIX NVM_DIR PYENV_ROOT GOPATH GOROOT CARGO_HOME RUSTUP_HOME JAVA_HOME NODE_PATH XDG_CONFIG_HOME "
     "XDG_CACHE_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_RUNTIME_DIR SYSTEMROOT COMSPEC PATHEXT "
@@ -33,7 +53,6 @@ _NEVER_SET = re.compile(
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACEHOLDER = re.compile(r"\$\{(\w+|/)\}")
-_VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
 _PLAIN = re.compile(r"[\w./@+=:,-]+")
 _MOST_LINES = 50
 """How many lines a variable's value may have."""
@@ -45,7 +64,10 @@ def environment(handler: Handler, facts: RunFacts, kept: Mapping[str, str]) -> d
     dialect = dialect_of(handler)
     own = {name: expanded(value, handler, facts) for name, value in handler.env.items()}
     if dialect.expands_env:
-        own = {name: _VARIABLE.sub(_value_in(ours), value) for name, value in own.items()}
+        own = {
+            name: VARIABLE.sub(lambda found: ours.get(found[1] or found[2], ""), value)
+            for name, value in own.items()
+        }
     skill = dict.fromkeys(dialect.skill_variables, handler.source.root) if handler.skill else {}
     made = {**ours, **kept, **own, **dialect.variables(handler, facts), **skill}
     return {name: value for name, value in made.items() if "\0" not in name + value and name}
@@ -64,32 +86,20 @@ def _inherited(is_repository: bool) -> Iterator[tuple[str, str]]:
         if name.startswith("OTEL_") or name in others:
             continue
         if is_repository:
-            if _is_for_all(name, value):
-                yield name, value
-        elif not is_scrubbed or not _is_credential(name, value):
+            is_proxy = name.lower() in _PROXIES and "@" not in value
+            is_known = name in _KEPT_IN_REPOSITORIES or name.startswith("LC_") or is_proxy
+            is_seen = is_known and not _is_secret(name, value)
+        else:
+            is_credential = is_scrubbed and (CLOUD_VARIABLE.match(name) or _is_secret(name, value))
+            is_seen = not is_credential
+        if is_seen:
             yield name, value
 
 
-def _value_in(known: Mapping[str, str]) -> Callable[[re.Match[str]], str]:
-    return lambda found: known.get(found[1] or found[2], "")
-
-
-def _is_for_all(name: str, value: str) -> bool:
-    """Whether a repository's hooks may see a variable: it is known to be harmless, and holds no secret."""
-    is_proxy = name.lower() in _PROXIES and "@" not in value
-    if name not in _KEPT_IN_REPOSITORIES and not name.startswith("LC_") and not is_proxy:
-        return False
+def _is_secret(name: str, value: str) -> bool:
     from hookline.redaction import is_secret_name, token_spans  # takes a while to load
 
-    return not is_secret_name(name) and not any(True for _ in token_spans(value))
-
-
-def _is_credential(name: str, value: str) -> bool:
-    """Whether a variable is, or leads to, a key of a model or of a cloud."""
-    from hookline.redaction import is_secret_name, token_spans
-
-    is_clouds = CLOUD_VARIABLE.match(name) is not None
-    return is_clouds or bool(is_secret_name(name)) or any(True for _ in token_spans(value))
+    return bool(is_secret_name(name)) or any(True for _ in token_spans(value))
 
 
 def expanded(text: str, handler: Handler, facts: RunFacts, *, for_shell: bool = False) -> str:
@@ -118,6 +128,165 @@ def _placeholders(handler: Handler, facts: RunFacts) -> dict[str, str]:
         known |= dict.fromkeys(dialect.data_variables, source.data)
         known |= dict.fromkeys(dialect.skill_variables, source.root if handler.skill else "")
     return known
+
+
+# --- its command line ---------------------------------------------------------------------------------
+
+
+def make_directories(handler: Handler) -> None:
+    """Make the directories that hooks expect: of a plugin's data, and of the agent in the user's home."""
+    folder = dialect_of(handler).home_folder
+    wanted = (handler.source.data, str(home_directory() / folder) if folder else "")
+    for each in filter(None, wanted):
+        with contextlib.suppress(OSError):
+            os.makedirs(each, mode=0o700, exist_ok=True)
+
+
+def command_line(handler: Handler, facts: RunFacts) -> tuple[str, ...]:
+    """The program and its arguments."""
+    if handler.argv is not None:
+        return tuple(expanded(word, handler, facts) for word in handler.argv)
+    command = expanded(handler.command, handler, facts, for_shell=True)
+    if handler.shell == "powershell":
+        return ("pwsh", "-NoProfile", "-NonInteractive", "-Command", command)
+    shell = handler.shell or dialect_of(handler).shell
+    # Not a machine's `/bin/sh`: `[[ ... ]]` may be an error to it, and errors look like a refusal.
+    return (shell if shell == "bash" and shutil.which("bash") else "/bin/sh", "-c", command)
+
+
+def directory_of(handler: Handler, facts: RunFacts) -> str:
+    """The directory that it starts in."""
+    # In the project, wherever the agent works: hooks name and keep files relative to it.
+    base = Path(facts.project)
+    for each in (base / handler.cwd, base, home_directory()):
+        if each.is_dir():
+            return str(each)
+    return "/"
+
+
+# --- its execution ------------------------------------------------------------------------------------
+
+_AFTER_EXIT = 0.25
+"""Seconds that the pipes may stay open after the program has ended: a helper in the background holds them."""
+_GRACE = 0.5
+"""Seconds between SIGTERM and SIGKILL."""
+_WATCHED = 4096
+"""Bytes at the beginning of the output that `watch` gets."""
+_ANSWERED = (0, 2)
+"""Exit codes of a program that did its work: what it left in the background may continue."""
+
+Watch: TypeAlias = Callable[[bytes], float | None]
+"""Called with the output so far, until it gives a number: the seconds that the program has from then on."""
+
+
+class ProgramSpec(msgspec.Struct, frozen=True):
+    """What to run, and with what."""
+
+    argv: tuple[str, ...]
+    stdin: bytes
+    env: Mapping[str, str]
+    cwd: str
+    timeout: float
+    watch: Watch | None = None
+
+
+async def run_program(spec: ProgramSpec) -> ProgramResult:
+    """Run a program to its end, or to the end of its time. If the task is cancelled, all of it is ended first."""
+    return await _Execution(spec).run()
+
+
+class _Stream:
+    """What is kept of one stream."""
+
+    def __init__(self) -> None:
+        self.kept = bytearray()
+        self.is_cut = False
+
+    def add(self, data: bytes) -> None:
+        room = MOST_OUTPUT - len(self.kept)
+        self.kept += data[:room]
+        self.is_cut = self.is_cut or len(data) > room
+
+
+class _Execution:
+    """One program, from its start to the last of its processes."""
+
+    def __init__(self, spec: ProgramSpec) -> None:
+        self._spec = spec
+        self._watch = spec.watch
+        self._limit = asyncio.timeout(spec.timeout)
+        self._out, self._err = _Stream(), _Stream()
+
+    async def run(self) -> ProgramResult:
+        started = time.monotonic()
+        try:
+            process = AsyncProcess(
+                self._start,
+                on_output=self._out.add if self._watch is None else self._add_and_watch,
+                on_errors=self._err.add,
+                stdin=self._spec.stdin,
+            )
+        except (OSError, ValueError) as error:
+            return not_started(_why(self._spec, error))
+        try:
+            await self._run_to_end(process)
+        finally:
+            process.close()
+        is_over = self._limit.expired()
+        return ProgramResult(
+            code=None if is_over else process.returncode,
+            stdout=self._out.kept.decode(errors="replace"),
+            stderr=self._err.kept.decode(errors="replace"),
+            seconds=time.monotonic() - started,
+            problem="timeout" if is_over else "",
+            detail=f"{self._spec.timeout:g} s" if is_over else "",
+            is_cut=self._out.is_cut or self._err.is_cut,
+        )
+
+    def _start(self, standard: Standard) -> StartedProcess:
+        spec = self._spec
+        # No new session: it would wait milliseconds for its turn on a busy machine.
+        return start_program(
+            spec.argv, spec.env, spec.cwd, standard, leaves=_ANSWERED, session=False
+        )
+
+    def _add_and_watch(self, data: bytes) -> None:
+        self._out.add(data)
+        if self._watch is None:
+            return
+        seconds = self._watch(bytes(self._out.kept[:_WATCHED]))
+        if seconds is not None and not self._limit.expired():
+            self._limit.reschedule(asyncio.get_running_loop().time() + seconds)
+        if seconds is not None or len(self._out.kept) >= _WATCHED:
+            self._watch = None
+
+    async def _run_to_end(self, process: AsyncProcess) -> None:
+        """Wait for the end. Helpers of a program that did its work may continue; everything else of it ends."""
+        try:
+            try:
+                async with self._limit:
+                    await asyncio.wait([process.exited])
+            finally:
+                self._watch = None  # there is no time left to change
+            if not process.silent.done():
+                await asyncio.wait([process.silent], timeout=_AFTER_EXIT)
+        except TimeoutError:
+            await process.terminate(_GRACE)
+        finally:
+            if process.returncode in _ANSWERED and not self._limit.expired():
+                process.leave()
+            else:
+                await process.end()
+
+
+def _why(spec: ProgramSpec, error: OSError | ValueError) -> str:
+    if isinstance(error, FileNotFoundError) and not Path(spec.cwd).is_dir():
+        return f"the directory '{spec.cwd}' is not there"
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return f"'{spec.argv[0] if spec.argv else ''}' cannot be started: {reason}"
+
+
+# --- variables that hooks set -------------------------------------------------------------------------
 
 
 def variables_in(path: Path) -> tuple[dict[str, str], list[str]]:

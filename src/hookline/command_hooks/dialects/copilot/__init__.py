@@ -1,1 +1,0 @@
-"""Copilot CLI's hooks: the protocol, and the files that it shares with VS Code."""
