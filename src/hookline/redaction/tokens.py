@@ -101,7 +101,7 @@ _IS_SECRET = re.compile(
 )
 _DOCUMENT = re.compile(r"(?m)^\+?---[ \t]*+\r?$")
 _FIELD = re.compile(
-    rf"(?<![\w.-])(?:data|stringData){_Q}\s*+:(?:[ \t]|[!&][^\s{{}}]*+)*+(?:#[^\r\n]*+)?(?P<brace>\s*+\{{(?!\{{))?"
+    rf"(?<![\w.-])(?:data|stringData){_Q}\s*+:(?>(?:[ \t]|[!&][^\s{{}}]*+)*)(?:#[^\r\n]*+)?(?P<brace>\s*+\{{(?!\{{))?"
 )
 _MARGIN = " \t>|+:-"
 """What stands left of a name: blanks, and the signs of lists, diffs, quotations and `grep`."""
@@ -112,14 +112,14 @@ _LINE = re.compile(r"\r?\n([^\r\n]*+)")
 _LINE_NUMBER = re.compile(r" *+\d*+")
 _NAME = re.compile(r"[\"']?[\w.-]{1,253}[\"']?[ \t]*+:(?!\S)[ \t]*+")
 _COMMENT = re.compile(r"(?:^|(?<=\s))#.*+")
-_NOTHING = re.compile(r"(?:\{\{[^{}]*+\}\}[ \t]*+)*+|\[redacted:[a-z0-9_.-]++\]")
+_NOTHING = re.compile(r"(?>(?:\{\{[^{}]*+\}\}[ \t]*+)*)|\[redacted:[a-z0-9_.-]++\]")
 """Nothing, what only a template puts in, or a mark."""
-_NO_VALUE = re.compile(r"(?:[!&]\S*+[ \t]*+)*+(?:[|>][-+\d]{0,3}|null|~|\{\})?")
+_NO_VALUE = re.compile(r"(?>(?:[!&]\S*+[ \t]*+)*)(?:[|>][-+\d]{0,3}|null|~|\{\})?")
 """The same without quotes: what is before a text over several lines, or no text at all."""
 _PIECE = re.compile(
     r"(?P<skipped>\n(?: *+\d++[:\t|-])?[ \t>|+-]*+|[^\S\n]++|[,:]++|\\++[nrt]|#[^\n]*+|\{\{[^{}]*+\}\}"
     r"|\[redacted:[a-z0-9_.-]++\])"
-    r"|(?P<opened>[{\[])|(?P<closed>[}\]])|(?P<quote>\\*+[\"'])|(?P<bare>(?:[^,{}\[\]:\n]|:(?![\s\"'\\]))++)"
+    r"|(?P<opened>[{\[])|(?P<closed>[}\]])|(?P<quote>\\*+[\"'])|(?P<bare>(?>(?:[^,{}\[\]:\n]|:(?![\s\"'\\]))+))"
 )
 _QUOTE = re.compile(r"(?<!\\)(?P<escapes>\\*+)(?P<quote>[\"'])")
 _COLON = re.compile(r"\s*+:")
