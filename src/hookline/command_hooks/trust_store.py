@@ -191,10 +191,13 @@ def untrusted(
         each.source.label in known if each.is_apart else store.was_trusted(project) for each in held
     )
     files = ", ".join(dict.fromkeys(each.source.label for each in held))
-    why = "changed since they were trusted" if were_trusted else "are not trusted"
+    subject, they, them, are, were = ("hook", "it", "it", "is", "was")
+    if len(held) > 1:
+        subject, they, them, are, were = ("hooks", "they", "them", "are", "were")
+    why = f"changed since {they} {were} trusted" if were_trusted else f"{are} not trusted"
     return held, (
-        f"{len(held)} hook{'s' * (len(held) != 1)} of {files} {why}, so they are off. "
-        f"Look at them, then: hookline trust {project}"
+        f"{len(held)} {subject} of {files} {why}, so {they} {are} off. "
+        f"Look at {them}, then: hookline trust {project}"
     )
 
 
