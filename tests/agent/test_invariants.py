@@ -394,7 +394,10 @@ def check_run(world: World, results: list[RunResult]) -> None:
     for result in results:
         check_state(result.state)
         assert result.status is not RunStatus.RUNNING
-        assert (result.status is RunStatus.FAILED) is (result.error is not None)
+        # A resume that fails leaves the run paused, and says of what it failed.
+        with_error = (RunStatus.FAILED, RunStatus.PAUSED)
+        assert (result.status is RunStatus.FAILED) <= (result.error is not None)
+        assert (result.error is not None) <= (result.status in with_error)
         assert (result.status is RunStatus.PAUSED) <= bool(result.pending)
         records = list(result.records)
         first = records[0].seq

@@ -10,6 +10,7 @@ import pytest
 from wrong_use import builder, failure, refused
 
 from hookline import AgentBuilder, AgentState, Decision, HooklineError, HookOutcome, RunStatus
+from hookline.lifecycle import ExecutionHookContext
 from hookline.state import InferenceResponse
 from hookline.testing import say
 
@@ -151,6 +152,26 @@ def test_an_answer_to_a_question_nobody_asked_does_not_lose_the_run() -> None:
     assert "Use Decision.allow(), .deny(...) or .edit(...)." in message
     resumed = agent.resume_sync(paused.run_id, {pending.id: True})
     assert (resumed.status, resumed.text) == (RunStatus.COMPLETED, "3")
+
+
+def test_a_hook_that_fails_at_a_resume_leaves_the_run_paused() -> None:
+    """The result says of what it failed, and the run can be resumed again."""
+    broken = [False]
+
+    def start(ctx: ExecutionHookContext) -> None:
+        if broken[0]:
+            raise ValueError("no connection")
+
+    agent = asking().on_execution_start(start).build()
+    paused = agent.run_sync("go")
+    (pending,) = paused.pending
+    broken[0] = True
+    failed = agent.resume_sync(paused, {pending.id: True})
+    assert failed.status is RunStatus.PAUSED
+    assert "no connection" in str(failed.error)
+    broken[0] = False
+    resumed = agent.resume_sync(paused, {pending.id: True})
+    assert (resumed.status, resumed.error) == (RunStatus.COMPLETED, None)
 
 
 def test_running_a_paused_state() -> None:

@@ -36,7 +36,7 @@ class RunResult(msgspec.Struct, frozen=True):
     """The answer: text, or a typed value where a hook made one."""
     outcome: ContinuationOutcome | None = None
     error: BaseException | None = None
-    """For a failed run: the exception itself."""
+    """For a failed run, and for a paused one that could not be resumed: the exception itself."""
     records: Sequence[Record] = ()
     """The run's journal."""
     said: str | None = None
