@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -205,14 +206,8 @@ class Bash:
 
     def _say_where(self, ctx: ExecutionHookContext) -> ExecutionHookContext:
         """Write into the state, and so the journal, whether commands are contained."""
-        now = self.sandbox.status
-        said = {
-            "place": now.place,
-            "sandbox": now.sandbox,
-            "driver": now.driver,
-            "contained": now.contained,
-            "reason": now.reason,
-        }
+        said = dataclasses.asdict(self.sandbox.status)
+        del said["remedy"]
         return ctx.with_metadata(f"{self.name}.sandbox", said)
 
     def _name_directory(self, ctx: ToolHookContext) -> ToolHookContext | None:
