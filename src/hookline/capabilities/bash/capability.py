@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,6 +37,7 @@ Ask: TypeAlias = Literal["outside-sandbox", "always"]
 Keep: TypeAlias = Literal["nothing", "session"]
 
 _TIMEOUT = 120.0
+_SAID_OF_SANDBOX = ("place", "sandbox", "driver", "contained", "reason")
 
 
 class Bash:
@@ -206,8 +206,8 @@ class Bash:
 
     def _say_where(self, ctx: ExecutionHookContext) -> ExecutionHookContext:
         """Write into the state, and so the journal, whether commands are contained."""
-        said = dataclasses.asdict(self.sandbox.status)
-        del said["remedy"]
+        now = self.sandbox.status
+        said = {name: getattr(now, name) for name in _SAID_OF_SANDBOX}
         return ctx.with_metadata(f"{self.name}.sandbox", said)
 
     def _name_directory(self, ctx: ToolHookContext) -> ToolHookContext | None:
