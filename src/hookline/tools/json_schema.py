@@ -13,7 +13,7 @@ from referencing.exceptions import Unresolvable
 from hookline.errors import ToolArgumentsError, ToolDefinitionError
 from hookline.state import FrozenDict, thaw
 from hookline.tools.arguments import GivenArguments
-from hookline.tools.problems import closest, missing, refusal
+from hookline.tools.problems import missing, refusal, suggestion
 
 _LONGEST = 300
 """Characters of one complaint: some of them repeat what was given, which may be a whole file."""
@@ -79,9 +79,9 @@ def _phrased(error: Any) -> list[str]:
         return [missing(f"{place}.{name}".lstrip("."), known.get(name, {})) for name in absent]
     if error.validator == "additionalProperties" and error.validator_value is False:
         extra = [name for name in error.instance if name not in known]
-        return [
-            f"'{place}.{name}'".replace("'.", "'") + _unknown(name, tuple(known)) for name in extra
-        ]
+        names, inside = tuple(known), f"{place}." if place else ""
+        hints = {name: suggestion(name, names) if names else "" for name in extra}
+        return [f"'{inside}{name}': unknown{hint}" for name, hint in hints.items()]
     text = error.message
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}..."
@@ -93,10 +93,3 @@ def _place(path: Sequence[str | int]) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(
         "."
     )
-
-
-def _unknown(name: str, names: tuple[str, ...]) -> str:
-    likely = closest(name, names)
-    if likely:
-        return f": unknown (did you mean '{likely[0]}'?)"
-    return f": unknown (the arguments are: {', '.join(names)})" if names else ": unknown"

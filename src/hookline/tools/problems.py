@@ -154,17 +154,17 @@ def _phrase(problem: ArgumentProblem, names: Sequence[str]) -> str:
     if problem.is_missing:
         return "missing"
     if problem.is_unknown:
-        return f"unknown{_suggestion(problem, names)}"
+        is_inside = len(problem.place) > 1
+        return "unknown" if is_inside else f"unknown{suggestion(str(problem.place[0]), names)}"
     message = _IN_TERMS_OF_JSON.get(problem.kind, problem.message)
     for pattern, replacement in _FIRST_AND_LAST_WORDS:
         message = re.sub(pattern, replacement, message)
     return message
 
 
-def _suggestion(problem: ArgumentProblem, names: Sequence[str]) -> str:
-    if len(problem.place) > 1:
-        return ""
-    likely = closest(str(problem.place[0]), names)
+def suggestion(name: str, names: Sequence[str]) -> str:
+    """What may have been meant by an argument that there is not."""
+    likely = closest(name, names)
     if likely:
         return f" (did you mean '{likely[0]}'?)"
     return f" (the arguments are: {', '.join(names)})" if names else " (it takes no arguments)"

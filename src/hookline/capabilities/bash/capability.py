@@ -37,6 +37,7 @@ Ask: TypeAlias = Literal["outside-sandbox", "always"]
 Keep: TypeAlias = Literal["nothing", "session"]
 
 _TIMEOUT = 120.0
+_SAID_OF_SANDBOX = ("place", "sandbox", "driver", "contained", "reason")
 
 
 class Bash:
@@ -206,13 +207,7 @@ class Bash:
     def _say_where(self, ctx: ExecutionHookContext) -> ExecutionHookContext:
         """Write into the state, and so the journal, whether commands are contained."""
         now = self.sandbox.status
-        said = {
-            "place": now.place,
-            "sandbox": now.sandbox,
-            "driver": now.driver,
-            "contained": now.contained,
-            "reason": now.reason,
-        }
+        said = {name: getattr(now, name) for name in _SAID_OF_SANDBOX}
         return ctx.with_metadata(f"{self.name}.sandbox", said)
 
     def _name_directory(self, ctx: ToolHookContext) -> ToolHookContext | None:
