@@ -120,7 +120,7 @@ def test_what_was_made_in_a_shared_parent_stays(place: Place) -> None:
     assert (place.work / ".github").stat().st_mode & 0o7777 == 0o755
 
 
-@pytest.mark.parametrize("name", [".husky", ".git"])
+@pytest.mark.parametrize("name", [".husky", ".git", ".github", ".config"])
 def test_a_link_in_place_of_what_others_run_is_refused(tmp_path: Path, name: str) -> None:
     """A link could be replaced, so nothing runs until it is gone or left out by name; a command says how."""
     work, target = tmp_path / "linked", tmp_path / "elsewhere"
