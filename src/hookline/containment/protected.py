@@ -63,7 +63,8 @@ RUN_BELOW: dict[str, frozenset[str]] = {
 _RUN_BY_PATTERN = re.compile(
     r"[^/]*/(?:.+\.(?:code-workspace|sublime-project)|\.envrc\..+|\.?mise\.(?:.+\.)?toml"
     r"|\.?lefthook(?:-local)?\.(?:ya?ml|toml|json))"
-    r"|mise/config\.(?:.+\.)?toml"
+    r"|mise/config\.(?:.+\.)?toml",
+    re.DOTALL,
 )
 _HINTS = (".code-workspace", ".sublime-project", ".envrc.", "mise.", "lefthook")
 

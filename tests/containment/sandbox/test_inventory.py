@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from hookline.containment import Sandbox
+from hookline.containment.sandbox.quarantine import facts_of, move_aside
 
 from .conftest import ask_git, needs_bubblewrap
 
@@ -172,3 +174,38 @@ def test_recovery_looks_at_what_the_user_had_named(
     assert (work / "tools.from-command").exists()
     ask_git(work)
     assert not marker.exists()
+
+
+@pytest.mark.parametrize("field", ["known", "times", "named", "links"])
+@pytest.mark.parametrize("way", ["../outside/file", "sub/../../outside/file", "{outside}/file"])
+def test_a_record_that_leads_out_of_its_directory_is_refused(
+    work: Path, records: Callable[[], list[Path]], field: str, way: str
+) -> None:
+    """Nothing of it is done, also not to the paths that are inside: nobody knows who wrote it."""
+    outside = work.parent / "outside"
+    outside.mkdir()
+    path = way.format(outside=outside)
+    known = {"made": [0, 0, 0]}
+    record = {"root": str(work), "known": known, "times": {}, "links": {"made": "file"}}
+    values: dict[str, object] = {
+        "known": {path: [0, 0, 0], **known},
+        "times": {path: 0},
+        "named": [path],
+        "links": {path: "/etc/passwd", "made": "file"},
+    }
+    place = work.parent / "state" / "hookline" / "sandbox"
+    place.mkdir(parents=True)
+    (place / f"{'0' * 32}-{'0' * 16}.json").write_text(json.dumps({**record, field: values[field]}))
+    Sandbox(work, "required").run_sync("true")
+    assert os.listdir(outside) == []
+    assert not os.path.lexists(work / "made")
+
+
+def test_nothing_is_done_to_a_path_that_leads_out(tmp_path: Path) -> None:
+    """What looks at files and moves them refuses such a path itself."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="Invalid argument"):
+        facts_of(str(tmp_path / "work"), "../file")
+    assert move_aside(str(tmp_path / "work"), "../file") == ""
+    assert (tmp_path / "file").stat().st_mode & 0o777

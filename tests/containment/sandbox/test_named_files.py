@@ -179,6 +179,52 @@ WAYS = {
         f"mkdir h; {HOOK.format('h/pre-commit')}; git checkout -qb other",
         COMMIT,
     ),
+    "a bare repository with work trees, without its HEAD": Way(
+        f"mkdir first && cd first && {REPOSITORY} && cd .. && git clone -q --bare first .bare && "
+        "git -C .bare worktree add -q ../wt",
+        "mv .bare/HEAD .bare/H",
+        "cd wt && git status",
+        again="printf '[core]\\n\\tfsmonitor = \"MARK; false\"\\n' >> .bare/config",
+    ),
+    "a bare repository without its objects": Way(
+        f"mkdir first && cd first && {REPOSITORY} && cd .. && git clone -q --bare first bare",
+        "mv bare/objects bare/o; mv bare/refs bare/r; mv bare/HEAD bare/H",
+        "cd bare; mv o objects; mv r refs; mv H HEAD; git --git-dir=. --work-tree=../first status",
+        again="printf '[core]\\n\\tfsmonitor = \"MARK; false\"\\n' >> bare/config",
+    ),
+    "a work tree of a repository elsewhere": Way(
+        f"mkdir main n && cd main && {REPOSITORY} && git config core.hooksPath .gh && git worktree add -q ../n/wt",
+        f"mkdir wt/.gh; {HOOK.format('wt/.gh/pre-commit')}",
+        f"cd n/wt && {COMMIT}",
+        "n",
+    ),
+    "the user's own hooks in a work tree of a repository elsewhere": Way(
+        f"mkdir main n && cd main && {REPOSITORY} && git worktree add -q ../n/wt && "
+        "git config --global core.hooksPath .githooks",
+        f"mkdir wt/.githooks; {HOOK.format('wt/.githooks/pre-commit')}",
+        f"cd n/wt && {COMMIT}",
+        "n",
+    ),
+    "a file that a submodule includes whose repository is above": Way(
+        f"mkdir one sup && cd one && {REPOSITORY} && cd ../sup && {REPOSITORY} && "
+        "git -c protocol.file.allow=always submodule --quiet add $PWD/../one libs/one && "
+        "git -C libs/one config include.path $PWD/libs/one/inc",
+        "printf '[core]\\n\\tfsmonitor = \"MARK; false\"\\n' > one/inc",
+        "cd sup/libs/one && git status",
+        "sup/libs",
+    ),
+    "hooks of a repository above the nearest one": Way(
+        f"{REPOSITORY} && git config core.hooksPath mod/hooks && mkdir mod && cd mod && {REPOSITORY}",
+        f"mkdir hooks; {HOOK.format('hooks/pre-commit')}",
+        COMMIT,
+        "mod",
+    ),
+    "a file that a repository above the nearest one includes": Way(
+        f"{REPOSITORY} && git config include.path ../mod/inc && mkdir mod && cd mod && {REPOSITORY}",
+        "printf '[core]\\n\\tfsmonitor = \"MARK; false\"\\n' > inc",
+        "git status",
+        "mod",
+    ),
     "a file of the home that is kept in the work directory": Way(
         "touch hgrc && ln -s $PWD/hgrc ~/.hgrc && " + HG,
         "printf '[hooks]\\npre-status = MARK\\n' > hgrc",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -94,13 +95,14 @@ def test_a_repository_can_be_worked_in(place: Place) -> None:
 
 
 def test_the_work_directory_does_not_become_a_bare_repository(place: Place) -> None:
-    """With HEAD, objects and refs in it git would obey a file `config` there; HEAD alone is a file like any other."""
+    """With objects and refs in it git would obey a file `config` there; HEAD alone is a file like any other."""
     place.run(
         "rm -rf .git; git init -q --bare other; cp -r other/. .; git config -f config core.fsmonitor x"
     )
     assert (place.work / "config.from-command").exists()
     assert not (place.work / "config").exists()
-    place.run("rm -rf objects; echo x > HEAD; echo x > config")
+    shutil.rmtree(place.work / "objects")
+    place.run("echo x > HEAD; echo x > config")
     assert (place.work / "config").exists()
 
 
@@ -118,7 +120,7 @@ def test_what_was_made_in_a_shared_parent_stays(place: Place) -> None:
     assert (place.work / ".github").stat().st_mode & 0o7777 == 0o755
 
 
-@pytest.mark.parametrize("name", [".husky", ".git"])
+@pytest.mark.parametrize("name", [".husky", ".git", ".github", ".config"])
 def test_a_link_in_place_of_what_others_run_is_refused(tmp_path: Path, name: str) -> None:
     """A link could be replaced, so nothing runs until it is gone or left out by name; a command says how."""
     work, target = tmp_path / "linked", tmp_path / "elsewhere"
@@ -340,6 +342,24 @@ async def test_commands_at_the_same_time_do_not_unprotect_each_other(sandbox: Sa
     await slow.wait()
     assert heard.endswith(b"done\n")
     assert list(sandbox.root.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["-s", "-x"])
+async def test_a_lock_of_a_command_keeps_no_name_and_no_other_command(
+    sandbox: Sandbox, kind: str
+) -> None:
+    """A command can lock every directory that it can read, also one that can write nothing."""
+    locked = asyncio.Event()
+    holds = await sandbox.start(
+        f"flock {kind} . sh -c 'echo locked; sleep 60'",
+        on_output=lambda _: locked.set(),
+        place="read-only",
+    )
+    await locked.wait()
+    assert (await sandbox.run("echo ran")).text == "ran\n"
+    assert list(sandbox.root.iterdir()) == []
+    holds.kill()
+    await holds.wait()
 
 
 def test_what_a_dead_process_left_is_cleared_by_the_next(tmp_path: Path) -> None:

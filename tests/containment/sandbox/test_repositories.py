@@ -30,6 +30,14 @@ ADMINISTRATION = {
     "a configuration of its own": (
         f"git config -f .git/worktrees/tree/config.worktree {FSMONITOR}"
     ),
+    "another directory that it shares": (
+        "cd .git; mkdir e; mv worktrees e/; ln -s e/worktrees worktrees; cp -r objects refs e/; "
+        f"git config -f e/config {FSMONITOR}"
+    ),
+    "hooks in another directory that it shares": (
+        "cd .git; mkdir -p e/hooks; mv worktrees e/; ln -s e/worktrees worktrees; cp -r objects refs e/; "
+        "printf '#!/bin/sh\\n{run}\\n' > e/hooks/pre-commit; chmod +x e/hooks/pre-commit"
+    ),
     "another directory above it": (
         "mv .git/worktrees .git/away; git init -q --bare .git/worktrees/tree; cd .git/worktrees/tree; "
         f"git config core.bare false; git config core.worktree {{work}}/tree; git config {FSMONITOR}"
@@ -164,5 +172,31 @@ def test_mise_runs_nothing_under_any_of_its_names(trusted: Path, marker: Path, n
     assert not marker.exists()
     (trusted / os.path.dirname(name)).mkdir(parents=True, exist_ok=True)
     (trusted / name).write_text(plant)
+    enter_with_mise(trusted)
+    assert marker.exists(), "the way is real"
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        {"mise": "m/config.toml"},
+        {".config": "m/mise.toml"},
+        {".config": "c/mise/config.toml"},
+        {".config/mise": "m/config.toml"},
+    ],
+)
+def test_mise_runs_nothing_that_a_link_leads_to(
+    trusted: Path, marker: Path, links: dict[str, str]
+) -> None:
+    """A link in the place of a directory gives other files the names that mise knows."""
+    ((link, file),) = links.items()
+    (trusted / file).parent.mkdir(parents=True)
+    (trusted / file).write_text(f"[env]\nA = \"{{{{ exec(command='touch {marker}') }}}}\"\n")
+    plant = f"mkdir -p $(dirname {link}); ln -s $PWD/{file.partition('/')[0]} {link}"
+    ran = Sandbox(trusted, "required").run_sync(plant)
+    assert f"{link}.from-command" in ran.set_aside
+    enter_with_mise(trusted)
+    assert not marker.exists()
+    subprocess.run(["bash", "-c", plant], cwd=trusted, check=True)
     enter_with_mise(trusted)
     assert marker.exists(), "the way is real"

@@ -293,18 +293,21 @@ def test_a_repository_that_a_command_made_is_looked_at_again(tmp_path: Path, mar
     sub/x.code-workspace sub/.nvim.lua sub/.exrc sub/.dir-locals.el .pre-commit-config.yaml lefthook.yml
     .github/hooks/x.json sub/.zed/tasks.json sub/.helix/languages.toml _darcs/prefs/defaults .devcontainer.json
     sub/.gemini/settings.json sub/.codex/config.toml sub/opencode.json sub/.devcontainer/devcontainer.json
+    a\\nb.code-workspace sub/q\\n.sublime-project sub/.envrc.\\nx
     """.split(),
 )
 def test_what_others_run_does_not_keep_its_name(tmp_path: Path, name: str) -> None:
     """At any depth: it gets another name, and the result says which. What existed is read-only."""
     sandbox = Sandbox(tmp_path, "required")
-    ran = sandbox.run_sync(f"mkdir -p $(dirname {name}); echo evil > {name}")
+    name = name.replace("\\n", "\n")
+    quoted = shlex.quote(name)
+    ran = sandbox.run_sync(f'mkdir -p "$(dirname {quoted})"; echo evil > {quoted}')
     assert len(ran.set_aside) == 1
     assert ran.set_aside[0].endswith(".from-command")
     assert not (tmp_path / name).exists()
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text("as it was")
-    sandbox.run_sync(f"echo evil > {name}; rm -f {name}")
+    sandbox.run_sync(f"echo evil > {quoted}; rm -f {quoted}")
     assert (tmp_path / name).read_text() == "as it was"
 
 
@@ -503,6 +506,20 @@ def test_a_directory_that_is_closed_to_us_hides_nothing(place: Place) -> None:
     assert len([path for path in found if path.endswith(".from-command")]) == 6
 
 
+def test_a_directory_that_can_be_listed_and_not_entered_shows_nothing(place: Place) -> None:
+    """Its owner can open it again, a command too: so it is covered as a whole."""
+    closed = place.work / "closed"
+    (closed / "sub").mkdir(parents=True)
+    for name in (".envrc", "sub/.env", "sub/.envrc"):
+        (closed / name).write_text("as it was")
+    place.own()
+    closed.chmod(0o644)
+    seen = place.run("chmod 755 closed; cat closed/sub/.env; echo x > closed/sub/.envrc; echo ran")
+    assert (seen.text.endswith("ran\n"), "as it was" in seen.text) == (True, False)
+    closed.chmod(0o755)
+    assert (closed / "sub" / ".envrc").read_text() == "as it was"
+
+
 def test_a_submodule_with_the_name_of_a_directory_of_git_is_kept(
     work: Path, tmp_path: Path
 ) -> None:
@@ -514,6 +531,67 @@ def test_a_submodule_with_the_name_of_a_directory_of_git_is_kept(
         "git config -f .git/modules/libs/logs/config core.fsmonitor x"
     )
     assert (inner / "config").read_text() == before
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        "printf 'gitdir: a\\0b' > new/.git",
+        "printf 'a\\0b' > new/commondir",
+        "ln -s loop loop; echo 'gitdir: ../loop/x' > new/.git",
+        "mkfifo new/commondir",
+        "head -c 2000000 /dev/zero | tr '\\0' a > new/commondir",
+        "printf 'gitdir: \\xff/../..' > new/.git",
+    ],
+)
+def test_a_pointer_that_leads_nowhere_stops_nobody(work: Path, plant: str) -> None:
+    """It is moved aside like any other, and so is the rest."""
+    ran = Sandbox(work, "required").run_sync(f"mkdir new; {plant}; echo x > new/.envrc")
+    moved = {"new/.git.from-command", "new/commondir.from-command"} & {*ran.set_aside}
+    assert (len(moved), "new/.envrc.from-command" in ran.set_aside) == (1, True)
+
+
+def test_the_length_of_a_path_is_counted_in_bytes(tmp_path: Path) -> None:
+    """The kernel does so; a directory beyond what it takes is moved to the top and looked into."""
+    ran = Sandbox(tmp_path, "required").run_sync(
+        "name=$(printf '\\xf0\\x9f\\x98\\x80%.0s' $(seq 62)); "
+        "for i in $(seq 17); do mkdir $name; cd $name; done; echo x > .exrc"
+    )
+    assert any(path.startswith("deep.from-command") for path in ran.set_aside)
+    found = subprocess.run(["find", tmp_path, "-name", ".exrc*"], capture_output=True, text=True)
+    assert found.stdout.endswith("/.exrc.from-command\n")
+
+
+@pytest.mark.parametrize(
+    "plant",
+    """
+    .git/rebase-merge .git/rebase-apply .git/sl .jj/repo .bzr/branch _darcs/prefs sub/.vim sub/.repo sub/_MTN
+    sub/.github sub/.config sub/mise .config/mise
+    """.split(),
+)
+def test_a_link_in_place_of_a_directory_of_protected_names_does_not_keep_its_name(
+    work: Path, plant: str
+) -> None:
+    """It leads to other files of these names, under which nobody looks for them."""
+    ran = Sandbox(work, "required").run_sync(
+        f"mkdir -p evil $(dirname {plant}); ln -s $PWD/evil {plant}"
+    )
+    assert ran.set_aside == (f"{plant}.from-command",)
+
+
+@pytest.mark.parametrize("name", [".git/rebase-merge", "sub/.github", "sub/mise"])
+def test_what_a_link_in_place_of_such_a_directory_leads_to_is_kept(work: Path, name: str) -> None:
+    """A link of the user's stays one, and its target stays as it is."""
+    target = work / "target"
+    target.mkdir()
+    link = work / name
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(target)
+    ran = Sandbox(work, "required").run_sync(
+        f"echo x > target/hooks; mkdir evil; ln -sfn $PWD/evil {name}"
+    )
+    assert (os.listdir(target), ran.set_aside) == ([], (f"{name}.from-command",))
+    assert os.readlink(link) == str(target)
 
 
 def test_a_tree_that_is_too_deep_does_not_stop_the_check(work: Path) -> None:

@@ -11,11 +11,19 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from hookline.errors import SandboxError
+
 _MODE = 0o600
+_PATIENCE = 5.0
+"""Seconds to wait for another process that clears up, which takes a moment."""
+_DAMAGED = (OSError, ValueError, TypeError, KeyError, AttributeError)
+"""What reading a record raises that is none of ours."""
 _own: set[Path] = set()
 """The records of this process."""
 
@@ -44,9 +52,8 @@ class Inventory:
         """Write down what is there; None where nothing can be written: then nobody looks after our death."""
         import fcntl  # not on Windows, where this module can still be imported
 
-        key = hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
         # Not by our number: in a container, the process that is started again has the same.
-        path = _place() / f"{key}-{secrets.token_hex(8)}.json"
+        path = _place() / f"{_key(root)}-{secrets.token_hex(8)}.json"
         with contextlib.suppress(OSError):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
@@ -104,7 +111,7 @@ def records() -> Iterator[SandboxRecord]:
     for path in place.glob("*-*.json") if place.is_dir() else ():
         if path in _own:
             continue
-        with contextlib.suppress(OSError, ValueError, TypeError, KeyError), path.open("rb") as file:
+        with contextlib.suppress(*_DAMAGED), path.open("rb") as file:
             is_alive = False
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -116,9 +123,71 @@ def records() -> Iterator[SandboxRecord]:
             kept = json.loads(text)
             known = {name: tuple(each) for name, each in kept["known"].items()}
             named, links = kept.get("named", []), kept.get("links", {})
-            yield SandboxRecord(
-                path, kept["root"], known, kept.get("times", {}), named, links, is_alive
-            )
+            times = kept.get("times", {})
+            if all(map(_is_inside, (*known, *times, *named, *links))):
+                yield SandboxRecord(path, kept["root"], known, times, named, links, is_alive)
+
+
+def _is_inside(path: str) -> bool:
+    """Whether a path stays in the directory of its record. We write no other, so somebody else wrote that record."""
+    return not path.startswith("/") and ".." not in path.split("/")
+
+
+# --- commands that run at the same time ---------------------------------------------------------------
+
+
+def hold_lock(root: str) -> int:
+    """Say that a command needs what is made in a directory; gives what is to be handed to `give_up_lock`."""
+    import fcntl
+
+    until = time.monotonic() + _PATIENCE
+    while True:
+        fd = _open_lock(root)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            if os.fstat(fd).st_nlink:  # else another process has removed it meanwhile
+                return fd
+        except BlockingIOError:
+            if time.monotonic() > until:
+                os.close(fd)
+                raise SandboxError(
+                    f"another program keeps '{root}' locked.",
+                    remedy="Find out which, with `lslocks`.",
+                ) from None
+        os.close(fd)
+        time.sleep(0.002)
+
+
+def give_up_lock(root: str, fd: int, clear: Callable[[], None]) -> None:
+    """Say that a command has ended. If no other needs what was made, it is cleared first."""
+    import fcntl
+
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        clear()
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            _lock_path(root).unlink(missing_ok=True)
+    except BlockingIOError:
+        pass
+    finally:
+        os.close(fd)
+
+
+def _open_lock(root: str) -> int:
+    """A file of ours, which no command sees; the directory itself where we can write none."""
+    path = _lock_path(root)
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
+    return os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def _lock_path(root: str) -> Path:
+    return _place() / f"{_key(root)}.lock"
+
+
+def _key(root: str) -> str:
+    return hashlib.sha256(os.fsencode(root)).hexdigest()[:32]
 
 
 def _place() -> Path:

@@ -14,7 +14,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from hookline.containment.git_settings import LARGEST, is_plain, settings_in, user_files
+from hookline.containment.git_settings import is_plain, settings_in, user_files
+from hookline.containment.sandbox.repositories import bytes_of, git_directories, text_of
 from hookline.errors import SandboxError
 from hookline.secret_tables import is_env_file
 
@@ -24,7 +25,8 @@ _LARGEST_SCRIPT = 64 * 1024
 _STARTS = 4
 """Directories from which a path in a script may begin: its own, and those above. mise reads `.config/mise/conf.d`."""
 _IS_SCRIPT = re.compile(
-    r"(?:.*/)?(?:\.envrc(?:\..*)?|\.?mise\..*toml|mise/.*\.toml|hgrc(?:-not-shared)?)"
+    r"(?:.*/)?(?:\.envrc(?:\..*)?|\.?mise\..*toml|mise/.*\.toml|hgrc(?:-not-shared)?)",
+    re.DOTALL,
 )
 _COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#.*$")
 _VARIABLE = re.compile(r"\$\{?\w+\}?")
@@ -42,7 +44,7 @@ def named_by_git(top: str) -> list[str]:
 
     The repository's own files are among them only if they include a file or say where hooks are.
     """
-    git, common = _git_directories(top)
+    git, common = git_directories(top)
     own = [f"{each}/{name}" for each in (git, common) for name in ("config", "config.worktree")]
     settings = list(_settings([*_OF_SYSTEM, *user_files(), *own]))
     trees = [_joined(git, each.value) for each in settings if each.key == "core.worktree"]
@@ -80,7 +82,7 @@ def named_by_script(path: str) -> Iterator[str]:
     starts = [os.path.dirname(path)]
     while len(starts) < _STARTS:
         starts.append(os.path.dirname(starts[-1]))
-    text = _text(path, _LARGEST_SCRIPT)
+    text = text_of(path, _LARGEST_SCRIPT)
     yield from _files_in(text, starts)
     loaded = {word for word in _words(text) if is_env_file(os.path.basename(word))}
     if "dotenv" in text:
@@ -88,22 +90,12 @@ def named_by_script(path: str) -> Iterator[str]:
     yield from (_joined(starts[0], word) for word in loaded)
 
 
-def _git_directories(top: str) -> tuple[str, str]:
-    """The git directory of a work tree, and the one that it shares with others. A bare repository is its own."""
-    git = f"{top}/.git"
-    if os.path.isfile(git):
-        git = _joined(top, _text(git).partition("gitdir:")[2].strip() or git)
-    elif not os.path.lexists(git):
-        git = top
-    common = _text(f"{git}/commondir").strip()
-    return git, _joined(git, common) if common else git
-
-
 def _linked_trees(git: str) -> Iterator[str]:
     """The further work trees of a repository: relative paths begin in each of them."""
     with contextlib.suppress(OSError):
         for name in os.listdir(f"{git}/worktrees"):
-            if pointer := _text(f"{git}/worktrees/{name}/gitdir").strip():
+            text = text_of(f"{git}/worktrees/{name}/gitdir")
+            if pointer := text.partition("\0")[0].strip():
                 yield os.path.dirname(_joined(f"{git}/worktrees/{name}", pointer))
 
 
@@ -113,7 +105,7 @@ def _settings(files: Iterable[str]) -> Iterator[_Setting]:
     seen = set(pending)
     while pending:
         file = pending.pop()
-        for key, value in settings_in(_content(file)) or ():
+        for key, value in settings_in(bytes_of(file)) or ():
             yield _Setting(file, key, value)
             if key.startswith(("include.", "includeif.")):
                 more = [path for path in _included(file, value) if path not in seen]
@@ -140,18 +132,6 @@ def _files_in(text: str, starts: Iterable[str]) -> Iterator[str]:
 def _words(text: str) -> set[str]:
     text = _VARIABLE.sub(" ", _COMMENT.sub("", text))
     return {each for word in _WORD.findall(text) for each in (word, word.lstrip("/"))}
-
-
-def _content(path: str, most: int = LARGEST) -> bytes:
-    with contextlib.suppress(OSError):
-        if os.path.isfile(path):
-            with open(path, "rb") as file:
-                return file.read(most)
-    return b""
-
-
-def _text(path: str, most: int = LARGEST) -> str:
-    return _content(path, most).decode(errors="surrogateescape")
 
 
 def _joined(base: str, path: str) -> str:

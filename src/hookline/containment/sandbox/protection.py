@@ -4,8 +4,9 @@ What exists is mounted read-only on itself. At the top of the directory some nam
 can only be held by mounting something on it, so it is made for as long as a command runs, marked by its mode. It is a
 socket that nobody listens to: nothing can be read from it, nobody waits at it, git does not list it, and unlike a
 directory it costs nothing to remove. When the last command that needs it is gone it is removed again, also when an
-earlier process died before it could. A lock on the work directory counts the commands, in this process and in others:
-to remove a name here would unmount it there.
+earlier process died before it could. A lock counts the commands, in this process and in others: to remove a name here
+would unmount it there. It is on a file that commands cannot reach: one that they can lock themselves would keep the
+names there.
 
 Everything else that is new after a command is judged by `work_tree`.
 """
@@ -17,11 +18,11 @@ import errno
 import os
 import shlex
 import stat
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from hookline.containment.protected import RUN_BELOW, VERSION_CONTROL
+from hookline.containment.sandbox.inventory import give_up_lock, hold_lock
 from hookline.containment.sandbox.paths import (
     SandboxPaths,
     held_names,
@@ -37,10 +38,6 @@ _PLACEHOLDER, _PARENT = 0o1555, 0o1755
 it. One of them cannot be written, not by its owner either."""
 _MARK, _WRITABLE = 0o1000, 0o200
 _NOBODY_CAN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-_PINNED = VERSION_CONTROL | RUN_BELOW.keys()
-"""Directories that mean something by their own names, so that they must not be moved away with what is kept in them."""
-_PATIENCE = 5.0
-"""Seconds to wait for another process that clears up, which takes a moment."""
 
 
 class Protection:
@@ -76,9 +73,8 @@ class Protection:
 
     def hold(self) -> Protection:
         """Make what is missing, and say what to mount."""
-        self._lock = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._lock = hold_lock(str(self.root))
         try:
-            _share(self._lock, self.root)
             self.visit = self._tree.enter(self._left_out)
             if not self._keeps:
                 return self
@@ -114,11 +110,20 @@ class Protection:
                 self._protect(os.path.relpath(whole, self.root))
             return
         self.kept.append(whole)
-        parent = os.path.normpath(os.path.dirname(whole))
-        # A bare repository, whatever its name, would be obeyed by those above it if it were called `.git`.
-        is_pinned = os.path.basename(parent) in _PINNED or os.path.lexists(f"{parent}/HEAD")
-        if is_pinned and parent != str(self.root):
-            self.pinned.append(parent)
+        *above, _ = Path(path).parts
+        gits = {} if self.visit is None else self.visit.git_directories
+        is_inside = False
+        for depth, name in enumerate(above, 1):
+            place = "/".join(above[:depth])
+            # Files in there lead to others by relative paths, so no directory on the way is moved.
+            is_inside = is_inside or name in VERSION_CONTROL or place in gits
+            if is_inside or (name in RUN_BELOW and depth == len(above)):
+                self.pinned.append(self._at(place))
+        if gits.get(
+            "/".join(above) or "."
+        ):  # it is known by these, so a command must not move them away
+            known_by = (self._at("/".join((*above, name))) for name in ("objects", "refs"))
+            self.pinned += (each for each in known_by if stat.S_ISDIR(_mode(each) or 0))
 
     def _pin_parents(self, name: str) -> None:
         """Keep the directories in which a named file is, or is missing, from being moved away or replaced.
@@ -161,19 +166,13 @@ class Protection:
         """Take away what was made, unless another command still needs it."""
         if self._lock is None:
             return
-        import fcntl
-
         lock, self._lock = self._lock, None
-        if self.visit is not None:
-            self._tree.leave(self.visit)
         try:
-            # A command that starts now waits until we are done, and makes them again.
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._clear()
-        except BlockingIOError:
-            pass
+            if self.visit is not None:
+                self._tree.leave(self.visit)
         finally:
-            os.close(lock)
+            # A command that starts now waits until we are done, and makes them again.
+            give_up_lock(str(self.root), lock, self._clear)
 
     def _clear(self) -> None:
         for path in self.kept:
@@ -189,25 +188,6 @@ class Protection:
                 except OSError:  # there is something in it now, so it is the user's
                     with contextlib.suppress(OSError):
                         os.chmod(path, 0o755)
-
-
-def _share(lock: int, root: Path) -> None:
-    """Say that a command needs what is made here."""
-    import fcntl  # not on Windows, where this module can still be imported
-
-    until = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > until:
-                raise SandboxError(
-                    f"another program keeps '{root}' locked.",
-                    remedy="Find out which, with `lslocks`.",
-                ) from None
-            time.sleep(0.002)
-        else:
-            return
 
 
 def printable(path: str) -> str:

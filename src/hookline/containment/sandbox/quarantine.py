@@ -45,7 +45,9 @@ def in_directory(root: str, path: str, act: Callable[..., T], *more: object) -> 
     A command may have put a link where a directory was, and what is done here is done outside the sandbox. Any other
     error is raised: it must not pass for "there is nothing".
     """
-    *parents, last = path.split("/")
+    *parents, last = parts = path.split("/")
+    if ".." in parts:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
     here = -1
     try:
         here = os.open(root, _WAY)

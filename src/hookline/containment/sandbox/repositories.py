@@ -6,11 +6,14 @@ there. No program is ever started in a repository of the tree: it would obey wha
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator
+import re
+import stat
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
-from hookline.containment.git_settings import is_plain, settings_in
+from hookline.containment.git_settings import LARGEST, is_plain, settings_in
 from hookline.containment.sandbox.quarantine import content_of
 
 Check: TypeAlias = Literal["none", "git-config", "git-hooks", "number", "too-deep"]
@@ -41,8 +44,48 @@ _LARGEST_INDEX = 64 * 1024 * 1024
 
 
 def is_git_directory(names: frozenset[str]) -> bool:
-    """Whether git would take a directory with these entries for a repository, whatever it is called."""
-    return "HEAD" in names and ({"objects", "refs"} <= names or "commondir" in names)
+    """Whether git may read settings from a directory with these entries, whatever it is called.
+
+    `HEAD` says nothing: a directory that others share needs none, and a command can remove it and put it back later.
+    """
+    return {"objects", "refs"} <= names or "commondir" in names
+
+
+def git_directories(top: str) -> tuple[str, str]:
+    """The git directory of a work tree, and the one that it shares with others. A bare repository is its own."""
+    git = f"{top}/.git"
+    if os.path.isfile(git):
+        git = _led_to(git) or git
+    elif not os.path.lexists(git):
+        git = top
+    return git, _led_to(f"{git}/commondir") or git
+
+
+def led_to_by(pointer: str) -> tuple[str, ...]:
+    """The git directories to which a `.git` that is a file, or a `commondir`, leads."""
+    if os.path.basename(pointer) == ".git":
+        return git_directories(os.path.dirname(pointer))
+    return (_led_to(pointer),)
+
+
+def _led_to(pointer: str) -> str:
+    """As git reads it, up to a zero byte. Empty where there is no such file."""
+    path = text_of(pointer).partition("\0")[0].removeprefix("gitdir: ").rstrip("\r\n")
+    return os.path.realpath(os.path.join(os.path.dirname(pointer), path)) if path else ""
+
+
+def text_of(path: str, most: int = LARGEST) -> str:
+    """The beginning of a file, or of what a link leads to; empty if that is no plain file."""
+    return bytes_of(path, most).decode(errors="surrogateescape")
+
+
+def bytes_of(path: str, most: int = LARGEST) -> bytes:
+    """The same, as it is. Nobody waits for the other end of a pipe that a command has put there."""
+    with contextlib.suppress(OSError, ValueError):
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            return file.read(most) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+    return b""
 
 
 def git_parts(git: str) -> Iterator[Part]:
@@ -52,6 +95,17 @@ def git_parts(git: str) -> Iterator[Part]:
     for name in ("config.worktree", "commondir", "gitdir", "sl/config"):
         yield Part(f"{git}/{name}")
     yield from (Part(f"{git}/{name}", "number") for name in _NUMBERS)
+
+
+def linked_ways(root: str, parts: Iterable[Part], base: str) -> Iterator[Part]:
+    """Links in the place of directories below `base` in which parts are: they lead to others of these names."""
+    ways = {
+        part.path[: found.start()]
+        for part in parts
+        for found in re.finditer("/", part.path)
+        if found.start() > len(base)
+    }
+    yield from (Part(way) for way in ways if os.path.islink(f"{root}/{way}"))
 
 
 def is_number_file(path: str) -> bool:

@@ -26,6 +26,8 @@ from hookline.containment.sandbox.repositories import (
     Part,
     git_parts,
     is_git_directory,
+    led_to_by,
+    linked_ways,
 )
 from hookline.secret_tables import is_env_file
 
@@ -35,6 +37,7 @@ TICK = 50_000_000
 """Nanoseconds in which a second change may leave the same time behind: a directory that young is read again."""
 _LONGEST_PATH, _DEEPEST = 3000, 100
 """What is longer or deeper is not looked into, but moved aside as a whole where it is new."""
+_POINTERS = frozenset({".git", "commondir"})
 _NOTHING: frozenset[str] = frozenset()
 
 
@@ -47,6 +50,8 @@ class _Directory(NamedTuple):
     systems: tuple[str, ...]
     """The directories of version control in it, other than git's own."""
     is_git: bool
+    pointers: tuple[str, ...]
+    """The files in it that lead git to a git directory."""
     env_files: tuple[str, ...]
     is_closed: bool = False
     """Whether it cannot be listed."""
@@ -69,18 +74,26 @@ class TreeIndex:
 
         With `open_closed`, a directory of ours that cannot be listed is opened to us.
         """
-        known, seen = self._known, {}
+        known = self._known
+        seen: dict[str, _Directory] = {}
         self._too_deep = []
         pending = list(places)
         while pending:
             place = pending.pop()
             path = f"{self._root}/{place}" if place else self._root
-            if len(path) > _LONGEST_PATH or place.count("/") > _DEEPEST:
+            if _is_too_long(path) or place.count("/") > _DEEPEST:
                 self._too_deep.append(place)
                 continue
             try:
                 facts = os.lstat(path)
-            except OSError:  # it is gone, or a part of its path is
+            except (FileNotFoundError, NotADirectoryError):  # it is gone, or a part of its path is
+                continue
+            except PermissionError:  # its name can be listed, and it cannot be entered
+                above = os.path.dirname(place)
+                seen[above] = _CLOSED._replace(identity=seen.get(above, _CLOSED).identity)
+                continue
+            except OSError:
+                self._too_deep.append(place)
                 continue
             record = known.get(place)
             if record is None or record.identity != _identity(facts):
@@ -98,16 +111,31 @@ class TreeIndex:
     def parts(self) -> Iterator[Part]:
         """What others run or obey, and what is too deep to look at. Some files of version control may not be there."""
         yield from (Part(place, "too-deep") for place in self._too_deep)
-        for place, record in self._directories.items():
+        for record in self._directories.values():
             yield from map(Part, record.parts)
-            if record.is_git or os.path.basename(place) == ".git":
-                yield from git_parts(place or ".")
             for system in record.systems:
-                yield from (
-                    Part(f"{system}/{file}") for file in OTHER_SYSTEMS[os.path.basename(system)]
-                )
+                names = OTHER_SYSTEMS[os.path.basename(system)]
+                yield from self._with_links(system, [Part(f"{system}/{name}") for name in names])
                 if system.endswith(".jj") and not os.path.isdir(f"{self._root}/{system}/repo"):
                     yield Part(f"{system}/repo")  # a file that says where the repository is
+        for git in self.git_directories():
+            yield from self._with_links(git, list(git_parts(git)))
+
+    def _with_links(self, base: str, parts: list[Part]) -> Iterator[Part]:
+        yield from parts
+        yield from linked_ways(self._root, parts, base)
+
+    def git_directories(self) -> dict[str, bool]:
+        """The git directories, each with whether it is one by its entries alone, which commands can move away."""
+        found: dict[str, bool] = {}
+        for place, record in self._directories.items():
+            if record.is_git:
+                found.setdefault(place or ".", os.path.basename(place) != ".git")
+            for pointer in record.pointers:
+                for led in led_to_by(f"{self._root}/{pointer}"):
+                    if f"{led}/".startswith(f"{self._root}/"):
+                        found[os.path.relpath(led, self._root)] = False
+        return found
 
     def env_files(self) -> list[str]:
         """Environment files, as `.env` and `deploy/prod.env`."""
@@ -118,7 +146,17 @@ class TreeIndex:
         closed = [
             place for place, record in self._directories.items() if record.is_closed and place
         ]
-        return [*closed, *self._too_deep]
+        # Nothing can be mounted on what cannot even be looked at.
+        deep = (place for place in self._too_deep if os.path.lexists(f"{self._root}/{place}"))
+        return [*closed, *deep]
+
+
+_CLOSED = _Directory((0, 0, 0), (), (), (), False, (), (), is_closed=True)
+
+
+def _is_too_long(path: str) -> bool:
+    """Counted in bytes, of which a character has up to four."""
+    return len(path) > _LONGEST_PATH // 4 and len(os.fsencode(path)) > _LONGEST_PATH
 
 
 def _identity(facts: os.stat_result) -> tuple[int, int, int]:
@@ -130,6 +168,8 @@ def _read(path: str, place: str) -> _Directory:
     now = time.time_ns()
     below: list[str] = []
     names: list[str] = []
+    found: set[str] = set()
+    name_here = os.path.basename(path)
     before = f"{place}/" if place else ""
     try:
         fd = os.open(path, _DIRECTORY)
@@ -141,14 +181,15 @@ def _read(path: str, place: str) -> _Directory:
                     names.append(name)
                     if entry.is_dir(follow_symlinks=False):
                         below.append(name)
+                    elif name in RUN_BELOW and entry.is_symlink():
+                        found.add(name)  # it leads to other files of the names that are run there
         finally:
             os.close(fd)
     except OSError as error:
         is_closed = error.errno in (errno.EACCES, errno.EPERM)
-        return _Directory((0, 0, 0), (), (), (), False, (), is_closed=is_closed)
+        return _CLOSED._replace(is_git=name_here == ".git", is_closed=is_closed)
     there = frozenset(names)
-    name_here = os.path.basename(path)
-    found = set(OBEYED & there) | (RUN_BELOW.get(name_here, _NOTHING) & there)
+    found |= set(OBEYED & there) | (RUN_BELOW.get(name_here, _NOTHING) & there)
     fitting = run_by_pattern(name_here, names)
     found |= {name for name in fitting if not IS_ASIDE.fullmatch(name)}
     systems = VERSION_CONTROL & there
@@ -165,6 +206,7 @@ def _read(path: str, place: str) -> _Directory:
         tuple(before + name for name in below),
         tuple(before + name for name in (*found, *linked)),
         tuple(before + name for name in systems - linked - {".git"}),
-        is_git_directory(there),
+        name_here == ".git" or is_git_directory(there),
+        tuple(before + name for name in (_POINTERS & there).difference(below)),
         tuple(before + name for name in env_files),
     )

@@ -16,6 +16,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeAlias
 
 from hookline.containment.protected import is_accepted
@@ -34,6 +35,7 @@ from hookline.containment.sandbox.quarantine import (
 )
 from hookline.containment.sandbox.repositories import (
     Part,
+    git_directories,
     is_harmless_configuration,
     is_number_file,
 )
@@ -69,6 +71,8 @@ class TreeVisit:
     named: list[str] = field(default_factory=list)
     """Paths that the user's configuration names, whether or not they are there, and configuration that names files by
     relative paths. The way to them stays as it is."""
+    git_directories: dict[str, bool] = field(default_factory=dict)
+    """Each with whether it is one by its entries alone."""
     env_files: list[str] = field(default_factory=list)
     """Environment files, as `.env` and `deploy/prod.env`."""
     closed: list[str] = field(default_factory=list)
@@ -126,6 +130,7 @@ class WorkTree:
                 self._meet_others()
             visit.kept = [path for path in self._standing() if not _is_below(path, left)]
             visit.named = sorted(self._named | self._relative)
+            visit.git_directories = self._index.git_directories()
             visit.env_files = self._index.env_files()
             visit.closed = self._index.closed()
             self._visits.append(visit)
@@ -239,8 +244,14 @@ class WorkTree:
         self._named = named - {part.path for part in parts}
         self._relative = named - self._named
         new = []
+        too_deep = {part.path for part in parts if part.check == "too-deep"}
         for path in (*(part.path for part in parts), *self._named):
-            facts = facts_of(self.root, path)
+            try:
+                facts = facts_of(self.root, path)
+            except OSError:
+                if path not in too_deep:
+                    raise
+                continue  # nobody can tell later whether it is new: the result of each command names it
             if facts is None or self._is_placeholder(path, facts) or path in self._stuck:
                 continue
             if is_number_file(path):
@@ -359,12 +370,11 @@ class WorkTree:
 
     def _named_above(self) -> Iterator[str]:
         """What git names here, also where this directory is a part of a repository, and links of homes into it."""
-        top = self.root
-        while top != "/" and not os.path.lexists(f"{top}/.git"):
-            top = os.path.dirname(top)
-        yield from self._named_by_git(self.root if top == "/" else top)
-        if top not in ("/", self.root):
-            yield from map(_link_target, filter(os.path.islink, _linked_below(f"{top}/.git/hooks")))
+        above = [self.root, *map(str, Path(self.root).parents)]
+        names = (".git", "refs")
+        tops = [top for top in above if any(os.path.lexists(f"{top}/{name}") for name in names)]
+        for top in tops or [self.root]:
+            yield from self._named_by_git(top)
         for home in homes():  # people keep the files that are there in a directory of their own
             hidden = itertools.chain(entries(home)[0], *entries(f"{home}/.config"))
             yield from map(_link_target, filter(os.path.islink, hidden))
@@ -377,6 +387,12 @@ class WorkTree:
             if os.path.lexists(path):
                 is_plain = os.path.basename(beside) == ".git"
                 yield from self._named_by_git(os.path.dirname(beside) if is_plain else beside)
+        elif (
+            os.path.basename(path) == ".git"
+        ):  # a file that leads to a git directory, maybe outside
+            yield from self._named_by_git(os.path.dirname(path))
+            if os.path.islink(path):
+                yield _link_target(path)
         elif os.path.islink(path):
             yield _link_target(path)
             yield from named_by_script(path)
@@ -395,6 +411,10 @@ class WorkTree:
                     remedy="Name a directory of its own there, for hooks say.",
                 )
             yield path
+        for git in git_directories(top):
+            if not f"{git}/".startswith(f"{self.root}/"):  # else its hooks are a part themselves
+                linked = filter(os.path.islink, _linked_below(f"{git}/hooks"))
+                yield from map(_link_target, linked)
 
     def _named_in_new(self, parts: Iterable[Part]) -> Iterator[str]:
         """The user's own hooks in repositories that are new, and links on the way to what is named."""
