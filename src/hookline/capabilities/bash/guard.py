@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 from hookline.capabilities.bash.network_needs import needs_network
 from hookline.containment import Sandbox
 from hookline.containment.sandbox import Place, is_looser
+from hookline.containment.shell.words import join_words
 from hookline.errors import SandboxError, ToolError
 from hookline.hooks import HookOutcome
 from hookline.lifecycle import ToolHookContext
@@ -223,5 +223,5 @@ def command_of(args: Any) -> str | None:
     if isinstance(command, str):
         return command
     if isinstance(argv, Sequence) and not isinstance(argv, str):
-        return shlex.join(map(str, argv))
+        return join_words([*map(str, argv)])
     return None
