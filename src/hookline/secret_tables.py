@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 
-def _names(text: str) -> tuple[str, ...]:
+def names_in(text: str) -> tuple[str, ...]:
     """The names in a text, one line per idea, without what is behind a `#`."""
     return tuple(name for line in text.splitlines() for name in line.partition("#")[0].split())
 
@@ -18,7 +18,7 @@ def _names(text: str) -> tuple[str, ...]:
 # --- files ------------------------------------------------------------------------------------------
 
 SECRET_FILES = frozenset(
-    _names(
+    names_in(
         """
         .ssh .aws .gnupg .kube .azure .password-store .docker .netrc _netrc .pgpass .npmrc .pypirc .git-credentials
         .envrc .htpasswd .vault-token .terraform.d .terraformrc .dockercfg .my.cnf .s3cfg .boto .lesshst .viminfo
@@ -41,7 +41,7 @@ SECRET_FILES = frozenset(
 ) | {"login data"}
 """Files and directories with these names hold secrets, wherever they are. In lower case."""
 
-SECRET_ENDINGS = _names(
+SECRET_ENDINGS = names_in(
     """
     .pem .key .p12 .pfx .keystore .jks .kdbx .kdb .ovpn .ppk .asc .gpg .age .tfstate .tfvars .env .keytab .nmconnection
     _history .p8 .token
@@ -106,10 +106,10 @@ def is_env_file(name: str) -> bool:
     return _ENV_FILE.fullmatch(lower) is not None and SAMPLE_FILE.search(lower) is None
 
 
-HOME_SECRETS = _names("_netrc snap/firefox snap/chromium snap/thunderbird")
+HOME_SECRETS = names_in("_netrc snap/firefox snap/chromium snap/thunderbird")
 """Below a home directory, under names that do not begin with a dot."""
 
-SYSTEM_SECRETS = _names(
+SYSTEM_SECRETS = names_in(
     """
     /etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d
     /etc/ssh/ssh_host_*_key /etc/ssl/private /etc/pki/tls/private /etc/letsencrypt /etc/krb5.keytab
@@ -124,7 +124,7 @@ SYSTEM_SECRETS = _names(
 # --- variables and fields ---------------------------------------------------------------------------
 
 SECRET_PATH_VARIABLES = frozenset(
-    _names(
+    names_in(
         """
         AWS_SHARED_CREDENTIALS_FILE AWS_CONFIG_FILE GOOGLE_APPLICATION_CREDENTIALS CLOUDSDK_CONFIG AZURE_CONFIG_DIR
         KUBECONFIG DOCKER_CONFIG GNUPGHOME NETRC NPM_CONFIG_USERCONFIG PIP_CONFIG_FILE PGPASSFILE GH_CONFIG_DIR

@@ -62,6 +62,11 @@ def settings_in(content: bytes) -> tuple[tuple[str, str], ...] | None:
     printed = run_git(["config", "--file", "-", "--list", "-z", "--no-includes"], content=content)
     if printed is None:
         return None
+    return _pairs(printed)
+
+
+def _pairs(printed: str) -> tuple[tuple[str, str], ...]:
+    """The keys and values that git prints with `-z`."""
     pairs = (setting.partition("\n") for setting in printed.split("\0") if setting)
     return tuple((key, value) for key, _, value in pairs)
 
@@ -138,9 +143,6 @@ def _of_user(
             code, output, _ = run_briefly(argv, seconds=_TIME, env=env, cwd=place)
         except OSError:
             continue
-        if code:
-            continue
-        entries = output.decode(errors="surrogateescape").split("\0")
-        pairs = (entry.partition("\n") for entry in entries if entry)
-        return tuple((key, value) for key, _, value in pairs)
+        if not code:
+            return _pairs(os.fsdecode(output))
     return ()

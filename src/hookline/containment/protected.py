@@ -10,10 +10,11 @@ import os
 import re
 from functools import lru_cache
 
+from hookline.secret_tables import names_in
+
 
 def _names(text: str) -> frozenset[str]:
-    """The names in a text, without what is behind a `#`."""
-    return frozenset(name for line in text.splitlines() for name in line.partition("#")[0].split())
+    return frozenset(names_in(text))
 
 
 VERSION_CONTROL = _names(".git .hg .jj .bzr _darcs .pijul .sl")

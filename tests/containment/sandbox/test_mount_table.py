@@ -13,7 +13,7 @@ import pytest
 
 from hookline.containment import Sandbox
 from hookline.containment.sandbox.bubblewrap import BubblewrapCommand
-from hookline.containment.sandbox.mounts import FileView
+from hookline.containment.sandbox.mounts import MountPlan
 from hookline.errors import SandboxError
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
@@ -36,16 +36,16 @@ def refused(work: Path) -> None:
 
 def test_something_outside_is_mounted(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The path led out for a moment, while bubblewrap looked for what to mount."""
-    made, inside = FileView._work, str(work / "sub/.git")
+    made, inside = MountPlan._work, str(work / "sub/.git")
 
-    def led_out(self: FileView, *args: Any) -> Iterator[str]:
+    def led_out(self: MountPlan, *args: Any) -> Iterator[str]:
         words = list(made(self, *args))
         for at in range(0, len(words), 3):
             if words[at + 2] == inside:
                 words[at + 1] = str(work.parent / "outside")
         return iter(words)
 
-    monkeypatch.setattr(FileView, "_work", led_out)
+    monkeypatch.setattr(MountPlan, "_work", led_out)
     refused(work)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from hookline.containment.git_links import link_out_of
+from hookline.containment.links import link_out_of
 from hookline.containment.processes import run_briefly
 from hookline.containment.sandbox import emptied, inside_any
 

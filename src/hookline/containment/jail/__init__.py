@@ -2,6 +2,6 @@
 
 from hookline.containment.jail.directory import FileEntry
 from hookline.containment.jail.jail import FileJail
-from hookline.containment.jail.names import first_of, plain_names
+from hookline.containment.jail.paths import first_of, plain_names
 
 __all__ = ["FileEntry", "FileJail", "first_of", "plain_names"]

@@ -27,28 +27,29 @@ _KINDS = (
 )
 
 
+_FAULTS: dict[int, tuple[type[FileJailError], str]] = {
+    errno.ENOENT: (NoSuchFileError, "does not exist."),
+    errno.EEXIST: (FileThereError, "exists already."),
+    errno.ENAMETOOLONG: (BadPathError, "is too deep, or has a name in it that is too long."),
+    errno.EISDIR: (FileKindError, "is a directory, not a file."),
+    errno.ENXIO: (FileKindError, "is a pipe, a socket or a device, not a file."),
+    errno.ENODEV: (FileKindError, "is a pipe, a socket or a device, not a file."),
+    errno.ENOTDIR: (FileKindError, "is not a directory, or leads through a file."),
+    errno.ELOOP: (FileJailError, "leads from link to link without end."),
+}
+
+
 def fault(given: str, error: OSError) -> FileJailError:
     """The error of a jail for one of the system."""
-    code = error.errno
+    code = error.errno or 0
     if code == errno.EXDEV:
         return outside(given)
-    if code == errno.ENOENT:
-        return NoSuchFileError(given, "does not exist.", code=code)
-    if code == errno.EEXIST:
-        return FileThereError(given, "exists already.", code=code)
-    if code == errno.ENAMETOOLONG:
-        return BadPathError(given, "is too deep, or has a name in it that is too long.", code=code)
-    if code in (errno.EISDIR, errno.ENXIO, errno.ENODEV):
-        what = "is a directory" if code == errno.EISDIR else "is a pipe, a socket or a device"
-        return FileKindError(given, f"{what}, not a file.", code=code)
-    if code == errno.ENOTDIR:
-        return FileKindError(given, "is not a directory, or leads through a file.", code=code)
-    if code == errno.ELOOP:
-        return FileJailError(given, "leads from link to link without end.", code=code)
     if code == errno.EAGAIN:
         remedy = "Try again."
         return FileJailError(given, "cannot be opened: the tree keeps changing.", remedy=remedy)
-    return FileJailError(given, f"cannot be used: {os.strerror(code or 0).lower()}.", code=code)
+    unknown = (FileJailError, f"cannot be used: {os.strerror(code).lower()}.")
+    kind, words = _FAULTS.get(code, unknown)
+    return kind(given, words, code=error.errno)
 
 
 def kind_of(mode: int) -> str:

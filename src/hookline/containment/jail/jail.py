@@ -31,8 +31,16 @@ from hookline.containment.jail.faults import (
     second_name,
     secret,
 )
-from hookline.containment.jail.names import first_of, plain_names, within
-from hookline.containment.jail.paths import JailPath, Parts, jail_path, split, without_dots
+from hookline.containment.jail.paths import (
+    JailPath,
+    Parts,
+    first_of,
+    jail_path,
+    plain_names,
+    split,
+    within,
+    without_dots,
+)
 from hookline.containment.jail.steps import open_by_steps, resolve
 from hookline.containment.protected import PROTECTED, user_configuration
 from hookline.errors import (

@@ -3,6 +3,7 @@
 `sandbox.py` is what is used. `bubblewrap.py` and `running_command.py` run commands, contained and on the host, and
 `tables.py` has what is hidden and protected."""
 
+from hookline.containment.links import inside_any
 from hookline.containment.sandbox.command import (
     PLACES,
     CommandResult,
@@ -12,7 +13,7 @@ from hookline.containment.sandbox.command import (
     is_looser,
 )
 from hookline.containment.sandbox.limits import SandboxLimits
-from hookline.containment.sandbox.paths import SandboxPaths, emptied, inside_any
+from hookline.containment.sandbox.paths import SandboxPaths, emptied
 from hookline.containment.sandbox.running_command import RunningCommand
 from hookline.containment.sandbox.sandbox import Sandbox, SandboxStatus
 

@@ -23,7 +23,7 @@ from hookline.containment.sandbox.cgroups import Group
 from hookline.containment.sandbox.command import Job, SandboxGrant
 from hookline.containment.sandbox.limits import Enforcement
 from hookline.containment.sandbox.mount_table import misplaced
-from hookline.containment.sandbox.mounts import FileView, empty_file
+from hookline.containment.sandbox.mounts import FileView, MountPlan, empty_file
 from hookline.containment.sandbox.protection import Protection
 from hookline.containment.sandbox.quarantine import open_directory
 from hookline.containment.sandbox.running_command import RunningCommand, close, readable
@@ -122,7 +122,7 @@ class Arrangement:
                 self._roots[inside] = open_directory(path)
             for protection in view.protections(job.grant, job.place):
                 self._held.append(protection.hold())
-            self.argv, self.env = self._arrange(view, job)
+            self.argv = self._arrange(view, job)
         except BaseException:
             self.give_back()
             raise
@@ -132,20 +132,21 @@ class Arrangement:
         """What the program is to inherit."""
         return tuple(self._fds)
 
-    def _arrange(self, view: FileView, job: Job) -> tuple[list[str], dict[str, str]]:
+    def _arrange(self, view: FileView, job: Job) -> list[str]:
         program, grant = installed(), job.grant
         rules = self._file(filter_program(unix_sockets=grant.unix_sockets))
+        sizes = "--size" in program.options
+        plan = MountPlan(view, self._held, job, sizes=sizes, file=self._file)
         options = [
             *_isolation(program, grant),
-            *view.mounts(self._held, job, sizes="--size" in program.options, file=self._file),
+            *plan.options(),
             *("--seccomp", str(rules), "--chdir", str(job.cwd), "--clearenv"),
             *(word for item in {**job.env, **grant.env}.items() for word in ("--setenv", *item)),
         ]
         # Each word is ended, not only parted from the next: else an empty one at the end would be none.
         text = "".join(f"{word}\0" for word in options).encode(errors="surrogateescape")
-        # Not on the command line, where everybody could read them; and nothing of our environment, which could be read
-        # inside as that of the first process.
-        return [program.path, "--args", str(self._file(text)), "--", *job.argv], {}
+        # Not on the command line, where everybody could read them.
+        return [program.path, "--args", str(self._file(text)), "--", *job.argv]
 
     def verify(self, first: int) -> None:
         """Raise if something else than what was meant is mounted in a sandbox, by its first process."""
@@ -317,9 +318,9 @@ class BubblewrapCommand(RunningCommand):
         try:
             self._group = self._enforcement.make_group()
             try:
-                env = self._arrangement.env
+                # Nothing of our environment: it could be read inside as that of the first process.
                 pid = self._begin(
-                    lambda standard: self._spawn(lambda: OwnChild(argv, env, "/", standard, fds))
+                    lambda standard: self._spawn(lambda: OwnChild(argv, {}, "/", standard, fds))
                 )
             finally:
                 close(said, waits)

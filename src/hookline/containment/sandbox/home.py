@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from hookline.containment.git_settings import settings_of_user
+from hookline.containment.links import MOST_LINKS, inside_any, links_and_target
 from hookline.containment.sandbox.mount_table import second_paths
 from hookline.containment.sandbox.tables import EMPTIED, INSTALLATIONS, SYSTEM, TOOL_VARIABLES
 from hookline.secret_tables import SECRET_ENDINGS, SECRET_FILES
@@ -130,34 +131,11 @@ def both_paths(path: str, writable: tuple[str, ...]) -> tuple[str, ...]:
     return () if real is None else (os.path.normpath(path), real)
 
 
-_MOST_LINKS = 40
-
-
 def _target(path: str, writable: tuple[str, ...]) -> str | None:
     """Where a path leads; None if that is, or passes through, a directory that commands can write in."""
     *links, target = links_and_target(path)
-    ways = (*links, target)
-    passes = any(f"{way}/".startswith(f"{each}/") for way in ways for each in writable)
-    return None if passes or len(links) > _MOST_LINKS else target
-
-
-def links_and_target(path: str) -> list[str]:
-    """Every link on the way of a whole path, without links in its own path, and what the path leads to in the end."""
-    here, rest = "/", path.split("/")[::-1]
-    links: list[str] = []
-    while rest and len(links) <= _MOST_LINKS:
-        name = rest.pop()
-        if name in ("", "."):
-            continue
-        here = os.path.dirname(here) if name == ".." else os.path.join(here, name)
-        try:
-            target = os.readlink(here)
-        except OSError:
-            continue  # no link, or not there
-        links.append(here)
-        here = "/" if os.path.isabs(target) else os.path.dirname(here)
-        rest += target.split("/")[::-1]
-    return [*links, here]
+    passes = any(inside_any(way, writable) for way in (*links, target))
+    return None if passes or len(links) > MOST_LINKS else target
 
 
 def credentials_in(path: str) -> list[str]:
@@ -178,9 +156,7 @@ def hidden_programs(known: list[str], shown: Iterable[str]) -> list[str]:
     visible = tuple(shown)
 
     def is_hidden(path: str) -> bool:
-        return bool(dot_entry(path, known)) and not any(
-            f"{path}/".startswith(f"{each}/") for each in visible
-        )
+        return bool(dot_entry(path, known)) and not inside_any(path, visible)
 
     found = []
     for directory in _search_path(os.environ):

@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from hookline.containment.links import is_below
+
 _TABLE = "/proc/self/mountinfo"
 
 
@@ -47,7 +49,7 @@ def misplaced(process: int, exempt: Collection[str], expected: Collection[str]) 
 def _paths(mount: _Mount, outside: list[_Mount]) -> Iterator[str]:
     """The paths outside of what is mounted."""
     for each in outside:
-        if _is_in(mount.root, each.root):
+        if is_below(mount.root, each.root):
             yield _joined(each.place, os.path.relpath(mount.root, each.root))
 
 
@@ -73,13 +75,13 @@ def _second_paths(directories: tuple[str, ...], mounts: tuple[_Mount, ...]) -> t
     found: dict[str, None] = {}
     for directory in directories:
         # Of several on one another the last is seen.
-        around = [mount for mount in mounts if _is_in(directory, mount.place)]
+        around = [mount for mount in mounts if is_below(directory, mount.place)]
         own = max(reversed(around), key=lambda mount: len(mount.place), default=None)
         if own is None:
             continue
         inside = _joined(own.root, os.path.relpath(directory, own.place))
         for mount in mounts:
-            if mount.device == own.device and _is_in(inside, mount.root):
+            if mount.device == own.device and is_below(inside, mount.root):
                 path = _joined(mount.place, os.path.relpath(inside, mount.root))
                 if path != directory and _is_same(path, directory):
                     found[path] = None
@@ -94,10 +96,6 @@ def _read(line: str) -> _Mount:
 def _plain(text: str) -> str:
     """A path as it is: the table writes blanks and their like as numbers."""
     return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), text) if "\\" in text else text
-
-
-def _is_in(path: str, directory: str) -> bool:
-    return directory == "/" or f"{path}/".startswith(f"{directory}/")
 
 
 def _joined(directory: str, relative: str) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from hookline.containment.links import inside_any, is_below
 from hookline.containment.sandbox.command import Job, Place, SandboxGrant
 from hookline.containment.sandbox.home import (
     both_paths,
@@ -31,7 +32,6 @@ from hookline.containment.sandbox.paths import (
     SandboxPaths,
     emptied,
     existing,
-    inside_any,
     outermost,
     secrets,
     work_directory,
@@ -84,235 +84,199 @@ class FileView:
             held.append(Protection(Path(self.paths.tmp).resolve(), None, left_out, keeps=False))
         return held
 
-    def shown(self, grant: SandboxGrant, env: Mapping[str, str]) -> list[str]:
-        """Whole paths that are seen although they lie in a place that is hidden, as they are and where they lead.
+    def needed(self, env: Mapping[str, str]) -> list[str]:
+        """Whole paths in places that are hidden without which programs do not start. `env` are their variables."""
+        return needed_paths(self._writable, homes(), env)
 
-        `env` are the variables of the command.
-        """
-        return self._shown(needed_paths(self._writable, homes(), env), grant)
+    def shown(self, grant: SandboxGrant, needed: list[str]) -> list[str]:
+        """All that is seen although it lies in a place that is hidden: as it is, and where it leads."""
+        wanted = (*self.named(grant), *ignore_file())
+        named = (each for path in wanted for each in both_paths(path, self._writable))
+        return sorted({*needed, *named} - {"/"})
+
+    def named(self, grant: SandboxGrant) -> list[str]:
+        """Whole paths that the user shows by name."""
+        given = [os.path.expanduser(each) for each in (*self.paths.show, *grant.reveal)]
+        return [os.path.normpath(each) for each in given if os.path.isabs(each)]
 
     @property
     def _writable(self) -> tuple[str, ...]:
         return tuple(map(os.path.realpath, self.lasting))
 
-    def _shown(self, needed: list[str], grant: SandboxGrant) -> list[str]:
-        wanted = [*self._named(grant), *ignore_file()]
-        named = (each for path in wanted for each in both_paths(path, self._writable))
-        return sorted({*needed, *named} - {"/"})
 
-    def _looked(self, held: Sequence[Protection]) -> dict[Path, Protection | TreeVisit]:
-        """What was found in each directory of this view. Nothing is held where nothing can be written."""
-        found = {protection.root: protection for protection in held}
-        return {root: found.get(root) or work_tree(str(root)).look() for root in self.roots}
+class MountPlan:
+    """What is mounted for one command, as options of bubblewrap.
 
-    def _env_files(
+    Not every bubblewrap knows `sizes` of what is made for the command. `file` gives a descriptor by which it reads some
+    bytes.
+    """
+
+    def __init__(
         self,
-        looked: Mapping[Path, Protection | TreeVisit],
-        grant: SandboxGrant,
-        shown: list[str],
-        known: list[str],
-    ) -> Iterator[str]:
+        view: FileView,
+        held: Sequence[Protection],
+        job: Job,
+        *,
+        sizes: bool,
+        file: Callable[[bytes], int],
+    ) -> None:
+        self._roots, self._paths, self._held, self._job = view.roots, view.paths, held, job
+        self._file = file
+        scratch = job.limits.scratch
+        self._size = ("--size", str(scratch)) if sizes and scratch is not None else ()
+        self._small = ("--size", str(_SMALL)) if sizes else ()
+        self._needed = view.needed(job.own_env)
+        self._named = view.named(job.grant)
+        self._shown = view.shown(job.grant, self._needed)
+        self._homes = mounted_homes()
+
+    def options(self) -> Iterator[str]:
+        """The options that make the view, in the order in which they lie over one another."""
+        yield from ("--ro-bind", "/", "/", "--dev", "/dev", *self._size, "--tmpfs", "/dev/shm")
+        yield from ("--remount-ro", "/dev", "--proc", "/proc", "--remount-ro", "/proc")
+        yield from self._emptied()
+        for (
+            home
+        ) in self._homes:  # the outer ones first: what is mounted later covers what is below it
+            if is_of_system(home):
+                yield from self._one_by_one(entries(home)[0])
+            elif not inside_any(home, self._roots):
+                yield from self._home(home)
+        # A secret is hidden before what can be written is put in place, and again where that has brought it back.
+        hidden = self._secrets()
+        for secret in hidden:
+            if not inside_any(secret, self._roots):
+                yield from self._cover(secret)
+        yield from self._work()
+        for home in self._homes:
+            if inside_any(home, self._roots):
+                yield from self._home_in_work(home)
+        for secret in hidden:
+            if inside_any(secret, self._roots):
+                yield from self._cover(secret)
+        visits = {each.root: each.visit for each in self._held}  # none where nothing can be written
+        looked = {root: visits.get(root) or work_tree(str(root)).look() for root in self._roots}
+        for root, seen in looked.items():
+            for path in seen.closed:  # nobody knows what is in there
+                yield from self._cover(f"{root}/{path}")
+        for path in sorted({os.path.realpath(each) for each in self._env_files(looked)}):
+            if inside_any(path, hidden) or not self._may_cover(path):
+                continue
+            # An empty file would be committed in the place of one that git tracks. No device is.
+            is_tracked = inside_any(path, self._roots) and may_be_tracked(path)
+            yield from ("--dev-bind", os.devnull, path) if is_tracked else self._cover(path)
+
+    def _cover(self, path: str, *, sealed: bool = True) -> tuple[str, ...]:
+        """Put nothing in the place of something."""
+        if os.path.isdir(path):
+            seal = ("--remount-ro", path) if sealed else ()
+            return (*self._small, "--tmpfs", path, *seal)
+        if os.path.islink(path):
+            return ()  # what it leads to is hidden where it is
+        return ("--ro-bind", empty_file(), path)
+
+    def _is_seen(self, path: str) -> bool:
+        """Whether a path is seen: not in a place that is hidden as a whole."""
+        is_hidden = inside_any(path, emptied()) or dot_entry(path, self._homes)
+        return not is_hidden or inside_any(path, self._shown)
+
+    def _env_files(self, looked: Mapping[Path, TreeVisit]) -> Iterator[str]:
         """Environment files below the directories of this view and in other projects, but for those that are shown."""
-        given = [os.path.expanduser(each) for each in self.paths.show]
+        given = [os.path.expanduser(each) for each in self._paths.show]
         names = {each for each in given if not os.path.isabs(each)}
-        whole = set(map(os.path.realpath, self._named(grant)))
+        whole = set(map(os.path.realpath, self._named))
         for root, found in looked.items():
             for path in found.env_files:
                 is_named = path in names or os.path.basename(path) in names
                 if not is_named and f"{root}/{path}" not in whole:
                     yield f"{root}/{path}"
-        for home in known:
-            if is_of_system(home) or not self._is_seen(home, shown, known):
+        for home in self._homes:
+            if is_of_system(home) or not self._is_seen(home):
                 continue
             for path in _env_files_of_others(home):
-                if not inside_any(Path(path), self.roots) and path not in whole:
+                if not inside_any(path, self._roots) and path not in whole:
                     yield path
 
-    def _may_cover(self, path: str, shown: list[str], known: list[str]) -> bool:
+    def _may_cover(self, path: str) -> bool:
         """Whether there is a file of the user's to be covered.
 
         A link may lead to a place that is hidden anyway, or to a program of the system, which others need.
         """
         if os.path.isdir(path) or not os.path.exists(path):
             return False
-        if inside_any(Path(path), self.roots):
-            return True
-        is_users = not inside_any(Path(path), map(Path, SYSTEM))
-        is_hidden = inside_any(Path(path), emptied()) or dot_entry(path, known)
-        return is_users and (not is_hidden or inside_any(Path(path), map(Path, shown)))
+        is_seen = not inside_any(path, SYSTEM) and self._is_seen(path)
+        return inside_any(path, self._roots) or is_seen
 
-    def _is_seen(self, home: str, shown: list[str], known: list[str]) -> bool:
-        """Whether there is anything of a home to be seen: not in a place that is hidden as a whole."""
-        is_hidden = inside_any(Path(home), emptied()) or dot_entry(home, known)
-        return not is_hidden or inside_any(Path(home), map(Path, shown))
-
-    def mounts(
-        self,
-        held: Sequence[Protection],
-        job: Job,
-        *,
-        sizes: bool,
-        file: Callable[[bytes], int],
-    ) -> Iterator[str]:
-        """The options that make the view, in the order in which they lie over one another.
-
-        Not every bubblewrap knows `sizes` of what is made for the command. `file` gives a descriptor by which it
-        reads some bytes.
-        """
-        grant, scratch, read_only = job.grant, job.limits.scratch, job.place == "read-only"
-        size = ("--size", str(scratch)) if sizes and scratch is not None else ()
-        cover = _Cover(("--size", str(_SMALL)) if sizes else ())
-        needed = needed_paths(self._writable, homes(), job.own_env)
-        shown, known = self._shown(needed, grant), mounted_homes()
-        yield from ("--ro-bind", "/", "/", "--dev", "/dev", *size, "--tmpfs", "/dev/shm")
-        yield from ("--remount-ro", "/dev", "--proc", "/proc", "--remount-ro", "/proc")
-        yield from self._emptied(grant, shown, size, None if read_only else self.paths.tmp)
-        for home in known:  # the outer ones first: what is mounted later covers what is below it
-            if is_of_system(home):
-                yield from self._one_by_one(entries(home)[0], shown, cover)
-            elif not inside_any(Path(home), self.roots):
-                yield from self._home(
-                    home, shown, size, file, is_seen=self._is_seen(home, shown, known)
-                )
-        # A secret is hidden before what can be written is put in place, and again where that has brought it back.
-        hidden = self._secrets(shown, needed, grant, known)
-        for secret in hidden:
-            if not inside_any(Path(secret), self.roots):
-                yield from cover(secret)
-        yield from self._work(held, "--ro-bind" if read_only else "--bind")
-        for home in known:
-            if inside_any(Path(home), self.roots):
-                yield from self._home_in_work(home, shown, cover)
-        for secret in hidden:
-            if inside_any(Path(secret), self.roots):
-                yield from cover(secret)
-        looked = self._looked(held)
-        for root, found in looked.items():
-            for path in found.closed:  # nobody knows what is in there
-                yield from cover(f"{root}/{path}")
-        covered: set[str] = set()
-        for path in sorted(set(self._env_files(looked, grant, shown, known))):
-            real = os.path.realpath(path)
-            if (
-                real in covered
-                or inside_any(Path(real), map(Path, hidden))
-                or not self._may_cover(real, shown, known)
-            ):
-                continue
-            covered.add(real)
-            # An empty file would be committed in the place of one that git tracks. No device is.
-            is_tracked = inside_any(Path(real), self.roots) and may_be_tracked(real)
-            yield from ("--dev-bind", os.devnull, real) if is_tracked else cover(real)
-
-    def _emptied(
-        self, grant: SandboxGrant, shown: list[str], size: tuple[str, ...], tmp: str | Path | None
-    ) -> Iterator[str]:
+    def _emptied(self) -> Iterator[str]:
         """Empty directories in place of those of the machine, and what is shown in them."""
-        empty = emptied()
-        for place in empty:
+        tmp = None if self._job.place == "read-only" else self._paths.tmp
+        for place in emptied():
             if tmp is not None and place == Path("/tmp"):
                 yield from ("--bind", str(tmp), "/tmp")
             else:
-                yield from (*size, "--tmpfs", str(place))
-        names = _names() if grant.network else []
-        inside = [
-            str(path) for path in existing((*_SYSTEM, *names, *shown)) if inside_any(path, empty)
-        ]
-        for path in outermost(inside):
+                yield from (*self._size, "--tmpfs", str(place))
+        wanted = (*_SYSTEM, *(_names() if self._job.grant.network else ()), *self._shown)
+        for path in outermost(
+            str(path) for path in existing(wanted) if inside_any(path, emptied())
+        ):
             yield from ("--ro-bind", path, path)
 
-    def _home(
-        self,
-        home: str,
-        shown: list[str],
-        size: tuple[str, ...],
-        file: Callable[[bytes], int],
-        *,
-        is_seen: bool,
-    ) -> Iterator[str]:
+    def _home(self, home: str) -> Iterator[str]:
         """A temporary directory in place of a home, with what is shown of it."""
-        yield from (*size, "--tmpfs", home)
+        is_seen = self._is_seen(home)
+        yield from (*self._size, "--tmpfs", home)
         for path in entries(home)[1] if is_seen else ():
             yield from _unchanged_entry(path)
-        for path in outermost(path for path in shown if path.startswith(f"{home}/")):
+        for path in outermost(path for path in self._shown if path.startswith(f"{home}/")):
             if dot_entry(path, [home]) or not is_seen:
                 yield from _unchanged_entry(path)
-        if f"{home}/.gitconfig" not in shown and home == os.path.realpath(os.path.expanduser("~")):
-            text = git_configuration(str(self.roots[0]))
-            yield from ("--perms", "0600", "--file", str(file(text)), f"{home}/.gitconfig")
+        is_own = home == os.path.realpath(os.path.expanduser("~"))
+        if is_own and f"{home}/.gitconfig" not in self._shown:
+            text = git_configuration(str(self._roots[0]))
+            yield from ("--perms", "0600", "--file", str(self._file(text)), f"{home}/.gitconfig")
 
-    def _home_in_work(self, home: str, shown: list[str], cover: _Cover) -> Iterator[str]:
+    def _home_in_work(self, home: str) -> Iterator[str]:
         """A home that is the work directory, or lies in it: its hidden entries one by one."""
-        left = OF_PROJECTS if Path(home) in self.roots else frozenset()
+        left = OF_PROJECTS if Path(home) in self._roots else frozenset()
         hidden = [path for path in entries(home)[0] if os.path.basename(path) not in left]
-        hidden += [path for path in linked_entries(home) if inside_any(Path(path), [Path(home)])]
-        hidden = [path for path in hidden if not self._holds_root(path)]
-        yield from self._one_by_one(hidden, shown, cover)
+        hidden += linked_entries(home)
+        holds_root = {path for path in hidden for root in self._roots if is_below(root, path)}
+        yield from self._one_by_one([path for path in hidden if path not in holds_root])
 
-    def _holds_root(self, path: str) -> bool:
-        return any(root.is_relative_to(path) for root in self.roots)
-
-    def _one_by_one(self, hidden: list[str], shown: list[str], cover: _Cover) -> Iterator[str]:
+    def _one_by_one(self, hidden: list[str]) -> Iterator[str]:
         """Cover some paths, but for what of them is to be seen."""
         for path in hidden:
-            if path in shown:
+            if path in self._shown:
                 continue
-            yield from cover(path, sealed=False)
-            for inner in shown:
+            yield from self._cover(path, sealed=False)
+            for inner in self._shown:
                 if inner.startswith(f"{path}/"):
                     yield from _unchanged_entry(inner)
 
-    def _secrets(
-        self, shown: list[str], needed: list[str], grant: SandboxGrant, known: list[str]
-    ) -> list[str]:
+    def _secrets(self) -> list[str]:
         """What would be seen but for what hides it: not what lies in a place that is hidden as a whole."""
-        empty = emptied()
-        found = [
-            path
-            for path in secrets(self.paths.hide, grant.reveal)
-            if inside_any(Path(path), map(Path, shown))
-            or not (dot_entry(path, known) or inside_any(Path(path), empty))
-        ]
+        found = list(filter(self._is_seen, secrets(self._paths.hide, self._job.grant.reveal)))
         # What the user names is shown as it is, with the keys in it.
-        named = [Path(path) for path in self._named(grant) if dot_entry(path, known)]
-        for path in (each for home in known for each in linked_entries(home)):
-            is_work = inside_any(Path(path), self.roots)
-            if not is_work and path not in shown and not dot_entry(path, known):
+        named = [path for path in self._named if dot_entry(path, self._homes)]
+        for path in (each for home in self._homes for each in linked_entries(home)):
+            is_elsewhere = not inside_any(path, self._roots) and path not in self._shown
+            if is_elsewhere and not dot_entry(path, self._homes):
                 found.append(path)
-        for each in needed:
+        for each in self._needed:
             inside = map(os.path.realpath, credentials_in(each))
-            found += [path for path in inside if not inside_any(Path(path), named)]
+            found += [path for path in inside if not inside_any(path, named)]
         return outermost(found)
 
-    def _named(self, grant: SandboxGrant) -> list[str]:
-        """Whole paths that the user shows by name."""
-        given = [os.path.expanduser(each) for each in (*self.paths.show, *grant.reveal)]
-        return [os.path.normpath(each) for each in given if os.path.isabs(each)]
-
-    def _work(self, held: Sequence[Protection], bind: str) -> Iterator[str]:
+    def _work(self) -> Iterator[str]:
         """The work directory and its like, and in them what cannot be written."""
-        for root in self.roots:
+        bind = "--ro-bind" if self._job.place == "read-only" else "--bind"
+        for root in self._roots:
             yield from (bind, str(root), str(root))
-        for protection in held:
+        for protection in self._held:
             for path in protection.pinned:
                 yield from ("--bind", path, path)
             for path in protection.kept:
                 yield from ("--ro-bind", path, path)
-
-
-@dataclass(frozen=True)
-class _Cover:
-    """Puts nothing in the place of something."""
-
-    small: tuple[str, ...]
-
-    def __call__(self, path: str, *, sealed: bool = True) -> tuple[str, ...]:
-        if os.path.isdir(path):
-            seal = ("--remount-ro", path) if sealed else ()
-            return (*self.small, "--tmpfs", path, *seal)
-        if os.path.islink(path):
-            return ()  # what it leads to is hidden where it is
-        return ("--ro-bind", empty_file(), path)
 
 
 def empty_file() -> str:

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from hookline.containment.interpreter import environments_below
+from hookline.containment.links import inside_any
 from hookline.containment.protected import AGENT_CONFIGURATION, INSTRUCTIONS, OBEYED
 from hookline.containment.sandbox.home import homes
 from hookline.containment.sandbox.tables import EMPTIED, HELD, PROTECTED_AT_HOME
@@ -192,12 +193,6 @@ def outermost(paths: Iterable[str]) -> list[str]:
         if not kept or not path.startswith(f"{kept[-1]}/"):
             kept.append(path)
     return kept
-
-
-def inside_any(path: Path, others: Iterable[Path]) -> bool:
-    """Whether a path is one of the others, or lies in one."""
-    text = f"{path}/".replace("//", "/")
-    return any(text.startswith(f"{other}/".replace("//", "/")) for other in others)
 
 
 def existing(paths: Iterable[str | Path]) -> Iterator[Path]:

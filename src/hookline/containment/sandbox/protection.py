@@ -60,7 +60,8 @@ class Protection:
         self._paths = paths or SandboxPaths()
         self._left_out = tuple(left_out)
         self._tree = work_tree(str(root))
-        self._visit: TreeVisit | None = None
+        self.visit: TreeVisit | None = None
+        """What was found in the directory."""
         self._lock: int | None = None
         self.pinned: list[str] = []
         """Directories to be mounted on themselves: they hold a protected name, and must not be moved with it."""
@@ -68,19 +69,9 @@ class Protection:
         """Paths to mount read-only on themselves."""
 
     @property
-    def closed(self) -> list[str]:
-        """Directories that cannot be listed, relative to the directory."""
-        return self._visit.closed if self._visit is not None and self._keeps else []
-
-    @property
-    def env_files(self) -> list[str]:
-        """Environment files, relative to the directory."""
-        return [] if self._visit is None else self._visit.env_files
-
-    @property
     def moved_aside(self) -> list[str]:
         """The new paths of what the command made and nobody is to obey, so far."""
-        moved = [] if self._visit is None else map(_printable, self._visit.moved)
+        moved = [] if self.visit is None else map(_printable, self.visit.moved)
         return list(moved) if self._keeps else [f"/tmp/{path}" for path in moved]
 
     def hold(self) -> Protection:
@@ -88,14 +79,14 @@ class Protection:
         self._lock = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             _share(self._lock, self.root)
-            self._visit = self._tree.enter(self._left_out)
+            self.visit = self._tree.enter(self._left_out)
             if not self._keeps:
                 return self
             for name in without(self._left_out, held_names(self.root, self._paths)):
                 self._protect(name)
-            for path in self._visit.kept:
+            for path in self.visit.kept:
                 self._keep(path)
-            for path in self._visit.named:
+            for path in self.visit.named:
                 self._pin_parents(path)
         except BaseException:
             self.release()
@@ -173,8 +164,8 @@ class Protection:
         import fcntl
 
         lock, self._lock = self._lock, None
-        if self._visit is not None:
-            self._tree.leave(self._visit)
+        if self.visit is not None:
+            self._tree.leave(self.visit)
         try:
             # A command that starts now waits until we are done, and makes them again.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

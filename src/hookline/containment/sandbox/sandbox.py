@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, TypedDict, Unpack
 
 from hookline._aio import call_in_thread
+from hookline.containment.links import inside_any, links_and_target
 from hookline.containment.sandbox.bubblewrap import BubblewrapCommand, InstalledBubblewrap
 from hookline.containment.sandbox.command import (
     NOTHING,
@@ -25,7 +26,7 @@ from hookline.containment.sandbox.command import (
     shell_argv,
 )
 from hookline.containment.sandbox.environment import checked, environment, trusted_path
-from hookline.containment.sandbox.home import homes, links_and_target
+from hookline.containment.sandbox.home import homes
 from hookline.containment.sandbox.limits import Enforcement, SandboxLimits, checked_timeout
 from hookline.containment.sandbox.mounts import FileView
 from hookline.containment.sandbox.paths import (
@@ -34,7 +35,6 @@ from hookline.containment.sandbox.paths import (
     existing,
     held_names,
     hides_nothing,
-    inside_any,
     work_directory,
 )
 from hookline.containment.sandbox.running_command import HostCommand, RunningCommand
@@ -359,7 +359,8 @@ class Sandbox:
         if place == "host" or self._reveals_keys(grant):
             # In there, a directory of the machine's /tmp is one that commands can make, with what they like in it.
             places = (*self.writable, *(emptied() if contained else ()))
-            shown = tuple(existing(self._view.shown(grant, made))) if contained else ()
+            needed = self._view.needed(made) if contained else []
+            shown = tuple(existing(self._view.shown(grant, needed))) if contained else ()
             return {**made, "PATH": trusted_path(made["PATH"], places, shown)}
         return made
 

@@ -13,7 +13,9 @@ import time
 from functools import cache
 from pathlib import Path
 
+from hookline.containment.interpreter import alone
 from hookline.containment.processes import start_program
+from hookline.containment.sandbox import probe
 from hookline.containment.sandbox.bubblewrap import Arrangement, InstalledBubblewrap, installed
 from hookline.containment.sandbox.command import Job
 from hookline.containment.sandbox.limits import SandboxLimits
@@ -23,7 +25,6 @@ from hookline.errors import SandboxError
 
 _SECONDS = 30
 _POLL = 0.002
-_PROBE = Path(__file__).with_name("probe.py")
 _one_at_a_time = threading.Lock()
 
 _HINTS = (
@@ -125,9 +126,8 @@ def _prepare(base: Path, tcp: socket.socket, unix: socket.socket) -> dict[str, s
 def _probe(base: Path, plan: dict[str, str]) -> list[str]:
     paths = SandboxPaths(show=(base, sys.base_prefix), hide=(base / "hidden",))
     root = base / "work"
-    python = os.path.realpath(sys.executable)
     job = Job(
-        argv=(python, "-I", "-S", "-c", _PROBE.read_text(encoding="utf-8"), json.dumps(plan)),
+        argv=(*alone(probe), json.dumps(plan)),
         cwd=root,
         env={"PATH": "/usr/bin:/bin"},
         own_env={"PATH": "/usr/bin:/bin"},
@@ -156,9 +156,7 @@ def _run(arrangement: Arrangement) -> tuple[int, bytes, bytes]:
         tempfile.TemporaryFile() as errors,
     ):
         standard = (nothing.fileno(), output.fileno(), errors.fileno())
-        process = start_program(
-            arrangement.argv, arrangement.env, "/", standard, pass_fds=arrangement.fds
-        )
+        process = start_program(arrangement.argv, {}, "/", standard, pass_fds=arrangement.fds)
         until = time.monotonic() + _SECONDS
         try:
             while (code := process.poll()) is None and time.monotonic() < until:

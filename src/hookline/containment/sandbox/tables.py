@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-
-def _names(text: str) -> tuple[str, ...]:
-    """The names in a text, one line per idea, without what is behind a `#`."""
-    return tuple(name for line in text.splitlines() for name in line.partition("#")[0].split())
-
+from hookline.secret_tables import names_in
 
 EMPTIED = ("/tmp", "/run", "/var/tmp", "/var/run", "/var/lock")
 """Replaced by an empty directory of the command's own: sockets, locks and other people's files live there."""
@@ -14,7 +10,7 @@ EMPTIED = ("/tmp", "/run", "/var/tmp", "/var/run", "/var/lock")
 SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr")
 """Directories of the system. What is in them is not replaced by anything, also where one is somebody's home."""
 
-HELD = _names(
+HELD = names_in(
     """
     .husky .envrc .hookline .agents .claude .codex .gemini .cursor .windsurf .mcp.json
     .cursorrules .windsurfrules .vscode .idea .devcontainer
@@ -23,7 +19,7 @@ HELD = _names(
 """At the top of a directory that can be written: these cannot even be made while a command runs. Each of them costs
 every command a little. The other names that others run or obey are moved aside when a command made one."""
 
-PROTECTED_AT_HOME = _names(
+PROTECTED_AT_HOME = names_in(
     """
     .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .inputrc .zshrc .zshenv .zprofile
     .zlogin .zlogout .config/fish .gitconfig .config/git .ssh .pam_environment .xprofile .xsessionrc
@@ -33,7 +29,7 @@ PROTECTED_AT_HOME = _names(
 """Cannot be changed or made where the directory that can be written is, or holds, a home directory."""
 
 ENVIRONMENT = frozenset(
-    _names(
+    names_in(
         """
         PATH HOME USER LOGNAME SHELL LANG LANGUAGE TERM COLORTERM TZ COLUMNS LINES NO_COLOR FORCE_COLOR CI
         SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS GIT_SSL_CAINFO
@@ -46,12 +42,12 @@ ENVIRONMENT = frozenset(
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 """Go in with the network, in either case, unless there is a password in them."""
 
-TOOL_VARIABLES = _names(
+TOOL_VARIABLES = names_in(
     "VIRTUAL_ENV CONDA_PREFIX PYENV_ROOT NVM_DIR CARGO_HOME RUSTUP_HOME GOPATH GOROOT JAVA_HOME"
 )
 """Variables that say where tools are installed."""
 
-INSTALLATIONS = _names(
+INSTALLATIONS = names_in(
     """
     .pyenv .nvm .cargo .rustup
     .local/lib .local/share/uv/python .local/share/uv/tools .local/share/pipx/venvs .local/pipx/venvs    # programs
@@ -65,7 +61,7 @@ INSTALLATIONS = _names(
 """Below a home: what package managers have installed or fetched. Shown read-only."""
 
 OF_PROJECTS = frozenset(
-    _names(
+    names_in(
         """
         .git .gitignore .gitattributes .gitmodules .github .gitlab .gitlab-ci.yml .circleci .travis.yml .editorconfig
         .venv .tox .nox .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .coveragerc .flake8 .pylintrc

@@ -15,11 +15,12 @@ from functools import lru_cache
 
 import msgspec
 
+from hookline.containment.links import is_below
 from hookline.containment.shell.command_reader import read_command
 from hookline.containment.shell.git_trust import git_objection
 from hookline.containment.shell.git_verbs import GIT, GIT_VERBS
 from hookline.containment.shell.options import OptionTable, read_call
-from hookline.containment.shell.places import Places, expand, is_below
+from hookline.containment.shell.places import Places, expand
 from hookline.containment.shell.programs import (
     PROGRAMS,
     SHORT_VERSIONS,

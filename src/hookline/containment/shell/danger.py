@@ -6,8 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-import msgspec
-
+from hookline.containment.links import is_below
 from hookline.containment.shell.command_search import (
     MAX_LENGTH,
     CommandSearch,
@@ -21,7 +20,7 @@ from hookline.containment.shell.denylist import (
     is_network,
     is_protected,
 )
-from hookline.containment.shell.places import Places, expand, is_below
+from hookline.containment.shell.places import Places, expand
 from hookline.containment.shell.programs import PICKING, roots_of
 from hookline.containment.shell.removal import Location, find_removal
 from hookline.containment.shell.runners import code_words, is_source, name_of
@@ -37,62 +36,28 @@ _LIST_OPTION = re.compile(r"-[1Ad]+")
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
 
 
-class Danger(msgspec.Struct, frozen=True):
-    """What was found: the commands anywhere in the text, and the first that is denied."""
-
-    commands: tuple[tuple[str, ...], ...] = ()
-    problem: str = ""
-    """Why it is denied."""
-    command: str = ""
-    """The part of the text that is."""
-    removal: str = ""
-    """Why it is asked about in a sandbox too."""
-    env_files: tuple[str, ...] = ()
-    """The environment files that a word names."""
-    complete: bool = True
-    """Whether all of it was looked at. If not, it must not be allowed."""
-
-
-def find_danger(text: str, places: Places) -> Danger:
-    """Look through every command of a text; if it is too long, of its beginning: it is asked about anyway."""
-    search = _DangerSearch(Location(places.root, places.wheres[0]))
-    problem, command, complete = "", "", True
-    try:
-        search.script(text[:MAX_LENGTH])
-    except _Denied as denied:
-        problem, command = denied.problem, denied.command
-    except TooManyShells as nested:
-        problem, command = "it is nested too deeply to be read", str(nested)
-    except (TooMuch, TooDeep):
-        complete = False
-    return Danger(
-        commands=tuple(search.commands),
-        problem=problem,
-        command=command,
-        removal=search.removal,
-        env_files=tuple(search.env_files),
-        complete=complete,
-    )
-
-
 class _Denied(Exception):
-    """Something that is denied was found."""
-
-    def __init__(self, problem: str, command: str) -> None:
-        self.problem = problem
-        self.command = command
+    """Something that is denied was found: why, and where."""
 
 
-class _DangerSearch(CommandSearch):
+class Danger(CommandSearch):
     """Judges each command where it would run. What is not known counts as nothing: `r$()m` is taken for `rm`."""
 
     def __init__(self, location: Location) -> None:
         super().__init__(variables={}, unknown="")
         self.visited = [location]
         """Where the text has been: a `cd` may fail, or be in a group."""
+        self.problem = ""
+        """Why it is denied."""
+        self.part = ""
+        """The part of the text that is."""
         self.removal = ""
+        """Why it is asked about in a sandbox too."""
         self.env_files: dict[str, None] = {}
-        self.seen: set[tuple[str, str]] = set()
+        """The environment files that a word names."""
+        self.complete = True
+        """Whether all of it was looked at. If not, it must not be allowed."""
+        self._seen: set[tuple[str, str]] = set()
         """Words that were looked at for environment files, each with where."""
 
     @property
@@ -151,9 +116,23 @@ class _DangerSearch(CommandSearch):
     def _note_env_files(self, words: Iterable[str]) -> None:
         where, root = self.location.where, self.location.root
         for word in words:
-            if (word, where) not in self.seen:
-                self.seen.add((word, where))
+            if (word, where) not in self._seen:
+                self._seen.add((word, where))
                 self.env_files |= dict.fromkeys(_env_files_in(word, where, root))
+
+
+def find_danger(text: str, places: Places) -> Danger:
+    """Look through every command of a text; if it is too long, of its beginning: it is asked about anyway."""
+    danger = Danger(Location(places.root, places.wheres[0]))
+    try:
+        danger.script(text[:MAX_LENGTH])
+    except _Denied as denied:
+        danger.problem, danger.part = denied.args
+    except TooManyShells as nested:
+        danger.problem, danger.part = "it is nested too deeply to be read", str(nested)
+    except (TooMuch, TooDeep):
+        danger.complete = False
+    return danger
 
 
 def _env_files_in(word: str, where: str, root: str) -> Iterator[str]:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from hookline.containment.links import is_below
 from hookline.containment.protected import (
     AGENT_CONFIGURATION,
     INSTRUCTIONS,
@@ -18,7 +19,6 @@ from hookline.containment.protected import (
     RUN_BELOW,
     user_configuration,
 )
-from hookline.containment.shell.places import is_below
 from hookline.containment.shell.removal import REMOVERS, DenyFinding, Location
 from hookline.containment.shell.runners import name_of
 from hookline.wildcards import matches

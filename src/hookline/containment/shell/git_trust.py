@@ -14,7 +14,6 @@ import stat
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 
-from hookline.containment.git_links import link_out_of
 from hookline.containment.git_settings import (
     LARGEST,
     is_plain,
@@ -22,7 +21,7 @@ from hookline.containment.git_settings import (
     settings_in,
     settings_of_user,
 )
-from hookline.containment.shell.places import is_below
+from hookline.containment.links import is_below, link_out_of
 
 _CONFIGURATION = ("config", "config.worktree")
 _PASSWORD = re.compile(r"://(?!git@)[^/\s]*@")

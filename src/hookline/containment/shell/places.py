@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import msgspec
 
+from hookline.containment.links import MOST_LINKS, is_below, links_and_target
 from hookline.containment.shell.secrets import DEVICES
 from hookline.containment.shell.words import Word
 
 MOST_PLACES = 8
 _MOST_NAMES = 1_000
 _MOST_ENTRIES = 20_000
-_MOST_LINKS = 40
 _MAGIC = re.compile(r"[*?\[]")
 _BRACKET = re.compile(r"\[[!^]?\]?(?:\[:\w+:\]|[^\]/])*\]")
 _PLAIN_PATH = re.compile(r"[\w./+@:,=-]+")
@@ -64,29 +64,9 @@ class Places(msgspec.Struct):
 
 def leads_to(path: str) -> str:
     """Where a whole path leads, through all links. Those of a process lead elsewhere for every other process."""
-    done, rest, links = "/", path.split("/")[::-1], 0
-    while rest:
-        part = rest.pop()
-        if part in {"", ".", ".."}:
-            done = os.path.dirname(done) if part == ".." else done
-            continue
-        step = os.path.join(done, part)
-        try:
-            target = os.readlink(step)
-        except OSError:
-            done = step
-            continue
-        links += 1
-        if links > _MOST_LINKS or (step.startswith("/proc/") and step.count("/") > 2):
-            return "/proc/self/environ"
-        done = "/" if target.startswith("/") else done
-        rest += target.split("/")[::-1]
-    return done
-
-
-def is_below(path: str, directory: str) -> bool:
-    """Whether a whole path is a directory or something below it."""
-    return path == directory or path.startswith(directory.rstrip("/") + "/")
+    *links, target = links_and_target(path)
+    of_process = any(link.startswith("/proc/") and link.count("/") > 2 for link in links)
+    return "/proc/self/environ" if of_process or len(links) > MOST_LINKS else target
 
 
 def expand(word: Word, where: str) -> list[Word] | None:

@@ -123,7 +123,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         except (OSError, ValueError) as error:  # a path that the system refuses to look at
             why = f"`{_shown(command)}` cannot be looked at: {_shown(str(error))}."
             return ShellVerdict("ask", why, _shown(command), asks_in_sandbox=True)
-        return msgspec.structs.replace(verdict, env_files=danger.env_files)
+        return msgspec.structs.replace(verdict, env_files=tuple(danger.env_files))
 
     def _denied(self, reading: Reading, danger: Danger, whole: str) -> ShellVerdict | None:
         if found := _matching(self.deny, danger, reading):
@@ -132,7 +132,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
                 "deny", f"`{words}` matches the rule '{rule.text}', which denies it.", words
             )
         if danger.problem and not self._is_lifted(reading):
-            shown = _shown(danger.command or whole)
+            shown = _shown(danger.part or whole)
             return ShellVerdict("deny", f"`{shown}` is never run: {_shown(danger.problem)}.", shown)
         return None
 
@@ -187,7 +187,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
                 )
         if danger.env_files and not all(by_rule):
             shown = _shown(reading.commands[0].text)
-            named = os.path.relpath(danger.env_files[0], start[0])
+            named = os.path.relpath(next(iter(danger.env_files)), start[0])
             return ShellVerdict("ask", f"`{shown}` names {named}, which may hold secrets.", shown)
         return None
 
@@ -287,7 +287,7 @@ def _matching(
     """The first rule that fits any command anywhere in the line, by whatever way it would be run."""
     if not rules:
         return None
-    spellings = [one.argv for one in reading.commands if one.argv] + list(danger.commands)
+    spellings = [one.argv for one in reading.commands if one.argv] + danger.commands
     for argv in spellings:
         for spelling in (argv, (program_name(argv[0]), *argv[1:])):
             for rule in rules:

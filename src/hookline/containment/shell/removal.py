@@ -13,7 +13,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from hookline.containment.shell.places import expand, is_below
+from hookline.containment.links import is_below
+from hookline.containment.shell.places import expand
 from hookline.containment.shell.programs import roots_of
 from hookline.containment.shell.runners import FEEDERS, name_of
 from hookline.containment.shell.words import Word

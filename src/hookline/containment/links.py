@@ -1,14 +1,14 @@
-"""Symbolic links inside of a repository's `.git` that lead out of it.
-
-git follows them like files of its own, and repeats in its errors what it cannot read: `.git/packed-refs` that leads to
-`~/.git-credentials` has `git fetch` print a password. The names that git reads are not listed here: any link counts.
-"""
+"""Where symbolic links lead, and what lies inside of what."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
+from pathlib import Path
 
+MOST_LINKS = 40
+"""Links on the way to a file that the kernel follows."""
 _NOT_PRINTED = re.compile(r"hooks|lfs|objects/[0-9a-f]{2}", re.DOTALL)
 """Directories whose files git never prints: it runs hooks, and objects are compressed, so that others do not unpack."""
 _MOST_KNOWN = 64
@@ -19,8 +19,43 @@ _KNOWN: dict[str, tuple[_Times, str | None]] = {}
 time of that change (unlike that of its content) cannot be set."""
 
 
+def is_below(path: str | Path, directory: str | Path) -> bool:
+    """Whether a whole path is a directory or something below it, as both are written."""
+    inside = str(directory).rstrip("/") + "/"
+    return f"{path}/".replace("//", "/").startswith(inside.replace("//", "/"))
+
+
+def inside_any(path: str | Path, others: Iterable[str | Path]) -> bool:
+    """Whether a path is one of the others, or lies in one."""
+    return any(is_below(path, other) for other in others)
+
+
+def links_and_target(path: str) -> list[str]:
+    """Every link on the way of a whole path, without links in its own path, and what the path leads to in the end."""
+    here, rest = "/", path.split("/")[::-1]
+    links: list[str] = []
+    while rest and len(links) <= MOST_LINKS:
+        name = rest.pop()
+        if name in ("", "."):
+            continue
+        here = os.path.dirname(here) if name == ".." else os.path.join(here, name)
+        try:
+            target = os.readlink(here)
+        except OSError:
+            continue  # no link, or not there
+        links.append(here)
+        here = "/" if os.path.isabs(target) else os.path.dirname(here)
+        rest += target.split("/")[::-1]
+    return [*links, here]
+
+
 def link_out_of(inside: str) -> str | None:
-    """A symbolic link below this directory, relative to it, that leads out of it; None if there is none."""
+    """A symbolic link below this directory, relative to it, that leads out of it; None if there is none.
+
+    It is for `.git`. git follows such links like files of its own, and repeats in its errors what it cannot read:
+    `.git/packed-refs` that leads to `~/.git-credentials` has `git fetch` print a password. The names that git reads are
+    not listed here: any link counts.
+    """
     known = _KNOWN.get(inside)
     if known is not None and all(_changed_at(path) == at for path, at in known[0]):
         return known[1]
