@@ -37,6 +37,7 @@ from hookline.containment.shell.secrets import (
 from hookline.containment.shell.words import Command, Redirect, Word
 
 _BIN = re.compile(r"(?:/usr)?(?:/local)?/s?bin/|/opt/homebrew/s?bin/|/run/current-system/sw/bin/")
+_BUILTINS = frozenset("cd echo printf test [ : true false pwd type command".split())
 _SETTABLE = {
     "LC_ALL": r"C|POSIX|[\w.]*\.UTF-?8",
     "LANG": r"C|POSIX|[\w.]*\.UTF-?8",
@@ -153,9 +154,10 @@ class Allowlist(msgspec.Struct):
     def _elsewhere(self, name: str, where: str) -> str | None:
         """Why a program may not be the one of the system.
 
-        One in a home may be a shim of a version manager, which runs what a file of the project names. The same is asked
-        of names that bash has itself: not every command is run by bash.
+        One in a home may be a shim of a version manager, which runs what a file of the project names.
         """
+        if name in _BUILTINS:
+            return None
         elsewhere = f"{name} may be {{}}, which is not in a directory of the system"
         for entry in _suspicious_entries(os.environ.get("PATH", ""), self.places.root):
             path = os.path.join(where, entry, name)
