@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from shell_corpus import commands
 
 from hookline.containment import ShellPolicy, read_command
+from hookline.errors import UsageError
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +99,13 @@ def test_what_is_put_into_a_harmless_command(text: str, put: str, at: int) -> No
 def test_a_list_of_words_is_judged_as_words(words: list[str], decision: str) -> None:
     """Nothing in it is for a shell: `TZ=a/run` is a program of the project, not a variable."""
     assert ShellPolicy.default().judge(words).decision == decision
+
+
+@pytest.mark.parametrize("command", [None, 3, [3], {"ls"}])
+def test_what_is_no_command_is_refused_with_words(command: Any) -> None:
+    """The error says what a command is."""
+    with pytest.raises(UsageError, match="a text or a list of words"):
+        ShellPolicy.default().judge(command)
 
 
 def test_there_are_enough_dangerous_commands() -> None:

@@ -161,7 +161,8 @@ def test_a_version_is_asked_of_a_bare_name_alone() -> None:
     ("command", "decision"),
     [
         *((text, "allow") for text in ("ps", "ps aux", "ps -ef", "ps -p 12", "ps aux --sort=-rss")),
-        *((text, "ask") for text in ("ps -aue", "ps e", "ps auxe", "ps -u eee", "ps -o environ", "ps -A e")),
+        *((text, "ask") for text in ("ps -aue", "ps e", "ps auxe", "ps -u eee", "ps -o environ")),
+        *((text, "ask") for text in ("ps -A e", "ps 'aux --forest'")),
         *((text, "allow") for text in ("jq .a f", "node -v", "python3 -V", "groups", "lscpu")),
         *((text, "ask") for text in ("jq -n '$ENV'", "jq '$ ENV' f", "jq 'env' f", "jq .Env f", "node -e 1")),
         *((text, "ask") for text in ("python3 -v", "node -v x", "jq -n '\"x\"|modulemeta'")),

@@ -117,8 +117,9 @@ class Allowlist(msgspec.Struct):
         return found
 
     def _program(self, name: str, words: list[Word], where: str) -> str | None:
-        written = " ".join([name, *(word.text for word in words)])
-        if written in SHORT_VERSIONS or (name in VERSIONED and written == f"{name} --version"):
+        if [word.text for word in words] in (["--version"], [SHORT_VERSIONS.get(name)]) and (
+            name in VERSIONED
+        ):
             return None
         if name == "cd":
             is_plain = len(words) <= 1 and all(w.exact and w.text[:1] != "-" for w in words)

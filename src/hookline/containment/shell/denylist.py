@@ -45,7 +45,7 @@ _KEPT = frozenset(
 _KEPT_PAIRS = frozenset(
     {
         *((".hg", "hgrc"), ("fish", "conf.d"), ("fish", "functions")),
-        *((above, name.lower()) for above, names in RUN_BELOW.items() for name in names),
+        *((above.lower(), name.lower()) for above, names in RUN_BELOW.items() for name in names),
     }
 )
 _KEPT_IN_GIT = frozenset({"hooks", "config", "config.worktree"})

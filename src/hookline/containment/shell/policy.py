@@ -111,7 +111,13 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         is the work directory itself, if that is not the one of this process. The policy looks at the disk: where links
         lead, what a pattern finds, and at the configuration of a repository before git is allowed.
         """
-        command = command if isinstance(command, str) else join_words(command)
+        if not isinstance(command, str):
+            if not isinstance(command, Sequence) or not all(isinstance(w, str) for w in command):
+                raise UsageError(
+                    f"a command is a text or a list of words, not {type(command).__name__}.",
+                    remedy="Write judge('ls -l') or judge(['ls', '-l']).",
+                )
+            command = join_words(command)
         try:
             places = Places.at(cwd, root)
             reading = read_command(command)

@@ -57,7 +57,7 @@ def _printf(call: Call) -> str | None:
 
 def _ps(call: Call) -> str | None:
     """Only these spellings: what ps cannot read as options of one kind (`-aue`) it reads again as another."""
-    is_plain = _PLAIN_PS.fullmatch(" ".join(call.texts))
+    is_plain = _PLAIN_PS.fullmatch("\t".join(call.texts).replace(" ", "?").replace("\t", " "))
     return None if is_plain else "it may show the environments of processes"
 
 
@@ -444,8 +444,9 @@ VERSIONED = frozenset(
 )
 """More programs, whose `--version` obeys no file of the project. That of `yarn`, `cargo`, `mvn`,
 `dotnet` and `pytest` does: they start or load what the project names."""
-SHORT_VERSIONS = frozenset(
-    {"java -version", "javac -version", "lua -v", "luajit -v", "node -v", "perl -v", "php -v"}
-    | {"ruby -v", "python -V", "python3 -V", "ssh -V", "tmux -V", "nginx -v", "nginx -V"}
-)
-"""The same in short."""
+SHORT_VERSIONS = {
+    **dict.fromkeys(("java", "javac"), "-version"),
+    **dict.fromkeys(("lua", "luajit", "node", "perl", "php", "ruby"), "-v"),
+    **dict.fromkeys(("nginx", "python", "python3", "ssh", "tmux"), "-V"),
+}
+"""Another spelling of the same."""

@@ -93,10 +93,11 @@ def _rm(words: Sequence[str], visited: Sequence[Location], text: str) -> DenyFin
     is_plain = name_of(text.split()[:1]) in REMOVERS | {"find"} and "$" not in text
     if "`" in text or "$(" in text or (is_recursive and not (is_plain and targets)):
         return _ask("it is not known what it removes")
+    patterns = [target for target in targets if _MAGIC.search(target)]
     outside = next((one for one in targets if not _is_inside(one, location)), None)
-    if is_recursive and outside:
+    if outside and (is_recursive or patterns):
         return _ask(f"it removes {outside}, which may be no part of the work directory")
-    if any(_is_everything(targets, place) for place in visited):
+    if patterns and any(_is_everything(patterns, place) for place in visited):
         return _ask("it removes everything in the work directory")
     return None
 
@@ -136,27 +137,35 @@ def _names_git(name: str) -> bool:
 
 def _is_inside(target: str, location: Location) -> bool:
     """Whether a word is certain to lead to something below the work directory, and not into `.git`."""
-    path = location.removed(target)
-    parts = path.removeprefix(location.root).lower().split("/")
-    is_known = _LITERAL.fullmatch(target) and is_below(path, location.root)
-    return bool(is_known) and path != location.root and ".git" not in parts
+    paths = _found(target, location) if _MAGIC.search(target) else {location.removed(target)}
+    return bool(_LITERAL.fullmatch(target) and paths) and all(
+        path.startswith(f"{location.root}/")
+        and ".git" not in path.removeprefix(location.root).lower().split("/")
+        for path in paths or ()
+    )
 
 
-def _is_everything(targets: Sequence[str], location: Location) -> bool:
+def _found(pattern: str, location: Location) -> set[str]:
+    """What a pattern finds now, each as what is removed; nothing if that is too much to look at."""
+    names = [
+        each.text.rstrip("/") for each in expand(Word(pattern, exact=False), location.where) or ()
+    ]
+    real = {above: location.removed(f"{above or '.'}/") for above in map(os.path.dirname, names)}
+    return {os.path.join(real[os.path.dirname(each)], os.path.basename(each)) for each in names}
+
+
+def _is_everything(patterns: Sequence[str], location: Location) -> bool:
     """Whether patterns find all that is in the work directory and not hidden."""
     found = set[str]()
-    for target in filter(_MAGIC.search, targets):
-        parts = target.rstrip("/").split("/")
+    for pattern in patterns:
+        parts = pattern.rstrip("/").split("/")
         first = next(at for at, part in enumerate(parts) if _MAGIC.search(part))
         begins = location.removed("/".join([*parts[:first], ""]) or ".")
         if begins == location.root and all(map(_EVERYTHING.fullmatch, parts[first:])):
             return True
-        names = expand(Word(target, exact=False), location.where)
-        if names is None:
-            return True
-        found |= {location.removed(name.text.rstrip("/")) for name in names}
+        found |= _found(pattern, location)
     visible = {f"{location.root}/{name}" for name in _entries(location.root) if name[0] != "."}
-    return bool(found) and bool(visible) and visible <= found
+    return bool(visible) and visible <= found
 
 
 def _entries(directory: str) -> list[str]:
@@ -199,5 +208,5 @@ def _clean(words: Sequence[str]) -> DenyFinding | None:
     at = words.index("clean")
     before = pairwise(["", *words[:at]])
     is_verb = all(word.startswith("-") or option.startswith("-") for option, word in before)
-    is_trial = any(map(_TRIAL.fullmatch, words[at + 1 : at + 2]))
+    is_trial = any(map(_TRIAL.fullmatch, words[at + 1 : at + 2])) and "--no-dry-run" not in words
     return _ask("it removes what git does not know") if is_verb and not is_trial else None
