@@ -129,14 +129,14 @@ class ProcessSupervisor:
             if len(targets) != len(fds):
                 raise OSError(24, "too many descriptors")
             os.chdir(cwd)
-            _mark_children(int(program.mark))
+            set_mark(0, int(program.mark))
             program.pid = self._spawn(words[7:end], env, fds, targets, session == b"1")
         except OSError as error:
             program.report(f"error {error.errno or 0}")
             os.close(channel)
             return
         finally:
-            _mark_children(None)
+            set_mark(0, None)
             os.chdir("/")
         program.report(f"pid {program.pid}")
         self._programs[channel] = program
@@ -336,11 +336,6 @@ def _has_terminal() -> bool:
     except OSError:
         return False
     return True
-
-
-def _mark_children(mark: int | None) -> None:
-    """Give a mark to what we start from now on, or none."""
-    set_mark(0, mark)
 
 
 def set_mark(pid: int, mark: int | None) -> None:
