@@ -257,6 +257,22 @@ def test_nothing_that_is_kept_widens(mine: str, theirs: str, steps: int, more: i
     assert ("approvals", "allow", 0) in waiting
 
 
+def test_shell_rules_that_forbid_are_in_force(project: Path, environ: dict[str, str]) -> None:
+    """They are added to those of the user; what allows, and more programs, wait for trust."""
+    (project / "hookline.toml").write_text(
+        "[capabilities.bash.policy]\n"
+        'ask = ["git push *"]\ndeny = ["make deploy", "terraform *"]\nallow = ["make *"]\n'
+        'programs = { mytool = ["-q"] }\n'
+    )
+    settings = load(project, environ)
+    policy = settings.configuration.capabilities["bash"]["policy"]
+    assert policy == {"ask": ["git push *"], "deny": ["make deploy", "terraform *"]}
+    assert held(settings) == {
+        "capabilities.bash.policy.allow[0]",
+        "capabilities.bash.policy.programs.mytool",
+    }
+
+
 def test_links_do_not_lead_trust_astray(
     project: Path, environ: dict[str, str], tmp_path: Path
 ) -> None:

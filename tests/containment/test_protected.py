@@ -48,3 +48,23 @@ def test_nothing_of_the_whole_table_stays(tmp_path: Path) -> None:
         (tmp_path / "sub" / name).write_text("planted")
     tree.leave(visit)
     assert set(visit.moved) == {f"sub/{name}.from-command" for name in names}
+
+
+@pytest.mark.parametrize("place", [".config/hookline", ".config/git", "elsewhere/hookline"])
+def test_the_configuration_of_the_user_is_not_written(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A jail of the whole home refuses what says whom to trust and which programs git runs, wherever that is."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("HOOKLINE_CONFIG_DIR", raising=False)
+    if place.startswith("elsewhere"):
+        monkeypatch.setenv("XDG_CONFIG_HOME", f"{tmp_path}/elsewhere")
+    (tmp_path / place).mkdir(parents=True)
+    with FileJail(tmp_path) as jail:
+        for path in (f"{place}/config", f"{place}/sub/x", f"{place}"):
+            with pytest.raises(ProtectedPathError):
+                jail.write_text(path, "planted")
+        with pytest.raises(ProtectedPathError):
+            jail.remove(place.partition("/")[0], recursive=True)
+        jail.write_text(f"{Path(place).parent}/other", "plain")

@@ -6,7 +6,6 @@ import enum
 import json
 import os
 import re
-import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from hookline.agent import hook
 from hookline.capabilities.notes import writes_our_notes
 from hookline.capabilities.options import check_names
+from hookline.containment.shell.words import join_words
 from hookline.definition import Definition, Note
 from hookline.errors import BuildError, HooklineError, UsageError
 from hookline.hooks import HookOptions, HookOutcome, Registration
@@ -389,7 +389,7 @@ def _only_reads(ctx: ToolHookContext, *, is_vouched: bool = False) -> bool:
     if call.name == "exec":
         argv: Any = call.args.get("argv")
         is_list = isinstance(argv, list) and all(isinstance(word, str) for word in argv)
-        command = shlex.join(argv) if is_list else None
+        command = join_words(argv) if is_list else None
     elif call.name != "bash":
         return False
     return isinstance(command, str) and is_quiet(command, call, tool, ctx.state)

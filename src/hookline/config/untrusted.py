@@ -27,6 +27,12 @@ _STRICTEST_FIRST: dict[KeyPath, tuple[tuple[str, ...], str]] = {
     ("capabilities", "bash", "sandbox"): (get_args(SandboxName), "auto"),
 }
 """Options with an order, and their defaults."""
+_RULES: tuple[KeyPath, ...] = tuple(
+    (*table, name)
+    for table in (("approvals",), ("capabilities", "bash", "policy"))
+    for name in ("ask", "deny")
+)
+"""Lists of rules to which each layer adds."""
 _STRICT_RULES: dict[str, tuple[str, ...]] = {
     "beforetooluse": ("block", "ask", "stop", "log"),
     "aftertooluse": ("block", "stop", "log", "redact"),
@@ -65,8 +71,8 @@ def keep_stricter(layer: Layer, below: dict[str, Any]) -> tuple[Layer, list[KeyP
                 sources["hooks", len(hooks)] = layer.where(path)  # its position in the file differs
                 hooks.append(value)
                 continue
-        elif path[:2] in (("approvals", "ask"), ("approvals", "deny")):
-            kept.setdefault("approvals", {}).setdefault(path[1], []).append(value)
+        elif path[:-1] in _RULES:
+            put(kept, path[:-1], [*_get(kept, path[:-1]), value])
             continue
         elif _is_stricter(path, value, below):
             put(kept, path, value)
@@ -75,6 +81,13 @@ def keep_stricter(layer: Layer, below: dict[str, Any]) -> tuple[Layer, list[KeyP
             continue  # the capability is there already
         held.append(path)
     return msgspec.structs.replace(layer, data=kept, sources=sources), held
+
+
+def _get(data: Any, path: KeyPath) -> Any:
+    """A list deep in tables; an empty one where there is none."""
+    for name in path:
+        data = data.get(name, {})
+    return data or []
 
 
 def _is_strict_rule(hook: dict[str, Any]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 
 from hookline.secret_tables import names_in
 
@@ -54,6 +55,7 @@ RUN_BELOW: dict[str, frozenset[str]] = {
     "_MTN": _names("monotonerc options"),
     ".config": _names(
         "mise mise.toml miserc.toml miserc.local.toml lefthook.yml lefthook.yaml lefthook.toml lefthook.json"
+        " git hookline"
     ),
     "mise": _names("conf.d miserc.toml miserc.local.toml"),
     ".vim": _names("coc-settings.json"),
@@ -110,6 +112,19 @@ PROTECTED: frozenset[str] = (
     OBEYED | VERSION_CONTROL | RUN_AT_LOGIN | _names(".gitconfig .gitmodules .ripgreprc")
 )
 """What cannot be changed through a jail by default, at any depth. It can be read."""
+
+
+def user_configuration() -> tuple[str, ...]:
+    """Where the user's own configuration of git and of Hookline is: it names programs, and says what is trusted."""
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    named = os.path.expanduser(os.environ.get("HOOKLINE_CONFIG_DIR") or f"{base}/hookline")
+    return _real_places(f"{base}/git", f"{base}/hookline", named)
+
+
+@lru_cache(16)
+def _real_places(*places: str) -> tuple[str, ...]:
+    return tuple(map(os.path.realpath, places))
+
 
 _accepted: set[tuple[int, int, int]] = set()
 """Files of such names that were written through a jail, which asks or refuses first, as they were then."""

@@ -48,6 +48,42 @@ def test_on_the_host_everything_that_is_not_plainly_harmless_asks(tmp_path: Path
     assert not (tmp_path / "made").exists()
 
 
+def test_a_program_of_the_project_with_an_equals_sign_asks(tmp_path: Path) -> None:
+    """A list of words has no variables: `TZ=a/run` is the file `run` in the directory `TZ=a`."""
+    program = tmp_path / "TZ=a" / "run"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\ntouch made\n")
+    program.chmod(0o755)
+    nobody = Approver(False)
+    result = run(Bash(tmp_path, sandbox="host"), call("exec", argv=["TZ=a/run"]), approver=nobody)
+    assert statuses(result) == ["denied"]
+    assert not (tmp_path / "made").exists()
+
+
+@needs_bubblewrap
+def test_in_the_sandbox_a_removal_of_what_is_not_known_asks(tmp_path: Path) -> None:
+    """What is plainly a part of the work directory is removed without a question; all else is up to a person."""
+    for name in ("build", "src", "docs"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.o").touch()
+    commands = [
+        'rm -rf "$(pwd)"/*',
+        "rm -rf [a-z]*",
+        "ls | xargs rm -rf",
+        "rm -rf .git/*",
+        "rm -rf build",
+        "rm src/*.o",
+    ]
+    result = run(
+        Bash(tmp_path, sandbox="required"),
+        calls(*(call("bash", command=command) for command in commands)),
+        approver=Approver(False),
+    )
+    assert statuses(result) == ["denied", "denied", "denied", "blocked", "ok", "ok"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["docs", "src"]
+    assert list(tmp_path.rglob("*.o")) == [tmp_path / "docs" / "x.o"]
+
+
 def test_a_planted_repository_is_not_entered_on_the_host(tmp_path: Path) -> None:
     """The repository is looked for in the work directory of the shell, and where a call says it runs."""
     evil = tmp_path / "evil"

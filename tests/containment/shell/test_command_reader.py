@@ -114,7 +114,7 @@ def test_bytes_that_a_grammar_swallows_are_not_claimed(text: str) -> None:
 
 def test_an_open_word_says_how_it_begins() -> None:
     """A pattern is not known, but the beginning of every word it can become is."""
-    (command,) = read_command("grep -rn x --include=*.py src/*.c *.h ~/a $HOME").commands
+    (command,) = read_command("grep -rn x --include=*.py src/*.c *.h ~/a").commands
     opened = {word.text: word.prefix for word in command.words if not word.exact}
     assert command.argv is None
     assert opened == {
@@ -122,8 +122,16 @@ def test_an_open_word_says_how_it_begins() -> None:
         "src/*.c": "src/",
         "*.h": "",
         "~/a": "/",
-        "~": "",
     }
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["ls {,}", "ls a{b,c}", "ls {1..3}", "ls x{a,'b c'}", "ls {a,b", "ls $HOME", 'ls "$PWD"', "echo $?", "ls *'*'"],
+)  # fmt: skip
+def test_braces_and_variables_are_not_read(text: str) -> None:
+    """bash drops empty words of `{,}` and puts any text in the place of a variable: neither is known."""
+    assert not read_command(text).known
 
 
 TOO_MUCH = {

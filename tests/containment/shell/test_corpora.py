@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -38,15 +39,15 @@ def test_ordinary_commands_are_read() -> None:
 
 
 def test_harmless_commands_run_without_asking(project: Path) -> None:
-    """Of plainly harmless commands, of all kinds of programs, 69.3 in 100 were allowed when last measured."""
+    """Of plainly harmless commands, of all kinds of programs, 68.4 in 100 were allowed when last measured."""
     verdicts = shares("harmless", project)
     assert verdicts.total() >= 600
-    assert verdicts["allow"] >= 0.69 * verdicts.total()
+    assert verdicts["allow"] >= 0.68 * verdicts.total()
     assert verdicts["deny"] == 0
 
 
 def test_everyday_commands_run_without_asking(project: Path) -> None:
-    """Of what agents and people type to look around, 50.7 in 100 were allowed when last measured: the rest asks."""
+    """Of what agents and people type to look around, 50.1 in 100 were allowed when last measured: the rest asks."""
     verdicts = shares("everyday", project)
     assert verdicts.total() >= 600
     assert verdicts["allow"] >= 0.50 * verdicts.total()
@@ -83,10 +84,28 @@ def test_what_is_put_into_a_harmless_command(text: str, put: str, at: int) -> No
     assert not allowed or read_command(changed).known
 
 
-def test_a_list_of_words_is_refused_with_words() -> None:
-    """Who has words instead of a text is told how to judge them."""
-    with pytest.raises(UsageError, match=r"shlex\.join"):
-        ShellPolicy.default().judge(["ls"])  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("words", "decision"),
+    [
+        (["ls", "a b", "$HOME", "*", "{a,b}"], "allow"),
+        (["TZ=a/run"], "ask"),
+        (["LC_ALL=C", "cat"], "ask"),
+        (["time", "ls"], "ask"),
+        (["cat", ".env"], "ask"),
+        ([], "ask"),
+        (["rm", "-rf", "/"], "deny"),
+    ],
+)
+def test_a_list_of_words_is_judged_as_words(words: list[str], decision: str) -> None:
+    """Nothing in it is for a shell: `TZ=a/run` is a program of the project, not a variable."""
+    assert ShellPolicy.default().judge(words).decision == decision
+
+
+@pytest.mark.parametrize("command", [None, 3, [3], {"ls"}])
+def test_what_is_no_command_is_refused_with_words(command: Any) -> None:
+    """The error says what a command is."""
+    with pytest.raises(UsageError, match="a text or a list of words"):
+        ShellPolicy.default().judge(command)
 
 
 def test_there_are_enough_dangerous_commands() -> None:

@@ -185,11 +185,11 @@ def test_a_removal_of_what_matters_is_denied(project: Path, target: str, command
 @pytest.mark.parametrize(
     "command",
     [
-        "rm -rf build", "rm -rf ./build/*", "rm *.pyc", "rm -rf ../sibling", "rm -rf ~/other/x", "rm -rf /tmp/x/*",
-        "find . -name '*.pyc' -delete", "find build -delete", "git clean -fd build", "git clean -nfdx", "git clean -n",
-        "find . -type d -empty -delete", "rm .git/index.lock", 'rm -rf "$DIR"', 'rm -rf "$DIR"/*', "rm -rf $DIR/x",
-        "git checkout -- .", "git reset --hard", "rm -rf node_modules dist", "cd build && rm -rf *",
-        "find . -name node_modules -exec rm -rf {} +",
+        "rm -rf build", "rm -rf ./build/*", "rm *.pyc", "rm -f *.o", "rm ../sibling", "rm /tmp/x", "rm $f",
+        "find . -name '*.pyc' -delete", "git clean -nfdx", "git clean -n", "git commit -m clean", "rm .git/index.lock",
+        "git checkout -- .", "git reset --hard", "rm -rf node_modules dist", "rm -rf 'my dir'", "rm -rf */dist",
+        "find . -name node_modules -exec rm -rf {} +", "find . -name '*.o' -not -path './x/*' -delete",
+        'for f in *.log; do rm "$f"; done', "cd build && rm -rf x",
     ],
 )  # fmt: skip
 def test_an_ordinary_removal_asks_on_the_host_alone(project: Path, command: str) -> None:
@@ -208,12 +208,55 @@ def test_an_ordinary_removal_asks_on_the_host_alone(project: Path, command: str)
         "git clean -fdx", "git clean -xdf .", "git clean -d --force", "git -C . clean -ffdx", "bash -c 'rm -rf *'",
         "cd build && cd .. && rm -rf *", "echo * | xargs rm -rf", "eval 'git clean -fdx'", "true; rm -rf *",
         "if true; then rm -rf *; fi", "shred *", "rm -rf {{*,.[!.]*}}",
+        'rm -rf "$(pwd)"', "rm -rf `pwd`", 'rm -rf "$(git rev-parse --show-toplevel)"', 'rm -rf "$(pwd)"/*',
+        "rm -rf $(ls)", "rm $(ls)", "rm -rf [a-z]*", "rm -rf ?[a-z]*", "rm -rf b* [c-z]*", "find * -delete",
+        'printf "%s\\0" * | xargs -0 rm -rf', "for f in $(ls); do rm -rf $f; done", "for f in *; do rm $f; done",
+        "find . -path ./.git -prune -o -type f -exec rm {{}} +", "git ls-files -o | xargs rm", "rm -rf */*",
+        "git clean -dfx -e keep", "git -c clean.requireForce=false clean -dx", "git clean -fdx -enode_modules",
+        "git clean -fd build", "git clean -n --no-dry-run -fd",
+        "find build -delete", "find . -type d -empty -delete", "find . -delete -name x",
+        "find . -name '[a-z]*' -delete", "find . -exec sh -c 'rm -rf \"$0\"' {{}} \\;", "fd -x rm", 'rm -rf "$DIR"',
+        'rm -rf "$DIR"/*', "rm -rf $DIR/x", "rm -rf build $X", "rm -rf ../sibling", "rm -rf ~/other/x",
+        "rm -rf /tmp/x/*", "rm -rf ~+", "rm -rf .git/objects", "cd build; rm -rf *", "(cd build; make); rm -rf *",
+        "rm -rf {{a..z}}*", "env -C .. rm -rf project", "xargs rm -rf < list", "xargs sh -c 'rm x'",
     ],
 )  # fmt: skip
 def test_a_removal_of_everything_asks_in_the_sandbox_too(project: Path, command: str) -> None:
     """What is untracked cannot be restored."""
     verdict = POLICY.judge(command.format(project=project), root=str(project))
     assert (verdict.decision, verdict.asks_in_sandbox) == ("ask", True)
+
+
+def test_a_removal_through_a_link_is_one_of_where_it_leads(project: Path) -> None:
+    """A slash behind a link, or a pattern below it, is about what is there; the link alone is about itself."""
+    (project / ".git").mkdir()
+    (project / ".git" / "x1").touch()
+    for name, target in (("hlink", project.parents[1]), ("selflink", "."), ("glink", ".git")):
+        (project / name).symlink_to(target)
+    denied = [
+        "hlink/",
+        "hlink/*",
+        "hlink/.",
+        "hlink/code",
+        "selflink/",
+        "glink/*",
+        "glink/",
+        ".git/*",
+        "/home/*",
+    ]
+    for target in denied:
+        assert POLICY.judge(f"rm -rf {target}", root=str(project)).decision == "deny"
+    for command in (
+        "find . -name .git -exec rm -rf {} +",
+        "find glink/ -delete",
+        "find . -name '.g*' -delete",
+    ):
+        assert POLICY.judge(command, root=str(project)).decision == "deny"
+    for target in ("selflink/*", "glink/x", "hlink/x", "g*/*", "glin[k]/x*"):
+        verdict = POLICY.judge(f"rm -rf {target}", root=str(project))
+        assert (verdict.decision, verdict.asks_in_sandbox) == ("ask", True)
+    verdict = POLICY.judge("rm -rf hlink", root=str(project))
+    assert (verdict.decision, verdict.asks_in_sandbox) == ("ask", False)
 
 
 def test_a_rule_that_asks_asks_in_the_sandbox_too(project: Path) -> None:
@@ -232,6 +275,34 @@ def test_a_write_through_a_link_is_a_write_to_where_it_leads(project: Path) -> N
     for command in ("echo x > notes", "tee notes", "sed -i s/a/b/ notes", "cp build notes"):
         assert POLICY.judge(command, root=str(project)).decision == "deny"
     assert POLICY.judge("echo x > other", root=str(project)).decision == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cp f ~/.config/hookline/trusted-projects.json", "cp f ~/.config/git/config", "cp -r hooks .git/",
+        "echo x > ~/.config/hookline/config.toml", "mv hooks .git/", "mv hooks .git", "tar -xf x.tar -C .git",
+        "find . -name x -exec cp {} .git/hooks/ \\;", "rm -rf ~/.config/hookline", "cp x .git/modules/a/hooks/y",
+        "cp -r hooks glink/", "cp x glink/hooks/", "cp f elsewhere/hookline/config.toml", "tee elsewhere/git/config",
+        "hookline trust", "hookline trust --repository .", "python3 -m hookline trust", "uv run hookline trust",
+    ],
+)  # fmt: skip
+def test_what_guards_the_agent_and_git_is_not_written(
+    project: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No rule that allows lifts it: configuration and trust are the user's, and `.git` may be given hooks."""
+    (project / "glink").symlink_to(".git")
+    monkeypatch.setenv("XDG_CONFIG_HOME", f"{project}/elsewhere")
+    policy = POLICY.with_rules(allow=["cp *", "mv *", "tar *", "hookline *", "tee *"])
+    assert policy.judge(command, root=str(project)).decision == "deny"
+
+
+@pytest.mark.parametrize(
+    "command", ["hookline trust --show", "cp x .git/info/exclude", "cp -r .git backup", "cp f ~/.config/other/x"]
+)  # fmt: skip
+def test_what_is_beside_it_asks(project: Path, command: str) -> None:
+    """It shows what is trusted, copies out of `.git`, or writes what nobody obeys."""
+    assert POLICY.judge(command, root=str(project)).decision == "ask"
 
 
 @pytest.mark.parametrize(

@@ -72,9 +72,8 @@ def test_the_names_of_files_that_a_pattern_finds() -> None:
     option = Word("-o", exact=False)
     assert isinstance(read_call(TABLE, [found]), Call)
     assert isinstance(read_call(TABLE, [option]), str)
-    assert isinstance(read_call(only(tame=True), [option]), Call)
     assert isinstance(read_call(TABLE, [Word("-n"), found]), str)
-    assert isinstance(read_call(only(pattern="", tame=True), [found, Word("y")]), str)
+    assert isinstance(read_call(only(pattern=""), [found, Word("y")]), str)
 
 
 def test_options_after_an_operand_may_be_operands() -> None:

@@ -49,7 +49,7 @@ def names_of(table: OptionTable) -> frozenset[str]:
 
 def test_there_are_few_programs() -> None:
     """The list stays small: what is not on it asks."""
-    assert len(PROGRAMS) + len(WRAPPERS) < 95
+    assert len(PROGRAMS) + len(WRAPPERS) < 100
 
 
 def test_an_unknown_option_is_asked_about() -> None:
@@ -157,6 +157,37 @@ def test_a_version_is_asked_of_a_bare_name_alone() -> None:
     assert allowed([f"{name} --version {x}" for name in VERSIONED for x in ("x", "-c x")]) == []
 
 
+@pytest.mark.parametrize(
+    ("command", "decision"),
+    [
+        *((text, "allow") for text in ("ps", "ps aux", "ps -ef", "ps -p 12", "ps aux --sort=-rss")),
+        *((text, "ask") for text in ("ps -aue", "ps e", "ps auxe", "ps -u eee", "ps -o environ")),
+        *((text, "ask") for text in ("ps -A e", "ps 'aux --forest'")),
+        *((text, "allow") for text in ("jq .a f", "node -v", "python3 -V", "groups", "lscpu")),
+        *((text, "ask") for text in ("jq -n '$ENV'", "jq '$ ENV' f", "jq 'env' f", "jq .Env f", "node -e 1")),
+        *((text, "ask") for text in ("python3 -v", "node -v x", "jq -n '\"x\"|modulemeta'")),
+    ],
+)  # fmt: skip
+def test_only_some_spellings_are_plain(command: str, decision: str) -> None:
+    """ps reads words again in another way, and jq takes blanks inside of a variable."""
+    assert ShellPolicy.default().judge(command).decision == decision
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sed {,} '1e id >P1' f",
+        "sed {,} 'w P2' f",
+        "sed -e {,} '1e touch P3' f",
+        "awk {,} 'BEGIN{system(\"touch P4\")}'",
+        "printf {,} -v PATH %s W/bin; ls",
+    ],
+)
+def test_an_empty_word_is_no_script(command: str) -> None:
+    """bash drops it, and the next word is the script."""
+    assert ShellPolicy.default().judge(command).decision == "ask"
+
+
 def test_a_program_of_the_work_directory_is_no_program_of_the_system(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +254,8 @@ def test_a_program_of_the_user_runs(command: str) -> None:
         "terraform",
         "terraform state rm x",
         "terraform -chdir=x validate",
+        "terraform -no-color validate",
+        "terraform -no-color state list",
         "terraform validate -json",
         "mytool -v",
         "mytool -qv",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +20,7 @@ from hookline.capabilities.options import check_choice, check_names, check_posit
 from hookline.containment import Sandbox, SandboxLimits, SandboxPaths
 from hookline.containment.interpreter import module_places_in
 from hookline.containment.sandbox import PLACES, Place, is_looser
+from hookline.containment.shell.words import join_words
 from hookline.definition import Definition, Note
 from hookline.errors import BuildError, HooklineError, SandboxError, ToolError
 from hookline.hooks import HookOptions, HookOutcome, Registration
@@ -597,7 +597,7 @@ def command_of(args: Any) -> str | None:
     if isinstance(command, str):
         return command
     if isinstance(argv, Sequence) and not isinstance(argv, str):
-        return shlex.join(map(str, argv))
+        return join_words([*map(str, argv)])
     return None
 
 

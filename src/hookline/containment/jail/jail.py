@@ -46,7 +46,7 @@ from hookline.containment.jail.paths import (
     without_dots,
 )
 from hookline.containment.jail.steps import open_by_steps, resolve
-from hookline.containment.protected import PROTECTED
+from hookline.containment.protected import PROTECTED, user_configuration
 from hookline.errors import (
     FileJailError,
     FileKindError,
@@ -98,7 +98,9 @@ class FileJail:
         self._close = weakref.finalize(self, os.close, self._fd)
         real = os.path.realpath(self.root)
         self._roots = tuple(dict.fromkeys((split(str(self.root)), split(real))))
-        self._own = tuple(map(split, environments_below(real))) if self.protected else ()
+        own = [os.path.relpath(p, real) for p in user_configuration() if p.startswith(f"{real}/")]
+        own += environments_below(real)
+        self._own = tuple(map(split, own)) if self.protected else ()
 
     # --- files --------------------------------------------------------------------------------------
 

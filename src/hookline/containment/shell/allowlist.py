@@ -21,14 +21,23 @@ from hookline.containment.shell.git_trust import git_objection
 from hookline.containment.shell.git_verbs import GIT, GIT_VERBS
 from hookline.containment.shell.options import OptionTable, read_call
 from hookline.containment.shell.places import Places, expand
-from hookline.containment.shell.programs import PROGRAMS, VERSIONED, WRAPPERS
-from hookline.containment.shell.secrets import is_secret, is_whole_home, picks_secret
+from hookline.containment.shell.programs import (
+    PROGRAMS,
+    SHORT_VERSIONS,
+    VERSIONED,
+    WRAPPERS,
+    fed_by_find,
+)
+from hookline.containment.shell.secrets import (
+    is_hidden_in_home,
+    is_secret,
+    is_whole_home,
+    picks_secret,
+)
 from hookline.containment.shell.words import Command, Redirect, Word
 
 _BIN = re.compile(r"(?:/usr)?(?:/local)?/s?bin/|/opt/homebrew/s?bin/|/run/current-system/sw/bin/")
 _BUILTINS = frozenset("cd echo printf test [ : true false pwd type command".split())
-_PRINTS_ALL = frozenset({"echo", ":", "true", "false"})
-"""Programs to which it makes no difference what a word becomes."""
 _SETTABLE = {
     "LC_ALL": r"C|POSIX|[\w.]*\.UTF-?8",
     "LANG": r"C|POSIX|[\w.]*\.UTF-?8",
@@ -44,7 +53,6 @@ _OF_BASH = re.compile(r"[$`{}~\\]|&>|\|&")
 _RECURSIVE = ("-r", "--recursive")
 _GREPS = frozenset({"grep", "egrep", "fgrep"})
 _PICKS = ("-g", "--glob", "--iglob", "--include")
-_UNKNOWN = Word("?", exact=False)
 
 
 class Allowlist(msgspec.Struct):
@@ -57,6 +65,8 @@ class Allowlist(msgspec.Struct):
     """Whether another command of the line may make files and links."""
     depth: int = 0
     """How many shells it is in that were given a text."""
+    before: Command | None = None
+    """The command before."""
 
     def objection(self, command: Command) -> str | None:
         """Why a command may do more than read, or None. Later commands are seen from where it leaves the shell."""
@@ -70,14 +80,21 @@ class Allowlist(msgspec.Struct):
             return "its program is not known"
         name = program_name(command.words[0].text)
         for where in self.places.wheres:
-            words = self._expanded(name, command.words[1:], where)
-            problem = words if isinstance(words, str) else self._program(name, words, where)
+            words = self._expanded(command.words[1:], where)
+            if isinstance(words, str):
+                return words
+            problem = self._elsewhere(name, where)
+            if problem is None and name == "xargs":
+                problem = self._xargs(command, where)
+            elif problem is None:
+                problem = self._program(name, words, where)
             if problem:
                 return problem
         if name == "cd":
             target = expand(command.words[1], self.places.wheres[0]) if command.words[1:] else []
             if not self.places.move(target[0].text if target else ""):
                 return "it goes to too many places"
+        self.before = command
         return None
 
     def _redirect(self, redirect: Redirect) -> str | None:
@@ -87,22 +104,22 @@ class Allowlist(msgspec.Struct):
             return None
         return self._files([redirect.target], self.places.wheres)
 
-    def _expanded(self, name: str, words: Sequence[Word], where: str) -> list[Word] | str:
-        """The words as bash would give them to a program."""
+    def _expanded(self, words: Sequence[Word], where: str) -> list[Word] | str:
+        """The words as bash would give them to a program. No program is given a name that looks like an option."""
         found: list[Word] = []
         for word in words:
             names = None if self.is_changed and not word.exact else expand(word, where)
-            if names is None and (name in _PRINTS_ALL or (name == "printf" and found)):
-                names = [_UNKNOWN]
             if names is None:
                 return f"it is not known what {word.text} becomes"
+            if odd := next((n.text for n in names if not n.exact and n.text[:1] == "-"), None):
+                return f"{word.text} finds {odd}, which it may take for an option"
             found += names
         return found
 
     def _program(self, name: str, words: list[Word], where: str) -> str | None:
-        if path := self._elsewhere(name, where):
-            return f"{name} may be {path}, which is not in a directory of the system"
-        if [word.text for word in words] == ["--version"] and name in VERSIONED:
+        if [word.text for word in words] in (["--version"], [SHORT_VERSIONS.get(name)]) and (
+            name in VERSIONED
+        ):
             return None
         if name == "cd":
             is_plain = len(words) <= 1 and all(w.exact and w.text[:1] != "-" for w in words)
@@ -136,18 +153,19 @@ class Allowlist(msgspec.Struct):
         return problem
 
     def _elsewhere(self, name: str, where: str) -> str | None:
-        """A file that `PATH` leads to, and that may not be the program of the system.
+        """Why a program may not be the one of the system.
 
         One in a home may be a shim of a version manager, which runs what a file of the project names.
         """
         if name in _BUILTINS:
             return None
+        elsewhere = f"{name} may be {{}}, which is not in a directory of the system"
         for entry in _suspicious_entries(os.environ.get("PATH", ""), self.places.root):
             path = os.path.join(where, entry, name)
             if self.is_changed or os.path.lexists(path):
-                return path
+                return elsewhere.format(path)
         found = None if name in self.programs else shutil.which(name)
-        return None if found is None or program_name(found) == name else found
+        return None if found is None or program_name(found) == name else elsewhere.format(found)
 
     def _call(
         self, name: str, options: OptionTable, words: Sequence[Word], where: str
@@ -172,23 +190,49 @@ class Allowlist(msgspec.Struct):
             if self.is_changed:
                 return "it is not known what is there by then"
             for form in self.places.forms(text, where):
-                if is_whole_home(form) or is_secret(form):
+                if is_whole_home(form) or is_secret(form) or is_hidden_in_home(form):
                     return f"{text} holds secrets somewhere"
         return None
 
     def _files(self, words: Sequence[Word], wheres: Sequence[str]) -> str | None:
         """Whether one of some files may be a secret, as it is written or where it leads."""
         for word in words:
-            if word.text in {"", "-"}:
-                continue
-            if self.is_changed and word.text != "/dev/null":
+            if self.is_changed and word.text not in {"", "/dev/null"}:
                 return f"it is not known what {word.text} is by then"
             for where in wheres:
+                if word.text == "-" and os.path.lexists(os.path.join(where, "-")):
+                    return "it may read the file -"
                 for form in self.places.forms(word.text, where):
                     if is_secret(form) or form.startswith("/inet"):
                         led = "" if is_secret(word.text) else f", which leads to {form},"
                         return f"{word.text}{led} may hold secrets"
         return None
+
+    def _xargs(self, command: Command, where: str) -> str | None:
+        """`xargs -0 [-n N] PROGRAM ..` behind a find that prints nothing but files: all else asks."""
+        before = self.before if command.is_fed_by_one else None
+        if before is None or not all(word.exact for word in before.words + command.words):
+            return "it is not known what it reads"
+        source, *tests = (word.text for word in before.words)
+        fed = fed_by_find(tests) if program_name(source) == "find" else None
+        is_fed = all(one.target.text == "/dev/null" for one in before.redirects)
+        if fed is None or not is_fed or any(one.operator == "<" for one in command.redirects):
+            return "it is not known what it reads"
+        own, *inner = command.words[1:] or [Word("")]
+        if len(inner) > 2 and inner[0].text == "-n" and inner[1].text.isdigit():
+            inner = inner[2:]
+        name = program_name(inner[0].text) if own.text == "-0" and inner else ""
+        if name not in PROGRAMS:
+            return "it is not known what it runs"
+        roots, values = fed
+        if picked := next((each for each in values if picks_secret(each) or is_secret(each)), None):
+            return f"{picked} may pick files with secrets"
+        names = [Word(f"{root}/x", exact=False) for root in roots for _ in range(2)]
+        return (
+            self._elsewhere(name, where)
+            or self._searched([Word(root) for root in roots], where)
+            or self._call(name, PROGRAMS[name], [*inner[1:], *names], where)
+        )
 
     def _wrapped(self, name: str, words: Sequence[Word], where: str) -> str | None:
         """A program that runs another one."""
@@ -205,7 +249,8 @@ class Allowlist(msgspec.Struct):
             or inner[0].text == "cd"
         ):
             return "it is not known what it runs, and where"
-        return self._program(program_name(inner[0].text), inner[1:], where)
+        inner_name = program_name(inner[0].text)
+        return self._elsewhere(inner_name, where) or self._program(inner_name, inner[1:], where)
 
     def _git(self, words: Sequence[Word], where: str) -> str | None:
         before = read_call(GIT, words, to_operand=True)
@@ -229,14 +274,15 @@ class Allowlist(msgspec.Struct):
 
     def _added(self, allowed: Sequence[str], words: Sequence[Word], where: str) -> str | None:
         """A program that the user has added: these options, and these sub-commands if any are named."""
-        operands = [word.text for word in words if not word.text.startswith("-")]
+        texts = [word.text for word in words]
         for word in words:
             option = word.text.partition("=")[0]
             if word.text.startswith("-") and (not word.exact or option not in allowed):
                 return f"the option {option}"
         verbs = [each.split() for each in allowed if not each.startswith("-")]
-        if verbs and not any(operands[: len(verb)] == verb for verb in verbs):
-            return f"the sub-command {' '.join(operands[:1]) or '(none)'} is not in its table"
+        # Before the sub-command nothing may stand: the value of an option could be taken for it.
+        if verbs and not any(texts[: len(verb)] == verb for verb in verbs):
+            return f"the sub-command {' '.join(texts[:1]) or '(none)'} is not in its table"
         # What stands behind a `=` may be a file too: `--json=FILE`, `input=FILE`.
         values = [Word(rest) for word in words for rest in _behind_equals(word.text)]
         return self._files([*words, *values], [where])

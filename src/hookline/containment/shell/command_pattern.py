@@ -15,7 +15,6 @@ PatternWord: TypeAlias = Any
 
 _BETWEEN = re.compile(r"[\s;&|()'\"`<>={}]+")
 _PIECE = re.compile(r"""\s+|\\.|'[^']*'|"[^"]*"|[^\s'"\\]+|.""", re.DOTALL)
-_PATH_NAME = re.compile(r"[/{},]")
 _CODE = re.compile(r"[\s(]")
 _MOST_WORDS = 2000
 """A longer command line may contain any command."""
@@ -162,7 +161,7 @@ def _is_word(expected: Glob, word: str) -> bool:
     if MANY not in expected or expected == (MANY,):
         return True
     is_open = expected[0] is MANY
-    return ".." not in _PATH_NAME.split(word) and not (is_open and word.startswith(("-", "/", "~")))
+    return ".." not in word.split("/") and not (is_open and word.startswith(("-", "/", "~")))
 
 
 def _loose(text: str) -> _Loose:

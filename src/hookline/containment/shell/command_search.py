@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from hookline.containment.shell.runners import (
+    FEEDERS,
     SHELLS,
     commands_in,
     is_source,
@@ -36,7 +37,6 @@ MAX_DEPTH = 6
 MAX_COMMANDS = 400
 MAX_WORK = 60_000
 """How many characters are looked at, those of texts inside texts included."""
-_FEEDERS = frozenset({"xargs", "parallel"})
 _COPIERS = frozenset({"mv", "cp", "ln", "install"})
 _PRINT_OPTION = re.compile(r"-[neE]+")
 _PRINT_FORMAT = re.compile(r"(?:%[sb]|\\n|\s)+")
@@ -94,7 +94,7 @@ class CommandSearch(ShellVisitor):
         if name_of(argv) == "printf" and len(words) > 1 and _PRINT_FORMAT.fullmatch(words[0]):
             words = words[1:]
         text = " ".join(words)
-        return list(dict.fromkeys([text, unescape(text)]))
+        return list(dict.fromkeys([text, unescape(text).replace("\0", " ")]))
 
     def is_file_unread(self, word: str) -> bool:
         """Whether a file has something in it that was fetched or decoded."""
@@ -188,7 +188,7 @@ class CommandSearch(ShellVisitor):
     ) -> None:
         """What is printed may be run as it is, or become the words of what xargs runs."""
         names = {name_of(argv) for argv in stage}
-        is_fed = bool(names & _FEEDERS)
+        is_fed = bool(names & FEEDERS)
         runs = any(map(reads_code, stage)) or (is_fed and bool(names & SHELLS))
         if runs and is_unread:
             self.runs_unread(text)
@@ -196,5 +196,5 @@ class CommandSearch(ShellVisitor):
             self.script("\n".join(printed))
         words = [word for line in printed for word in line.split()][:32] if is_fed else []
         for argv in stage if words else ():
-            if name_of(argv) in _FEEDERS:
+            if name_of(argv) in FEEDERS:
                 self._search([*argv, *words], text)

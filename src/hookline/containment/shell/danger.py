@@ -14,14 +14,15 @@ from hookline.containment.shell.command_search import (
     TooMuch,
 )
 from hookline.containment.shell.denylist import (
-    Location,
     find_denied,
+    guess_name,
     is_device,
     is_network,
     is_protected,
 )
 from hookline.containment.shell.places import Places, expand
 from hookline.containment.shell.programs import PICKING, roots_of
+from hookline.containment.shell.removal import Location, find_removal
 from hookline.containment.shell.runners import code_words, is_source, name_of
 from hookline.containment.shell.words import Word
 from hookline.secret_tables import is_env_file
@@ -44,7 +45,8 @@ class Danger(CommandSearch):
 
     def __init__(self, location: Location) -> None:
         super().__init__(variables={}, unknown="")
-        self.location = location
+        self.visited = [location]
+        """Where the text has been: a `cd` may fail, or be in a group."""
         self.problem = ""
         """Why it is denied."""
         self.part = ""
@@ -58,12 +60,18 @@ class Danger(CommandSearch):
         self._seen: set[tuple[str, str]] = set()
         """Words that were looked at for environment files, each with where."""
 
+    @property
+    def location(self) -> Location:
+        """Where the text stands."""
+        return self.visited[-1]
+
     def command(self, words: list[str], text: str, inner: Sequence[list[str]]) -> None:
         self._note_env_files(words)
         super().command(words, text, inner)
 
     def examine(self, argv: list[str], text: str) -> None:
-        finding = find_denied(argv, self.location)
+        named = [guess_name(name_of(argv)), *argv[1:]]
+        finding = find_denied(named, self.location) or find_removal(named, self.visited, text)
         if finding and finding.is_denied:
             raise _Denied(finding.reason, text)
         if finding:
@@ -73,7 +81,7 @@ class Danger(CommandSearch):
             self.runs_unread(text)
         if name_of(argv) in {"cd", "pushd"}:
             target = next((word for word in argv[1:] if word and not word.startswith("-")), "~")
-            self.location = Location(self.location.root, self.location.path(target))
+            self.visited.append(Location(self.location.root, self.location.path(target)))
 
     def runs_unread(self, text: str) -> None:
         raise _Denied(_UNREAD, text)

@@ -1,7 +1,7 @@
-"""What is denied everywhere, and what a person is asked about even where a sandbox contains it.
+"""What is denied everywhere.
 
-The list is short: changing user, devices and the machine, removal of the root, a home, what is above the work
-directory, the work directory or its `.git`, and writes that change what the user's shell, git or an agent does.
+The list is short: changing user, devices and the machine, writes that change what the user's shell, git or an agent
+does, and the removals of `removal.py`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,16 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 from hookline.containment.links import is_below
-from hookline.containment.protected import AGENT_CONFIGURATION, INSTRUCTIONS, RUN_AT_LOGIN
-from hookline.containment.shell.programs import PICKING, roots_of
+from hookline.containment.protected import (
+    AGENT_CONFIGURATION,
+    INSTRUCTIONS,
+    RUN_AT_LOGIN,
+    RUN_BELOW,
+    user_configuration,
+)
+from hookline.containment.shell.removal import REMOVERS, DenyFinding, Location
 from hookline.containment.shell.runners import name_of
 from hookline.wildcards import matches
 
@@ -39,18 +44,18 @@ _KEPT = frozenset(
 )
 _KEPT_PAIRS = frozenset(
     {
-        *((".git", "hooks"), (".git", "config"), (".git", "config.worktree"), (".hg", "hgrc")),
-        *(("fish", "conf.d"), ("fish", "functions")),
+        *((".hg", "hgrc"), ("fish", "conf.d"), ("fish", "functions")),
+        *((above.lower(), name.lower()) for above, names in RUN_BELOW.items() for name in names),
     }
 )
-_REMOVERS = frozenset("rm rmdir unlink shred".split())
+_KEPT_IN_GIT = frozenset({"hooks", "config", "config.worktree"})
 _WRITERS = (
     frozenset(
         """
     tee touch truncate mkdir chmod chown chgrp chattr setfacl sponge mv mknod mkfifo ed ex vi vim nvim nano emacs
     """.split()
     )
-    | _REMOVERS
+    | REMOVERS
 )
 """Programs that change each file they are given."""
 _COPIERS = frozenset("cp ln install rsync scp".split())
@@ -79,38 +84,20 @@ _GIT_RUNS = re.compile(
 """Settings of git that name a program, or a file that may name one."""
 _GIT_READS = re.compile(r"--get.*|--list|--unset.*|--remove-section|--name-only|-l")
 _SWITCHES = frozenset("true false yes no on off 1 0".split())
-_EVERYTHING = re.compile(r"[^A-Za-z0-9]*[*?][^A-Za-z0-9]*")
-"""A pattern of names that spells out none of them: `*`, `.[!.]*`."""
-_ABOVE = re.compile(r"\.\.(?:/\.\.)*(?:/[^\w/]*[*?][^\w/]*)?/?")
-
-
-class DenyFinding(NamedTuple):
-    """Why a command is denied, or is asked about everywhere."""
-
-    reason: str
-    is_denied: bool = True
-
-
-class Location(NamedTuple):
-    """The work directory, and the directory in which a command runs: whole paths."""
-
-    root: str
-    where: str
-
-    def path(self, text: str) -> str:
-        """Where a word leads, as it is written."""
-        return os.path.normpath(os.path.join(self.where, os.path.expanduser(text)))
 
 
 def find_denied(argv: Sequence[str], location: Location) -> DenyFinding | None:
     """Why a command is denied or asked about everywhere, by its words alone; or None."""
-    name, words = _guess_name(name_of(argv)), argv[1:]
+    name, words = name_of(argv), argv[1:]
     if name in PRIVILEGE:
         return DenyFinding(f"{name} gives it the rights of another user")
     if name in _DOWN or (name == "init" and words[:1] and words[0] in {"0", "1", "6", "S"}):
         return DenyFinding("it stops the machine")
     if name == "systemctl" and {"poweroff", "reboot", "halt", "kexec"} & set(words):
         return DenyFinding("it stops the machine")
+    is_ours = name == "hookline" or list(words[:2]) == ["-m", "hookline"]
+    if is_ours and "trust" in words and "--show" not in words:
+        return DenyFinding("it changes what is trusted")
     if name.startswith("mkfs") or (name in _DISKS and not {"-l", "--list", "print"} & set(words)):
         return DenyFinding("it works on whole disks")
     if any(map(is_network, words)):
@@ -118,13 +105,7 @@ def find_denied(argv: Sequence[str], location: Location) -> DenyFinding | None:
     for target in _written(name, words):
         if is_protected(target, location) or is_device(target, location):
             return DenyFinding(f"it writes to {target}")
-    if name in _REMOVERS:
-        return _removal([word for word in words if not word.startswith("-")], location)
-    if name == "find":
-        return _found(words, location)
-    if name == "git":
-        return _cleaned(words) or _configured(words)
-    return None
+    return _configured(words) if name == "git" else None
 
 
 def is_network(path: str) -> bool:
@@ -151,6 +132,12 @@ def _is_protected(path: str) -> bool:
         parts = parts[3:]
     if parts and parts[0] in _SYSTEM:
         return True
+    if ".git" in parts:  # what is put into it may be called `hooks`
+        inside = parts[parts.index(".git") + 1 :]
+        if not inside or not _KEPT_IN_GIT.isdisjoint(inside):
+            return True
+    if any(is_below(path, place) for place in user_configuration()):
+        return True
     return any(map(_is_kept, parts)) or not _KEPT_PAIRS.isdisjoint(pairwise(parts))
 
 
@@ -161,7 +148,7 @@ def _is_kept(name: str) -> bool:
     return any(matches(one, name) for one in _KEPT)
 
 
-def _guess_name(name: str) -> str:
+def guess_name(name: str) -> str:
     """`r?` and `r[m]` may be rm."""
     if len(name) > 30 or not re.search(r"[?*\[]", name) or not re.search(r"\w", name):
         return name
@@ -186,71 +173,6 @@ def _written(name: str, words: Sequence[str]) -> Iterator[str]:
 
 def _has(words: Sequence[str], option: str) -> bool:
     return any(re.match(option, word) for word in words)
-
-
-def _removal(targets: Sequence[str], location: Location) -> DenyFinding | None:
-    everything = None
-    for target in filter(None, targets):
-        if is_vital(target, location):
-            return DenyFinding(f"it removes {target}")
-        directory, _, last = target.rstrip("/").rpartition("/")
-        is_rooted = target.startswith("/") and not directory
-        if _EVERYTHING.fullmatch(last):
-            inside = location.path(directory or ("/" if is_rooted else "."))
-            if inside == location.root:
-                everything = DenyFinding("it removes everything in the work directory", False)
-    return everything
-
-
-def is_vital(target: str, location: Location) -> bool:
-    """Whether a path is the root, a home, the work directory or above it, or its `.git`; or all that is there."""
-    if _ABOVE.fullmatch(target):
-        return True
-    path = location.path(target)
-    home = os.path.expanduser("~")
-    directory, last = os.path.split(path)
-    if _EVERYTHING.fullmatch(last):
-        is_root = is_below(location.root, directory) and directory != location.root
-        return is_root or is_below(home, directory)
-    if is_below(home, path) or is_below(location.root, path) or directory == "/":
-        return True
-    if last.startswith(".") and matches(".git", last.lower()):
-        return True
-    return re.fullmatch(r"/(?:home|Users)/[^/]+", path) is not None
-
-
-def _found(words: Sequence[str], location: Location) -> DenyFinding | None:
-    """A find that removes what it finds."""
-    removes = "-delete" in words or any(name_of([word]) in _REMOVERS for word in words if word)
-    if not removes:
-        return None
-    vital = [root for root in roots_of(words) or ["."] if is_vital(root, location)]
-    above = next((root for root in vital if location.path(root) != location.root), None)
-    if above:
-        return DenyFinding(f"it removes files in {above}")
-    # The first test of names decides what it is about. `! -name x` is about everything else.
-    tests = [at for at, word in enumerate(words) if word in PICKING or word == "-empty"]
-    is_narrow = bool(tests) and words[tests[0] - 1] not in {"!", "-not"}
-    named = next((words[at + 1 : at + 2] for at in tests if words[at] in PICKING), ["x"])
-    is_narrow = is_narrow and bool(named and re.search(r"\w", named[0]))
-    if vital and not is_narrow:
-        return DenyFinding("it removes everything in the work directory", False)
-    return None
-
-
-def _cleaned(words: Sequence[str]) -> DenyFinding | None:
-    """`git clean` removes what git does not know, which nothing brings back."""
-    if "clean" not in words:
-        return None
-    rest = words[words.index("clean") + 1 :]
-    options = [word for word in rest if word.startswith("-")]
-    paths = [word for word in rest if not word.startswith("-")]
-    is_forced = _has(options, "-[a-zA-Z]*f|--force")
-    is_trial = _has(options, "-[a-zA-Z]*n|--dry-run")
-    is_everything = all(re.fullmatch(r"[^A-Za-z0-9]+", path) for path in paths)
-    if is_forced and not is_trial and is_everything:
-        return DenyFinding("it removes everything that git does not know", False)
-    return None
 
 
 def _configured(words: Sequence[str]) -> DenyFinding | None:

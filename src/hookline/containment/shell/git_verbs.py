@@ -110,15 +110,6 @@ GIT_VERBS: dict[str, OptionTable] = {
         maybe="-u --untracked-files --porcelain --ignored --column --ignore-submodules -M --find-renames",
         shows=False,
     ),
-    "blame": only(
-        """
-        -l -s -e -w -c -b -f -n -t -p --show-email --show-name --show-number --porcelain --line-porcelain --root
-        --first-parent --reverse
-        """,
-        texts="--date --since --ignore-rev -L",
-        maybe="-M -C --abbrev",
-        check=_no_outside,
-    ),
     "rev-parse": only(
         """
         --verify -q --quiet --show-toplevel --git-dir --is-inside-work-tree --show-prefix --show-cdup
@@ -136,7 +127,7 @@ GIT_VERBS: dict[str, OptionTable] = {
     "ls-files": only(
         """
         -c -d -m -o -i -s -u -k -t -v -z --cached --deleted --modified --others --ignored --stage --unmerged --killed
-        --exclude-standard --error-unmatch --full-name --directory --no-empty-directory --eol --deduplicate
+        --exclude-standard --error-unmatch --full-name --directory --no-empty-directory --deduplicate
         """,
         texts="-x --exclude",
         shows=False,
@@ -162,16 +153,6 @@ GIT_VERBS: dict[str, OptionTable] = {
     "remote": only("-v --verbose", operands=0, shows=False),
     "worktree list": only("--porcelain -v --verbose -z", operands=0, shows=False),
     **dict.fromkeys(("version", "show-branch", "notes list"), _NOTHING),
-    "grep": only(
-        """
-        -# -i -n -l -L -c -w -v -h -H -E -F -P -G -o -q -p -W -I -a -z --ignore-case --line-number --name-only
-        --files-with-matches --files-without-match --count --word-regexp --invert-match --extended-regexp
-        --basic-regexp --fixed-strings --perl-regexp --only-matching --quiet --no-color --cached --heading --break
-        --show-function --function-context --and --or --not --all-match --full-name --column --text --null
-        """,
-        texts="-e -A -B -C -m --context --after-context --before-context --max-depth --max-count",
-        maybe="--color",
-        pattern="-e",
-        check=_no_outside,
-    ),
 }
+"""Not `blame` and `grep`: they read files of the work tree through directories that are links. To `diff` and `status`
+these files are removed."""

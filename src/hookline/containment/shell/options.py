@@ -76,8 +76,6 @@ class OptionTable(msgspec.Struct, frozen=True):
     """Whether all words count as operands, and the check looks at them."""
     glues: bool = True
     """Whether a short option may have its value in the same word."""
-    tame: bool = False
-    """Whether no option at all does harm, known or not: a file whose name is an option (`-x`) may be found."""
     check: Check | None = None
     """What a table cannot say, asked last."""
 
@@ -101,7 +99,6 @@ def only(
     shows: bool = True,
     plain_words: bool = False,
     glues: bool = True,
-    tame: bool = False,
     check: Check | None = None,
 ) -> OptionTable:
     """Exactly these options, each kind a text of names with blanks between them."""
@@ -115,7 +112,6 @@ def only(
         shows=shows,
         plain_words=plain_words,
         glues=glues,
-        tame=tame,
         check=check,
     )
 
@@ -164,8 +160,7 @@ class _CallReader:
                 self.early = len(self.options) if self.early is None else self.early
                 self.operands.append(word)
             elif not word.exact:  # the name of a file that a pattern finds
-                if not self.table.tame:
-                    raise _UnknownOption(f"the file {word.text}, which it takes for an option")
+                raise _UnknownOption(f"the file {word.text}, which it takes for an option")
             elif word.text == "--":
                 has_ended = True
             else:
@@ -226,7 +221,7 @@ class _CallReader:
         if text == "-" or _NUMBER.fullmatch(text) or self.table.knows(text.partition("=")[0]):
             return True
         letters = self.table.flags | self.table.maybe
-        is_known = self.table.tame or all(f"-{letter}" in letters for letter in text[1:])
+        is_known = all(f"-{letter}" in letters for letter in text[1:])
         return is_known and not text.startswith("--")
 
     def _files(self, operands: tuple[Word, ...]) -> tuple[Word, ...]:

@@ -9,13 +9,12 @@ from collections.abc import Iterator
 import msgspec
 
 from hookline.containment.links import MOST_LINKS, is_below, links_and_target
+from hookline.containment.shell.secrets import DEVICES
 from hookline.containment.shell.words import Word
 
 MOST_PLACES = 8
 _MOST_NAMES = 1_000
 _MOST_ENTRIES = 20_000
-_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
-_OTHER_BRACES = re.compile(r"\{.*(?:,|\.\.).*\}")
 _MAGIC = re.compile(r"[*?\[]")
 _BRACKET = re.compile(r"\[[!^]?\]?(?:\[:\w+:\]|[^\]/])*\]")
 _PLAIN_PATH = re.compile(r"[\w./+@:,=-]+")
@@ -49,8 +48,8 @@ class Places(msgspec.Struct):
         """A path as `secrets.py` wants it: as it is written, and where it leads."""
         path = os.path.join(where, text)
         plain = re.sub("^//+", "/", os.path.normpath(path))
-        if plain.startswith("/dev/"):  # `/dev/stdin` leads to what this process reads
-            return {plain}
+        if text in DEVICES:  # `/dev/stdin` leads to what this process reads
+            return {text}
         return {self.form(plain), self.form(leads_to(path))}
 
     def form(self, path: str) -> str:
@@ -78,41 +77,20 @@ def expand(word: Word, where: str) -> list[Word] | None:
     """
     if word.exact:
         return [word]
-    if word.hidden:
-        return None
-    found: list[Word] = []
-    for spelling in expand_braces(word.text):
-        text = _with_directory(spelling, where, is_split=not word.prefix)
-        if text is None or _OTHER_BRACES.search(text):
-            return None
-        names = _find(text, where) if _MAGIC.search(text) else []
-        if names is None or len(found) + len(names) > _MOST_NAMES:
-            return None
-        # A pattern that finds nothing now may find something by the time it runs.
-        is_exact = _MAGIC.search(text) is None
-        found += [Word(name, exact=False) for name in names] or [Word(text, exact=is_exact)]
-    return found
-
-
-def expand_braces(text: str) -> list[str]:
-    """What `{a,b}` comes to. A text with too much in it, or with a sequence, keeps its braces."""
-    done, pending = list[str](), [text]
-    while pending and len(done) + len(pending) <= _MOST_NAMES:
-        one = pending.pop(0)
-        if found := _BRACES.search(one):
-            pending += [one[: found.start()] + x + one[found.end() :] for x in found[1].split(",")]
-        else:
-            done.append(one)
-    return done + pending
-
-
-def _with_directory(text: str, where: str, *, is_split: bool) -> str | None:
-    """A text with the home in place of `~`. None where bash would take the path apart at a blank."""
-    home = os.path.expanduser("~")
+    text, home = word.text, os.path.expanduser("~")
     if text.startswith("~"):
-        return home + text[1:] if _PLAIN_PATH.fullmatch(home) else None
-    is_directory = is_split and re.match(r"\.(?:/|$)", text)  # it was $PWD, without quotes
-    return None if is_directory and not _PLAIN_PATH.fullmatch(where) else text
+        if not _PLAIN_PATH.fullmatch(home):
+            return None
+        text = home + text[1:]
+    if not _MAGIC.search(text):
+        return [Word(text)]
+    names = _find(text, where)
+    if names is None or len(names) > _MOST_NAMES:
+        return None
+    if not names and text.startswith("-"):  # it stays as it is: `--include=*.py`
+        return [Word(text)]
+    # Another pattern that finds nothing now may find something by the time it runs.
+    return [Word(name, exact=False) for name in names or [text]]
 
 
 def _find(pattern: str, where: str) -> list[str] | None:

@@ -17,7 +17,7 @@ from hookline.containment.shell.denylist import PRIVILEGE
 from hookline.containment.shell.places import Places
 from hookline.containment.shell.programs import PROGRAMS, WRAPPERS
 from hookline.containment.shell.runners import RUNNERS, RUNNERS_OF_ANY, runs_code
-from hookline.containment.shell.words import Command, Reading
+from hookline.containment.shell.words import Command, Reading, join_words
 from hookline.errors import UsageError
 from hookline.wildcards import MANY, ONE
 
@@ -104,18 +104,20 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         """The same repositories and programs, and no rule: what is allowed then only reads."""
         return ShellPolicy(trusted=self.trusted, programs=self.programs)
 
-    def judge(self, command: str, *, cwd: str = "", root: str = "") -> ShellVerdict:
-        """Say whether a command may run. Never raises, whatever the text.
+    def judge(self, command: str | Sequence[str], *, cwd: str = "", root: str = "") -> ShellVerdict:
+        """Say whether a command may run: a text for bash, or the words of one that runs without a shell.
 
         `cwd` is where it would run, if that is not the work directory: `cat config` in `~/.ssh` shows a secret. `root`
         is the work directory itself, if that is not the one of this process. The policy looks at the disk: where links
         lead, what a pattern finds, and at the configuration of a repository before git is allowed.
         """
         if not isinstance(command, str):
-            raise UsageError(
-                f"a command is a text, not {type(command).__name__}.",
-                remedy="For a list of words, judge shlex.join(words).",
-            )
+            if not isinstance(command, Sequence) or not all(isinstance(w, str) for w in command):
+                raise UsageError(
+                    f"a command is a text or a list of words, not {type(command).__name__}.",
+                    remedy="Write judge('ls -l') or judge(['ls', '-l']).",
+                )
+            command = join_words(command)
         try:
             places = Places.at(cwd, root)
             reading = read_command(command)
@@ -126,7 +128,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             return ShellVerdict("ask", str(missing), _shown(command))
         except (OSError, ValueError) as error:  # a path that the system refuses to look at
             why = f"`{_shown(command)}` cannot be looked at: {_shown(str(error))}."
-            return ShellVerdict("ask", why, _shown(command))
+            return ShellVerdict("ask", why, _shown(command), asks_in_sandbox=True)
         return msgspec.structs.replace(verdict, env_files=tuple(danger.env_files))
 
     def _denied(self, reading: Reading, danger: Danger, whole: str) -> ShellVerdict | None:
@@ -199,9 +201,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         """Whether a rule allows a command. A word that is open must not be able to become an option."""
         if command.assignments or any(one.writes for one in command.redirects):
             return False
-        if any(
-            word.hidden or word.start[:1] in {"", "-"} for word in command.words if not word.exact
-        ):
+        if any(word.start[:1] in {"", "-"} for word in command.words if not word.exact):
             return False
         name, *rest = (word.text for word in command.words)
         program = program_name(name)

@@ -1,7 +1,7 @@
 """The programs that only read, with their harmless options.
 
-Where `tame` is said, the manual was read for it: no option of the program writes, runs anything or uses the network.
-Options that do are in no table, nor are those that follow links into other places (`grep -R`, `rg -L`).
+Options that write, run something or use the network are in no table, nor are those that follow links into other places
+(`grep -R`, `rg -L`).
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from collections.abc import Sequence
 from itertools import dropwhile, takewhile
 
 from hookline.containment.shell.options import Call, Check, OptionTable, only
-from hookline.containment.shell.scan import VARIABLES
 from hookline.containment.shell.sed_awk import AWK, SED
 
 _GNU = " --help --version"
-_PLAIN_PS = re.compile(r"[aufjlxw]+|-[Aadefjlu]+|--sort=[\w,+-]+|--forest|root")
-_PLAIN_SET = frozenset("-e -u -x -eu -ex -eux -o -eo -euo -euxo pipefail errexit nounset".split())
-_JQ_LOOKS_AWAY = re.compile(
-    r"(?<![.A-Za-z_])(?:env|strenv|import|include)|\benv\b|\$ENV|\$__prog|\binput_filename"
+_PLAIN_PS = re.compile(
+    r"(?:|a|x|u|ax|aux|axu|auxw|auxww|auxf|axjf|-a|-e|-f|-ef|-eF|-efww|-A|-Af|-aux|-u root|-f?p [0-9]+|-f -p [0-9]+)"
+    r"(?: --sort=[\w,+-]+| --forest)*"
 )
+_PLAIN_SET = frozenset("-e -u -x -eu -ex -eux -o -eo -euo -euxo pipefail errexit nounset".split())
+_PLAIN_VARIABLES = frozenset("HOME PWD USER LOGNAME SHELL PATH LANG TERM".split())
+_JQ_LOOKS_AWAY = re.compile(r"env|import|include|modulemeta|__prog|input_filename", re.IGNORECASE)
 
 
 def _counted(*names: str) -> Check:
@@ -55,9 +56,9 @@ def _printf(call: Call) -> str | None:
 
 
 def _ps(call: Call) -> str | None:
-    """In the old spelling the letter e shows the environment of each process."""
-    odd = next((text for text in call.texts if not _PLAIN_PS.fullmatch(text)), None)
-    return f"{odd!r}, which may show environments" if odd else None
+    """Only these spellings: what ps cannot read as options of one kind (`-aue`) it reads again as another."""
+    is_plain = _PLAIN_PS.fullmatch("\t".join(call.texts).replace(" ", "?").replace("\t", " "))
+    return None if is_plain else "it may show the environments of processes"
 
 
 def _set(call: Call) -> str | None:
@@ -67,7 +68,7 @@ def _set(call: Call) -> str | None:
 
 
 def _printenv(call: Call) -> str | None:
-    is_plain = bool(call.texts) and all(text in VARIABLES for text in call.texts)
+    is_plain = bool(call.texts) and all(text in _PLAIN_VARIABLES for text in call.texts)
     return None if is_plain else "the environment often holds secrets"
 
 
@@ -109,6 +110,30 @@ def _find(call: Call) -> str | None:
     return f"the action {odd}" if odd else None
 
 
+_FEEDING = frozenset("-name -iname -path -ipath -maxdepth -mindepth -size -mtime -mmin".split())
+
+
+def fed_by_find(words: Sequence[str]) -> tuple[list[str], list[str]] | None:
+    """The directories and the values of tests of `find DIR.. [TEST..] -type f [TEST..] -print0`; None: another form.
+
+    In that form each name that is printed begins with one of these directories, and is a file and no link.
+    """
+    roots = roots_of(words)
+    rest = list(words[len(roots) :])
+    if not roots or rest[-1:] != ["-print0"]:
+        return None
+    values, is_file, tests = list[str](), False, iter(rest[:-1])
+    for test in tests:
+        is_negated = test in {"!", "-not"}
+        test, value = next(tests, "") if is_negated else test, next(tests, "")
+        if test == "-type" and value == "f" and not is_negated:
+            is_file = True
+        elif test not in _FEEDING or not value:
+            return None
+        values.append(value)
+    return (roots, values) if is_file else None
+
+
 def roots_of(words: Sequence[str]) -> list[str]:
     """Where a search begins."""
     own = dropwhile(lambda word: word in {"-L", "-H", "-P"}, words)
@@ -120,19 +145,19 @@ def roots_of(words: Sequence[str]) -> list[str]:
 
 def _text(flags: str = "", *, texts: str = "", takes: str = "", maybe: str = "") -> OptionTable:
     """A program that shows files, none of whose options does harm. Those that are not listed ask all the same."""
-    return only(flags + _GNU, texts=texts, takes=takes, maybe=maybe, tame=True)
+    return only(flags + _GNU, texts=texts, takes=takes, maybe=maybe)
 
 
 def _names(
     flags: str = "", *, texts: str = "", maybe: str = "", operands: int | None = None
 ) -> OptionTable:
     """The same of a program that says which files there are and what they are like, not what is in them."""
-    return only(flags + _GNU, texts=texts, maybe=maybe, operands=operands, shows=False, tame=True)
+    return only(flags + _GNU, texts=texts, maybe=maybe, operands=operands, shows=False)
 
 
 def _words(check: Check | None = None) -> OptionTable:
     """A program whose words are all printed or compared."""
-    return only(plain_words=True, shows=False, tame=True, check=check)
+    return only(plain_words=True, shows=False, check=check)
 
 
 _GREP = only(
@@ -151,7 +176,6 @@ _GREP = only(
     takes="-f --file --exclude-from",
     maybe="--color --colour",
     pattern="-e --regexp -f --file",
-    tame=True,
     check=_counted("-A", "-B", "-C", "-m"),
 )
 _RG = only(
@@ -400,6 +424,8 @@ PROGRAMS: dict[str, OptionTable] = {
     "uptime": _names("-p -s --pretty --since", operands=0),
     "free": _names("-b -k -m -g -h -t -w -l --human --total --mega --giga", operands=0),
     "tty": _names("-s --silent --quiet", operands=0),
+    **dict.fromkeys(("arch", "lscpu", "lsmod", "lspci", "lsusb", "who"), _names(operands=0)),
+    "groups": _names(operands=1),
 }
 
 WRAPPERS: dict[str, tuple[OptionTable, int]] = {
@@ -418,3 +444,9 @@ VERSIONED = frozenset(
 )
 """More programs, whose `--version` obeys no file of the project. That of `yarn`, `cargo`, `mvn`,
 `dotnet` and `pytest` does: they start or load what the project names."""
+SHORT_VERSIONS = {
+    **dict.fromkeys(("java", "javac"), "-version"),
+    **dict.fromkeys(("lua", "luajit", "node", "perl", "php", "ruby"), "-v"),
+    **dict.fromkeys(("nginx", "python", "python3", "ssh", "tmux"), "-V"),
+}
+"""Another spelling of the same."""

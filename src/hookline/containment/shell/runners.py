@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 RUNNERS = frozenset(
     """
@@ -29,6 +30,8 @@ _JOINED = re.compile(r"--[\w-]+=|-\w(?=\w)|\w+=")
 _NO_PROGRAM = re.compile(r"[-+]|[0-9.]+[a-z]?$|[A-Za-z_]\w*\+?=|$")
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*\+?=")
 
+FEEDERS = frozenset({"xargs", "parallel"})
+"""Programs that run another one with the words that they read."""
 SHELLS = frozenset("sh bash dash zsh ksh ash fish csh tcsh rbash mksh".split())
 INTERPRETERS = re.compile(
     r"(?:python|pypy|perl|ruby|php|lua)[0-9.]*|node|nodejs|luajit|deno|bun|osascript|Rscript|tclsh|pwsh|make|[gm]?awk"
@@ -114,7 +117,8 @@ def _inner_commands(argv: Sequence[str]) -> Iterator[list[str]]:
     if name in {"find", "fd", "fdfind"}:
         for at, word in enumerate(argv):
             if word in _BEFORE_INNER:
-                yield from _from_each_word(argv[at:], is_any=False)
+                inner = takewhile(lambda each: each not in {";", "+"}, argv[at:])
+                yield from _from_each_word(list(inner), is_any=False)
         return
     is_any = name in RUNNERS_OF_ANY or name.startswith("ld-linux")
     if name not in RUNNERS and not is_any:

@@ -1,8 +1,9 @@
 """The strict reader: a small part of bash, read exactly, and nothing else read at all.
 
 It knows words, quotes, patterns, pipes, lists, groups, comments, redirects, and lines that continue in the next. It
-knows no control flow, substitution, arithmetic or here-document: at these it raises `Unreadable`, and a person is
-asked. What it accepts it must read as bash does; `benchmarks/shell_fuzz.py` compares it with real bash.
+knows no variable, brace expansion, control flow, substitution, arithmetic or here-document: at these it raises
+`Unreadable`, and a person is asked. What it accepts it must read as bash does; `benchmarks/shell_fuzz.py` compares it
+with real bash.
 """
 
 from __future__ import annotations
@@ -18,12 +19,6 @@ MAX_COMMANDS = 64
 RESERVED = frozenset(
     "! [[ ]] { } case coproc do done elif else esac fi for function if in select then time until while".split()
 )
-VARIABLES = frozenset(
-    "HOME PWD USER LOGNAME SHELL PATH LANG TERM HOSTNAME UID EUID PPID ? $ # ! BASH_VERSION OSTYPE".split()
-)
-"""Variables whose values are no secret."""
-_PATHS = {"HOME": "~", "PWD": "."}
-"""Variables that hold a whole path, and how a path that begins with them is shown."""
 
 _META = frozenset(" \t\n|&;<>()")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,=+@%^\]-]+")
@@ -32,9 +27,6 @@ _IN_SINGLE = re.compile(r"'([^'\x00-\x08\x0b-\x1f\x7f]*)'")
 _ESCAPE = re.compile(r"\\([\x21-\x7e ])")
 _ANSI = re.compile(r"\$'((?:[\x20-\x26\x28-\x5b\x5d-\x7e]|\\[tn\\'])*)'")
 _ANSI_VALUES = {"t": "\t", "n": "\n", "\\": "\\", "'": "'"}
-_VARIABLE = re.compile(
-    r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\}|([?#!]|\$(?![{(\[])))"
-)
 _RESTING_DOLLAR = re.compile(r"\$(?=[\"' |)/.,:;%])")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 _ASSIGNMENT_LIKE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[|\+?=)")
@@ -78,12 +70,10 @@ class _OpenWord:
 
     def __init__(self) -> None:
         self.text = ""
-        self.exact = True
-        self.hidden = False
         self.prefix: str | None = None
+        """The text before the first pattern; None: the word has no pattern."""
         self.brace_at: int | None = None
         self.has_marks = False
-        self.begins_with_variable = False
 
     def add_quoted(self, text: str) -> None:
         """Add what stands in quotes, and remember whether it looks like a pattern, which it is not."""
@@ -92,34 +82,18 @@ class _OpenWord:
 
     def open(self, known: str = "") -> None:
         """From here on the value is open; `known` is how what follows begins."""
-        self.exact = False
         if self.prefix is None:
             self.prefix = self.text + known
 
-    def open_variable(self, name: str, *, quoted: bool) -> None:
-        """Add a variable. Outside of quotes its value is split, so nothing is known of how the words begin."""
-        is_path = name in _PATHS and not self.text
-        if quoted:
-            self.open("/" if is_path else "")
-        else:
-            self.exact, self.prefix = False, ""
-        self.hidden = self.hidden or not is_path
-        self.begins_with_variable = self.begins_with_variable or not self.text
-        self.text += _PATHS[name] if is_path else f"${name}"
-
     def close(self) -> Word:
         """The word as it was read."""
-        if self.brace_at is not None and ("," in self.text or ".." in self.text):
-            before = self.text[: self.brace_at]
-            self.exact = False
-            if self.prefix is None or len(before) < len(self.prefix):
-                self.prefix = before
-        if self.exact:
+        if self.brace_at is not None and re.search(r",|\.\.", self.text[self.brace_at :]):
+            raise Unreadable("a brace expansion")
+        if self.prefix is None:
             return Word(self.text)
-        # `$HOME.x` is no path below it; quoted signs can no longer be distinguished from others.
-        is_joined = self.begins_with_variable and self.text[1:2] not in {"", "/"}
-        hidden = self.hidden or self.has_marks or is_joined
-        return Word(self.text, False, self.prefix or "", hidden)
+        if self.has_marks:  # quoted signs can no longer be distinguished from others
+            raise Unreadable("a pattern beside quoted signs of patterns")
+        return Word(self.text, False, self.prefix)
 
 
 class _Parts:
@@ -131,7 +105,7 @@ class _Parts:
         self.assignments: list[tuple[str, Word]] = []
         self.redirects: list[Redirect] = []
 
-    def found(self, text: str, *, piped: bool) -> FoundCommand:
+    def found(self, text: str, *, piped: bool, is_fed_by_one: bool) -> FoundCommand:
         static = not self.assignments and all(word.exact for word in self.words)
         static = static and all(redirect.cannot_fail for redirect in self.redirects)
         command = Command(
@@ -141,6 +115,7 @@ class _Parts:
             assignments=tuple(self.assignments),
             redirects=tuple(self.redirects),
             piped=piped,
+            is_fed_by_one=is_fed_by_one,
         )
         return FoundCommand(command, tuple(self.spans))
 
@@ -153,6 +128,8 @@ class _Scanner:
         self.at = 0
         self.depth = 0
         self.found: list[FoundCommand] = []
+        self.feeder: int | None = None
+        """How many commands there were when a pipe was read behind a simple command."""
         self.continued: list[int] = []
         """Where a line continues in the next."""
 
@@ -172,8 +149,10 @@ class _Scanner:
                 break
             if not needed:
                 self._skip_prefix()
+            is_group = self.text.startswith(("(", "{"), self.at)
             self._read_command(piped)
             operator = self._read_operator(closer)
+            self.feeder = len(self.found) if operator == "|" and not is_group else None
             needed, piped = operator in {"&&", "||", "|", "|&"}, operator in {"|", "|&"}
             if not operator:
                 break
@@ -265,7 +244,9 @@ class _Scanner:
             raise Unreadable("a command without a name")
         if len(self.found) >= MAX_COMMANDS:
             raise Unreadable("it has too many commands")
-        self.found.append(parts.found(self.text[start:end], piped=piped))
+        is_fed_by_one, self.feeder = piped and self.feeder == len(self.found), None
+        found = parts.found(self.text[start:end], piped=piped, is_fed_by_one=is_fed_by_one)
+        self.found.append(found)
 
     def _read_part_of_command(self, parts: _Parts) -> None:
         """One redirect, assignment or word."""
@@ -395,21 +376,14 @@ class _Scanner:
 
     def _read_dollar(self, word: _OpenWord, *, quoted: bool) -> None:
         ansi = None if quoted else _ANSI.match(self.text, self.at)
-        variable = _VARIABLE.match(self.text, self.at)
         if ansi:
             word.add_quoted(re.sub(r"\\(.)", lambda found: _ANSI_VALUES[found[1]], ansi[1]))
             self.at = ansi.end()
-        elif variable:
-            name = variable[1] or variable[2] or variable[3]
-            if name not in VARIABLES:
-                raise Unreadable(f"the variable {name}")
-            word.open_variable(name, quoted=quoted)
-            self.at = variable.end()
         elif _RESTING_DOLLAR.match(self.text, self.at) if quoted else self._ends_word(self.at + 1):
             word.add_quoted("$")
             self.at += 1
         else:
-            raise Unreadable("an expansion or a substitution")
+            raise Unreadable("a variable or a substitution")
 
 
 def _check_name(raw: str, word: _OpenWord) -> None:

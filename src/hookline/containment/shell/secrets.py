@@ -87,8 +87,8 @@ _REMEMBERED = 4096
 """Words that are not looked at again: a command is gone through more than once, and agents repeat themselves."""
 
 
-DEVICES = frozenset("null stdin stdout stderr tty fd".split())
-"""Devices that are harmless to read and to write, and have an end."""
+DEVICES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
+"""Devices that are harmless to read, and have an end. Another path below `/dev` may lead anywhere: `/dev/fd/../cwd`."""
 
 
 def parts_of(path: str) -> list[str]:
@@ -127,7 +127,7 @@ def _spellings(path: str) -> list[str] | None:
 
 def _is_secret_place(whole: str) -> bool:
     parts = parts_of(whole)
-    if whole.startswith("/dev/") and len(parts) > 1 and parts[1] not in DEVICES:
+    if whole.startswith("/dev/") and whole not in DEVICES:
         return True
     if whole.startswith("/") and parts and (_is_pattern(parts[0]) or _is_process(parts)):
         return True
@@ -157,6 +157,14 @@ def _tells(name: str) -> bool:
 
 def _is_kept_in_home(whole: str, parts: list[str]) -> bool:
     """Whether a path leads into one of the hidden places of a home that are not known to be plain."""
+    names = _hidden_in_home(whole, parts)
+    if not names or names[-1] == "skill.md":
+        return False
+    return not any(tuple(names[: len(plain)]) == plain for plain in _PLAIN_IN_HOME)
+
+
+def _hidden_in_home(whole: str, parts: list[str]) -> list[str]:
+    """The names of a path from the hidden entry of a home on; empty if it leads into none."""
     if whole.startswith(("~", "/root/")):
         below = parts[1:]
     elif whole.lower().startswith(("/home/", "/users/")):
@@ -166,11 +174,14 @@ def _is_kept_in_home(whole: str, parts: list[str]) -> bool:
     elif whole.startswith("/") and (found := _CONFIG_OF_HOME.search(whole)):  # any user's home
         below = parts_of(whole[found.start() :])
     else:
-        return False
+        return []
     names = [name.lower() for name in below]
-    if not names or not names[0].startswith(".") or names[-1] == "skill.md":
-        return False
-    return not any(tuple(names[: len(plain)]) == plain for plain in _PLAIN_IN_HOME)
+    return names if names and names[0].startswith(".") else []
+
+
+def is_hidden_in_home(path: str) -> bool:
+    """Whether a path is, or is below, an entry of a home that begins with a dot: plain or not, a token may be in it."""
+    return bool(_hidden_in_home(path, parts_of(path)))
 
 
 def _is_pattern(name: str) -> bool:

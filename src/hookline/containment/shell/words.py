@@ -6,6 +6,9 @@ it, one word or many, each of them begins so. `*.py` has the prefix ``, `src/*.p
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
+
 import msgspec
 
 
@@ -13,12 +16,10 @@ class Word(msgspec.Struct, frozen=True, gc=False):
     """One word of a command, as far as it is known before bash has run."""
 
     text: str
-    """Its value if it is exact, else its pattern without the quotes (`~/x`, `*.py`, `$USER`)."""
+    """Its value if it is exact, else its pattern without the quotes (`~/x`, `*.py`)."""
     exact: bool = True
     prefix: str = ""
     """What every word that this one becomes begins with. Only of interest when it is not exact."""
-    hidden: bool = False
-    """Whether its text does not say which words it can become: it holds a variable, or quoted signs of patterns."""
 
     @property
     def start(self) -> str:
@@ -56,6 +57,8 @@ class Command(msgspec.Struct, frozen=True, gc=False):
     redirects: tuple[Redirect, ...] = ()
     piped: bool = False
     """Whether its input comes from the command before it."""
+    is_fed_by_one: bool = False
+    """Whether that is what one simple command prints, and nothing else: no group, and no errors (`|&`)."""
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -74,3 +77,12 @@ class Reading(msgspec.Struct, frozen=True):
     def static(self) -> bool:
         """Whether every word of every command is known, and nothing decides which of them run but `&&` and `||`."""
         return self.known and all(command.argv is not None for command in self.commands)
+
+
+def join_words(words: Sequence[str]) -> str:
+    """A text that bash reads as exactly these words. `shlex.join` leaves `A=b` and `time` what they are to a shell."""
+    text = shlex.join(words)
+    is_special = (
+        bool(words) and text.startswith(words[0]) and ("=" in words[0] or words[0] == "time")
+    )
+    return f"'{words[0]}'{text[len(words[0]) :]}" if is_special else text
