@@ -410,7 +410,7 @@ class BacktestSource(PlaybackSource):
         seen = self.who_answers(run, plan or Plan(ctx.point), place, round_, self.candidate.keeps)
         if seen.missing:
             gone = f"hook '{seen.missing}' is not there any more, and what it was shown is not on record"
-            new = HookRuling(verdict=Word(UNKNOWN, seen.missing, gone))
+            new = HookRuling(verdict=HookWord(UNKNOWN, seen.missing, gone))
         else:
             new = await self._ask_now(
                 run, seen.plan, ctx, watch.context, policies_only=policies_only
@@ -497,7 +497,7 @@ async def ask_beside(
     try:
         result = await run_hooks(plan, ctx, watch, settle, policies_only=policies_only)
     except HookError as error:
-        return HookRuling(verdict=Word(Kind.FAILED.label, error.hook, error.problem))
+        return HookRuling(verdict=HookWord(Kind.FAILED.label, error.hook, error.problem))
     watch.context = result.context
     return ruling_of(ctx, result, watch.changed_by, watch.answered_by)
 
@@ -605,7 +605,7 @@ _OF_THE_AGENT = ("system", "tools")
 """What is in every request of an agent, whatever hooks do."""
 
 
-class Word(NamedTuple):
+class HookWord(NamedTuple):
     """What hooks decided, in a word, and whose word it is."""
 
     word: str = "proceed"
@@ -616,9 +616,9 @@ class Word(NamedTuple):
 class HookRuling(msgspec.Struct, frozen=True, kw_only=True):
     """What all hooks of a round decided."""
 
-    verdict: Word = Word()
+    verdict: HookWord = HookWord()
     """`proceed`, `ask`, `block`, `stop`, `failed`; a person's answer; `change`; or `unknown`."""
-    says: Word = Word()
+    says: HookWord = HookWord()
     """The strongest evaluation; `proceed` if there is none."""
     changes: dict[str, Any] = {}
     """What they made of the thing, by field. Metadata is theirs, and changes nothing by itself."""
@@ -629,12 +629,12 @@ def ruling_of(before: Any, result: Result[Any], changed_by: str, answered_by: st
     after = result.context
     said = _strongest(after.evaluations[len(before.evaluations) :])
     changes = _changes(before, after)
-    verdict = Word(result.kind.label, result.decided_by, result.reason)
+    verdict = HookWord(result.kind.label, result.decided_by, result.reason)
     if isinstance(result.answer, Decision):
-        verdict = Word(result.answer.answer.value, answered_by, result.answer.reason)
+        verdict = HookWord(result.answer.answer.value, answered_by, result.answer.reason)
     elif result.kind is Kind.PROCEED and changes:
-        verdict = Word("change", changed_by, f"changes {', '.join(changes)}")
-    says = Word() if said is None else Word(said.decision.value, said.source, said.reason)
+        verdict = HookWord("change", changed_by, f"changes {', '.join(changes)}")
+    says = HookWord() if said is None else HookWord(said.decision.value, said.source, said.reason)
     return HookRuling(verdict=verdict, says=says, changes=changes)
 
 

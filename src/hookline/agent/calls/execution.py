@@ -184,11 +184,12 @@ async def finish_calls(run: Run) -> None:
     """Show each settled call to the after_tool_use hooks, in call order, and record what came of it."""
     plan = run.plans.after_tool_use
     for current in run.step.calls:
-        is_new = plan is not None and current.stage is _SETTLED and not current.seen
-        if plan is not None and is_new:
+        if current.stage is not _SETTLED or current.seen:
+            continue
+        if plan is not None:
             await _look_at(run, plan, current)
         record_result(run, current)
-        if is_new and run.commit is not None and current is not run.step.calls[-1]:
+        if plan is not None and current is not run.step.calls[-1]:
             run.durable.flush()  # hooks may take their time over the next one: this one is not in doubt
 
 
@@ -468,8 +469,8 @@ def _use_tool(run: Run, current: CallInProgress) -> Awaitable[Any]:
     tool, values = current.tool, current.values
     assert tool is not None  # an admitted call has its tool
     current.exception = None
-    exact = current.exact
-    if current.call.redacted and is_gone(run, current):
+    exact = current.original or current.call
+    if exact.redacted and is_gone(run, current):
         raise ToolError(GONE)
     if values is not exact.args:
         if current.is_used:  # a tool may change what it gets: each attempt gets its own
