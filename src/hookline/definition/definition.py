@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import enum
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -114,17 +115,18 @@ class Plans:
     def __init__(
         self, own: tuple[Registration, ...], inherited: tuple[Registration, ...] = ()
     ) -> None:
-        by_point: dict[Point[Any], tuple[list[Registration], list[Registration]]] = {}
-        for place, registrations in enumerate((inherited, own)):
-            for each in registrations:
-                by_point.setdefault(each.point, ([], []))[place].append(each)
+        by_point: dict[Point[Any], list[Registration]] = {}
+        for registration in own:
+            by_point.setdefault(registration.point, []).append(registration)
         names = {registration.name for registration in own}
+        above: dict[Point[Any], list[Registration]] = {}
+        for registration in inherited:
+            above.setdefault(registration.point, []).append(registration)
         for name in _NAMES:
             setattr(self, name, None)
-        for point, (above, here) in by_point.items():
-            # Hooks from above keep the order they have there, and come first in their tier.
-            ordered = in_order(unique_names(here), names)
-            setattr(self, point.value, Plan(point, (*above, *ordered)))
+        for point in {**by_point, **above}:
+            plan = _plan(point, by_point.get(point), above.get(point), names)
+            setattr(self, point.value, plan)
         self.limit_reached = limit_reached_in_step(self.before_step)
         """Which limit leaves no room for the calls of a step, if one does; None when none is set."""
 
@@ -132,6 +134,40 @@ class Plans:
         """The plan of a point, by name."""
         plan: Plan | None = getattr(self, point)
         return plan
+
+
+def _plan(
+    point: Any, own: list[Registration] | None, above: list[Registration] | None, names: set[str]
+) -> Plan:
+    if (
+        above is None
+        and own is not None
+        and all(registration.source == "default" for registration in own)
+    ):
+        return _default_plan(point, tuple(map(_Same, own)))
+    ordered = in_order(unique_names(own), names) if own else ()
+    # Hooks from above keep the order they have there, and come first in their tier.
+    return Plan(point, (*(above or ()), *ordered))
+
+
+class _Same:
+    """A registration compared by identity, so that plans of default guards are made once."""
+
+    __slots__ = ("registration",)
+
+    def __init__(self, registration: Registration) -> None:
+        self.registration = registration
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.registration is self.registration
+
+    def __hash__(self) -> int:
+        return id(self.registration)
+
+
+@lru_cache(maxsize=256)
+def _default_plan(point: Any, guards: Sequence[_Same]) -> Plan:
+    return Plan(point, in_order([guard.registration for guard in guards]))
 
 
 class Note(msgspec.Struct, frozen=True):
