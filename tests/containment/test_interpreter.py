@@ -18,10 +18,10 @@ from hookline.capabilities.files import regex_worker
 from hookline.containment import FileJail, Sandbox, SandboxPaths
 from hookline.containment.interpreter import (
     PYTHON,
-    alone,
     compiled,
     environments_below,
     from_pipe,
+    isolated_command,
 )
 from hookline.errors import ProtectedPathError
 from hookline.testing import ScriptedDriver, say
@@ -83,7 +83,7 @@ def test_our_programs_are_taken_along_as_text(
 ) -> None:
     """The interpreter is the one there was, and no file of ours is read when it is started."""
     monkeypatch.setattr(sys, "executable", str(tmp_path / "planted"))
-    command = alone(regex_worker)
+    command = isolated_command(regex_worker)
     assert command[:3] == (PYTHON, "-I", "-S")
     assert "planted" not in " ".join(command)
     asked = b'{"pattern": "a+", "ignore_case": false}\n' + (3).to_bytes(8) + b"b\na"

@@ -1,4 +1,4 @@
-"""When a hook asks: permission hooks, remembered answers, answers handed to `resume`, the approver; else wait."""
+"""When a hook asks: permission hooks, answers handed to `resume`, remembered answers, the approver; else wait."""
 
 from __future__ import annotations
 
@@ -197,11 +197,11 @@ async def _handed_over(
         return None
     problem = misfit(run.setup.definition.toolbox, approval, decision)
     if problem:  # of a child run: it keeps waiting, and says why when it is shown again
-        current.approval = _not_like_that(approval, problem)
+        current.approval = _question_after_bad_edit(approval, problem)
     return None if problem else decision
 
 
-def _not_like_that(approval: PendingApproval, problem: str) -> PendingApproval:
+def _question_after_bad_edit(approval: PendingApproval, problem: str) -> PendingApproval:
     """The same question, for whoever has edited the call so that it does not fit."""
     reason = f"{approval.reason}{_MISFIT}{problem})"
     return msgspec.structs.replace(approval, reason=reason)
@@ -226,7 +226,7 @@ async def _answered_in_time(run: Run, approval: PendingApproval) -> tuple[Decisi
         )
         if not problem:
             return decision, "approver"
-        shown = _not_like_that(approval, problem)
+        shown = _question_after_bad_edit(approval, problem)
     return Decision.deny(f"it was edited in ways that do not fit: {problem}"), "approver"
 
 

@@ -99,7 +99,7 @@ def in_time(run: Run, exception: BaseException, decision: ErrorDecision) -> Erro
     return ErrorDecision(ErrorAction.STOP, 0.0, reason)
 
 
-async def fail_again(
+async def repeat_recorded_failure(
     run: Run, known: ErrorRaised, info: ErrorInfo, call: ToolCall | None = None
 ) -> None:
     """Go once more through a failure that is on record: it counts, and what was decided about it stands."""

@@ -84,7 +84,7 @@ class CallInProgress(msgspec.Struct):
         return self.original or self.call
 
     @property
-    def is_gone(self) -> bool:
+    def has_lost_arguments(self) -> bool:
         """Whether it cannot run any more: this process does not know what was taken out of its arguments."""
         return self.call.redacted != "" and self.original is None
 

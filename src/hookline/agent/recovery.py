@@ -104,12 +104,12 @@ class Resumed(AnswerSource):
         def recall(entry: Entry) -> Entry:
             ran = self._next_verdict(entry, call_id)
             if ran is None or not can_be_redone(ran.changes):
-                return entry.recalling(pass_by) if is_past else entry
+                return entry.with_recorded_answers(pass_by) if is_past else entry
             if self._must_judge_anew(entry, run.step_index or 0, call_id):
                 return entry
-            return entry.recalling(answer_as_recorded(ran))
+            return entry.with_recorded_answers(answer_as_recorded(ran))
 
-        return plan.recalling(recall)
+        return plan.with_recorded_answers(recall)
 
     def _is_past(self, point: str, call_id: str, step: int) -> bool:
         """Whether what a point asks about has happened: a hook that was not asked then cannot change it now."""

@@ -427,7 +427,7 @@ class Run:
         """Have those hooks of a point say again what they said about this, who are on record. Nobody else is asked."""
         before, self.call_id = self.call_id, about
         try:
-            plan = self.source.hooks(self, plan, ctx).of_recalled()
+            plan = self.source.hooks(self, plan, ctx).only_recorded()
             self.take(await run_hooks(plan, ctx, self, self.settle))
         finally:
             self.call_id = before

@@ -30,7 +30,7 @@ from hookline.command_hooks.handler import (
 )
 from hookline.command_hooks.hook_kinds import HookModels
 from hookline.command_hooks.objections import ENDS, ObjectionCap
-from hookline.command_hooks.runner import Runner, Spill
+from hookline.command_hooks.runner import LongTexts, Runner
 from hookline.command_hooks.scripts import definition_digest, scripts_of
 from hookline.command_hooks.trust_store import (
     TrustStore,
@@ -117,7 +117,7 @@ class CommandHooks:
             if transcripts is None
             else Path(transcripts).expanduser()
         )
-        spilled = Spill(None if spill is None else Path(spill))
+        spilled = LongTexts(None if spill is None else Path(spill))
         works_in = self.project if cwd is None else Path(cwd).expanduser().resolve()
         self.runner = Runner(self.project, directory, spilled, works_in)
         self._async_hooks = AsyncHooks(self.runner)

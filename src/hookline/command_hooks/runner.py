@@ -65,7 +65,7 @@ _SEQUENCES = re.compile(rf"(?:\x07|\x1b\](?:0|1|2|9|99|777);{_PRINTABLE}(?:\x07|
 """Titles (OSC 0, 1, 2), notifications (OSC 9, 99, 777) and the bell."""
 
 
-class Spill:
+class LongTexts:
     """A private directory for texts that are too long."""
 
     def __init__(self, directory: Path | None = None) -> None:
@@ -201,7 +201,7 @@ class HookReply(msgspec.Struct, frozen=True):
 class Runner:
     """Asks hooks on behalf of one agent."""
 
-    def __init__(self, project: Path, transcripts: Path, spill: Spill, cwd: Path) -> None:
+    def __init__(self, project: Path, transcripts: Path, spill: LongTexts, cwd: Path) -> None:
         self.project = project
         self.cwd = str(cwd)
         """The directory of the agent's tools."""

@@ -17,7 +17,7 @@ PYTHON = os.path.realpath(sys.executable) if sys.executable else "python3"
 """Looked up now, before anything is run that could put another one there."""
 
 
-def alone(module: ModuleType) -> tuple[str, ...]:
+def isolated_command(module: ModuleType) -> tuple[str, ...]:
     """The command that runs a module of ours as a program of its own, with the standard library and nothing else.
 
     Its text is taken along, not its path: what is in the file may be another text by then.

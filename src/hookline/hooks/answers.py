@@ -250,7 +250,7 @@ class Verdicts:
         source = asker.registration.source
         return any(by != source or not by for by in self.allowed)
 
-    def leaves_it_to_policies(self, point: Point[Any]) -> bool:
+    def policies_still_run(self, point: Point[Any]) -> bool:
         """A hook ended the chain with a stop that undoes nothing."""
         is_stopped = self.ended and self.strictest[0] is Kind.STOP
         return is_stopped and self.withheld is None and point.stands
@@ -275,7 +275,7 @@ class Verdicts:
             return result.verdict
         return Verdict(Kind.FAILED, failure.problem, failure.hook)
 
-    def raise_what_is_left(self) -> None:
+    def raise_pending(self) -> None:
         """After all hooks and observers: raise the cancellation, or else the failure."""
         # Middleware with a time limit cancels what it waits for, and uncancels it: that is its own failure.
         if self.cancelled is not None and (self.is_run_cancelled or is_being_cancelled()):

@@ -83,7 +83,9 @@ class RestOfTier(Next[Any, Result[Any]]):
         judge: Callable[[Any], Awaitable[Any]],
         verdicts: Verdicts,
     ) -> None:
-        super().__init__(entry, ctx, self._pretend if entry.shadow else self._run, verdicts.settle)
+        super().__init__(
+            entry, ctx, self._skip_in_shadow if entry.shadow else self._run, verdicts.settle
+        )
         self.context: Any = ctx
         """What the rest left behind; what it was handed, while it runs."""
         self._judge = judge
@@ -93,7 +95,7 @@ class RestOfTier(Next[Any, Result[Any]]):
         """It passed on a changed context, and that is recorded."""
         self.ran = False
 
-    async def _pretend(self, ctx: Context) -> Result[Any]:
+    async def _skip_in_shadow(self, ctx: Context) -> Result[Any]:
         """For middleware in shadow: the rest runs later, as it would without this hook."""
         return Result(ctx)
 

@@ -84,7 +84,7 @@ class Entry:
             target if registration.timeout is None else _with_timeout(target, registration.timeout)
         )
 
-    def recalling(self, answer: Callable[[Any], Any]) -> Entry:
+    def with_recorded_answers(self, answer: Callable[[Any], Any]) -> Entry:
         """This hook with its recorded answer: it is not called again, and not recorded again."""
         entry = copy.copy(self)
         entry.call = answer
@@ -122,12 +122,12 @@ class Plan:
     def __bool__(self) -> bool:
         return bool(self.judges or self.observers)
 
-    def recalling(self, recall: Callable[[Entry], Entry]) -> Plan:
+    def with_recorded_answers(self, recall: Callable[[Entry], Entry]) -> Plan:
         """This plan with the recorded answers of some of its hooks."""
         judges = tuple(map(recall, self.judges))
         return self.with_entries(judges, tuple(map(recall, self.observers)))
 
-    def of_recalled(self) -> Plan:
+    def only_recorded(self) -> Plan:
         """This plan with only the hooks that have a recorded answer."""
         return self.with_entries(tuple(entry for entry in self.judges if entry.is_recalled))
 

@@ -62,7 +62,7 @@ async def run_hooks(
         decided(result)
     if plan.observers:
         await observe(plan, ctx, verdicts.verdict(result), log)
-    verdicts.raise_what_is_left()
+    verdicts.raise_pending()
     return result
 
 
@@ -109,7 +109,7 @@ async def _judge(entries: tuple[Entry, ...], names: HookNames, verdicts: Verdict
         readings = [now]
         if verdicts.ended:
             end = _end_of_tier(entries, position)
-            if end == len(entries) or not verdicts.leaves_it_to_policies(ctx.point):
+            if end == len(entries) or not verdicts.policies_still_run(ctx.point):
                 break
             verdicts.ended, skip = False, end
     _report(log, names, first, readings, len(entries))

@@ -43,7 +43,7 @@ from hookline.journal.lease import take_lease
 from hookline.journal.record import Record
 from hookline.journal.retention import Retention, with_descendants
 from hookline.journal.run_info import RunInfo, SessionInfo, session_info, summarise
-from hookline.journal.tables import Tables, Tail, add_runs, already_there, remove_runs
+from hookline.journal.tables import RunEnd, Tables, add_runs, already_there, remove_runs
 from hookline.journal.writer import Release, RunClaim, Writer
 from hookline.state import RunStatus
 
@@ -83,7 +83,10 @@ class Journal(ABC):
         except BaseException:
             release()
             raise
-        info, tail = known or (RunInfo(run_id=run_id), Tail(run=0, records=0, head=anchor(run_id)))
+        info, tail = known or (
+            RunInfo(run_id=run_id),
+            RunEnd(run=0, records=0, head=anchor(run_id)),
+        )
         claim = RunClaim(info, tail, release, writer, self)
         self._claims.add(claim)
         return claim

@@ -51,7 +51,7 @@ def run_of(batch: int) -> int:
     return batch >> _POSITION_BITS
 
 
-class Tail(NamedTuple):
+class RunEnd(NamedTuple):
     """The end of a run: its number in the file (0 before it has one), its number of records, their last link."""
 
     run: int
@@ -111,7 +111,7 @@ class Tables:
         ]
         return StoredRun(info=info, head=tail.head, rows=found)
 
-    def end_of(self, run_id: str) -> tuple[RunInfo, Tail] | None:
+    def end_of(self, run_id: str) -> tuple[RunInfo, RunEnd] | None:
         """A run's summary, and where it ends. Raises when its last record is not there."""
         entry = self._entry(run_id)
         if entry is None:
@@ -152,7 +152,7 @@ class Tables:
         with convert_errors(self._path, "read"):
             return self._connection.execute(query, values).fetchall()
 
-    def _entry(self, run_id: str) -> tuple[Tail, RunInfo] | None:
+    def _entry(self, run_id: str) -> tuple[RunEnd, RunInfo] | None:
         rows = self._rows(
             f"SELECT id, CAST(head AS BLOB), {_COLUMNS} FROM runs WHERE run_id = ?", run_id
         )
@@ -160,7 +160,7 @@ class Tables:
             return None
         (number, head, *fields) = rows[0]
         (info,) = self._to_infos([fields])
-        return Tail(run=number, records=info.records, head=_bytes(head)), info
+        return RunEnd(run=number, records=info.records, head=_bytes(head)), info
 
     def _to_infos(self, rows: list[Any]) -> list[RunInfo]:
         """The entries in these rows. An edit of the file may have put anything there."""
@@ -198,7 +198,7 @@ def insert_run(cursor: sqlite3.Cursor, info: RunInfo, head: bytes) -> int:
 
 
 def update_run(
-    cursor: sqlite3.Cursor, tail: Tail, before: RunInfo, after: RunInfo, head: bytes
+    cursor: sqlite3.Cursor, tail: RunEnd, before: RunInfo, after: RunInfo, head: bytes
 ) -> bool:
     """Change a run in the list. False when it no longer ends with `tail`."""
     row = (after.records, after.steps, after.updated_at, head, tail.run, tail.head)

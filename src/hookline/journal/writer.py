@@ -34,7 +34,7 @@ from hookline.journal.connection import (
 from hookline.journal.record import Record
 from hookline.journal.record_json import encode_readable
 from hookline.journal.run_info import RunInfo, check_records, summarise
-from hookline.journal.tables import Tail, insert_batch, insert_run, pack, update_run
+from hookline.journal.tables import RunEnd, insert_batch, insert_run, pack, update_run
 
 T = TypeVar("T")
 Release: TypeAlias = Callable[[], None]
@@ -327,7 +327,7 @@ class RunClaim:
     """Encodes records and passes them to the writer. After a failure nothing more is written."""
 
     def __init__(
-        self, info: RunInfo, tail: Tail, release: Release, writer: Writer, journal: object
+        self, info: RunInfo, tail: RunEnd, release: Release, writer: Writer, journal: object
     ) -> None:
         self._info = info
         self.tail = tail
@@ -409,7 +409,7 @@ class Batch:
         self._bodies = bodies
         self._before = before
         self._after = after
-        self._tail_before: Tail | None = None
+        self._tail_before: RunEnd | None = None
         self._error: JournalError | None = None
         self.done: Future[None] | None = None
         """For whoever waits. A batch that is committed at once has none: it would cost as much as a statement."""
@@ -427,9 +427,9 @@ class Batch:
         links = link_all(tail.head, self._bodies)
         number = self._list_run(cursor, tail, links[-1])
         insert_batch(cursor, number, tail.records, links, self._records)
-        claim.tail = Tail(run=number, records=tail.records + len(links), head=links[-1])
+        claim.tail = RunEnd(run=number, records=tail.records + len(links), head=links[-1])
 
-    def _list_run(self, cursor: sqlite3.Cursor, tail: Tail, head: bytes) -> int:
+    def _list_run(self, cursor: sqlite3.Cursor, tail: RunEnd, head: bytes) -> int:
         """Update the run in the list, or insert it. Returns its number."""
         if not tail.run:
             try:

@@ -173,8 +173,14 @@ class Link:
             return ToolSourceError(f"{self.server.who}: {error.message}", remedy=error.remedy)
         target = self.server.target
         if not isinstance(target, Endpoint):
-            is_gone = isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED
-            why = await self.how_it_ended() if is_gone else f"it greeted us with an error ({error})"
+            has_lost_arguments = (
+                isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED
+            )
+            why = (
+                await self.how_it_ended()
+                if has_lost_arguments
+                else f"it greeted us with an error ({error})"
+            )
             return await self._explained(why, "See whether it starts from a terminal.")
         if self._status in (401, 403):
             return await self._explained(

@@ -141,15 +141,15 @@ class Backtest:
         except Exception as error:
             words = in_words(error) if isinstance(error, HooklineError) else repr(error)
             self._unfollowed.append(Unfollowed(run_id, words))
-        if playback.parting is not None:
-            at, then = playback.parting.at, playback.parting.source.comparison.then
+        if playback.divergence is not None:
+            at, then = playback.divergence.at, playback.divergence.source.comparison.then
             where = (
                 f"{then[at].what} in step {(then[at].step or 0) + 1}"
                 if at < len(then)
                 else "its end"
             )
             why = f"what is on record could not be followed beyond {where}"
-            self._unfollowed.append(Unfollowed(playback.parting.source.run_id, why))
+            self._unfollowed.append(Unfollowed(playback.divergence.source.run_id, why))
         self._take_in(playback)
 
     def _take_in(self, playback: Playback) -> None:
@@ -469,7 +469,7 @@ class BacktestSource(PlaybackSource):
         """Ask the hooks of now about what was, with the metadata that they themselves have written."""
         watch, notes = Watch(self._test.counts), self._notes
         state = msgspec.structs.replace(ctx.state, metadata=notes.shown(ctx.state.metadata))
-        shown = msgspec.structs.replace(ctx, state=state, live=Beside(run, watch))
+        shown = msgspec.structs.replace(ctx, state=state, live=RunSeenByCandidate(run, watch))
         quiet = plan.with_entries(tuple(map(uncounted, plan.judges)))
         ruling = await ask_beside(run, quiet, shown, watch, policies_only=policies_only)
         if watch.context is not None and then is not None:
@@ -504,10 +504,10 @@ async def ask_beside(
 
 def uncounted(entry: Entry) -> Entry:
     """The entry; a recorded hook is not counted among those that are asked."""
-    return entry.recalling(entry.call) if is_recorded(entry) else entry
+    return entry.with_recorded_answers(entry.call) if is_recorded(entry) else entry
 
 
-class Beside:
+class RunSeenByCandidate:
     """The run, as hooks that are asked beside it may see it. What they charge is theirs."""
 
     def __init__(self, run: Run, watch: Watch) -> None:

@@ -210,7 +210,7 @@ def limited(recording: RecordedRun, plan: Plan, round_: Round) -> Plan:
         if _is_of_process(entry):
             said = next((ran for ran in round_ if ran.hook == entry.name), None)
             return (
-                entry.recalling(pass_by)
+                entry.with_recorded_answers(pass_by)
                 if said is None
                 else Entry(recorded_hook(recording, plan.point, said))
             )
@@ -219,9 +219,9 @@ def limited(recording: RecordedRun, plan: Plan, round_: Round) -> Plan:
             is_it = ran.hook == entry.name and ran.reason.endswith(_OF_TREE) is from_above
             if is_it and (is_limit_on_record(ran) or _ends_from_outside(ran)):
                 return Entry(recorded_hook(recording, plan.point, ran))
-        return entry.recalling(pass_by) if from_above else entry
+        return entry.with_recorded_answers(pass_by) if from_above else entry
 
-    return plan.recalling(answering)
+    return plan.with_recorded_answers(answering)
 
 
 _OF_TREE = "by this run and its children"
@@ -287,7 +287,7 @@ class RecordedTool(Tool[..., Any], frozen=True, eq=False, weakref=True):
         return Validated(args, args)
 
 
-class NeverWhole:
+class RecordedArguments:
     """Leaves every call to `validate_call`, which knows which call it is."""
 
     def validate(self, args: Mapping[str, Any]) -> Validated:
@@ -321,7 +321,7 @@ def recorded_tools(recording: RecordedRun, step: Callable[[], int], now: Toolbox
             made[name] = RecordedTool(
                 function=_never if tool is None else tool.function,  # a guard may look whose it is
                 spec=ToolSpec(name, "", EMPTY),
-                arguments=NeverWhole(),
+                arguments=RecordedArguments(),
                 origin="the record",
                 is_async=True,
                 context_name="",

@@ -21,7 +21,7 @@ from hookline.playback.comparison import Comparison, Fact
 from hookline.playback.recorded_agent import Agents, with_judges
 from hookline.playback.report import not_asked, visible
 from hookline.playback.runs import reader_of
-from hookline.playback.source import Parting, Playback, PlaybackSource, is_in_doubt
+from hookline.playback.source import Divergence, Playback, PlaybackSource, is_in_doubt
 from hookline.state import EMPTY
 
 _AROUND = 3
@@ -165,11 +165,11 @@ async def replay(
     playback = Playback(reader_of(journal), partial(ReplaySource, agents))
     _refuse_child(playback.source(run_id).recording.started)
     result = await playback.play(run_id)
-    parting = playback.parting
+    divergence = playback.divergence
     return Replayed(
         run_id=run_id,
         result=result,
-        difference=None if parting is None else _difference(parting),
+        difference=None if divergence is None else _difference(divergence),
         runs=tuple(playback.sources),
         is_whole=playback.is_whole,
         unasked=tuple(agents.unasked),
@@ -190,18 +190,18 @@ def _refuse_child(started: RunStarted) -> None:
 # --- the text of a difference ---------------------------------------------------------------------------------
 
 
-def _difference(parting: Parting) -> Difference:
-    comparison, at = parting.source.comparison, parting.at
+def _difference(divergence: Divergence) -> Difference:
+    comparison, at = divergence.source.comparison, divergence.at
     then = comparison.then[at] if at < len(comparison.then) else None
     now = comparison.now[at] if at < len(comparison.now) else None
     shown = then or now or Fact(None, "the run", None)
     is_same_thing = then is not None and now is not None and then[:2] == now[:2]
     return Difference(
-        run=parting.source.run_id,
+        run=divergence.source.run_id,
         step=shown.step,
         what=shown.what,
-        recorded=_shown_fact(then, is_same_thing or parting.instead),
-        now=parting.instead or _shown_fact(now, is_same_thing),
+        recorded=_shown_fact(then, is_same_thing or divergence.instead),
+        now=divergence.instead or _shown_fact(now, is_same_thing),
         call_id=shown.call_id,
         because=tuple(_because(comparison, shown)),
     )

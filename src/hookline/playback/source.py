@@ -78,7 +78,7 @@ _AROUND = (HookPoint.AROUND_INFERENCE.value, HookPoint.AROUND_TOOL_USE.value)
 Keeps: TypeAlias = Literal["none", "own", "all"]
 
 
-class Parting(msgspec.Struct, frozen=True):
+class Divergence(msgspec.Struct, frozen=True):
     """Where it stopped being the same run."""
 
     source: PlaybackSource
@@ -136,7 +136,7 @@ class Playback:
         self.clock = RecordedClock()
         self.sources: dict[str, PlaybackSource] = {}
         """What each run takes its answers from."""
-        self.parting: Parting | None = None
+        self.divergence: Divergence | None = None
         self.missing: list[str] = []
         """Child runs that are not in the journal."""
         self.root: Run | None = None
@@ -168,7 +168,7 @@ class Playback:
             self.root = run = Run(setup, state, log, source)
             result = await drive(run, _prompt(part))
             is_last = part is recording.parts[-1]
-            if self.parting or is_last or result.status is not RunStatus.PAUSED:
+            if self.divergence or is_last or result.status is not RunStatus.PAUSED:
                 self.is_whole = self.is_whole and recording.is_finished
                 self._compare_ends()
                 return result
@@ -191,7 +191,7 @@ class Playback:
     def differ(self, source: PlaybackSource, at: int | None = None, instead: str = "") -> None:
         """It is no longer the same run; only the first difference counts."""
         at = len(source.comparison.now) if at is None else at
-        self.parting = self.parting or Parting(source, at, instead)
+        self.divergence = self.divergence or Divergence(source, at, instead)
 
     # --- ending as it ended -----------------------------------------------------------------------
 
@@ -356,7 +356,7 @@ class PlaybackSource(AnswerSource):
         """A step is settled: if it is what it was, what was spent is set to what it was."""
         playback, recording = self.playback, self.recording
         playback.compare(self)
-        if playback.parting is not None:
+        if playback.divergence is not None:
             playback.cancel(_NOT_THE_SAME)
             return
         then = recording.steps.get(step)

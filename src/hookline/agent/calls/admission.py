@@ -87,9 +87,9 @@ async def admit(
 
 def _is_settled_as_gone(run: Run, current: CallInProgress) -> bool:
     """Whether nobody needs to be asked about a call, because it cannot run."""
-    if not current.call.redacted or not is_gone(run, current):
+    if not current.call.redacted or not has_lost_arguments(run, current):
         return False
-    settle_gone(run, current)
+    settle_without_arguments(run, current)
     return True
 
 
@@ -158,7 +158,7 @@ async def _judge_edited(run: Run, current: CallInProgress, decision: Decision) -
     assert asked is not None  # an answer has its question
     changed = changed_args(asked, decision)
     if is_redacted_edit(run, changed):
-        settle_gone(run, current)
+        settle_without_arguments(run, current)
         return
     edited = current.exact.with_args(**changed)
     current.approval = current.decision = current.result = None
@@ -408,12 +408,12 @@ def deny(run: Run, current: CallInProgress, decision: Decision, asked_by: str) -
         current.settle(ResultStatus.DENIED, reason, asked_by)
 
 
-def is_gone(run: Run, current: CallInProgress) -> bool:
+def has_lost_arguments(run: Run, current: CallInProgress) -> bool:
     """Whether a call cannot run: what was taken out of its arguments was in the memory of a process that has ended."""
-    return current.is_gone and not run.source.is_replay
+    return current.has_lost_arguments and not run.source.is_replay
 
 
-def settle_gone(run: Run, current: CallInProgress) -> None:
+def settle_without_arguments(run: Run, current: CallInProgress) -> None:
     """Such a call is not run, and the model reads why."""
     if current.started or current.stage is CallStage.SUSPENDED or had_started(run, current):
         stay_in_doubt(current, f"{GONE} What it did before that is not known.", _REDACTION)

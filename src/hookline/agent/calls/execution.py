@@ -13,12 +13,12 @@ from hookline.agent.calls.admission import (
     GONE,
     admit,
     admit_again,
+    has_lost_arguments,
     intend,
-    is_gone,
     prepare,
     rejudge,
-    settle_gone,
     settle_unrun,
+    settle_without_arguments,
     take_up,
     tool_context,
 )
@@ -78,7 +78,7 @@ async def use_tools_again(run: Run) -> None:
             continue
         if waits:
             await admit_again(run, current)
-        elif current.stage is CallStage.SUSPENDED and not is_gone(run, current):
+        elif current.stage is CallStage.SUSPENDED and not has_lost_arguments(run, current):
             await take_up(run, current)
     await _run_admitted(run)
 
@@ -91,8 +91,8 @@ async def _run_admitted(run: Run) -> None:
     for current in step.calls:
         if current.stage is _SETTLED:
             continue
-        if current.call.redacted and is_gone(run, current):
-            settle_gone(run, current)
+        if current.call.redacted and has_lost_arguments(run, current):
+            settle_without_arguments(run, current)
             continue
         ready.append(current)
         if current.stage is _ASKED:
@@ -470,7 +470,7 @@ def _use_tool(run: Run, current: CallInProgress) -> Awaitable[Any]:
     assert tool is not None  # an admitted call has its tool
     current.exception = None
     exact = current.original or current.call
-    if exact.redacted and is_gone(run, current):
+    if exact.redacted and has_lost_arguments(run, current):
         raise ToolError(GONE)
     if values is not exact.args:
         if current.is_used:  # a tool may change what it gets: each attempt gets its own

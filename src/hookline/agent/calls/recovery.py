@@ -9,9 +9,16 @@ from typing import Any
 import msgspec
 
 from hookline.agent.approvals import Ask, ask_person
-from hookline.agent.calls.admission import GONE, clear, intend, is_gone, prepare, stay_in_doubt
+from hookline.agent.calls.admission import (
+    GONE,
+    clear,
+    has_lost_arguments,
+    intend,
+    prepare,
+    stay_in_doubt,
+)
 from hookline.agent.children.child import recount_children
-from hookline.agent.failure import fail_again, on_success
+from hookline.agent.failure import on_success, repeat_recorded_failure
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.records import RecordedCall, RunIndex, recorded_exception
 from hookline.agent.run import Run
@@ -95,7 +102,9 @@ async def recall_calls(run: Run, index: RunIndex) -> None:
             current.is_refused = result.status is ResultStatus.IN_DOUBT
             recalled.append((current, known))
             recount_children(run, current, known)
-        elif known.is_in_doubt and (_must_not_repeat(current, known) or is_gone(run, current)):
+        elif known.is_in_doubt and (
+            _must_not_repeat(current, known) or has_lost_arguments(run, current)
+        ):
             intend(run, current)
             settled = await settle_doubt(run, current, run.setup.definition.on_in_doubt)
             if not settled:
@@ -131,7 +140,7 @@ async def _fail_again(run: Run, current: CallInProgress, known: ErrorRaised) -> 
     reported = result.error if result is not None else None
     if not info.message and reported is not None and reported.type == info.type:
         info = reported  # its words were not on record as long as hooks might have withheld them
-    await fail_again(run, known, info, current.call)
+    await repeat_recorded_failure(run, known, info, current.call)
     current.errors = (*current.errors, info)
     if known.action == ErrorAction.STOP:
         current.failure = recorded_exception(info)
@@ -154,7 +163,7 @@ async def settle_doubt(run: Run, current: CallInProgress, how: OnInDoubt) -> boo
     if current.tool is None:
         stay_in_doubt(current, f"{_UNKNOWN}, and no tool of today takes this call")
         return True
-    if how == "ask" and not is_gone(run, current):
+    if how == "ask" and not has_lost_arguments(run, current):
         return await _ask(run, current)
     if how == "ask":
         stay_in_doubt(current, f"{_UNKNOWN}; {GONE}")

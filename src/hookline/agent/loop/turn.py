@@ -7,7 +7,7 @@ from typing import Any
 
 from hookline._aio import is_being_cancelled
 from hookline.agent.checks import around_inference, check_response, is_plain
-from hookline.agent.failure import fail_again, on_error, on_success
+from hookline.agent.failure import on_error, on_success, repeat_recorded_failure
 from hookline.agent.run import Run
 from hookline.errors import in_words
 from hookline.flow import ErrorAction, ErrorClass, classify
@@ -90,7 +90,7 @@ async def _on_record(run: Run) -> InferenceResponse | None:
     if turn is not None and response is not None:
         for known in turn.errors:
             assert known.error is not None
-            await fail_again(run, known, known.error)
+            await repeat_recorded_failure(run, known, known.error)
         received(run, response)
     return response
 

@@ -28,7 +28,7 @@ from hookline.capabilities.files.text import (
 )
 from hookline.capabilities.files.tree import Walk, spelled
 from hookline.containment import FileEntry, FileJail
-from hookline.containment.interpreter import alone
+from hookline.containment.interpreter import isolated_command
 from hookline.containment.processes import start_program
 from hookline.errors import FileJailError, ToolError
 
@@ -240,7 +240,7 @@ class _Output:
 # --- finding lines -----------------------------------------------------------------------------
 
 
-_REGEX_WORKER = alone(regex_worker)
+_REGEX_WORKER = isolated_command(regex_worker)
 
 
 class TimeIsUpError(Exception):

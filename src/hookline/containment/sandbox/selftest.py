@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from hookline.containment.interpreter import alone
+from hookline.containment.interpreter import isolated_command
 from hookline.containment.processes import start_program
 from hookline.containment.sandbox import probe
 from hookline.containment.sandbox.bubblewrap import Arrangement, InstalledBubblewrap, installed
@@ -133,7 +133,7 @@ def _probe(base: Path, plan: dict[str, str]) -> list[str]:
     paths = SandboxPaths(show=(base, sys.base_prefix), hide=(base / "hidden",))
     root = base / "work"
     job = Job(
-        argv=(*alone(probe), json.dumps(plan)),
+        argv=(*isolated_command(probe), json.dumps(plan)),
         cwd=root,
         env={"PATH": "/usr/bin:/bin"},
         own_env={"PATH": "/usr/bin:/bin"},
