@@ -13,6 +13,9 @@ from hookline import Agent
 from hookline.playback import backtest
 
 Limits = dict[str, int]
+NEVER_CONTENT = Case(
+    (("delegate",),), (("subagent_stop", "object"),), (("busy",),), approver="edit"
+)
 LIMITS: list[Limits] = [{}, {"steps": 1}, {"steps": 2}, {"tool_calls": 0}, {"tool_calls": 2}]
 
 
@@ -31,6 +34,7 @@ async def check(tape: Tape, case: Case, limits: Limits) -> None:
 @settings(max_examples=60, deadline=None)
 @example(case=Case((("unknown", "look"), ())), limits={}, part=0.5)
 @example(case=Case((("look",), ("unknown", "look too"))), limits={"tool_calls": 2}, part=0.6)
+@example(case=NEVER_CONTENT, limits={}, part=0.5)
 @given(case=cases, limits=st.sampled_from(LIMITS), part=st.floats(0, 1))
 def test_a_killed_run_is_judged_as_it_was(case: Case, limits: Limits, part: float) -> None:
     """As the kill left it, and after it was resumed."""
@@ -46,6 +50,17 @@ def test_a_killed_run_is_judged_as_it_was(case: Case, limits: Limits, part: floa
     asyncio.run(main())
 
 
+async def check_every_kill(case: Case, limits: Limits) -> None:
+    """A run is judged as it was after each batch of its records, as the kill left it and after it was resumed."""
+    whole = Tape()
+    await agent(case, limits, whole).run("go", run_id="run")
+    for batches in range(1, len(whole.batches)):
+        tape = whole.cut(batches)
+        await check(tape, case, limits)
+        await agent(case, limits, tape).resume("run")
+        await check(tape, case, limits)
+
+
 @pytest.mark.parametrize(
     "script", [(("unknown", "look"), ()), (("look",), ("unknown", "look too"))]
 )
@@ -54,13 +69,19 @@ async def test_an_invalid_call_is_followed_from_every_kill(
     script: tuple[tuple[str, ...], ...], limits: Limits
 ) -> None:
     """Its error is on record before its result is, and once, though two processes came to it."""
-    case, whole = Case(script), Tape()
-    await agent(case, limits, whole).run("go", run_id="run")
-    for batches in range(1, len(whole.batches)):
-        tape = whole.cut(batches)
-        await check(tape, case, limits)
-        await agent(case, limits, tape).resume("run")
-        await check(tape, case, limits)
+    await check_every_kill(Case(script), limits)
+
+
+@pytest.mark.parametrize("script", [(("delegate",),), (("delegate", "delegate"),)])
+@pytest.mark.parametrize(
+    "actions", [("object",), ("policy object",), ("watch", "object"), ("watch", "policy object")]
+)
+async def test_a_child_that_is_sent_back_is_followed_from_every_kill(
+    script: tuple[tuple[str, ...], ...], actions: tuple[str, ...]
+) -> None:
+    """Each objection is on record before the child continues, and belongs to the end it was made to."""
+    hooks = tuple(("subagent_stop", action) for action in actions)
+    await check_every_kill(NEVER_CONTENT._replace(script=script, hooks=hooks), {"objections": 2})
 
 
 CHARGING = [

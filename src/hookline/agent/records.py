@@ -139,12 +139,16 @@ class HookRounds:
         self._open[place] = self._unsettled[place] = known
 
     def _continued_round(self, place: Place, ran: HookRan) -> list[HookRan] | None:
-        """The round that was open when the process died, if this belongs to it. Policies are asked again in it."""
+        """The round that was open when the process died, if this belongs to it.
+
+        Policies are asked again in it about a call that has not started. Who speaks again elsewhere begins another.
+        """
         known = self._taken_up.get(place)
         if known is None:
             return None
         said_before = [other for other in known if other.hook == ran.hook]
-        if said_before and ran.tier != "policy":
+        is_anew = ran.tier == "policy" and ran.point == HookPoint.BEFORE_TOOL_USE
+        if said_before and not is_anew:
             del self._taken_up[place]
             return None
         known[:] = [other for other in known if other not in said_before]

@@ -262,8 +262,7 @@ async def start_child(
                 *run.head(), child_run_id=child_id, name=start.name, call_id=current.call.id
             )
         )
-        if run.commit is not None and run.has_begun:
-            await run.commit()  # or nobody would know whose child it is, should the process die
+        await _commit(run)  # or nobody would know whose child it is, should the process die
     child = ChildRun(run, definition, key, start.name, current.call.id, objections)
     try:
         result = await child.begin(child_id, saved, start.prompt)
@@ -277,6 +276,12 @@ async def start_child(
     if result.status is not RunStatus.PAUSED:
         child.finish(result.state, result.status, result.text)
     return result
+
+
+async def _commit(run: Run) -> None:
+    """Wait until what led to a child's work is safe: the child writes a record of its own, which may be ahead."""
+    if run.commit is not None and run.has_begun:
+        await run.commit()
 
 
 async def _ask_to_start(run: Run, key: str, ctx: SubagentHookContext) -> SubagentHookContext:
@@ -322,6 +327,8 @@ async def _ask_to_stop(
         try:
             async with run.hook_lock:
                 asked = await run.ask(plan, _to_show(run, start, result), about=child.key)
+            if asked.is_blocked:
+                await _commit(run)  # or nobody would know who sent it back, should the process die
         except BaseException:
             child.finish(result.state, result.status, "")  # no hook has cleared what it says
             raise
