@@ -25,6 +25,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:,=+@%^\]-]+")
 _IN_DOUBLE = re.compile(r"[^\"$`\\\x00-\x08\x0b-\x1f\x7f]+")
 _IN_SINGLE = re.compile(r"'([^'\x00-\x08\x0b-\x1f\x7f]*)'")
 _ESCAPE = re.compile(r"\\([\x21-\x7e ])")
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 _ANSI = re.compile(r"\$'((?:[\x20-\x26\x28-\x5b\x5d-\x7e]|\\[tn\\'])*)'")
 _ANSI_VALUES = {"t": "\t", "n": "\n", "\\": "\\", "'": "'"}
 _RESTING_DOLLAR = re.compile(r"\$(?=[\"' |)/.,:;%])")
@@ -383,7 +384,10 @@ class _Scanner:
             word.add_quoted("$")
             self.at += 1
         else:
-            raise Unreadable("a variable or a substitution")
+            variable = _VARIABLE.match(self.text, self.at)
+            if variable:
+                raise Unreadable(f"the variable {variable[1] or variable[2]}")
+            raise Unreadable("an expansion or a substitution")
 
 
 def _check_name(raw: str, word: _OpenWord) -> None:
