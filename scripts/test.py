@@ -39,7 +39,7 @@ def main() -> int:
         # What the tests need is mostly waited for, so the checks run meanwhile.
         checks = [pool.submit(_check, check) for check in (() if only_tests else CHECKS)]
         missing = _set_up()
-        failed = [failure for check in checks if (failure := check.result())]
+        failed = [line for line in [check.result() for check in checks] if line]
     # pytest comes last, so that its closing line is what a passing run ends with.
     tests = (*PYTEST, *pytest_arguments)
     print(f"\n--- {' '.join(tests)}", flush=True)

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -116,12 +116,12 @@ def _local() -> Iterator[Check]:
 
 def _sandbox() -> Iterator[Check]:
     status = Sandbox(Path.cwd()).status
-    place, is_required, where = _place()
+    place, is_required, where, shown = _place()
     if place == "host":
         yield Check("--", f"place: commands run on the host, by {where}")
     if status.contained:
         yield Check("ok", f"sandbox: {status.driver}; {status.reason}; place {place}")
-        yield from _hidden_programs()
+        yield from _hidden_programs(shown)
     elif is_required:
         what = f"sandbox: none; {status.reason}. It is required by {where}, so no command can run"
         yield Check("no", what, status.remedy)
@@ -130,26 +130,27 @@ def _sandbox() -> Iterator[Check]:
         yield Check("--", what, status.remedy)
 
 
-def _hidden_programs() -> Iterator[Check]:
+def _hidden_programs(shown: Sequence[str]) -> Iterator[Check]:
     """Programs on the search path that do not work in the sandbox, because their directory is hidden."""
     known = homes()
-    hidden = hidden_programs(known, needed_paths((os.getcwd(),), known, os.environ))
+    visible = (*needed_paths((os.getcwd(),), known, os.environ), *map(os.path.expanduser, shown))
+    hidden = hidden_programs(known, visible)
     if hidden:
         named = ", ".join(hidden[:5]) + (f" and {len(hidden) - 5} more" if len(hidden) > 5 else "")
         what = f"sandbox: programs on PATH that lead to a hidden place: {named}"
         yield Check("--", what, 'In your own file: [capabilities.bash] show = ["~/.the/place"]')
 
 
-def _place() -> tuple[str, bool, str]:
-    """Where commands run, whether a sandbox is required, and which setting says so."""
+def _place() -> tuple[str, bool, str, Sequence[str]]:
+    """Where commands run, whether a sandbox is required, which setting says so, and the paths that are shown."""
     try:
         settings = load_checked(NO_FLAGS)
     except ConfigError:  # another check reports it
-        return "workspace", False, "default"
+        return "workspace", False, "default", ()
     bash = settings.configuration.capabilities.get("bash", {})
     is_required = bash.get("sandbox") == "required"
     where = settings.where("capabilities", "bash", "sandbox" if is_required else "place")
-    return bash.get("place", "workspace"), is_required, where
+    return bash.get("place", "workspace"), is_required, where, bash.get("show", ())
 
 
 def _configuration() -> Iterator[Check]:

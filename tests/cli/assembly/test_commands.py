@@ -148,7 +148,7 @@ def test_hooks_where_vs_codes_settings_say(place: Any) -> None:
     place.write(".vscode/settings.json", '{"chat.hookFilesLocations": {"guards": true}}')
     entry = {"type": "command", "command": "sh ./guard.sh"}
     place.write("guards/one.json", json.dumps({"hooks": {"PreToolUse": [entry]}}))
-    assert "guards/one.json are not trusted" in read(place).stderr
+    assert "guards/one.json is not trusted" in read(place).stderr
     assert place.run("trust").returncode == 0
     assert "Blocked: secrets stay where they are" in read(place).stderr
 

@@ -40,7 +40,7 @@ def test_a_guarded_subagent_waits_for_trust_and_is_guarded_then(place: Any) -> N
     """Before it is not started, after that its hook holds, and when its script changes it waits again."""
     model = prepared(place)
     before = place.run("run", "x", "--model", model)
-    assert "1 hook of .claude/agents/careful.md are not trusted" in before.stderr
+    assert "1 hook of .claude/agents/careful.md is not trusted" in before.stderr
     assert "without them it is not started" in before.stderr
     assert place.run("trust", "--show").returncode == Exit.CONFIG
     trusted = place.run("trust")

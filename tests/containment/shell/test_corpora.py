@@ -57,6 +57,8 @@ def test_everyday_commands_run_without_asking(project: Path) -> None:
 @pytest.mark.parametrize("command", commands("dangerous") + commands("denied") + commands("asked"))
 def test_nothing_that_changes_anything_is_allowed(command: str, project: Path) -> None:
     """Whatever writes, runs code, talks to the network or shows secrets is at least asked about."""
+    # The corpus is written for a directory that is three deep. What is above that is the root, from wherever we run.
+    command = command.replace("../../../", "../" * max(3, len(Path.cwd().parts) - 1))
     assert ShellPolicy.default().judge(command).decision != "allow"
     if "git" in command:
         trusting = ShellPolicy(trusted=[str(project)])

@@ -207,6 +207,10 @@ def test_a_search_through_a_home_asks(home: Path, project: Path) -> None:
     for command in ("grep -rh . {}", "rg -N . {}", "find {} -type f -print0 | xargs -0 cat"):
         for place in ("~/.cargo", "~/.config/git", "~/.vim", "/root/.cargo", "/home/a/.cargo/x"):
             assert decide(command.format(place), project) == "ask"
+    for place in ("~/..", "..", str(home.parent)):  # the home lies in it
+        for command in ("grep -r KEY {}", "rg --hidden KEY {}", "cd {} && grep -r KEY ."):
+            assert decide(command.format(place), project) == "ask"
+        assert decide(f"find {place} -type f -print0 | xargs -0 cat", project) == "ask"
     assert decide("cat ~/.vim/vimrc", project) == "allow"
     assert decide("rg KEY", project) == "allow"
     assert decide("diff src .", project) == "ask"

@@ -192,10 +192,18 @@ class Bash:
                     remedy="Name the top directory of a repository.",
                 )
 
+    def is_shown(self, path: str) -> bool:
+        """Whether `show` names an environment file of the work directory, by its name or path."""
+        named = {os.path.expanduser(each) for each in self.sandbox.paths.show}
+        return not named.isdisjoint(
+            (path, os.path.relpath(path, self.sandbox.root), os.path.basename(path))
+        )
+
     def _refuse_reachable(self, journal: object) -> None:
         """A journal that commands can reach is refused: a file that one puts beside it can remove what is on record."""
         for path in (getattr(journal, name, None) for name in ("given", "path")):
-            if not isinstance(path, str) or not self.sandbox.status.contained:
+            # Also where commands run on the host: a call may name a stricter place, which asks nobody.
+            if not isinstance(path, str) or not self.sandbox.can_contain():
                 continue
             if self.sandbox.can_reach(path):
                 place = self.sandbox.root / ".hookline" / Path(path).name
@@ -521,8 +529,9 @@ class ShellGuard:
             reasons.append(f"it is to write in {bash.sandbox.root}")
         if place == "workspace" and self._needs_network(bash, call, state, verdict):
             reasons.append("it is to have the network")
-        if verdict.env_files and place != "host":
-            reasons.append(f"it is to see {', '.join(verdict.env_files)}, which may hold secrets")
+        hidden = [path for path in verdict.env_files if not bash.is_shown(path)]
+        if hidden and place != "host":
+            reasons.append(f"it is to see {', '.join(hidden)}, which may hold secrets")
         removes = verdict.asks_in_sandbox and place != "read-only"
         if verdict.decision != "allow" and (reasons or removes or self._bash.ask == "always"):
             reasons.append(verdict.reason)

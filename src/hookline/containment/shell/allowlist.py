@@ -29,6 +29,7 @@ from hookline.containment.shell.programs import (
     fed_by_find,
 )
 from hookline.containment.shell.secrets import (
+    holds_home,
     is_hidden_in_home,
     is_secret,
     is_whole_home,
@@ -192,6 +193,8 @@ class Allowlist(msgspec.Struct):
             for form in self.places.forms(text, where):
                 if is_whole_home(form) or is_secret(form) or is_hidden_in_home(form):
                     return f"{text} holds secrets somewhere"
+            if holds_home(os.path.join(where, os.path.expanduser(text))):
+                return f"{text} holds secrets somewhere"
         return None
 
     def _files(self, words: Sequence[Word], wheres: Sequence[str]) -> str | None:

@@ -6,10 +6,12 @@ the home, else from the root. `places.py` makes them, of what is written and of 
 
 from __future__ import annotations
 
+import os
 import re
 from functools import lru_cache
 from itertools import pairwise
 
+from hookline.containment.links import is_below
 from hookline.secret_tables import (
     COPY_ENDING,
     PUBLIC_KEY_FILE,
@@ -271,6 +273,11 @@ def is_whole_home(path: str) -> bool:
     """Whether a path is a home directory, all of them, everything, or a place with many secrets."""
     spellings = _spellings(path)
     return spellings is None or any(map(_is_home_place, spellings))
+
+
+def holds_home(path: str) -> bool:
+    """Whether our home directory is this one, or lies in it."""
+    return is_below(os.path.realpath(os.path.expanduser("~")), os.path.realpath(path))
 
 
 def _is_home_place(whole: str) -> bool:
