@@ -134,7 +134,7 @@ def unescape(text: str) -> str:
     return _ANSI.sub(one, text)
 
 
-class _OpenWord:
+class _TextWord:
     """The words that one word of the text expands to: none, one, or several."""
 
     def __init__(self) -> None:
@@ -424,7 +424,7 @@ class _Reader:
         self.bodies[line_end] = found.end() if found else len(self.text)
         if not is_quoted:
             inside = _Reader(body, self.visitor, self.depth)
-            inside._read_quoted(_OpenWord(), closer="")
+            inside._read_quoted(_TextWord(), closer="")
             self.inner += inside.inner
         return body
 
@@ -449,12 +449,12 @@ class _Reader:
     # --- words ------------------------------------------------------------------------------------
 
     def _read_word(self) -> list[str]:
-        word = _OpenWord()
+        word = _TextWord()
         while not self._is_at_meta() and self.text[self.at] not in " \t\v\f":
             self._read_part(word)
         return word.close()
 
-    def _read_part(self, word: _OpenWord) -> None:
+    def _read_part(self, word: _TextWord) -> None:
         text, at = self.text, self.at
         character = text[at]
         if plain := _PLAIN.match(text, at):
@@ -481,7 +481,7 @@ class _Reader:
             word.add(_MARKS.get(character, character))
             self.at += 1
 
-    def _read_quoted(self, word: _OpenWord, closer: str = '"') -> None:
+    def _read_quoted(self, word: _TextWord, closer: str = '"') -> None:
         """Read a text in double quotes, or a here-document, up to its end."""
         while self.at < len(self.text) and self.text[self.at] != closer:
             if self.text[self.at] == '"':
@@ -499,7 +499,7 @@ class _Reader:
                 word.add(self._expand(word))
         self.at += 1
 
-    def _expand(self, word: _OpenWord) -> str:
+    def _expand(self, word: _TextWord) -> str:
         """The value at the position. Empty and before a slash it is marked: `$X/y` is not `/y`."""
         value = self._read_value_of_expansion()
         is_start = not value and not word.text and self.text.startswith(("/", '"/'), self.at)
@@ -543,7 +543,7 @@ class _Reader:
 
     def _read_braced(self) -> str:
         self._go_down()
-        word = _OpenWord()
+        word = _TextWord()
         while self.at < len(self.text) and self.text[self.at] != "}":
             if plain := _IN_BRACES.match(self.text, self.at):
                 word.add(plain[0])

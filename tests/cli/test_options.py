@@ -377,3 +377,19 @@ def test_doctor_says_where_commands_run(place: Any) -> None:
     if shutil.which("bwrap") is not None:
         told = place.run("doctor", HOOKLINE_PLACE="read-only").stdout
         assert "passed its test; place read-only" in told
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="there is no bubblewrap")
+def test_doctor_lists_programs_that_are_hidden_and_not_shown(place: Any) -> None:
+    """A script whose interpreter is hidden does not work in the sandbox, until `show` names the place."""
+    tools, hidden = place.home / "tools", place.home / ".opt" / "sh"
+    for path in (tools / "script", hidden):
+        path.parent.mkdir(parents=True)
+        path.write_text(f"#!{hidden}\n")
+        path.chmod(0o755)
+    search = f"{tools}:/usr/bin:/bin"
+    assert f"hidden place: {tools}/script" in place.run("doctor", PATH=search).stdout
+    own = place.home / ".config" / "hookline" / "config.toml"
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text('[capabilities.bash]\nshow = ["~/.opt"]\n')
+    assert "hidden place" not in place.run("doctor", PATH=search).stdout

@@ -80,7 +80,7 @@ class _Said(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why the critic failed, if it did."""
 
 
-class _Record(msgspec.Struct, frozen=True, omit_defaults=True):
+class _CritiqueRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is kept in the state."""
 
     run_id: str = ""
@@ -165,7 +165,7 @@ class SelfCritique:
             failure = took or in_words(error) or type(error).__name__
             critique = Critique(self._on_failure == "approve")
         said = _Said(len(ctx.state.steps), critique.approved, critique.feedback, failure)
-        return ctx.with_metadata(KEY, _Record(ctx.state.run_id, (*record.verdicts, said)))
+        return ctx.with_metadata(KEY, _CritiqueRecord(ctx.state.run_id, (*record.verdicts, said)))
 
     def _answer(self, step: Step, run: RunHandle, state: AgentState) -> str | None:
         """The answer that was given in a step, if one was: text, unless the agent has a tool for it.
@@ -304,6 +304,6 @@ def _kept_now(state: AgentState, tool: str) -> Any:
     return kept.get("value") if kept.get("step") == len(state.steps) else None
 
 
-def _record(state: AgentState) -> _Record:
-    found = read_note(state, KEY, _Record)
-    return found if found.run_id == state.run_id else _Record(state.run_id)
+def _record(state: AgentState) -> _CritiqueRecord:
+    found = read_note(state, KEY, _CritiqueRecord)
+    return found if found.run_id == state.run_id else _CritiqueRecord(state.run_id)

@@ -46,7 +46,7 @@ def by_characters(text: str) -> int:
     return -(-len(text) // _CHARS_PER_TOKEN)
 
 
-class _Record(msgspec.Struct, frozen=True, omit_defaults=True):
+class _SummaryRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is kept in the state."""
 
     count: int = 0
@@ -228,8 +228,8 @@ def _with_messages(ctx: InferenceHookContext, state: AgentState) -> InferenceHoo
     return ctx.with_state(state)
 
 
-def _record(state: AgentState) -> _Record:
-    return read_note(state, KEY, _Record)
+def _record(state: AgentState) -> _SummaryRecord:
+    return read_note(state, KEY, _SummaryRecord)
 
 
 # --- sizes in tokens ---------------------------------------------------------------------------

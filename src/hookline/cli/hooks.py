@@ -251,7 +251,7 @@ class _AnswerLog:
     error: HookError | None = None
     answer: Answered[Any] | None = None
 
-    def passed(self, crew: Any, readings: Sequence[float]) -> None:
+    def passed(self, names: Any, readings: Sequence[float]) -> None:
         """The hook had no objection."""
 
     def left(self, ctx: AgentContext) -> None:

@@ -113,10 +113,15 @@ def user_files() -> tuple[str, ...]:
     return (named,) if named else (f"{base}/git/config", os.path.expanduser("~/.gitconfig"))
 
 
+def system_files() -> tuple[str, ...]:
+    """Where the system's settings are, whether or not they are there."""
+    return (os.environ.get("GIT_CONFIG_SYSTEM") or "/etc/gitconfig",)
+
+
 def _changed(scope: str) -> tuple[tuple[str, int], ...]:
     """The files that the settings are in, and when they changed last."""
     found = []
-    for path in user_files() if scope == "global" else ("/etc/gitconfig",):
+    for path in user_files() if scope == "global" else system_files():
         try:
             found.append((path, os.stat(path).st_mtime_ns))
         except OSError:

@@ -89,7 +89,7 @@ class AgentServer:
             raise MCPError(
                 types.INVALID_PARAMS, f"there is no tool '{params.name}': the one tool is 'run'."
             )
-        client = _Client(ctx)
+        client = _ConnectedClient(ctx)
         try:
             if params.request_state is not None:
                 return await self._take_up(client, params)
@@ -97,7 +97,7 @@ class AgentServer:
         except HooklineError as error:
             return types.CallToolResult(content=[types.TextContent(text=str(error))], is_error=True)
 
-    async def _begin(self, client: _Client, arguments: dict[str, Any]) -> RunResult:
+    async def _begin(self, client: _ConnectedClient, arguments: dict[str, Any]) -> RunResult:
         prompt = arguments.get("prompt")
         if not isinstance(prompt, str) or len(arguments) > 1:
             raise MCPError(types.INVALID_PARAMS, "'run' takes one argument, 'prompt', a text.")
@@ -105,7 +105,7 @@ class AgentServer:
         return await self._watched(client, run_id, self._agent.run(prompt, run_id=run_id))
 
     async def _take_up(
-        self, client: _Client, params: types.CallToolRequestParams
+        self, client: _ConnectedClient, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Resume a run with the answers of the client. Without all answers it stays paused."""
         paused = self._paused.pop(params.request_state or "", None)
@@ -117,7 +117,7 @@ class AgentServer:
         return await self._settle(client, await self._resume(client, paused, decisions))
 
     async def _settle(
-        self, client: _Client, result: RunResult
+        self, client: _ConnectedClient, result: RunResult
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Ask the person at the client what the run asks, until it has a result; open questions are in the result."""
         # A run that may not continue for another reason waits too, and asking again would not change that.
@@ -148,12 +148,12 @@ class AgentServer:
     # --- runs and their clients -----------------------------------------------------------
 
     def _resume(
-        self, client: _Client, paused: RunResult, decisions: dict[str, Decision]
+        self, client: _ConnectedClient, paused: RunResult, decisions: dict[str, Decision]
     ) -> Coroutine[Any, Any, RunResult]:
         return self._watched(client, paused.run_id, self._agent.resume(paused, decisions))
 
     async def _watched(
-        self, client: _Client, run_id: str, run: Coroutine[Any, Any, RunResult]
+        self, client: _ConnectedClient, run_id: str, run: Coroutine[Any, Any, RunResult]
     ) -> RunResult:
         """Run to the end, and report progress to the client. If the client cancels the call, the run is cancelled."""
         news = self._running[run_id] = asyncio.Queue()
@@ -181,7 +181,7 @@ class AgentServer:
             news.put_nowait(said)
 
 
-class _Client:
+class _ConnectedClient:
     """The client of one call."""
 
     def __init__(self, ctx: ServerRequestContext[Any]) -> None:

@@ -547,7 +547,7 @@ class Notes:
 
 
 class Watch:
-    """Where the engine reports what the hooks of one round said: the trail."""
+    """Where the engine reports what the hooks of one round said: the hook log."""
 
     monotonic = staticmethod(time.perf_counter)
 
@@ -572,7 +572,7 @@ class Watch:
         """One failed: this is what the others left behind."""
         self.context = ctx
 
-    def appended(self, entry: Entry, started: float, ctx: AgentContext) -> float:  # noqa: ARG002 - the trail's signature
+    def appended(self, entry: Entry, started: float, ctx: AgentContext) -> float:  # noqa: ARG002 - the signature of the hook log
         """A hook said whether to continue."""
         return self._count_answer(entry, started, "proceed")
 

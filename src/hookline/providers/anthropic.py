@@ -397,7 +397,7 @@ class _Content(msgspec.Struct):
         return json.dumps(self.input) if self.input else ""
 
 
-class _Tokens(msgspec.Struct):
+class _AnswerTokens(msgspec.Struct):
     """Counts as they are now; one that is missing is as it was."""
 
     input_tokens: int | None = None
@@ -418,12 +418,12 @@ class _Stop(msgspec.Struct):
     stop_details: _StopDetails | None = None
 
 
-class _Message(_Stop, kw_only=True):
+class _AnswerMessage(_Stop, kw_only=True):
     """A whole answer, or the empty one that a stream starts with."""
 
     model: str
     content: list[Block]
-    usage: _Tokens = msgspec.field(default_factory=_Tokens)
+    usage: _AnswerTokens = msgspec.field(default_factory=_AnswerTokens)
 
 
 class _Event(msgspec.Struct):
@@ -431,10 +431,10 @@ class _Event(msgspec.Struct):
 
     type: str
     index: int = 0
-    message: _Message | None = None
+    message: _AnswerMessage | None = None
     content_block: Block = {}
     delta: Block = {}
-    usage: _Tokens = msgspec.field(default_factory=_Tokens)
+    usage: _AnswerTokens = msgspec.field(default_factory=_AnswerTokens)
 
 
 class _BlockInParts:
@@ -504,7 +504,7 @@ class AnthropicAnswer:
 
     def read(self, content: bytes) -> list[Piece]:
         """The pieces of an answer that came whole."""
-        message = _decode(content, _Message)
+        message = _decode(content, _AnswerMessage)
         self._open(message)
         self.is_over = True
         blocks = enumerate(message.content)
@@ -564,12 +564,12 @@ class AnthropicAnswer:
         whole = (block.whole() for _, block in sorted(self._blocks.items()))
         return [block for block in whole if block.get("text") != ""]
 
-    def _open(self, message: _Message) -> None:
+    def _open(self, message: _AnswerMessage) -> None:
         self.model = message.model
         self._stop = message
         self._count(message.usage)
 
-    def _count(self, tokens: _Tokens) -> None:
+    def _count(self, tokens: _AnswerTokens) -> None:
         counts = msgspec.structs.asdict(tokens)
         self._counts |= {name: count for name, count in counts.items() if count is not None}
 

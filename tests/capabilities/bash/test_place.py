@@ -246,6 +246,16 @@ def test_an_environment_file_asks_and_is_shown_to_that_call(
     assert asked[0] == f"it is to see {tmp_path}/.env, which may hold secrets; it may do harm"
 
 
+@pytest.mark.parametrize("show", [".env", "sub/.env", "{root}/sub/.env"])
+def test_an_environment_file_that_is_shown_does_not_ask(tmp_path: Path, show: str) -> None:
+    """`show` says that commands may see it, by its name at any depth or by its path."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / ".env").write_text("TOKEN=x\n")
+    bash = Bash(tmp_path, sandbox="required", show=[show.format(root=tmp_path)])
+    (ran,) = made(run(bash, call("bash", command="cat sub/.env"), approver="deny"))
+    assert ran.text().startswith("TOKEN=x")
+
+
 def test_a_removal_of_everything_asks_where_it_could_remove(tmp_path: Path) -> None:
     """In the workspace a person is asked; where nothing can be removed nobody is."""
     (tmp_path / "kept").write_text("")

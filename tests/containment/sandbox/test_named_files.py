@@ -46,6 +46,22 @@ class Way:
 
 
 WAYS = {
+    "hooks behind a directory that the path enters and leaves": Way(
+        f"mkdir tools && {REPOSITORY} && git config core.hooksPath tools/../.githooks",
+        f"rmdir tools; mkdir -p z/y z/.githooks; ln -s z/y tools; {HOOK.format('z/.githooks/pre-commit')}",
+        COMMIT,
+    ),
+    "hooks behind a missing directory that the path enters and leaves": Way(
+        f"{REPOSITORY} && git config core.hooksPath tools/../.githooks",
+        f"mkdir -p z/y z/.githooks; ln -s z/y tools; {HOOK.format('z/.githooks/pre-commit')}",
+        COMMIT,
+    ),
+    "an include behind such a directory": Way(
+        f"mkdir tools && {REPOSITORY} && git config include.path ../tools/../inc",
+        "rmdir tools; mkdir -p z/y; ln -s z/y tools; "
+        "printf '[core]\\n\\tfsmonitor = \"MARK; false\"\\n' > z/inc",
+        "git status",
+    ),
     "the parent of the hooks becomes a link": Way(
         f"mkdir -p tools/hooks evil && {REPOSITORY} && git config core.hooksPath tools/hooks",
         f"mv tools old; mkdir evil/hooks; {HOOK.format('evil/hooks/pre-commit')}; ln -sfn evil tools",

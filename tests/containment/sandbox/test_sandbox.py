@@ -8,6 +8,7 @@ import errno
 import logging
 import os
 import socket
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,6 @@ import pytest
 
 from hookline.containment import Sandbox, SandboxGrant, SandboxLimits, SandboxPaths
 from hookline.containment.sandbox import bubblewrap, mounts, selftest
-from hookline.containment.sandbox import sandbox as facade
 from hookline.errors import SandboxError, UsageError
 
 from .conftest import Place, needs_bubblewrap
@@ -294,10 +294,12 @@ def test_a_bubblewrap_that_commands_could_replace_is_not_trusted(
     monkeypatch.setenv("PATH", f"{planted.parent}:/usr/bin:/bin")
     bubblewrap.installed.cache_clear()
     assert bubblewrap.installed().path != str(planted)
-    program = bubblewrap.InstalledBubblewrap(str(planted), "9", frozenset())
-    monkeypatch.setattr(facade, "passed", lambda: program)
+    bubblewrap.installed.cache_clear()
+    monkeypatch.setattr(bubblewrap, "_SYSTEM", str(tmp_path / "nothing"))  # the system has none
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(SandboxError, match="in a directory that commands can write in"):
         Sandbox(tmp_path, "required")
+    assert not (tmp_path / "planted-ran").exists()
 
 
 @needs_bubblewrap
@@ -407,6 +409,38 @@ def test_a_test_without_room_is_no_reason_for_the_host(
         with pytest.raises(SandboxError, match=r"could not be made \(.*No space"):
             Sandbox(tmp_path).status  # noqa: B018
     assert Sandbox(tmp_path).status.contained
+
+
+@needs_bubblewrap
+def test_what_cannot_be_held_in_the_test_is_no_reason_for_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command could use up the last inodes, so that no name can be held."""
+    selftest._outcome.cache_clear()
+
+    def no_room(*_: object) -> None:
+        raise SandboxError("'.vscode' cannot be kept from being made by the command (No space).")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(selftest, "Arrangement", no_room)
+        with pytest.raises(SandboxError, match="cannot be kept"):
+            Sandbox(tmp_path).status  # noqa: B018
+    assert Sandbox(tmp_path).status.contained
+
+
+@needs_bubblewrap
+def test_the_test_does_not_take_place_where_commands_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TMPDIR may be in the work directory, where a command could make the test fail."""
+    selftest._outcome.cache_clear()
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    made: list[str] = []
+    make = tempfile.mkdtemp
+    monkeypatch.setattr("tempfile.mkdtemp", lambda **how: made.append(make(**how)) or made[-1])
+    assert Sandbox(tmp_path).status.contained
+    assert not any(path.startswith(str(tmp_path)) for path in made if "hookline-test-" in path)
 
 
 @needs_bubblewrap

@@ -74,11 +74,15 @@ class InstalledBubblewrap:
     """Whether it has the set-user-id bit or capabilities: where ordinary users may not make namespaces."""
 
 
+def find_bubblewrap() -> str | None:
+    """Where the program is. The system's first: a search path may lead through a directory that commands can write."""
+    return shutil.which("bwrap", path=_SYSTEM) or shutil.which("bwrap")
+
+
 @cache
 def installed() -> InstalledBubblewrap:
     """The program, or an error that says what is missing."""
-    # Where the system has it, first: a search path may lead through a directory that commands can write in.
-    path = shutil.which("bwrap", path=_SYSTEM) or shutil.which("bwrap")
+    path = find_bubblewrap()
     if path is None:
         raise SandboxError("bubblewrap (the program `bwrap`) is not installed.", remedy=INSTALL)
     try:

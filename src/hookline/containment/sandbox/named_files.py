@@ -14,13 +14,12 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from hookline.containment.git_settings import is_plain, settings_in, user_files
+from hookline.containment.git_settings import is_plain, settings_in, system_files, user_files
 from hookline.containment.sandbox.repositories import bytes_of, git_directories, text_of
 from hookline.errors import SandboxError
 from hookline.secret_tables import is_env_file
 
 _MOST_INCLUDED = 200
-_OF_SYSTEM = ("/etc/gitconfig",)
 _LARGEST_SCRIPT = 64 * 1024
 _STARTS = 4
 """Directories from which a path in a script may begin: its own, and those above. mise reads `.config/mise/conf.d`."""
@@ -46,7 +45,7 @@ def named_by_git(top: str) -> list[str]:
     """
     git, common = git_directories(top)
     own = [f"{each}/{name}" for each in (git, common) for name in ("config", "config.worktree")]
-    settings = list(_settings([*_OF_SYSTEM, *user_files(), *own]))
+    settings = list(_settings([*system_files(), *user_files(), *own]))
     trees = [_joined(git, each.value) for each in settings if each.key == "core.worktree"]
     starts = list(dict.fromkeys((top, *trees, *_linked_trees(common))))
     found: list[str] = []
@@ -55,16 +54,28 @@ def named_by_git(top: str) -> list[str]:
         found += (path for path in (file, os.path.realpath(file)) if is_name or path not in own)
         if key == "core.hookspath":
             found += (_joined(start, value) for start in starts)
+            found += (turn for start in starts for turn in turns(start, value))
         elif key.startswith(("include.", "includeif.")):
             found += _included(file, value)
+            found += turns(os.path.dirname(file), value)
         elif not is_plain(key, value):
             found += _files_in(value, starts)
     return list(dict.fromkeys(found))
 
 
+def turns(base: str, path: str) -> Iterator[str]:
+    """Directories that a path enters and leaves again by `..`: if one becomes a link, the path leads elsewhere."""
+    here, last = base, ""
+    for part in os.path.expanduser(path).split("/"):
+        if part == ".." and last not in ("", ".", "..", ".git"):
+            yield here
+        if part not in ("", "."):
+            here, last = _joined(here, part), part
+
+
 def hooks_of_user(top: str) -> list[str]:
     """Where the user's own settings place hooks. Settings in `top`, which commands can write, do not count."""
-    settings = _settings([*_OF_SYSTEM, *user_files()])
+    settings = _settings([*system_files(), *user_files()])
     return [
         value
         for file, key, value in settings

@@ -12,7 +12,11 @@ from typing import Literal, TypeAlias, TypedDict, Unpack
 
 from hookline._aio import call_in_thread
 from hookline.containment.links import inside_any, links_and_target
-from hookline.containment.sandbox.bubblewrap import BubblewrapCommand, InstalledBubblewrap
+from hookline.containment.sandbox.bubblewrap import (
+    BubblewrapCommand,
+    InstalledBubblewrap,
+    find_bubblewrap,
+)
 from hookline.containment.sandbox.command import (
     NOTHING,
     PLACES,
@@ -165,15 +169,13 @@ class Sandbox:
 
     def _program(self) -> InstalledBubblewrap:
         """What contains commands here, or the error that says why there is none. It must not be theirs to replace."""
-        program = passed()
-        if inside_any(Path(program.path).resolve(), self.writable) or inside_any(
-            Path(program.path), self.writable
-        ):
-            raise SandboxError(
-                f"'{program.path}' is in a directory that commands can write in.",
+        path = find_bubblewrap() or ""
+        if any(inside_any(each, self.writable) for each in (path, os.path.realpath(path))):
+            raise SandboxError(  # before it is started even once
+                f"'{path}' is in a directory that commands can write in.",
                 remedy="Install bubblewrap for the system.",
             )
-        return program
+        return passed()
 
     def can_contain(self) -> bool:
         """Whether there is a sandbox here, for commands that are to run in one whatever `place` is."""

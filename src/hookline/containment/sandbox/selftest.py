@@ -26,6 +26,7 @@ from hookline.errors import SandboxError
 
 _SECONDS = 30
 _POLL = 0.002
+_TMP = "/tmp" if os.access("/tmp", os.W_OK) else None
 _one_at_a_time = threading.Lock()
 
 _HINTS = (
@@ -83,8 +84,10 @@ def _outcome() -> InstalledBubblewrap | SandboxError:
             )
         program = installed()
         worked = _try_to_escape()
+    except UntestedSandboxError:
+        raise  # not kept, like other errors: it may have been a bad moment
     except SandboxError as error:
-        return error  # other errors are not kept: it may have been a bad moment
+        return error
     if worked:
         return SandboxError(
             f"the sandbox does not hold here: a command in it could {'; '.join(worked)}.",
@@ -95,7 +98,8 @@ def _outcome() -> InstalledBubblewrap | SandboxError:
 
 def _try_to_escape() -> list[str]:
     """What a command in the sandbox managed to do that it should not."""
-    base = Path(tempfile.mkdtemp(prefix="hookline-test-"))
+    # Not where TMPDIR says: that may be a directory in which commands write.
+    base = Path(tempfile.mkdtemp(prefix="hookline-test-", dir=_TMP))
     try:
         with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as unix:
             plan = _prepare(base, tcp, unix)
@@ -143,13 +147,21 @@ def _probe(base: Path, plan: dict[str, str]) -> list[str]:
     )
     # Without homes: their owner, or a command, could fill one so that the test fails.
     view = replace(FileView.of(root, paths), has_homes=False)
-    arrangement = Arrangement(view, job)
+    try:
+        arrangement = Arrangement(view, job)
+    except (
+        SandboxError
+    ) as error:  # it says nothing of bubblewrap: there was no room for what it needs, say
+        raise UntestedSandboxError(error.message, remedy=error.remedy) from None
     try:
         code, said, complaint = _run(arrangement)
     finally:
         arrangement.give_back()
+    text = complaint.decode(errors="replace").strip()
+    if code and "bwrap:" not in text:  # it had started: there was no room for the test, say
+        raise OSError(f"exit code {code}: {text[-200:]}")
     if code:
-        raise _does_not_start(complaint.decode().strip() or f"exit code {code}")
+        raise _does_not_start(text)
     return list(json.loads(said))
 
 

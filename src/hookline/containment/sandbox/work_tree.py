@@ -22,7 +22,12 @@ from typing import TypeAlias
 from hookline.containment.protected import is_accepted
 from hookline.containment.sandbox.home import entries, homes
 from hookline.containment.sandbox.inventory import Inventory, records
-from hookline.containment.sandbox.named_files import hooks_of_user, named_by_git, named_by_script
+from hookline.containment.sandbox.named_files import (
+    hooks_of_user,
+    named_by_git,
+    named_by_script,
+    turns,
+)
 from hookline.containment.sandbox.quarantine import (
     IS_ASIDE,
     birth_of,
@@ -377,7 +382,7 @@ class WorkTree:
             yield from self._named_by_git(top)
         for home in homes():  # people keep the files that are there in a directory of their own
             hidden = itertools.chain(entries(home)[0], *entries(f"{home}/.config"))
-            yield from map(_link_target, filter(os.path.islink, hidden))
+            yield from itertools.chain(*map(_link_ways, filter(os.path.islink, hidden)))
 
     def _named_in(self, part: Part) -> Iterator[str]:
         """What one part names. A link may lead to what is not there yet: who makes it decides what is obeyed."""
@@ -392,9 +397,9 @@ class WorkTree:
         ):  # a file that leads to a git directory, maybe outside
             yield from self._named_by_git(os.path.dirname(path))
             if os.path.islink(path):
-                yield _link_target(path)
+                yield from _link_ways(path)
         elif os.path.islink(path):
-            yield _link_target(path)
+            yield from _link_ways(path)
             yield from named_by_script(path)
         elif os.path.isdir(path):
             yield from _linked_below(path)
@@ -414,7 +419,7 @@ class WorkTree:
         for git in git_directories(top):
             if not f"{git}/".startswith(f"{self.root}/"):  # else its hooks are a part themselves
                 linked = filter(os.path.islink, _linked_below(f"{git}/hooks"))
-                yield from map(_link_target, linked)
+                yield from itertools.chain(*map(_link_ways, linked))
 
     def _named_in_new(self, parts: Iterable[Part]) -> Iterator[str]:
         """The user's own hooks in repositories that are new, and links on the way to what is named."""
@@ -568,6 +573,13 @@ def _linked_below(path: str) -> Iterator[str]:
 
 def _has_second_name(facts: os.stat_result) -> bool:
     return stat.S_ISREG(facts.st_mode) and facts.st_nlink > 1
+
+
+def _link_ways(path: str) -> Iterator[str]:
+    """Where a link leads, and directories on the way that it enters and leaves again."""
+    yield _link_target(path)
+    with contextlib.suppress(OSError):
+        yield from turns(os.path.dirname(path), os.readlink(path))
 
 
 def _link_target(link: str) -> str:

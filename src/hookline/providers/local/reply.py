@@ -123,7 +123,7 @@ class ReplyReader:
         self._head = re.compile(rf'\s*\{{\s*"{form.key}"\s*:\s*("(?>(?:[^"\\]|\\.)*)")', re.DOTALL)
         self._is_structured = is_structured
         self._unread = ""
-        self._part: _Call | _Answer | None = None
+        self._part: _CallText | _Answer | None = None
 
     def feed(self, text: str) -> _Pieces:
         """The pieces in the next part of the reply."""
@@ -139,7 +139,7 @@ class ReplyReader:
         if name == self._answering:
             self._part = _Answer(is_structured=self._is_structured)
         else:
-            self._part = _Call(str(name))
+            self._part = _CallText(str(name))
         return self._part.feed(self._unread[head.end() :])
 
     def end(self, *, is_cut: bool) -> _Pieces:
@@ -151,7 +151,7 @@ class ReplyReader:
         return []
 
 
-class _Call:
+class _CallText:
     """The arguments of a call: the rest of the object behind the tool's name."""
 
     def __init__(self, name: str) -> None:
