@@ -214,6 +214,39 @@ def test_another_script_has_another_digest(stage: Any, tmp_path: Path) -> None:
         assert digest(stage, **fields) != before, path
 
 
+@pytest.mark.parametrize(
+    ("script", "line", "library"),
+    [
+        ("project/m.sh", '. "$CLAUDE_PROJECT_DIR/lib.sh"', "project/lib.sh"),
+        ("project/m.sh", ". ./lib.sh", "project/lib.sh"),
+        ("project/m.py", "import rules", "project/rules.py"),
+        ("project/hooks/m.sh", '. "$(dirname "$0")/lib.sh"', "project/hooks/lib.sh"),
+        ("project/hooks/m.sh", '. "$CLAUDE_PROJECT_DIR/lib.sh"', "project/lib.sh"),
+        ("home/.claude/hooks/m.sh", '. "$HOME/.claude/lib.sh"', "home/.claude/lib.sh"),
+        ("home/.claude/hooks/m.sh", '. "$(dirname "$0")/../lib.sh"', "home/.claude/lib.sh"),
+        ("home/.claude/hooks/m.sh", '. "$CLAUDE_PROJECT_DIR/lib.sh"', "project/lib.sh"),
+        ("plugin/hooks/m.sh", '. "$CLAUDE_PLUGIN_ROOT/lib/lib.sh"', "plugin/lib/lib.sh"),
+        ("elsewhere/m.sh", '. "${0%/*}/lib.sh"', "elsewhere/lib.sh"),
+    ],
+)
+def test_what_a_script_runs_is_in_the_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, line: str, library: str
+) -> None:
+    """Wherever the script is; a file beside it that it does not run does not count."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name, text in ((script, f"{line}\n"), (library, "one"), ("project/other.sh", "one")):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    source = HookSource("claude", root=str(tmp_path / "plugin") if "plugin" in script else "")
+    program = "python3" if script.endswith(".py") else "sh"
+    handler = Handler(source, "PreToolUse", command=f"{program} {tmp_path / script}")
+    before = definition_digest(handler, tmp_path / "project")
+    (tmp_path / "project/other.sh").write_text("two")
+    assert definition_digest(handler, tmp_path / "project") == before
+    (tmp_path / library).write_text("two")
+    assert definition_digest(handler, tmp_path / "project") != before
+
+
 def test_a_registration_carries_the_digest(stage: Any) -> None:
     """Whoever records a verdict finds it on the hook."""
     stage.script("guard.sh", "exit 0\n")

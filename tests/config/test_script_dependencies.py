@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hookline.config import ScriptDependencies, files_of_program, find_dependencies, is_task_runner
@@ -47,6 +47,13 @@ def followed(project: Path, text: str, name: str = "hooks/a.sh") -> ScriptDepend
 def names(project: Path, text: str, name: str = "hooks/a.sh") -> list[str]:
     """The names of the files that a script with this text runs."""
     return sorted(str(path) for path in followed(project, text, name).files)
+
+
+@pytest.mark.parametrize("line", [". ~/scripts/run.sh", '"$HOME/scripts/run.sh"'])
+def test_a_file_below_the_home(project: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    """It counts where it is a file of the project."""
+    monkeypatch.setenv("HOME", str(project))
+    assert names(project, line) == ["scripts/run.sh"]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +193,9 @@ def test_there_is_an_end_to_it(project: Path) -> None:
     assert (len(found.files), found.unseen) == (99, ("more than 100 files",))
 
 
-@given(st.text(alphabet="$(){}\"'`\\;|&. \nabc=-/*#", max_size=300))
+@example(". ~$'a\\0b'/x")
+@example(". ~/$'a\\0b'")
+@given(st.text(alphabet="$(){}\"'`\\;|&. \nabc=-/*#~", max_size=300))
 def test_any_text_is_read(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     """Whatever a repository has in its files, nothing is raised."""
     folder = tmp_path_factory.mktemp("any")

@@ -16,6 +16,7 @@ from hookline.playback import backtest, replay
 from hookline.testing import ScriptedDriver, call, say
 
 SCRIPT = """#!/bin/sh
+. "$CLAUDE_PROJECT_DIR/lib.sh"
 echo "started ${HOOKLINE_REPLAY:-live}" >> "$LOG"
 case "$(cat)" in *secret*) echo "it is a secret" >&2; exit 2;; esac
 """
@@ -28,6 +29,7 @@ class Project:
         self.path = path
         self.log = path / "log"
         self.log.touch()
+        (path / "lib.sh").touch()
         self.write(SCRIPT)
 
     def write(self, text: str) -> None:
@@ -84,7 +86,7 @@ async def test_a_hook_that_has_not_changed_says_what_is_on_record(project: Proje
     assert project.started() == []
 
 
-@pytest.mark.parametrize("change", ["script", "definition"])
+@pytest.mark.parametrize("change", ["script", "library", "definition"])
 async def test_a_hook_that_has_changed_is_named_in_the_first_line(
     project: Project, change: str
 ) -> None:
@@ -93,6 +95,8 @@ async def test_a_hook_that_has_changed_is_named_in_the_first_line(
     options = {"timeout": 60, "matcher": "fetch"} if change == "definition" else {}
     if change == "script":
         project.write(SCRIPT + "exit 2\n")
+    if change == "library":
+        (project.path / "lib.sh").write_text("exit 2\n")
     replayed = await replay(tape, run_id, project.builder(**options).build())
     first, *_ = str(replayed).splitlines()
     assert replayed.identical, replayed

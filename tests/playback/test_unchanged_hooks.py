@@ -9,13 +9,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from recorded_runs import Case, Tape, World, cases
 
-from hookline import Agent
+from hookline import Agent, HookOutcome
 from hookline.playback import backtest
+from hookline.state import StopReason
 
 Limits = dict[str, int]
 NEVER_CONTENT = Case(
     (("delegate",),), (("subagent_stop", "object"),), (("busy",),), approver="edit"
 )
+CHANGED_BY_CHILD = Case((("delegate",),), child_hooks=(("before_tool_use", "rewrite"),))
 LIMITS: list[Limits] = [{}, {"steps": 1}, {"steps": 2}, {"tool_calls": 0}, {"tool_calls": 2}]
 
 
@@ -26,15 +28,17 @@ def agent(case: Case, limits: Limits, tape: Tape | None = None) -> Agent:
 
 
 async def check(tape: Tape, case: Case, limits: Limits) -> None:
-    """The hooks of then say what they said."""
-    report = await backtest(tape, agent(case, limits))
-    assert report.ok, str(report)
+    """The hooks of then say what they said, with the child's agent and without it."""
+    for children in ({}, {"helper": World(case).child()}):
+        report = await backtest(tape, agent(case, limits), children=children)
+        assert report.ok, str(report)
 
 
 @settings(max_examples=60, deadline=None)
 @example(case=Case((("unknown", "look"), ())), limits={}, part=0.5)
 @example(case=Case((("look",), ("unknown", "look too"))), limits={"tool_calls": 2}, part=0.6)
 @example(case=NEVER_CONTENT, limits={}, part=0.5)
+@example(case=CHANGED_BY_CHILD, limits={"tool_calls": 1}, part=1.0)
 @given(case=cases, limits=st.sampled_from(LIMITS), part=st.floats(0, 1))
 def test_a_killed_run_is_judged_as_it_was(case: Case, limits: Limits, part: float) -> None:
     """As the kill left it, and after it was resumed."""
@@ -123,3 +127,18 @@ async def test_a_wider_limit_is_compared_with_what_hooks_charged() -> None:
     assert (await backtest(tape, agent(case, {"tokens": 9}))).ok
     (change,) = (await backtest(tape, agent(case, {"tokens": 10}))).changes
     assert (change.old, change.new, change.hook) == ("stop", "proceed", "limits")
+
+
+async def test_a_hook_that_stops_a_call_for_the_time_is_no_limit() -> None:
+    """The hooks before it are asked, so what they made of the call is the same."""
+
+    def agent_of(tape: Tape | None = None) -> Agent:
+        builder = World(Case((("look",),), (("before_tool_use", "rewrite"),))).builder()
+        late = HookOutcome.stop("late", stop_reason=StopReason.TIME_LIMIT)
+        builder.on_before_tool_use(lambda ctx: late, name="clock")
+        return (builder if tape is None else builder.with_journal(tape)).build()
+
+    tape = Tape()
+    await agent_of(tape).run("go", run_id="run")
+    report = await backtest(tape, agent_of())
+    assert report.ok, str(report)

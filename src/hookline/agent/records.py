@@ -201,6 +201,12 @@ _SPENT = frozenset({StopReason.TOKEN_LIMIT, StopReason.TIME_LIMIT, StopReason.CO
 _CUT_SHORT = (ResultStatus.CANCELLED, ResultStatus.NOT_RUN)
 
 
+def leaves_no_room(ran: HookRan) -> bool:
+    """Whether a limit stopped a call before hooks were asked about it. The limit on calls comes after them."""
+    is_limit = ran.hook == "limits" and ran.verdict == "stop" and ran.stop_reason in _SPENT
+    return is_limit and ran.point == "before_tool_use"
+
+
 class RecordedTurn(msgspec.Struct):
     """What came of asking the model in one step."""
 
@@ -379,9 +385,8 @@ class RunIndex:
         step = getattr(record, "step", None)
         self._step = step if isinstance(step, int) else self._step
         match record:
-            case HookRan() if record.hook == "limits" and record.verdict == "stop":
-                if record.point == "before_tool_use" and record.stop_reason in _SPENT:
-                    self.spent_steps.add(record.step or 0)
+            case HookRan() if leaves_no_room(record):
+                self.spent_steps.add(record.step or 0)
             case PromptSubmitted():
                 part.prompt = record
             case StepStarted():

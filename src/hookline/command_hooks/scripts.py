@@ -67,7 +67,8 @@ def named_files(handler: Handler, project: Path) -> dict[str, str]:
 def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
     """The files of the project that a command runs, and those beside them that these run, with their hashes.
 
-    Modules elsewhere in the project are not among them: the agent may be working on them.
+    The agent cannot change them during a run. So modules elsewhere in the project are not among them: the agent may be
+    working on those.
     """
     scripts = _run_by(handler, project)
     folders = {path.parent for path in scripts if path.parent != project}
@@ -103,13 +104,13 @@ _DIGESTED = (
 
 
 def definition_digest(handler: Handler, project: Path) -> str:
-    """A hash of a hook's definition and of the content of its scripts, where they can be found.
+    """A hash of a hook's definition and of the content of its scripts and what these run, where they can be found.
 
     A recorded answer is valid while this stays the same. Of variables only the names count: values may be secret.
     """
     content = {name: getattr(handler, name) for name in _DIGESTED}
     content |= {"dialect": handler.source.dialect, "env": sorted(handler.env)}
-    content["scripts"] = sorted((str(p), hash_of(p)) for p in script_paths(handler, project))
+    content["scripts"] = sorted((str(p), hash_of(p)) for p in _files_run(handler, project))
     text = json.dumps(
         msgspec.to_builtins(content), sort_keys=True, separators=(",", ":"), default=str
     )
@@ -131,6 +132,18 @@ def script_paths(handler: Handler, project: Path) -> list[Path]:
         is_script = not is_interpreter(word)
         found += [each for each in places if is_script and each.is_file()][:1]
     return list(dict.fromkeys(found))
+
+
+def _files_run(handler: Handler, project: Path) -> set[Path]:
+    """The files that a hook runs, and those that these run. A script of the project is followed in the project only."""
+    outside = [project, Path(handler.source.root or os.path.expanduser("~"))]
+    found = set(script_paths(handler, project))
+    for path in [Path(os.path.normpath(each)) for each in found]:
+        roots = [project] if path.is_relative_to(project) else [*outside, path.parent]
+        for root in roots:
+            _, *followed = _followed([path], root).files
+            found.update(followed)
+    return found
 
 
 def _run_by(handler: Handler, project: Path) -> list[Path]:

@@ -198,8 +198,10 @@ def _named(word: str, written: str, path: Path, project: Path) -> _Run:
     bases: list[Path] = []
     if not mark:
         bases = [project, path.parent]
+        if tail.startswith("~/"):  # `$HOME/` is read as this
+            tail = os.path.expanduser(tail)
     elif tail.startswith("/"):
-        bases, tail = [path.parent, *_above(path, project)], tail.lstrip("/")
+        bases, tail = [path.parent, *_above(path, project), project], tail.lstrip("/")
     shown = " ".join(written.split())[:_MAX_SHOWN]
     unseen = f"the file in `{shown}` is known only when it runs" if written and mark else ""
     return _Run(tuple(Path(os.path.normpath(base / tail)) for base in bases), unseen)

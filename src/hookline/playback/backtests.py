@@ -12,7 +12,7 @@ import msgspec
 
 from hookline.agent.agent import Agent
 from hookline.agent.builder.builder import AgentBuilder
-from hookline.agent.records import Place, Round
+from hookline.agent.records import Place, Round, leaves_no_room
 from hookline.agent.run import Run
 from hookline.definition import Definition, Plans, default_guards, for_child
 from hookline.definition.guards import limit_reached_in_step, limits_on_calls
@@ -303,7 +303,9 @@ def _are_limits_asked(plans: Plans, run: Run, round_: Round) -> bool:
     if plans.limit_reached is None:
         return False
     own = limit_reached_in_step(plans.before_step, own_only=True)
-    return (own is not None and own(run) != "") or any(map(is_limit_on_record, round_))
+    return (own is not None and own(run) != "") or any(
+        leaves_no_room(ran) and is_limit_on_record(ran) for ran in round_
+    )
 
 
 def _is_spent(ran: HookRan) -> bool:
