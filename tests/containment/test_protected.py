@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.containment import INSTRUCTIONS, FileJail, ShellPolicy, protected
+from hookline.containment import INSTRUCTIONS, PROTECTED, FileJail, ShellPolicy, protected
 from hookline.containment.protected import AGENT_CONFIGURATION, RUN_BELOW
 from hookline.containment.sandbox.work_tree import WorkTree
 from hookline.errors import ProtectedPathError
@@ -48,6 +48,42 @@ def test_nothing_of_the_whole_table_stays(tmp_path: Path) -> None:
         (tmp_path / "sub" / name).write_text("planted")
     tree.leave(visit)
     assert set(visit.moved) == {f"sub/{name}.from-command" for name in names}
+
+
+BY_PLACE = """
+.config/mise/config.toml .config/mise/conf.d/a.toml mise/config.toml mise/config.dev.toml mise/conf.d/a.toml
+mise.dev.toml .mise.dev.local.toml .github/hooks/a.json .github/agents/a.md .github/prompts/a.md
+.github/instructions/a.md .github/skills/a/SKILL.md x.code-workspace a.sublime-project .lefthook-local.json
+lefthook-local.toml .envrc.x .vim/coc-settings.json .repo/manifest.xml _MTN/monotonerc
+""".split()
+BY_PLACE += [f"{directory}/{name}" for directory, below in RUN_BELOW.items() for name in below]
+
+
+@pytest.mark.parametrize("name", sorted(BY_PLACE))
+def test_the_jail_knows_names_by_directory_and_by_pattern(tmp_path: Path, name: str) -> None:
+    """At any depth and in any spelling; a list of the caller's own replaces them."""
+    directory, _, last = name.rpartition("/")
+    spelled = f"{directory}./{last}" if directory else f"{last}."
+    for path in (name, f"sub/{name}", name.upper(), spelled):
+        with pytest.raises(ProtectedPathError):
+            FileJail(tmp_path).write_text(path, "planted")
+        with pytest.raises(ProtectedPathError):
+            FileJail(tmp_path, protected=PROTECTED - {"AGENTS.md"}).write_text(path, "planted")
+    FileJail(tmp_path, protected=[".git"]).write_text(name, "x")
+    with pytest.raises(ProtectedPathError):
+        FileJail(tmp_path).remove(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    """
+    .github/workflows/ci.yml .github/dependabot.yml hooks/a.json .config/x.toml config.toml docs/mise/index.md
+    src/agents/a.py prompts/a.md instructions/a.md .vim/x.vim misery.toml
+    """.split(),
+)
+def test_the_jail_writes_other_files_beside_them(tmp_path: Path, name: str) -> None:
+    """A name that counts in one directory alone is like others elsewhere."""
+    FileJail(tmp_path).write_text(name, "x")
 
 
 @pytest.mark.parametrize("place", [".config/hookline", ".config/git", "elsewhere/hookline"])

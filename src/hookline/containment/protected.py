@@ -6,6 +6,7 @@ history, commits, or opens an editor or an agent there. What a person starts (ma
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 from functools import lru_cache
@@ -24,14 +25,16 @@ PROJECT_CONFIGURATION = _names(
     """
     .pre-commit-config.yaml .pre-commit-config.yml prek.toml .overcommit.yml     # run at each commit
     lefthook.yml lefthook.yaml lefthook.toml lefthook.json .lefthook.yml .lefthook.yaml .lefthook.toml .lefthook.json
-    lefthook-local.yml lefthook-local.yaml .lefthook-local.yml .lefthook-local.yaml hk.pkl hk.local.pkl
+    lefthook-local.yml lefthook-local.yaml lefthook-local.toml lefthook-local.json hk.pkl hk.local.pkl
+    .lefthook-local.yml .lefthook-local.yaml .lefthook-local.toml .lefthook-local.json
     .lefthook captainhook.json grumphp.yml .rusty-hook.toml rusty-hook.toml
     .huskyrc .huskyrc.json .huskyrc.js .huskyrc.yaml .huskyrc.yml husky.config.js
     mise.toml .mise.toml mise.local.toml .mise.local.toml .rtx.toml .rtx.local.toml # run when a shell enters
+    mise.*.toml .mise.*.toml
     .miserc.toml .miserc.local.toml .tool-versions                                 # mise runs templates in it
     """
 )
-"""What runs commands and is also a part of the project, which people ask agents to write."""
+"""What runs commands and is also a part of the project, which people ask agents to write. `*` is any text."""
 
 RUN_BY_OTHERS = PROJECT_CONFIGURATION | _names(
     """
@@ -62,21 +65,27 @@ RUN_BELOW: dict[str, frozenset[str]] = {
 }
 """The same, by the name of the directory that they are in."""
 
-_RUN_BY_PATTERN = re.compile(
-    r"[^/]*/(?:.+\.(?:code-workspace|sublime-project)|\.envrc\..+|\.?mise\.(?:.+\.)?toml"
-    r"|\.?lefthook(?:-local)?\.(?:ya?ml|toml|json))"
-    r"|mise/config\.(?:.+\.)?toml",
-    re.DOTALL,
+INSTRUCTIONS_BELOW = _names(".github/instructions .github/prompts .github/chatmodes")
+"""Those of them that are text which agents obey, and documentation too."""
+
+RUN_BY_PATTERN = _names(
+    """
+    *.code-workspace *.sublime-project .envrc.* mise.*.toml .mise.*.toml mise/config.toml mise/config.*.toml
+    """
 )
-_HINTS = (".code-workspace", ".sublime-project", ".envrc.", "mise.", "lefthook")
+"""The same, by a pattern for the name, or for the directory and the name."""
+_BY_PATTERN = re.compile(
+    "|".join(fnmatch.translate(p if "/" in p else f"*/{p}") for p in sorted(RUN_BY_PATTERN))
+)
+_HINTS = (".code-workspace", ".sublime-project", ".envrc.", "mise.")
 
 
 def run_by_pattern(directory: str, names: list[str]) -> list[str]:
-    """The same, by a pattern. `directory` is the name of the directory that the names are in."""
+    """The names that fit one of the patterns. `directory` is the name of the directory that the names are in."""
     together = "/".join(names)  # one look at all of them is quicker than one at each
     if directory != "mise" and not any(hint in together for hint in _HINTS):
         return []
-    return [name for name in names if _RUN_BY_PATTERN.fullmatch(f"{directory}/{name}")]
+    return [name for name in names if _BY_PATTERN.fullmatch(f"{directory}/{name}")]
 
 
 AGENT_CONFIGURATION = _names(
@@ -110,8 +119,12 @@ OBEYED: frozenset[str] = RUN_BY_OTHERS | AGENT_CONFIGURATION | INSTRUCTIONS
 
 PROTECTED: frozenset[str] = (
     OBEYED | VERSION_CONTROL | RUN_AT_LOGIN | _names(".gitconfig .gitmodules .ripgreprc")
+).union(
+    RUN_BY_PATTERN,
+    # What is protected in every directory is left out, so that a caller can take it out of the set.
+    (f"{above}/{name}" for above, names in RUN_BELOW.items() for name in names - OBEYED),
 )
-"""What cannot be changed through a jail by default, at any depth. It can be read."""
+"""What cannot be changed through a jail by default, at any depth. It can be read. `a/b` is a `b` in an `a`."""
 
 
 def user_configuration() -> tuple[str, ...]:

@@ -89,7 +89,13 @@ def statuses(result: RunResult) -> list[str]:
     return [made.status.value for step in result.steps for made in step.results]
 
 
-@pytest.mark.parametrize("name", [*sorted(INSTRUCTIONS), "sub/agents.MD", "sub/mise.toml"])
+ASKED = """
+sub/agents.MD sub/mise.toml mise.local.toml sub/mise.dev.toml .config/mise.toml .lefthook-local.json
+.github/copilot-instructions.md sub/.github/instructions/a.md .github/prompts/a.md
+""".split()
+
+
+@pytest.mark.parametrize("name", [*sorted(INSTRUCTIONS), *ASKED])
 def test_a_person_is_asked_about_instructions(root: Path, name: str) -> None:
     """A no leaves them as they are, a yes is enough to write and to edit them; reading needs neither."""
     (root / "link").symlink_to(name)
@@ -106,6 +112,16 @@ def test_a_person_is_asked_about_instructions(root: Path, name: str) -> None:
     assert (root / name).read_text() == "help me"
 
 
+def test_the_root_can_be_the_directory_in_which_a_name_counts(root: Path) -> None:
+    """In the root `.github`, `instructions` are asked about and `hooks` are blocked; its other files are neither."""
+    (root / ".github").mkdir()
+    paths = ("instructions/a.md", "hooks/a.json", "workflows/a.yml")
+    turn = calls(*(call("write", path=path, content="x") for path in paths))
+    result, asked = run(Files(root / ".github"), turn, answer=False)
+    assert statuses(result) == ["denied", "blocked", "ok"]
+    assert len(asked) == 1
+
+
 def test_instructions_can_be_opened_and_closed(root: Path) -> None:
     """`ask=()` opens none of them by itself but leaves them protected; named in neither, they are files like others."""
     write = call("write", path="AGENTS.md", content="x")
@@ -115,8 +131,8 @@ def test_instructions_can_be_opened_and_closed(root: Path) -> None:
     result, asked = run(free, write, answer=False)
     assert statuses(result) == ["ok"]
     assert asked == []
-    with pytest.raises(BuildError, match="ask= has 'a/b' in it"):
-        Files(root, ask=["a/b"])
+    with pytest.raises(BuildError, match="ask= has 'a/b/c' in it"):
+        Files(root, ask=["a/b/c"])
 
 
 def test_a_repository_cannot_be_put_together(root: Path) -> None:
@@ -128,7 +144,7 @@ def test_a_repository_cannot_be_put_together(root: Path) -> None:
         calls(*(call("write", path=part, content=config) for part in parts)),
         answer=True,
     )
-    assert statuses(result) == ["ok", "ok", "ok", "ok", "blocked"]
+    assert statuses(result) == ["ok", "ok", "error", "ok", "blocked"]
     (root / "s" / "HEAD").write_text("ref: refs/heads/main\n")
     result, _ = run(Files(root), call("edit", path="s/config", old="touch", new="rm"), answer=True)
     assert statuses(result) == ["blocked"]
@@ -137,6 +153,7 @@ def test_a_repository_cannot_be_put_together(root: Path) -> None:
 def test_other_configuration_is_blocked_and_not_asked_about(root: Path) -> None:
     """Hooks, permissions and servers are for people to write."""
     names = [".husky/pre-push", ".agents/x", ".devcontainer/x", ".windsurf/x", "mcp.json"]
+    names += [".github/hooks/a.json", ".config/mise/config.toml", "x.code-workspace", ".envrc.x"]
     turn = calls(*(call("write", path=name, content="x") for name in names))
     result, asked = run(Files(root), turn, answer=True)
     assert statuses(result) == ["blocked"] * len(names)

@@ -220,18 +220,58 @@ def test_protected_names_are_read_and_not_changed(jail: FileJail, root: Path, na
     assert os.listdir(root / "sub" / name) == ["config"]
 
 
-REPOSITORY = ("HEAD", "objects/a", "refs/a", "config")
+STORES = ("objects/a", "refs/a")
+SETTINGS = ("config", "config.worktree", "hooks/a")
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(REPOSITORY)), ids="-".join)
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
 def test_no_order_of_writing_makes_a_repository(
-    jail: FileJail, root: Path, order: tuple[str, ...]
+    jail: FileJail, root: Path, order: tuple[int, ...], setting: str
 ) -> None:
-    """Git obeys a directory with these four parts, whatever its name, so one of them is always missing."""
-    for part in order:
+    """Settings never stand beside both stores, so a `HEAD` that a command adds later makes nothing that git obeys."""
+    parts = ("HEAD", *STORES, setting)
+    for each in order:
         with contextlib.suppress(ProtectedPathError):
-            jail.write_text(f"s/{part}", "x")
-    assert not all((root / "s" / part).exists() for part in REPOSITORY)
+            jail.write_text(f"s/{parts[each]}", "x")
+    there = [part for part in parts if (root / "s" / part).exists()]
+    assert len(there) == 2
+    assert "HEAD" not in there
+    for part in there:
+        jail.write_text(f"s/{part}", "they can be written again")
+
+
+@pytest.mark.parametrize("missing", [*STORES, *SETTINGS])
+def test_a_repository_without_a_head_is_not_changed(
+    jail: FileJail, root: Path, missing: str
+) -> None:
+    """The sandbox counts it as a repository of yours, and a command can add the `HEAD`."""
+    for part in {*STORES, "config"} - {missing}:
+        (root / "s" / part).parent.mkdir(parents=True, exist_ok=True)
+        (root / "s" / part).write_text("as it was")
+    for use in (lambda path: jail.write_text(path, "x"), jail.mkdir):
+        with pytest.raises(ProtectedPathError, match="part of a repository"):
+            use(f"s/{missing}")
+
+
+@pytest.mark.parametrize("part", ["config", "config.worktree", "hooks/a", *STORES])
+def test_a_directory_with_a_commondir_gets_no_settings(
+    jail: FileJail, root: Path, part: str
+) -> None:
+    """The sandbox counts it as git's, and git does too with a `HEAD`."""
+    (root / "s").mkdir()
+    (root / "s" / "commondir").write_text(".")
+    with pytest.raises(ProtectedPathError, match="part of a repository"):
+        jail.write_text(f"s/{part}", "x")
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_settings_beside_one_store_are_files_of_a_project(jail: FileJail, store: str) -> None:
+    """Only both stores together make a repository."""
+    for _ in range(2):
+        for part in ("config", store, "hooks/use.ts"):
+            jail.write_text(f"src/{part}", "x")
+    jail.remove("src", recursive=True)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +301,17 @@ def test_a_repository_under_another_name_is_not_changed(
 
 
 @pytest.mark.parametrize(
-    "name", ["HEAD", "head", "HEAD.", "HE\u200cAD", "docs/HEAD", "new/sub/Head"]
+    "name",
+    [
+        "HEAD",
+        "head",
+        "HEAD.",
+        "HE\u200cAD",
+        "docs/HEAD",
+        "new/sub/Head",
+        "commondir",
+        "s/CommonDir",
+    ],
 )
 def test_a_head_is_not_written(jail: FileJail, root: Path, name: str) -> None:
     """At any depth and in any spelling that some file system takes for the same name; without `.git`, it is."""
@@ -295,7 +345,31 @@ def test_which_names_are_protected_is_an_option(root: Path, way: str) -> None:
             use(".ENV")
     assert ".env" not in [entry.name for entry in jail.walk()]
     with pytest.raises(UsageError, match="not a name"):
-        FileJail(root, protected=["a/b"])
+        FileJail(root, protected=["a/b/c"])
+    with pytest.raises(UsageError, match="not a name"):
+        FileJail(root, secret=["a/b"])
+
+
+def test_a_name_can_be_protected_in_one_directory_alone(root: Path, way: str) -> None:
+    """At any depth, in any spelling, and in the root if that is the directory; elsewhere it is a name like others."""
+    (root / "Lib").mkdir()
+    names = ["lib/Keys", "lib/*.toml", "a*z"]
+    for jail, before in (
+        (FileJail(root, protected=names, way=way), "Lib/"),  # type: ignore[arg-type]
+        (FileJail(root, protected=names, way=way), "sub/LIB./"),  # type: ignore[arg-type]
+        (FileJail(root / "Lib", protected=names, way=way), ""),  # type: ignore[arg-type]
+    ):
+        for name in ("keys", "KEYS/a", "x.toml"):
+            with pytest.raises(ProtectedPathError):
+                jail.write_text(before + name, "x")
+        for name in ("sub/keys", "sub/x.toml", "ab/yz"):
+            jail.write_text(before + name, "x")
+    (root / "Lib" / "keys").touch()
+    with pytest.raises(ProtectedPathError):
+        FileJail(root, protected=names, way=way).remove("Lib", recursive=True)  # type: ignore[arg-type]
+    for wrong in ("/a", "a/", "/", "[a/b]"):
+        with pytest.raises(UsageError, match="not a name"):
+            FileJail(root, protected=[wrong])
 
 
 def test_a_pattern_is_all_names_that_fit(root: Path, way: str) -> None:

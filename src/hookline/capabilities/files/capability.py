@@ -27,6 +27,7 @@ from hookline.capabilities.files.tree import Walk, spelled
 from hookline.capabilities.options import check_choice, check_names, check_positive
 from hookline.containment import INSTRUCTIONS, PROJECT_CONFIGURATION, PROTECTED, FileJail
 from hookline.containment.jail import plain_names
+from hookline.containment.protected import INSTRUCTIONS_BELOW
 from hookline.errors import (
     BuildError,
     FileJailError,
@@ -75,7 +76,7 @@ class Files:
         ripgrep: bool = False,  # noqa: ARG002 - older configurations have it
         protected: Iterable[str] = PROTECTED,
         secret: Iterable[str] = (),
-        ask: Iterable[str] = INSTRUCTIONS | PROJECT_CONFIGURATION,
+        ask: Iterable[str] = INSTRUCTIONS | INSTRUCTIONS_BELOW | PROJECT_CONFIGURATION,
         show: Iterable[str] = (),
         images: Literal["note", "attach"] = "note",
         fsync: bool = False,

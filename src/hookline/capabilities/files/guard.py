@@ -84,7 +84,8 @@ class Guard:
             is_hidden_env_file(each, self._shown) for each in (true, written)
         ):
             return f"'{path}' is an environment file, which may hold secrets"
-        if call.name in WRITING and first_of(true.split("/"), self._asked):
+        above = os.path.basename(self._real_root)
+        if call.name in WRITING and first_of(true.split("/"), self._asked, above):
             return (
                 f"'{path}' is obeyed by every agent, or run by other programs, that work here later"
             )

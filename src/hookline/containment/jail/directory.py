@@ -15,12 +15,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from hookline.containment.jail.faults import fault, not_a_file, second_name
-from hookline.containment.jail.paths import Parts
+from hookline.containment.jail.paths import Parts, first_of, plain_names
 from hookline.containment.jail.steps import DIRECTORY, NOFOLLOW
 from hookline.containment.protected import PROTECTED, accept
 from hookline.errors import FileChangedError
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW
+_PROTECTED = plain_names(PROTECTED, "protected")
 _NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK)
 
 
@@ -56,6 +57,15 @@ def entries_of(directory: int, below: str) -> Iterator[FileEntry]:
             facts = os.stat(name, dir_fd=directory, follow_symlinks=False)
             path = f"{below}/{name}" if below else name
             yield FileEntry(path, name, _kind(facts.st_mode), facts.st_size, facts.st_mtime)
+
+
+def has_entry(directory: int, name: str) -> bool:
+    """Whether there is something of this name in a directory, as its file system compares names."""
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _kind(mode: int) -> str:
@@ -129,7 +139,7 @@ def write_file(
         with contextlib.suppress(OSError):
             os.unlink(temporary, dir_fd=directory)
         raise
-    if name in PROTECTED:
+    if first_of((name,), _PROTECTED):
         accept(os.stat(name, dir_fd=directory, follow_symlinks=False))
     if fsync:
         os.fsync(directory)

@@ -18,6 +18,7 @@ from hookline.containment.jail import openat2
 from hookline.containment.jail.directory import (
     FileEntry,
     entries_of,
+    has_entry,
     make_directories,
     remove,
     write_file,
@@ -33,11 +34,12 @@ from hookline.containment.jail.faults import (
     secret,
 )
 from hookline.containment.jail.paths import (
-    GIT_PARTS,
+    GIT_SETTINGS,
+    GIT_STORES,
     JailPath,
     Parts,
     first_of,
-    is_head,
+    is_only_of_git,
     jail_path,
     plain,
     plain_names,
@@ -97,6 +99,7 @@ class FileJail:
         self._fd = _open_root(self.root)
         self._close = weakref.finalize(self, os.close, self._fd)
         real = os.path.realpath(self.root)
+        self._name = os.path.basename(real)
         self._roots = tuple(dict.fromkeys((split(str(self.root)), split(real))))
         own = [os.path.relpath(p, real) for p in user_configuration() if p.startswith(f"{real}/")]
         own += environments_below(real)
@@ -360,33 +363,40 @@ class FileJail:
         name = first_of(true, self.secret)
         if name:
             raise secret(asked.given, name)
-        name = (first_of(true, self.protected) or within(true, self._own)) if to_change else ""
+        if not to_change:
+            return
+        name = first_of(true, self.protected, self._name) or within(true, self._own)
         if name:
             raise protected(asked.given, name)
-        if to_change and self._is_of_repository(true):
+        if self._is_of_repository(true):
             raise part_of_repository(asked.given)
 
     def _is_of_repository(self, true: Parts) -> bool:
         """Whether a path leads to a part of a git repository under another name than `.git`, if that is protected.
 
-        A `HEAD` is always one, so that the order in which the parts are written makes no difference.
+        The order in which the parts are written makes no difference, nor what a command in the sandbox adds: a `HEAD`
+        and a `commondir` always are such parts, and settings never come together with both stores.
         """
         if ".git" not in self.protected or not true:
             return False
-        return is_head(true[-1]) or any(
-            plain(part) in GIT_PARTS and self._has_head(true[:depth])
-            for depth, part in enumerate(true)
+        return is_only_of_git(true[-1]) or any(
+            self._makes_repository(true[:depth], plain(part)) for depth, part in enumerate(true)
         )
 
-    def _has_head(self, directory: Parts) -> bool:
+    def _makes_repository(self, directory: Parts, name: str) -> bool:
+        """Whether a directory with this name in it is one whose settings git obeys, or will with a `HEAD`."""
+        parts = GIT_SETTINGS | GIT_STORES
+        if name not in parts:
+            return False
         try:
             with self._directory(directory) as fd:
-                os.stat("HEAD", dir_fd=fd, follow_symlinks=False)
-        except (
-            OSError
-        ):  # it is missing, or a link is in the way: the path is judged again behind the link
+                there = {each for each in (*parts, "HEAD") if has_entry(fd, each)}
+        except OSError:  # it is missing, or a link is in the way, behind which it is judged again
             return False
-        return True
+        if not there.isdisjoint(("HEAD", "commondir")):
+            return True
+        there.add(name)
+        return there >= GIT_STORES and not there.isdisjoint(GIT_SETTINGS)
 
     def _refuse_protected_below(self, asked: JailPath, true: Parts) -> None:
         own = next((each for each in self._own if each[: len(true)] == true), None)
@@ -394,10 +404,11 @@ class FileJail:
             raise protected(asked.given, "/".join(own))
         with contextlib.suppress(FileKindError):  # what is no directory has nothing below it
             for entry in self.walk("/".join(true)):
-                name = first_of((entry.name,), self.protected | self.secret)
+                name = first_of(split(entry.path), self.protected | self.secret, self._name)
                 if name:
                     raise protected(asked.given, name)
-                if is_head(entry.name) and not entry.is_directory and ".git" in self.protected:
+                is_part = is_only_of_git(entry.name) and not entry.is_directory
+                if is_part and ".git" in self.protected:
                     raise part_of_repository(asked.given)
 
     @contextlib.contextmanager

@@ -114,8 +114,10 @@ _IGNORED = dict.fromkeys(
 _SHORT = {"git~1": ".git"}
 """What NTFS calls them in eight characters."""
 _WILD = re.compile(r"[*?\[]")
-GIT_PARTS = frozenset({"config", "config.worktree", "commondir", "hooks", "objects", "refs"})
-"""What makes a directory with a `HEAD` a repository of git, or names programs in one."""
+GIT_SETTINGS = frozenset({"config", "config.worktree", "commondir", "hooks"})
+"""What names programs in a repository of git."""
+GIT_STORES = frozenset({"objects", "refs"})
+"""What makes a directory a repository of git, with a `HEAD`, which others can add later."""
 
 
 def plain(name: str) -> str:
@@ -125,34 +127,48 @@ def plain(name: str) -> str:
     return _SHORT.get(text, text)
 
 
-def is_head(name: str) -> bool:
-    """Whether git would read a file of this name as the `HEAD` of a repository. Other programs have no such file."""
-    return plain(name) == "head"
+def is_only_of_git(name: str) -> bool:
+    """Whether a file of this name makes a directory a repository of git. Other programs have no such files."""
+    return plain(name) in ("head", "commondir")
 
 
 def plain_names(names: Iterable[str], option: str) -> frozenset[str]:
-    """Names to compare with, checked."""
+    """Names to compare with, checked. But for secret ones, each may have the name of its directory before it."""
     given = [names] if isinstance(names, str) else list(names)
+    # Secret names are left out of lists, which are of one directory.
+    most = 0 if option == "secret" else 1
     for name in given:
-        if not isinstance(name, str) or not name or "/" in name:
+        is_name = isinstance(name, str) and all(name.split("/")) and name.count("/") <= most
+        if not is_name or ("/" in name and "[" in name):  # a slash in brackets would fit nothing
             raise UsageError(
                 f"{option}= has {name!r} in it, which is not a name.",
                 remedy="Give single names, as in ('.git', '*.pem'): they hold at any depth.",
             )
-    return frozenset(map(plain, given))
+    return frozenset("/".join(map(plain, name.split("/"))) for name in given)
 
 
-def first_of(parts: Iterable[str], names: frozenset[str]) -> str:
-    """The first part of a path that is one of these names, or fits one with `*`, `?` or `[...]`; empty if none does."""
+def first_of(parts: Iterable[str], names: frozenset[str], above: str = "") -> str:
+    """The first part of a path that is one of these names, or fits one with `*`, `?` or `[...]`; empty if none does.
+
+    `above` is the name of the directory that the path begins in.
+    """
     if not names:
         return ""
-    fits = _pattern(names)
-    return next((part for part in parts if (name := plain(part)) in names or fits(name)), "")
+    fits, before = _pattern(names), plain(above)
+    for part in parts:
+        name = plain(part)
+        pair = f"{before}/{name}"
+        if name in names or pair in names or fits(pair):
+            return part
+        before = name
+    return ""
 
 
 @lru_cache(maxsize=64)
 def _pattern(names: frozenset[str]) -> Callable[[str], object]:
-    wild = [fnmatch.translate(name) for name in sorted(names) if _WILD.search(name)]
+    """Patterns for a name behind that of its directory: there is one slash in it, so `*` does not go past it."""
+    given = sorted(filter(_WILD.search, names))
+    wild = [fnmatch.translate(name if "/" in name else f"*/{name}") for name in given]
     return re.compile("|".join(wild)).match if wild else lambda _: None
 
 
