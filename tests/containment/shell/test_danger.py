@@ -239,6 +239,7 @@ def test_an_ordinary_removal_asks_on_the_host_alone(project: Path, command: str)
         "shopt -s dotglob; rm -rf *git", "rm -rf **/b*", "rm -rf -- -x/../*", "ln -s . l; rm -rf l/*",
         "mkdir t; mv * t; rm -rf t", "f() {{ rm -rf l/*; }}; ln -s . l; f", "mv a t; find t -name a -delete",
         "git clean -n --no-dry -fdx", "git clean -nfdx", "git clean -dx", "git clean -n build",
+        "read X; git clean -n $X", "cd ..; (cd project); rm -rf project", "cd ..; (cd project); find . -name x -delete",
         "git -c alias.c='clean -fdx' c", "git --config-env=alias.c=X c", "git -c include.path=x c",
         "env rm x", "prlimit --nofile=9 rm -rf build", "choom -n 5 rm x", "fakeroot rm x", "unshare -r rm x",
         "taskset 1 rm x", "ionice -c 3 rm x", "chrt -b 0 rm x", "setpriv --no-new-privs rm x",

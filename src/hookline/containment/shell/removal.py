@@ -92,13 +92,13 @@ def find_removal(argv: Sequence[str], visited: Sequence[Location], text: str) ->
     """
     name, words = name_of(argv), argv[1:]
     if name == "git":
-        return _git(words)
+        return _git(words, text)
     if not removes(argv):
         return None
     if name in REMOVERS:
         return _rm(words, visited, text)
     if name == "find":
-        return _find(words, visited[-1], text)
+        return _find(words, visited, text)
     return _ask("it is not known what it removes")
 
 
@@ -145,7 +145,8 @@ def _rm(words: Sequence[str], visited: Sequence[Location], text: str) -> DenyFin
     if name_of(written) not in REMOVERS or not targets:
         return _ask("it is not known what it removes")
     patterns = [target for target in targets if _MAGIC.search(target)]
-    outside = next((one for one in targets if not _is_inside(one, location)), None)
+    everywhere = ((one, place) for one in targets for place in visited)
+    outside = next((one for one, place in everywhere if not _is_inside(one, place)), None)
     if outside and (patterns or any(map(_RECURSIVE.match, written))):
         return _ask(f"it removes {outside}, which may be no part of the work directory")
     if patterns and any(_is_everything(patterns, place) for place in visited):
@@ -229,8 +230,9 @@ def _entries(directory: str) -> list[str]:
         return []
 
 
-def _find(words: Sequence[str], location: Location, text: str) -> DenyFinding | None:
+def _find(words: Sequence[str], visited: Sequence[Location], text: str) -> DenyFinding | None:
     """A find that removes what it finds."""
+    location = visited[-1]
     for root in roots_of(words) or ["."]:
         if is_vital(root, location) and location.removed(root) != location.root:
             return DenyFinding(f"it removes files in {root}")
@@ -239,12 +241,12 @@ def _find(words: Sequence[str], location: Location, text: str) -> DenyFinding | 
             return DenyFinding(f"it removes {value}")
     program, *written = _read(text) or [Word("")]
     is_known = program.text == "find" and all(word.exact for word in written)
-    if is_known and _is_known_find([word.text for word in written], location):
+    if is_known and _is_known_find([word.text for word in written], visited):
         return None
     return _ask("it is not known to remove only what has a certain name")
 
 
-def _is_known_find(words: Sequence[str], location: Location) -> bool:
+def _is_known_find(words: Sequence[str], visited: Sequence[Location]) -> bool:
     """Whether it is `find DIR.. TEST.. ACTION` with a test of the name, each test once, and nothing else."""
     roots = roots_of(words)
     rest = words[len(roots) :]
@@ -253,7 +255,7 @@ def _is_known_find(words: Sequence[str], location: Location) -> bool:
     names = [tests[test].lower() for test in ("-name", "-iname") if test in tests]
     return (
         bool(roots)
-        and all(_may_search(root, location) for root in roots)
+        and all(_may_search(root, place) for root in roots for place in visited)
         and len(tests) * 2 == end
         and all(re.fullmatch(_FIND_TESTS.get(test, "(?!)"), tests[test]) for test in tests)
         and len(names) == 1
@@ -269,7 +271,7 @@ def _may_search(directory: str, location: Location) -> bool:
     return _is_part(path, location.root) and not is_itself
 
 
-def _git(words: Sequence[str]) -> DenyFinding | None:
+def _git(words: Sequence[str], text: str) -> DenyFinding | None:
     """`git clean` removes what git does not know. Only options stand before the sub-command, and their values."""
     is_set = any(word in {"-c", "config"} or word.startswith("--config-env") for word in words)
     if is_set and any(map(_GIT_ALIAS.match, words)):
@@ -279,5 +281,6 @@ def _git(words: Sequence[str]) -> DenyFinding | None:
     at = words.index("clean")
     before, after = pairwise(["", *words[:at]]), words[at + 1 :]
     is_verb = all(word.startswith("-") or option.startswith("-") for option, word in before)
-    is_trial = all(map(_TRIAL.fullmatch, after)) and any("n" in word for word in after)
+    is_read = [word.text for word in _read(text)] == ["git", *words]
+    is_trial = is_read and all(map(_TRIAL.fullmatch, after)) and any("n" in word for word in after)
     return _ask("it removes what git does not know") if is_verb and not is_trial else None
