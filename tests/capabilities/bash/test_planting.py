@@ -87,9 +87,18 @@ def test_a_journal_that_commands_can_reach_is_refused(tmp_path: Path, name: str)
 
         with pytest.raises(BuildError, match=r"commands can write.*/\.hookline/"):
             build(Bash(tmp_path, sandbox="required"))
-        # A call may name the workspace there, which asks nobody.
-        with pytest.raises(BuildError, match=r"commands can write.*/\.hookline/"):
-            build(Bash(tmp_path, place="host"))
+        build(Bash(tmp_path, place="host"))
+
+
+def test_on_the_host_a_contained_command_that_can_reach_the_journal_asks(tmp_path: Path) -> None:
+    """A stricter place asks nobody otherwise, and would remove what is on record."""
+    remove = call("bash", command="rm -f runs.db runs.db-wal runs.db-shm", place="workspace")
+    with SQLiteJournal(tmp_path / "runs.db") as journal:
+        builder = AgentBuilder().with_driver(ScriptedDriver([remove, say("x")]))
+        builder = builder.with_journal(journal).with_approver("deny")
+        result = builder.with_capability(Bash(tmp_path, place="host")).build().run_sync("x")
+        assert result.steps[0].results[0].status.value == "denied"
+        assert len(journal.runs()) == 1
 
 
 @pytest.mark.parametrize("name", ["outside/link/runs.db", "outside/file.db", "work/link/runs.db"])

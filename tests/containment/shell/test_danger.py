@@ -185,11 +185,15 @@ def test_a_removal_of_what_matters_is_denied(project: Path, target: str, command
 @pytest.mark.parametrize(
     "command",
     [
-        "rm -rf build", "rm -rf ./build/*", "rm *.pyc", "rm -f *.o", "rm ../sibling", "rm /tmp/x", "rm $f",
-        "find . -name '*.pyc' -delete", "git clean -nfdx", "git clean -n", "git commit -m clean", "rm .git/index.lock",
+        "rm -rf build", "rm -rf ./build/*", "rm *.pyc", "rm -f *.o", "rm ../sibling", "rm /tmp/x", "rm file",
+        "find . -name '*.pyc' -delete", "git clean -ndx", "git clean -n", "git clean --dry-run -d -x -q",
+        "git commit -m clean", "rm .git/index.lock",
         "git checkout -- .", "git reset --hard", "rm -rf node_modules dist", "rm -rf 'my dir'", "rm -rf */dist",
-        "find . -name node_modules -exec rm -rf {} +", "find . -name '*.o' -not -path './x/*' -delete",
-        'for f in *.log; do rm "$f"; done', "cd build && rm -rf x",
+        "find . -name node_modules -exec rm -rf {} +", "rm -f *.o 2>/dev/null || true",
+        "cd build && rm -rf x", "find . -type d -name __pycache__ -exec rm -rf {} +", "rm -rf node_modules", "mv a b",
+        "find build ./src -maxdepth 3 -mindepth 1 -type f -iname '*.O' -exec rm -f {} \\;", "rm -rf build dist",
+        "find . -name '*.o' -type f -delete", "find . -name rm -exec cat {} +", "npx prettier src/rm.js",
+        "git -c core.pager=cat log", "git commit -m alias.x", "rm -- -x",
     ],
 )  # fmt: skip
 def test_an_ordinary_removal_asks_on_the_host_alone(project: Path, command: str) -> None:
@@ -218,6 +222,28 @@ def test_an_ordinary_removal_asks_on_the_host_alone(project: Path, command: str)
         "find . -name '[a-z]*' -delete", "find . -exec sh -c 'rm -rf \"$0\"' {{}} \\;", "fd -x rm", 'rm -rf "$DIR"',
         'rm -rf "$DIR"/*', "rm -rf $DIR/x", "rm -rf build $X", "rm -rf ../sibling", "rm -rf ~/other/x",
         "rm -rf /tmp/x/*", "rm -rf ~+", "rm -rf .git/objects", "cd build; rm -rf *", "(cd build; make); rm -rf *",
+        "find . -printf -name -print -delete", "find . ! -lname -name -readable -delete",
+        "find . -mindepth 1 -name '[!]a]*' -exec rm -rf {{}} +", "find . -name '*[]!-~a]*' -delete",
+        "find . -type f -exec sh -c 'true;rm \"$0\"' {{}} \\;", "find . | xargs -n1 sh -c 'true;rm \"$0\"'",
+        "find . -path '*/project/*' -delete", "find . -name '*git' -exec rm -rf {{}} +",
+        "find . -name '[.]git' -delete",
+        "find . -name '?git' -delete", "find . -iname '*GIT' -delete", "find . -name x -name y -delete",
+        "find . -name x -iname y -delete", "find . -name -delete", "find . -name x -delete -delete",
+        "find -name x -delete", "find . -name 'a\\*' -delete", "find . -name x -execdir rm {{}} +",
+        "find . -name x -exec rm -rf {{}} a +", "find /tmp/a -name x -delete", "find .git/objects -name x -delete",
+        "find {project} -name 'p*' -exec rm -rf {{}} +", "find b* -name x -delete",
+        "find . -name '*.o' -not -path './x/*' -delete",
+        "find . -name .git -prune -o -name '*.o' -delete", "find . -name __ -delete", "find -L . -name x -delete",
+        "rm $f", 'for f in *.log; do rm "$f"; done', 'f() {{ rm "$@"; }}; f -rf *',
+        "echo .. | while read -r x; do rm $x; done", "shopt -s extglob; rm -rf +(*)", "rm -rf !(x)", "rm {{a,b}}",
+        "shopt -s dotglob; rm -rf *git", "rm -rf **/b*", "rm -rf -- -x/../*", "ln -s . l; rm -rf l/*",
+        "mkdir t; mv * t; rm -rf t", "f() {{ rm -rf l/*; }}; ln -s . l; f", "mv a t; find t -name a -delete",
+        "git clean -n --no-dry -fdx", "git clean -nfdx", "git clean -dx", "git clean -n build",
+        "read X; git clean -n $X", "cd ..; (cd project); rm -rf project", "cd ..; (cd project); find . -name x -delete",
+        "git -c alias.c='clean -fdx' c", "git --config-env=alias.c=X c", "git -c include.path=x c",
+        "env rm x", "prlimit --nofile=9 rm -rf build", "choom -n 5 rm x", "fakeroot rm x", "unshare -r rm x",
+        "taskset 1 rm x", "ionice -c 3 rm x", "chrt -b 0 rm x", "setpriv --no-new-privs rm x",
+        "env -C .. sh -c 'rm -r project'",
         "rm -rf {{a..z}}*", "env -C .. rm -rf project", "xargs rm -rf < list", "xargs sh -c 'rm x'",
     ],
 )  # fmt: skip
@@ -225,6 +251,20 @@ def test_a_removal_of_everything_asks_in_the_sandbox_too(project: Path, command:
     """What is untracked cannot be restored."""
     verdict = POLICY.judge(command.format(project=project), root=str(project))
     assert (verdict.decision, verdict.asks_in_sandbox) == ("ask", True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find -O3 ~ -delete",
+        "find -- ~ -delete",
+        "find -D search / -delete",
+        "find -L -O1 .. -delete",
+    ],
+)
+def test_options_of_find_do_not_hide_where_it_begins(project: Path, command: str) -> None:
+    """Options may stand before the directories, one of them with a value."""
+    assert POLICY.judge(command, root=str(project)).decision == "deny"
 
 
 def test_a_removal_through_a_link_is_one_of_where_it_leads(project: Path) -> None:

@@ -123,6 +123,24 @@ def test_a_dash_is_a_file_where_there_is_one(command: str, home: Path, project: 
     assert decide(command, project) == "ask"
 
 
+@pytest.mark.parametrize("program", ["zcat", "xzcat"])
+def test_a_file_to_which_a_program_adds_an_ending_asks(
+    program: str, home: Path, project: Path
+) -> None:
+    """`zcat z` reads `z.gz` where there is no `z`."""
+    assert decide(f"{program} z", project) == "allow"
+    (project / "z.gz").symlink_to(home / ".ssh" / "id_rsa.gz")
+    assert decide(f"{program} z", project) == "ask"
+    (project / "z").write_text("x")
+    assert decide(f"{program} z", project) == "allow"
+
+
+@pytest.mark.parametrize("name", [".gitconfig", ".config/git/config"])
+def test_the_settings_of_git_in_a_home_ask(name: str, home: Path, project: Path) -> None:
+    """They may hold tokens: in headers and addresses."""
+    assert decide(f"cat ~/{name}", project) == "ask"
+
+
 def test_links_in_a_circle_ask(project: Path) -> None:
     """What leads nowhere is not known."""
     (project / "a").symlink_to("b")

@@ -86,6 +86,8 @@ class Bash:
             )
         _check_reader()
         self.name = name
+        self.reaches_journal = False
+        """Whether a journal is where contained commands can write, which is refused unless commands run on the host."""
         self._policy = None if policy is None else _checked_policy(policy)
         self.ask: Ask = ask
         self.keep: Keep = keep
@@ -202,10 +204,11 @@ class Bash:
     def _refuse_reachable(self, journal: object) -> None:
         """A journal that commands can reach is refused: a file that one puts beside it can remove what is on record."""
         for path in (getattr(journal, name, None) for name in ("given", "path")):
-            # Also where commands run on the host: a call may name a stricter place, which asks nobody.
-            if not isinstance(path, str) or not self.sandbox.can_contain():
+            if not isinstance(path, str) or not self.sandbox.can_reach(path):
                 continue
-            if self.sandbox.can_reach(path):
+            if self.sandbox.place == "host":
+                self.reaches_journal = True
+            elif self.sandbox.status.contained:
                 place = self.sandbox.root / ".hookline" / Path(path).name
                 raise BuildError(
                     f"the journal '{path}' is in a directory that commands can write.",
@@ -527,6 +530,8 @@ class ShellGuard:
             )
         elif is_looser(place, bash.sandbox.place):
             reasons.append(f"it is to write in {bash.sandbox.root}")
+        if place == "workspace" and bash.reaches_journal:
+            reasons.append("it could change the journal, which is in the work directory")
         if place == "workspace" and self._needs_network(bash, call, state, verdict):
             reasons.append("it is to have the network")
         hidden = [path for path in verdict.env_files if not bash.is_shown(path)]

@@ -53,6 +53,8 @@ _OF_BASH = re.compile(r"[$`{}~\\]|&>|\|&")
 """What another shell than bash may read otherwise."""
 _RECURSIVE = ("-r", "--recursive")
 _GREPS = frozenset({"grep", "egrep", "fgrep"})
+_ADD_ENDINGS = frozenset({"zcat", "xzcat"})
+"""Programs that look for `x.gz` where there is no `x`."""
 _PICKS = ("-g", "--glob", "--iglob", "--include")
 
 
@@ -183,6 +185,10 @@ class Allowlist(msgspec.Struct):
             return problem
         if name == "diff" and any(os.path.isdir(os.path.join(where, f.text)) for f in call.files):
             return "it compares whole directories, and follows the links in them"
+        if name in _ADD_ENDINGS:
+            for file in call.files:
+                if _has_ending(os.path.join(where, file.text)):
+                    return f"it may read another file than {file.text}, with an ending"
         return self._files(call.files, [where])
 
     def _searched(self, files: Sequence[Word], where: str) -> str | None:
@@ -293,6 +299,19 @@ class Allowlist(msgspec.Struct):
 
 def _behind_equals(text: str) -> list[str]:
     return [text[found.end() :] for found in re.finditer("=", text)]
+
+
+def _has_ending(path: str) -> bool:
+    """Whether a file does not exist, and one that begins with its name does, or may."""
+    directory, name = os.path.split(path)
+    try:
+        return not os.path.exists(path) and any(
+            each.lower().startswith(name.lower()) for each in os.listdir(directory)
+        )
+    except FileNotFoundError:
+        return False
+    except OSError:  # it cannot be listed
+        return True
 
 
 @lru_cache(16)

@@ -22,7 +22,7 @@ from hookline.containment.shell.denylist import (
 )
 from hookline.containment.shell.places import Places, expand
 from hookline.containment.shell.programs import PICKING, roots_of
-from hookline.containment.shell.removal import Location, find_removal
+from hookline.containment.shell.removal import Location, find_removal, line_removal
 from hookline.containment.shell.runners import code_words, is_source, name_of
 from hookline.containment.shell.words import Word
 from hookline.secret_tables import is_env_file
@@ -132,6 +132,7 @@ def find_danger(text: str, places: Places) -> Danger:
         danger.problem, danger.part = "it is nested too deeply to be read", str(nested)
     except (TooMuch, TooDeep):
         danger.complete = False
+    danger.removal = danger.removal or line_removal(danger.commands, text)
     return danger
 
 

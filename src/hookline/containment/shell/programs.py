@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import dropwhile, takewhile
+from itertools import takewhile
 
 from hookline.containment.shell.options import Call, Check, OptionTable, only
 from hookline.containment.shell.sed_awk import AWK, SED
@@ -134,9 +134,14 @@ def fed_by_find(words: Sequence[str]) -> tuple[list[str], list[str]] | None:
     return (roots, values) if is_file else None
 
 
+_BEFORE_ROOTS = re.compile(r"--|-[HLPEXdsx]+|-O.*|-D")
+
+
 def roots_of(words: Sequence[str]) -> list[str]:
     """Where a search begins."""
-    own = dropwhile(lambda word: word in {"-L", "-H", "-P"}, words)
+    own = list(words)
+    while own and _BEFORE_ROOTS.fullmatch(own[0]):
+        own = own[2 if own[0] == "-D" else 1 :]
     return list(takewhile(lambda word: not word.startswith(("-", "(", "!")), own))
 
 

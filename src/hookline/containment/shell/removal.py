@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -16,23 +16,34 @@ from typing import NamedTuple
 from hookline.containment.links import is_below
 from hookline.containment.shell.places import expand
 from hookline.containment.shell.programs import roots_of
-from hookline.containment.shell.runners import FEEDERS, name_of
+from hookline.containment.shell.runners import RUNNERS, RUNNERS_OF_ANY, name_of
+from hookline.containment.shell.scan import Unreadable, scan
 from hookline.containment.shell.words import Word
 from hookline.wildcards import matches
 
 REMOVERS = frozenset("rm rmdir unlink shred".split())
 _RECURSIVE = re.compile(r"-(?:[A-Za-z]*[rR]|-r)")
-_LITERAL = re.compile(r"[\w ./@%+=:,*?\[\]^-]+|\{\}")
+_REMOVER = re.compile(rf"(?<![\w.-])(?:{'|'.join(sorted(REMOVERS))})(?![\w.-])")
+_LITERAL = re.compile(r"(?!.*\*\*)[\w ./@%+=:,*?\[\]^-]+")
+"""Not `**`: it may be any number of directories."""
 _MAGIC = re.compile(r"[*?\[]")
-_BRACKET = re.compile(r"\[[^\]]*\]?")
 _EVERYTHING = re.compile(r"[^A-Za-z0-9]*[*?][^A-Za-z0-9]*")
 """A pattern of names that spells out none of them: `*`, `.[!.]*`."""
 _ABOVE = re.compile(r"\.\.(?:/\.\.)*(?:/[^\w/]*[*?][^\w/]*)?/?")
 _HOMES = re.compile(r"/(?:home|Users)/[^/]+")
-_NAME_TESTS = frozenset("-name -iname -path -ipath -wholename -iwholename".split())
-_NOT = frozenset({"!", "-not"})
-_ALTERNATIVES = frozenset({"-o", "-or", ",", "(", ")"})
-_TRIAL = re.compile(r"-[dfqxX]*n[dfqxX]*|--dry-run")
+_NAME = r"(?=.*[A-Za-z0-9])[^\[\]\\]+"
+_FIND_TESTS = {
+    **dict.fromkeys(("-maxdepth", "-mindepth"), "[0-9]+"),
+    **dict.fromkeys(("-name", "-iname"), _NAME),
+    "-type": "[a-z]",
+}
+_FIND_ACTION = re.compile("-delete|-exec\0rm\0(?:-(?:f|r|rf)\0)?{}\0[+;]")
+_FIND_LOGIC = frozenset("! -not -o -or , ( ) -prune".split())
+_GIT_ALIAS = re.compile(r"(?:--config-env=)?(?:alias|include|includeif)\.", re.IGNORECASE)
+_TRIAL = re.compile(r"-[ndqxX]+|--dry-run")
+_CHANGERS = frozenset({"ln", "mv", "shopt"})
+"""Programs that change what a path or a pattern leads to."""
+_EXTENDED = re.compile(r"[?*+@!]\(")
 
 
 class DenyFinding(NamedTuple):
@@ -60,42 +71,83 @@ class Location(NamedTuple):
         return os.path.join(os.path.realpath(directory), last)
 
 
+def removes(argv: Sequence[str]) -> bool:
+    """Whether a command removes files, by its name and its words. A text for a shell may be among them."""
+    name, words = name_of(argv), argv[1:]
+    if name == "find":
+        at = next((at for at, word in enumerate(words) if word.startswith(("-exec", "-ok"))), None)
+        return "-delete" in words or (at is not None and _has_remover(words[at:]))
+    is_runner = name in RUNNERS or name in RUNNERS_OF_ANY or name in {"fd", "fdfind"}
+    return name in REMOVERS or (is_runner and _has_remover(words))
+
+
+def _has_remover(words: Sequence[str]) -> bool:
+    return any(map(_REMOVER.search, words))
+
+
 def find_removal(argv: Sequence[str], visited: Sequence[Location], text: str) -> DenyFinding | None:
     """Why a removal is denied or asked about everywhere; None if it is neither, or nothing is removed.
 
     `visited` are the places where the line has been, the current one last; `text` is the command as it is written.
     """
     name, words = name_of(argv), argv[1:]
+    if name == "git":
+        return _git(words, text)
+    if not removes(argv):
+        return None
     if name in REMOVERS:
         return _rm(words, visited, text)
-    if name == "git":
-        return _clean(words)
-    # A text for a shell may be among the words: `find . -exec sh -c 'rm "$0"' {} \;`
-    removes = any(name_of([word]) in REMOVERS for word in " ".join(words).split())
-    if name == "find" and (removes or "-delete" in words):
-        return _find(words, visited[-1], text)
-    if removes and (name in FEEDERS or name in {"fd", "fdfind"}):
-        return _ask("it is not known what it removes")
-    return None
+    if name == "find":
+        return _find(words, visited, text)
+    return _ask("it is not known what it removes")
+
+
+def line_removal(commands: Sequence[Sequence[str]], text: str) -> str:
+    """Why a line with a removal is asked about whatever its words are: another part may change what they mean.
+
+    That part may stand behind the removal: in a loop, in the background, or before the call of a function.
+    """
+    if not any(map(removes, commands)):
+        return ""
+    if changer := next((name for name in map(name_of, commands) if name in _CHANGERS), ""):
+        return f"it is not known what it removes, because of {changer} in the same line"
+    return "it is not known what it removes" if _EXTENDED.search(text) else ""
 
 
 def _ask(reason: str) -> DenyFinding:
     return DenyFinding(reason, is_denied=False)
 
 
+def _read(text: str) -> list[Word]:
+    """The words of a command if it begins with a plain name, and all others are literal, or patterns; none if not."""
+    try:
+        found = scan(text).found
+    except Unreadable:
+        return []
+    words = found[0].command.words if len(found) == 1 else ()
+    return list(words) if words and text.startswith(words[0].text) else []
+
+
+def _operands(words: Sequence[str]) -> list[str]:
+    end = words.index("--") if "--" in words else len(words)
+    return [word for word in words[:end] if word and word[0] != "-"] + [*words[end + 1 :]]
+
+
 def _rm(words: Sequence[str], visited: Sequence[Location], text: str) -> DenyFinding | None:
     location = visited[-1]
-    targets = [word for word in words if word and not word.startswith("-")]
-    if vital := next((target for target in targets if is_vital(target, location)), None):
+    if vital := next((each for each in _operands(words) if is_vital(each, location)), None):
         return DenyFinding(f"it removes {vital}")
-    is_recursive = any(map(_RECURSIVE.match, words))
+    written = [word.text for word in _read(text)]
+    if name_of(written) == "find":  # which is judged as a whole
+        return None
+    targets = _operands(written[1:])
     # Behind another program (`env -C dir rm -r x`) it may run elsewhere.
-    is_plain = name_of(text.split()[:1]) in REMOVERS | {"find"} and "$" not in text
-    if "`" in text or "$(" in text or (is_recursive and not (is_plain and targets)):
+    if name_of(written) not in REMOVERS or not targets:
         return _ask("it is not known what it removes")
     patterns = [target for target in targets if _MAGIC.search(target)]
-    outside = next((one for one in targets if not _is_inside(one, location)), None)
-    if outside and (is_recursive or patterns):
+    everywhere = ((one, place) for one in targets for place in visited)
+    outside = next((one for one, place in everywhere if not _is_inside(one, place)), None)
+    if outside and (patterns or any(map(_RECURSIVE.match, written))):
         return _ask(f"it removes {outside}, which may be no part of the work directory")
     if patterns and any(_is_everything(patterns, place) for place in visited):
         return _ask("it removes everything in the work directory")
@@ -139,10 +191,13 @@ def _is_inside(target: str, location: Location) -> bool:
     """Whether a word is certain to lead to something below the work directory, and not into `.git`."""
     paths = _found(target, location) if _MAGIC.search(target) else {location.removed(target)}
     return bool(_LITERAL.fullmatch(target) and paths) and all(
-        path.startswith(f"{location.root}/")
-        and ".git" not in path.removeprefix(location.root).lower().split("/")
-        for path in paths or ()
+        path != location.root and _is_part(path, location.root) for path in paths
     )
+
+
+def _is_part(path: str, root: str) -> bool:
+    """Whether a path is the work directory or below it, and not in `.git`."""
+    return is_below(path, root) and ".git" not in path.removeprefix(root).lower().split("/")
 
 
 def _found(pattern: str, location: Location) -> set[str]:
@@ -175,38 +230,57 @@ def _entries(directory: str) -> list[str]:
         return []
 
 
-def _find(words: Sequence[str], location: Location, text: str) -> DenyFinding | None:
-    """A find that removes what it finds: it must be limited by a name."""
-    roots = roots_of(words) or ["."]
-    for root in roots:
+def _find(words: Sequence[str], visited: Sequence[Location], text: str) -> DenyFinding | None:
+    """A find that removes what it finds."""
+    location = visited[-1]
+    for root in roots_of(words) or ["."]:
         if is_vital(root, location) and location.removed(root) != location.root:
             return DenyFinding(f"it removes files in {root}")
-    is_known = all(is_below(location.removed(root), location.root) for root in roots)
-    if not is_known or not _ALTERNATIVES.isdisjoint(words) or re.search("[$`]", text):
-        return _ask("it is not known what it removes")
-    names = list(_tested_names(words))
-    if git := next((name for name in names if any(map(_names_git, name.split("/")))), None):
-        return DenyFinding(f"it removes {git}")
-    if any(re.search(r"\w", _BRACKET.sub("", name)) for name in names):
+    for test, value in pairwise(words) if _FIND_LOGIC.isdisjoint(words) else ():
+        if test in {"-name", "-iname"} and _names_git(value):
+            return DenyFinding(f"it removes {value}")
+    program, *written = _read(text) or [Word("")]
+    is_known = program.text == "find" and all(word.exact for word in written)
+    if is_known and _is_known_find([word.text for word in written], visited):
         return None
-    return _ask("it removes everything that it finds")
+    return _ask("it is not known to remove only what has a certain name")
 
 
-def _tested_names(words: Sequence[str]) -> Iterator[str]:
-    """The patterns that a file must match before something is done with it."""
-    for at, (test, value) in enumerate(pairwise(words)):
-        if test == "-delete" or test.startswith(("-exec", "-ok")):
-            return
-        if test in _NAME_TESTS and words[at - 1] not in _NOT:
-            yield value
+def _is_known_find(words: Sequence[str], visited: Sequence[Location]) -> bool:
+    """Whether it is `find DIR.. TEST.. ACTION` with a test of the name, each test once, and nothing else."""
+    roots = roots_of(words)
+    rest = words[len(roots) :]
+    end = next((at for at, word in enumerate(rest) if word in {"-delete", "-exec"}), 0)
+    tests = dict(zip(rest[:end:2], rest[1:end:2], strict=False))
+    names = [tests[test].lower() for test in ("-name", "-iname") if test in tests]
+    return (
+        bool(roots)
+        and all(_may_search(root, place) for root in roots for place in visited)
+        and len(tests) * 2 == end
+        and all(re.fullmatch(_FIND_TESTS.get(test, "(?!)"), tests[test]) for test in tests)
+        and len(names) == 1
+        and not matches(".git", names[0])
+        and _FIND_ACTION.fullmatch("\0".join(rest[end:])) is not None
+    )
 
 
-def _clean(words: Sequence[str]) -> DenyFinding | None:
+def _may_search(directory: str, location: Location) -> bool:
+    """The work directory itself must be `.`: by its name, the test of a name could find it."""
+    path = location.removed(directory)
+    is_itself = path == location.root and os.path.normpath(directory) != "."
+    return _is_part(path, location.root) and not is_itself
+
+
+def _git(words: Sequence[str], text: str) -> DenyFinding | None:
     """`git clean` removes what git does not know. Only options stand before the sub-command, and their values."""
+    is_set = any(word in {"-c", "config"} or word.startswith("--config-env") for word in words)
+    if is_set and any(map(_GIT_ALIAS.match, words)):
+        return _ask("it is not known what its alias does")
     if "clean" not in words:
         return None
     at = words.index("clean")
-    before = pairwise(["", *words[:at]])
+    before, after = pairwise(["", *words[:at]]), words[at + 1 :]
     is_verb = all(word.startswith("-") or option.startswith("-") for option, word in before)
-    is_trial = any(map(_TRIAL.fullmatch, words[at + 1 : at + 2])) and "--no-dry-run" not in words
+    is_read = [word.text for word in _read(text)] == ["git", *words]
+    is_trial = is_read and all(map(_TRIAL.fullmatch, after)) and any("n" in word for word in after)
     return _ask("it removes what git does not know") if is_verb and not is_trial else None

@@ -19,6 +19,8 @@ RUNNERS_OF_ANY = frozenset(
     """
     flock chroot taskset chrt setarch perf faketime script screen tmux sg op aws-vault sudo su doas pkexec runuser gosu
     su-exec setpriv runcon bwrap firejail proot numactl rlwrap torsocks tsocks dbus-run-session nix-shell watchexec
+    prlimit choom uclampset cpulimit cgexec chpst fakeroot fakechroot systemd-inhibit systemd-cat ssh-agent nocache
+    chronic run-one start-stop-daemon
     """.split()
 )
 """Those that have words of their own before it: each word may be where it begins."""

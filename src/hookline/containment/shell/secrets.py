@@ -41,11 +41,11 @@ _PLAIN_IN_HOME = tuple(
     tuple(path.split("/"))
     for path in """
     .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout
-    .inputrc .vimrc .vim .gvimrc .nanorc .emacs .emacs.d .tmux.conf .tmux .screenrc .gitconfig .gitignore
+    .inputrc .vimrc .vim .gvimrc .nanorc .emacs .emacs.d .tmux.conf .tmux .screenrc .gitignore
     .gitignore_global .gitattributes .editorconfig .dircolors .selected_editor .local/bin .local/lib .cache .rustup .nvm
     .pyenv .rbenv .asdf .sdkman .oh-my-zsh .vscode-server .npm .cargo .rvm .goenv .venv .venvs .virtualenvs .condarc
     .prettierrc .eslintrc .hushlogin .xinitrc .xprofile .xresources .ideavimrc .wezterm.lua .zsh .fzf .dotfiles
-    .config/nvim .config/git .config/htop .config/alacritty .config/kitty .config/i3 .config/sway .config/tmux
+    .config/nvim .config/git/ignore .config/htop .config/alacritty .config/kitty .config/i3 .config/sway .config/tmux
     .config/bat .config/fontconfig .config/zed .config/helix .config/starship.toml .config/user-dirs.dirs
     .config/systemd .config/yapf .config/flake8 .config/pycodestyle .config/ruff .config/fish/config.fish
     .claude/skills .claude/commands .claude/agents .claude/claude.md .codex/skills .codex/prompts .codex/agents.md
