@@ -200,3 +200,36 @@ def test_mise_runs_nothing_that_a_link_leads_to(
     subprocess.run(["bash", "-c", plant], cwd=trusted, check=True)
     enter_with_mise(trusted)
     assert marker.exists(), "the way is real"
+
+
+@pytest.mark.parametrize("name", ["COMMIT_EDITMSG", "packed-refs", "logs/HEAD", "ORIG_HEAD"])
+def test_a_link_inside_of_git_is_moved_aside(work: Path, tmp_path: Path, name: str) -> None:
+    """The user's next commit would write through it: over a hook, or over a file of the home."""
+    victim = tmp_path / "victim"
+    victim.write_text("mine\n")
+    ran = Sandbox(work, "required").run_sync(f"rm -f .git/{name}; ln -s {victim} .git/{name}")
+    assert f".git/{name}.from-command" in ran.set_aside
+    subprocess.run([*GIT, "-C", work, "commit", "-q", "--allow-empty", "-m", "more"], check=True)
+    subprocess.run(["git", "-C", work, "pack-refs", "--all"], check=True)
+    assert victim.read_text() == "mine\n"
+
+
+def test_a_stash_that_the_next_commit_applies_is_moved_aside(work: Path) -> None:
+    """It would put files into the work tree: hooks, settings of editors and agents."""
+    ran = Sandbox(work, "required").run_sync(
+        "export GIT_INDEX_FILE=/tmp/index; git read-tree HEAD; B=$(echo x | git hash-object -w --stdin); "
+        "git update-index --add --cacheinfo 100755,$B,.vscode/tasks.json; H=$(git rev-parse HEAD); "
+        "I=$(git commit-tree -p $H -m i HEAD^{tree}); "
+        "git commit-tree -p $H -p $I -m w $(git write-tree) > .git/MERGE_AUTOSTASH"
+    )
+    assert ran.set_aside == (".git/MERGE_AUTOSTASH.from-command",)
+    subprocess.run([*GIT, "-C", work, "commit", "-q", "--allow-empty", "-m", "more"], check=True)
+    assert not (work / ".vscode").exists()
+
+
+def test_a_link_inside_of_hg_is_moved_aside(work: Path, tmp_path: Path) -> None:
+    """Mercurial appends to its caches."""
+    ran = Sandbox(work, "required").run_sync(
+        f"mkdir -p sub/.hg/cache; ln -s {tmp_path}/victim sub/.hg/cache/rbc-names-v2"
+    )
+    assert ran.set_aside == ("sub/.hg/cache/rbc-names-v2.from-command",)

@@ -92,7 +92,8 @@ def git_parts(git: str) -> Iterator[Part]:
     """The parts of one git directory. Those of submodules and further work trees are git directories themselves."""
     yield Part(f"{git}/config", "git-config")
     yield Part(f"{git}/hooks", "git-hooks")
-    for name in ("config.worktree", "commondir", "gitdir", "sl/config"):
+    # The next commit puts what `MERGE_AUTOSTASH` names into the work tree.
+    for name in ("config.worktree", "commondir", "gitdir", "sl/config", "MERGE_AUTOSTASH"):
         yield Part(f"{git}/{name}")
     yield from (Part(f"{git}/{name}", "number") for name in _NUMBERS)
 

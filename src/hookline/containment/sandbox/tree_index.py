@@ -171,6 +171,7 @@ def _read(path: str, place: str) -> _Directory:
     found: set[str] = set()
     name_here = os.path.basename(path)
     before = f"{place}/" if place else ""
+    is_inside = not VERSION_CONTROL.isdisjoint(place.split("/"))
     try:
         fd = os.open(path, _DIRECTORY)
         try:
@@ -181,8 +182,10 @@ def _read(path: str, place: str) -> _Directory:
                     names.append(name)
                     if entry.is_dir(follow_symlinks=False):
                         below.append(name)
-                    elif name in RUN_BELOW and entry.is_symlink():
-                        found.add(name)  # it leads to other files of the names that are run there
+                    elif (is_inside or name in RUN_BELOW) and entry.is_symlink():
+                        # It leads to other files of the names that are run there. Inside of version control, tools
+                        # write through it: a commit would write over a hook, or over a file of the home.
+                        found.add(name)
         finally:
             os.close(fd)
     except OSError as error:
