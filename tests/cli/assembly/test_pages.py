@@ -51,7 +51,7 @@ def test_a_guarded_subagent_waits_for_trust_and_is_guarded_then(place: Any) -> N
     assert "Blocked: only looking" in after.stderr
     place.write("guard.sh", "#!/bin/sh\nexit 0\n")
     again = place.run("run", "x", "--model", model)
-    assert "changed since they were trusted" in again.stderr
+    assert "changed since it was trusted" in again.stderr
     assert place.run("trust", "--show").returncode == Exit.CONFIG
 
 
