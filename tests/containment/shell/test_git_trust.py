@@ -95,7 +95,7 @@ def test_reading_is_allowed_in_a_trusted_repository(top: Path) -> None:
         "GIT_EXTERNAL_DIFF=./x git diff",
         "git log -- :/.e*",
         "git remote show origin",
-        "git ls-files -z | xargs -0 ls",
+        "git ls-files -z | xargs -0 cat",
     ],
 )
 def test_what_does_more_asks(top: Path, command: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -115,24 +116,12 @@ def test_only_four_devices_are_known(home: Path, project: Path) -> None:
     assert decide("cd /dev && cat fd/../cwd/fd", project) == "ask"
 
 
-@pytest.mark.parametrize("command", ["cat < -", "rev -", "hexdump -C -", "column -", "cat -"])
+@pytest.mark.parametrize("command", ["cat < -", "tac -", "hexdump -C -", "fold -", "cat -"])
 def test_a_dash_is_a_file_where_there_is_one(command: str, home: Path, project: Path) -> None:
     """A redirect and some programs take `-` for the file of that name, which may be a link."""
     assert decide(command, project) == "allow"
     (project / "-").symlink_to(home / ".ssh" / "id_rsa")
     assert decide(command, project) == "ask"
-
-
-@pytest.mark.parametrize("program", ["zcat", "xzcat"])
-def test_a_file_to_which_a_program_adds_an_ending_asks(
-    program: str, home: Path, project: Path
-) -> None:
-    """`zcat z` reads `z.gz` where there is no `z`."""
-    assert decide(f"{program} z", project) == "allow"
-    (project / "z.gz").symlink_to(home / ".ssh" / "id_rsa.gz")
-    assert decide(f"{program} z", project) == "ask"
-    (project / "z").write_text("x")
-    assert decide(f"{program} z", project) == "allow"
 
 
 @pytest.mark.parametrize("name", [".gitconfig", ".config/git/config"])
@@ -261,6 +250,41 @@ def test_xargs_behind_a_find_that_prints_files(project: Path) -> None:
     assert [text for text in allowed if decide(text, project) != "allow"] == []
 
 
+def test_xargs_with_a_program_that_takes_any_word(project: Path) -> None:
+    """Behind whatever is allowed itself: these show nothing that is in files, and no option of theirs does harm."""
+    allowed = (
+        "find . -print0 | xargs -0 ls -l",
+        "find . -name '*.py' | xargs -d '\\n' ls -ld",
+        "find . | xargs -r -d $'\\n' -n 1 basename",
+        "rg -l0 x src | xargs -0 stat -c '%s %n'",
+        "printf 'a' | xargs -0 echo",
+        "cat list | xargs -0 realpath --",
+        "xargs -0 dirname < list",
+    )
+    assert [text for text in allowed if decide(text, project) != "allow"] == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find . -type f | xargs -d '\\n' cat",
+        "ls -A | xargs -d '\\n' cat",
+        "printf '%s\\0' ~/.ssh/id_rsa | xargs -0 cat",
+        "find . -name notes.txt -print0 | xargs -0 cat",
+    ],
+)
+def test_names_that_are_read_may_lead_to_a_secret(project: Path, home: Path, command: str) -> None:
+    """A line break in the name of a directory, a link or a printed path: each shows the key, so each asks."""
+    key = home / ".ssh" / "id_rsa"
+    (project / "notes.txt").symlink_to(key)
+    copy = project / "x\n" / str(key).lstrip("/")
+    copy.parent.mkdir(parents=True)
+    copy.touch()
+    run = subprocess.run(["bash", "-c", command], cwd=project, capture_output=True, text=True)
+    assert "key" in run.stdout
+    assert decide(command, project) == "ask"
+
+
 def test_any_other_xargs_asks(project: Path) -> None:
     """What it reads is not known, whatever writes it and however names are parted."""
     asked = (
@@ -275,16 +299,12 @@ def test_any_other_xargs_asks(project: Path) -> None:
         "find . -type f -print0 | xargs -0 printf",
         "find @x -type f -print0 | xargs -0 strings",
         "find . -type f -print0 | timeout 5 xargs -0 cat",
-        "find . -type f -print0 | xargs -0 -n x cat",
         "find . -type f -print0 | xargs -0 -n 1",
         "find . -type f -print0 | xargs -0",
         "find . -type f -print0 | xargs",
         "find . -type f -print0 | xargs -0 cat < list",
         "grep -rlZ x src | xargs -0 wc -l",
         "rg -l0 x src | xargs -0 wc -l",
-        "find . -print0 | xargs -0 ls -l",
-        "find . | xargs -d '\\n' basename",
-        "printf 'a' | xargs -0 echo",
         "find . -type f | xargs cat",
         "find . | xargs -d '\\n' cat",
         "find . -type f | xargs -d '\\n' cat",
@@ -322,6 +342,13 @@ def test_any_other_xargs_asks(project: Path) -> None:
         "xargs -0 cat < list",
         "find . -type f -print0 | xargs -0 -I{} cat x/{}",
         "find . -type f -print0 | xargs -0 sh -c 'cat $0'",
+        "find . -type f -print0 | xargs -0 -a list ls",
+        "find . -type f -print0 | xargs -d '\\n' cat",
+        "find . | xargs ls",
+        "find . | xargs -d , ls",
+        "xargs -0 ls < .env",
+        "cat .env | xargs -0 echo",
+        "find . -print0 | xargs -0 ls > out",
     )
     assert [text for text in asked if decide(text, project) != "ask"] == []
 

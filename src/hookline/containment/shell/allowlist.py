@@ -24,8 +24,10 @@ from hookline.containment.shell.places import Places, expand
 from hookline.containment.shell.programs import (
     PROGRAMS,
     SHORT_VERSIONS,
+    TAKES_ANY_WORD,
     VERSIONED,
     WRAPPERS,
+    XARGS,
     fed_by_find,
 )
 from hookline.containment.shell.secrets import (
@@ -52,9 +54,6 @@ _SHELLS = frozenset({"bash", "sh"})
 _OF_BASH = re.compile(r"[$`{}~\\]|&>|\|&")
 """What another shell than bash may read otherwise."""
 _RECURSIVE = ("-r", "--recursive")
-_GREPS = frozenset({"grep", "egrep", "fgrep"})
-_ADD_ENDINGS = frozenset({"zcat", "xzcat"})
-"""Programs that look for `x.gz` where there is no `x`."""
 _PICKS = ("-g", "--glob", "--iglob", "--include")
 
 
@@ -88,7 +87,7 @@ class Allowlist(msgspec.Struct):
                 return words
             problem = self._elsewhere(name, where)
             if problem is None and name == "xargs":
-                problem = self._xargs(command, where)
+                problem = self._xargs(command, words, where)
             elif problem is None:
                 problem = self._program(name, words, where)
             if problem:
@@ -155,12 +154,12 @@ class Allowlist(msgspec.Struct):
         self.depth = 0
         return problem
 
-    def _elsewhere(self, name: str, where: str) -> str | None:
-        """Why a program may not be the one of the system.
+    def _elsewhere(self, name: str, where: str, *, is_started: bool = False) -> str | None:
+        """Why a program may not be the one of the system. `is_started`: by another program, not by bash.
 
         One in a home may be a shim of a version manager, which runs what a file of the project names.
         """
-        if name in _BUILTINS:
+        if name in _BUILTINS and not is_started:
             return None
         elsewhere = f"{name} may be {{}}, which is not in a directory of the system"
         for entry in _suspicious_entries(os.environ.get("PATH", ""), self.places.root):
@@ -180,15 +179,11 @@ class Allowlist(msgspec.Struct):
             return None
         if picked := next(filter(picks_secret, call.values(*_PICKS)), None):
             return f"{picked} may pick files with secrets"
-        is_recursive = name == "rg" or (name in _GREPS and call.has(*_RECURSIVE))
+        is_recursive = name == "rg" or (name == "grep" and call.has(*_RECURSIVE))
         if is_recursive and (problem := self._searched(call.files, where)):
             return problem
         if name == "diff" and any(os.path.isdir(os.path.join(where, f.text)) for f in call.files):
             return "it compares whole directories, and follows the links in them"
-        if name in _ADD_ENDINGS:
-            for file in call.files:
-                if _has_ending(os.path.join(where, file.text)):
-                    return f"it may read another file than {file.text}, with an ending"
         return self._files(call.files, [where])
 
     def _searched(self, files: Sequence[Word], where: str) -> str | None:
@@ -217,31 +212,42 @@ class Allowlist(msgspec.Struct):
                         return f"{word.text}{led} may hold secrets"
         return None
 
-    def _xargs(self, command: Command, where: str) -> str | None:
-        """`xargs -0 [-n N] PROGRAM ..` behind a find that prints nothing but files: all else asks."""
-        before = self.before if command.is_fed_by_one else None
-        if before is None or not all(word.exact for word in before.words + command.words):
-            return "it is not known what it reads"
-        source, *tests = (word.text for word in before.words)
-        fed = fed_by_find(tests) if program_name(source) == "find" else None
-        is_fed = all(one.target.text == "/dev/null" for one in before.redirects)
-        if fed is None or not is_fed or any(one.operator == "<" for one in command.redirects):
-            return "it is not known what it reads"
-        own, *inner = command.words[1:] or [Word("")]
-        if len(inner) > 2 and inner[0].text == "-n" and inner[1].text.isdigit():
-            inner = inner[2:]
-        name = program_name(inner[0].text) if own.text == "-0" and inner else ""
+    def _xargs(self, command: Command, words: Sequence[Word], where: str) -> str | None:
+        """`xargs -0` or `-d '\\n'`: with a program that takes any word, or behind a find that prints only files."""
+        own = read_call(XARGS, words, to_operand=True)
+        if isinstance(own, str):
+            return own
+        program, *given = own.rest or (Word(""),)
+        name = program_name(program.text) if program.exact else ""
         if name not in PROGRAMS:
             return "it is not known what it runs"
-        roots, values = fed
-        if picked := next((each for each in values if picks_secret(each) or is_secret(each)), None):
-            return f"{picked} may pick files with secrets"
-        names = [Word(f"{root}/x", exact=False) for root in roots for _ in range(2)]
-        return (
-            self._elsewhere(name, where)
-            or self._searched([Word(root) for root in roots], where)
-            or self._call(name, PROGRAMS[name], [*inner[1:], *names], where)
+        ends = [*(["\0"] if own.has("-0") else []), *own.values("-d")]
+        if ends not in (["\0"], ["\n"], ["\\n"]):
+            return "without -0 or -d '\\n' it takes names apart"
+        names: list[Word] = []
+        if name not in TAKES_ANY_WORD:
+            fed = self._fed(command) if ends == ["\0"] else None
+            if fed is None:
+                return "it is not known what it reads (find DIR -type f -print0 | xargs -0 is)"
+            roots, values = fed
+            if picked := next((v for v in values if picks_secret(v) or is_secret(v)), None):
+                return f"{picked} may pick files with secrets"
+            if problem := self._searched([Word(root) for root in roots], where):
+                return problem
+            names = [Word(f"{root}/x", exact=False) for root in roots for _ in range(2)]
+        return self._elsewhere(name, where, is_started=True) or self._call(
+            name, PROGRAMS[name], [*given, *names], where
         )
+
+    def _fed(self, command: Command) -> tuple[list[str], list[str]] | None:
+        """The directories and tests of the find before it, if that prints nothing but files below them."""
+        before = self.before if command.is_fed_by_one else None
+        if before is None or not all(word.exact for word in before.words):
+            return None
+        is_fed = all(one.target.text == "/dev/null" for one in before.redirects)
+        is_fed = is_fed and not any(one.operator == "<" for one in command.redirects)
+        source, *tests = (word.text for word in before.words)
+        return fed_by_find(tests) if is_fed and program_name(source) == "find" else None
 
     def _wrapped(self, name: str, words: Sequence[Word], where: str) -> str | None:
         """A program that runs another one."""
@@ -259,7 +265,10 @@ class Allowlist(msgspec.Struct):
         ):
             return "it is not known what it runs, and where"
         inner_name = program_name(inner[0].text)
-        return self._elsewhere(inner_name, where) or self._program(inner_name, inner[1:], where)
+        is_started = name != "command"
+        return self._elsewhere(inner_name, where, is_started=is_started) or self._program(
+            inner_name, inner[1:], where
+        )
 
     def _git(self, words: Sequence[Word], where: str) -> str | None:
         before = read_call(GIT, words, to_operand=True)
@@ -299,19 +308,6 @@ class Allowlist(msgspec.Struct):
 
 def _behind_equals(text: str) -> list[str]:
     return [text[found.end() :] for found in re.finditer("=", text)]
-
-
-def _has_ending(path: str) -> bool:
-    """Whether a file does not exist, and one that begins with its name does, or may."""
-    directory, name = os.path.split(path)
-    try:
-        return not os.path.exists(path) and any(
-            each.lower().startswith(name.lower()) for each in os.listdir(directory)
-        )
-    except FileNotFoundError:
-        return False
-    except OSError:  # it cannot be listed
-        return True
 
 
 @lru_cache(16)
