@@ -22,7 +22,12 @@ from hookline.containment.shell.denylist import (
 )
 from hookline.containment.shell.places import Places, expand
 from hookline.containment.shell.programs import PICKING, roots_of
-from hookline.containment.shell.removal import Location, find_removal, line_removal
+from hookline.containment.shell.removal import (
+    Location,
+    find_vital,
+    line_question,
+    removal_question,
+)
 from hookline.containment.shell.runners import code_words, is_source, name_of
 from hookline.containment.shell.words import Word
 from hookline.secret_tables import is_env_file
@@ -53,6 +58,8 @@ class Danger(CommandSearch):
         """The part of the text that is."""
         self.removal = ""
         """Why it is asked about in a sandbox too."""
+        self._questions: list[str] = []
+        """The same of each removal; empty of a plain one."""
         self.env_files: dict[str, None] = {}
         """The environment files that a word names."""
         self.complete = True
@@ -71,17 +78,23 @@ class Danger(CommandSearch):
 
     def examine(self, argv: list[str], text: str) -> None:
         named = [guess_name(name_of(argv)), *argv[1:]]
-        finding = find_denied(named, self.location) or find_removal(named, self.visited, text)
-        if finding and finding.is_denied:
-            raise _Denied(finding.reason, text)
-        if finding:
-            self.removal = self.removal or finding.reason
+        if reason := find_denied(named, self.location):
+            raise _Denied(reason, text)
+        if vital := find_vital(named, self.location):
+            raise _Denied(f"it removes {vital}", text)
+        question = removal_question(named, self.visited, text)
+        if question is not None:
+            self._questions.append(question)
         given = [argv[0], *code_words(argv)]
         if any(UNREAD in word or self.is_file_unread(word) for word in given):
             self.runs_unread(text)
         if name_of(argv) in {"cd", "pushd"}:
             target = next((word for word in argv[1:] if word and not word.startswith("-")), "~")
             self.visited.append(Location(self.location.root, self.location.path(target)))
+
+    def finish(self) -> None:
+        """Judge the removals of the line together."""
+        self.removal = line_question(self._questions, [name_of(argv) for argv in self.commands])
 
     def runs_unread(self, text: str) -> None:
         raise _Denied(_UNREAD, text)
@@ -132,7 +145,7 @@ def find_danger(text: str, places: Places) -> Danger:
         danger.problem, danger.part = "it is nested too deeply to be read", str(nested)
     except (TooMuch, TooDeep):
         danger.complete = False
-    danger.removal = danger.removal or line_removal(danger.commands, text)
+    danger.finish()
     return danger
 
 

@@ -19,7 +19,7 @@ from hookline.containment.protected import (
     RUN_BELOW,
     user_configuration,
 )
-from hookline.containment.shell.removal import REMOVERS, DenyFinding, Location
+from hookline.containment.shell.removal import REMOVERS, Location
 from hookline.containment.shell.runners import name_of
 from hookline.wildcards import matches
 
@@ -86,25 +86,25 @@ _GIT_READS = re.compile(r"--get.*|--list|--unset.*|--remove-section|--name-only|
 _SWITCHES = frozenset("true false yes no on off 1 0".split())
 
 
-def find_denied(argv: Sequence[str], location: Location) -> DenyFinding | None:
-    """Why a command is denied or asked about everywhere, by its words alone; or None."""
+def find_denied(argv: Sequence[str], location: Location) -> str | None:
+    """Why a command is denied everywhere, by its words alone; or None."""
     name, words = name_of(argv), argv[1:]
     if name in PRIVILEGE:
-        return DenyFinding(f"{name} gives it the rights of another user")
+        return f"{name} gives it the rights of another user"
     if name in _DOWN or (name == "init" and words[:1] and words[0] in {"0", "1", "6", "S"}):
-        return DenyFinding("it stops the machine")
+        return "it stops the machine"
     if name == "systemctl" and {"poweroff", "reboot", "halt", "kexec"} & set(words):
-        return DenyFinding("it stops the machine")
+        return "it stops the machine"
     is_ours = name == "hookline" or list(words[:2]) == ["-m", "hookline"]
     if is_ours and "trust" in words and "--show" not in words:
-        return DenyFinding("it changes what is trusted")
+        return "it changes what is trusted"
     if name.startswith("mkfs") or (name in _DISKS and not {"-l", "--list", "print"} & set(words)):
-        return DenyFinding("it works on whole disks")
+        return "it works on whole disks"
     if any(map(is_network, words)):
-        return DenyFinding("it opens a connection through /dev/tcp")
+        return "it opens a connection through /dev/tcp"
     for target in _written(name, words):
         if is_protected(target, location) or is_device(target, location):
-            return DenyFinding(f"it writes to {target}")
+            return f"it writes to {target}"
     return _configured(words) if name == "git" else None
 
 
@@ -175,7 +175,7 @@ def _has(words: Sequence[str], option: str) -> bool:
     return any(re.match(option, word) for word in words)
 
 
-def _configured(words: Sequence[str]) -> DenyFinding | None:
+def _configured(words: Sequence[str]) -> str | None:
     """`git config` that has git run a program from now on, for whatever the user asks of it."""
     if "config" not in words:
         return None
@@ -186,5 +186,5 @@ def _configured(words: Sequence[str]) -> DenyFinding | None:
         is_shell = key.lower().startswith("alias.") and value.startswith("!")
         names_program = _GIT_RUNS.fullmatch(key.lower()) and value.lower() not in _SWITCHES
         if is_shell or names_program:
-            return DenyFinding(f"it has git run what {key} names")
+            return f"it has git run what {key} names"
     return None

@@ -1,14 +1,16 @@
 """Removals: those that are denied everywhere, and those about which a person is asked in a sandbox too.
 
-In a sandbox a removal runs without a question only if it is known what it removes, and that is a part of the work
-directory: not all of it, and nothing of its `.git`. What git does not know cannot be restored.
+In a sandbox a command that speaks of a removal asks, unless it is one of three plain forms of which it is known what
+they remove: a part of the work directory, not all of it, and nothing of its `.git`. What git does not know cannot be
+restored. That a remover's name is among the words is enough, also inside of a text (`git rebase -x 'rm -r x'`). A list
+of the programs that run others was tried, and is never complete.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -16,41 +18,42 @@ from typing import NamedTuple
 from hookline.containment.links import is_below
 from hookline.containment.shell.places import expand
 from hookline.containment.shell.programs import roots_of
-from hookline.containment.shell.runners import RUNNERS, RUNNERS_OF_ANY, name_of
+from hookline.containment.shell.runners import SHELLS, name_of
 from hookline.containment.shell.scan import Unreadable, scan
 from hookline.containment.shell.words import Word
 from hookline.wildcards import matches
 
 REMOVERS = frozenset("rm rmdir unlink shred".split())
+_SPOKEN = re.compile(
+    rf"(?<![\w.-])(?:{'|'.join(sorted(REMOVERS))}|git\b[^;&|]{{0,80}}\bclean)(?![\w.-])|(?<!\S)-delete\b"
+)
+_SPEAKERS = frozenset("echo printf grep rg".split())
+"""Programs that run nothing of what they are given. What they print is looked at where a shell reads it."""
+_HAVE_OWN = frozenset("git npm pnpm docker podman".split())
+"""Programs with a sub-command `rm`."""
+_GIT_ALIAS = re.compile(r"(?:--config-env=)?(?:alias|include|includeif)\.", re.IGNORECASE)
+_TRIAL = re.compile("git\0clean(?:\0-[dqxX]+)*\0(?:-[dqxX]*n[ndqxX]*|--dry-run)(?:\0-[ndqxX]+)*")
+_NAMED_FIND = re.compile(
+    """
+    (?:-(?:maxdepth|mindepth)\0[0-9]+\0|-type\0[a-z]\0)*
+    -i?name\0(?P<name>(?=[^\0]*[A-Za-z0-9])[^][\\\\\0]+)\0
+    (?:-(?:maxdepth|mindepth)\0[0-9]+\0|-type\0[a-z]\0)*
+    (?:-delete|-exec\0rm\0(?:-(?:f|r|rf)\0)?{}\0[+;])
+    """,
+    re.VERBOSE,
+)
+_FIND_LOGIC = frozenset("! -not -o -or , ( ) -prune".split())
 _RECURSIVE = re.compile(r"-(?:[A-Za-z]*[rR]|-r)")
-_REMOVER = re.compile(rf"(?<![\w.-])(?:{'|'.join(sorted(REMOVERS))})(?![\w.-])")
 _LITERAL = re.compile(r"(?!.*\*\*)[\w ./@%+=:,*?\[\]^-]+")
 """Not `**`: it may be any number of directories."""
 _MAGIC = re.compile(r"[*?\[]")
+_BRACKET = re.compile(r"\[[^/]*\]")
 _EVERYTHING = re.compile(r"[^A-Za-z0-9]*[*?][^A-Za-z0-9]*")
 """A pattern of names that spells out none of them: `*`, `.[!.]*`."""
 _ABOVE = re.compile(r"\.\.(?:/\.\.)*(?:/[^\w/]*[*?][^\w/]*)?/?")
 _HOMES = re.compile(r"/(?:home|Users)/[^/]+")
-_NAME = r"(?=.*[A-Za-z0-9])[^\[\]\\]+"
-_FIND_TESTS = {
-    **dict.fromkeys(("-maxdepth", "-mindepth"), "[0-9]+"),
-    **dict.fromkeys(("-name", "-iname"), _NAME),
-    "-type": "[a-z]",
-}
-_FIND_ACTION = re.compile("-delete|-exec\0rm\0(?:-(?:f|r|rf)\0)?{}\0[+;]")
-_FIND_LOGIC = frozenset("! -not -o -or , ( ) -prune".split())
-_GIT_ALIAS = re.compile(r"(?:--config-env=)?(?:alias|include|includeif)\.", re.IGNORECASE)
-_TRIAL = re.compile(r"-[ndqxX]+|--dry-run")
 _CHANGERS = frozenset({"ln", "mv", "shopt"})
 """Programs that change what a path or a pattern leads to."""
-_EXTENDED = re.compile(r"[?*+@!]\(")
-
-
-class DenyFinding(NamedTuple):
-    """Why a command is denied, or is asked about everywhere."""
-
-    reason: str
-    is_denied: bool = True
 
 
 class Location(NamedTuple):
@@ -71,61 +74,26 @@ class Location(NamedTuple):
         return os.path.join(os.path.realpath(directory), last)
 
 
-def removes(argv: Sequence[str]) -> bool:
-    """Whether a command removes files, by its name and its words. A text for a shell may be among them."""
+# --- what is denied -----------------------------------------------------------------------------------
+
+
+def find_vital(argv: Sequence[str], location: Location) -> str | None:
+    """What a command removes that must never be removed, or None."""
     name, words = name_of(argv), argv[1:]
-    if name == "find":
-        at = next((at for at, word in enumerate(words) if word.startswith(("-exec", "-ok"))), None)
-        return "-delete" in words or (at is not None and _has_remover(words[at:]))
-    is_runner = name in RUNNERS or name in RUNNERS_OF_ANY or name in {"fd", "fdfind"}
-    return name in REMOVERS or (is_runner and _has_remover(words))
-
-
-def _has_remover(words: Sequence[str]) -> bool:
-    return any(map(_REMOVER.search, words))
-
-
-def find_removal(argv: Sequence[str], visited: Sequence[Location], text: str) -> DenyFinding | None:
-    """Why a removal is denied or asked about everywhere; None if it is neither, or nothing is removed.
-
-    `visited` are the places where the line has been, the current one last; `text` is the command as it is written.
-    """
-    name, words = name_of(argv), argv[1:]
-    if name == "git":
-        return _git(words, text)
-    if not removes(argv):
-        return None
     if name in REMOVERS:
-        return _rm(words, visited, text)
-    if name == "find":
-        return _find(words, visited, text)
-    return _ask("it is not known what it removes")
+        return next((each for each in _operands(words) if _is_vital(each, location)), None)
+    if name == "find" and any(map(_SPOKEN.search, words)):
+        return next(_vital_in_find(words, location), None)
+    return None
 
 
-def line_removal(commands: Sequence[Sequence[str]], text: str) -> str:
-    """Why a line with a removal is asked about whatever its words are: another part may change what they mean.
-
-    That part may stand behind the removal: in a loop, in the background, or before the call of a function.
-    """
-    if not any(map(removes, commands)):
-        return ""
-    if changer := next((name for name in map(name_of, commands) if name in _CHANGERS), ""):
-        return f"it is not known what it removes, because of {changer} in the same line"
-    return "it is not known what it removes" if _EXTENDED.search(text) else ""
-
-
-def _ask(reason: str) -> DenyFinding:
-    return DenyFinding(reason, is_denied=False)
-
-
-def _read(text: str) -> list[Word]:
-    """The words of a command if it begins with a plain name, and all others are literal, or patterns; none if not."""
-    try:
-        found = scan(text).found
-    except Unreadable:
-        return []
-    words = found[0].command.words if len(found) == 1 else ()
-    return list(words) if words and text.startswith(words[0].text) else []
+def _vital_in_find(words: Sequence[str], location: Location) -> Iterator[str]:
+    for root in roots_of(words) or ["."]:
+        if _is_vital(root, location) and location.removed(root) != location.root:
+            yield f"files in {root}"
+    for test, value in pairwise(words) if _FIND_LOGIC.isdisjoint(words) else ():
+        if test in {"-name", "-iname"} and _names_git(value):
+            yield value
 
 
 def _operands(words: Sequence[str]) -> list[str]:
@@ -133,37 +101,17 @@ def _operands(words: Sequence[str]) -> list[str]:
     return [word for word in words[:end] if word and word[0] != "-"] + [*words[end + 1 :]]
 
 
-def _rm(words: Sequence[str], visited: Sequence[Location], text: str) -> DenyFinding | None:
-    location = visited[-1]
-    if vital := next((each for each in _operands(words) if is_vital(each, location)), None):
-        return DenyFinding(f"it removes {vital}")
-    written = [word.text for word in _read(text)]
-    if name_of(written) == "find":  # which is judged as a whole
-        return None
-    targets = _operands(written[1:])
-    # Behind another program (`env -C dir rm -r x`) it may run elsewhere.
-    if name_of(written) not in REMOVERS or not targets:
-        return _ask("it is not known what it removes")
-    patterns = [target for target in targets if _MAGIC.search(target)]
-    everywhere = ((one, place) for one in targets for place in visited)
-    outside = next((one for one, place in everywhere if not _is_inside(one, place)), None)
-    if outside and (patterns or any(map(_RECURSIVE.match, written))):
-        return _ask(f"it removes {outside}, which may be no part of the work directory")
-    if patterns and any(_is_everything(patterns, place) for place in visited):
-        return _ask("it removes everything in the work directory")
-    return None
-
-
-def is_vital(target: str, location: Location) -> bool:
+def _is_vital(target: str, location: Location) -> bool:
     """Whether a path is the root, a home, the work directory or above it, or its `.git`; or all that is there."""
     if _ABOVE.fullmatch(target):
         return True
     return any(
-        _is_vital(p, location.root) for p in {location.path(target), location.removed(target)}
+        _is_vital_path(path, location.root)
+        for path in {location.path(target), location.removed(target)}
     )
 
 
-def _is_vital(path: str, root: str) -> bool:
+def _is_vital_path(path: str, root: str) -> bool:
     homes = _homes(os.path.expanduser("~"))
     directory, last = os.path.split(path)
     if _HOMES.fullmatch(path):
@@ -185,6 +133,87 @@ def _homes(home: str) -> frozenset[str]:
 def _names_git(name: str) -> bool:
     """Whether a name is `.git`, or a pattern that spells out some of it."""
     return bool(re.match(r"\.\w", name)) and matches(".git", name.lower())
+
+
+# --- what asks in a sandbox too -----------------------------------------------------------------------
+
+
+def line_question(questions: Sequence[str], names: Sequence[str]) -> str:
+    """Why a line asks in a sandbox: by one of its removals, or by another part that changes what they mean.
+
+    That part may stand behind the removal: in a loop, in the background, or before the call of a function.
+    """
+    changer = next((name for name in names if name in _CHANGERS), "") if questions else ""
+    if changer:
+        return f"it is not known what it removes, because of {changer} in the same line"
+    return next(filter(None, questions), "")
+
+
+def removal_question(argv: Sequence[str], visited: Sequence[Location], text: str) -> str | None:
+    """Why a command asks in a sandbox; empty if its removal is a plain one, and None if it speaks of none.
+
+    `visited` are the places where the line has been; `text` is the command as it is written.
+    """
+    if not _speaks_of_removal(argv):
+        return None
+    words = _read(text)
+    written = [word.text for word in words]
+    if name_of(written) in REMOVERS:
+        return _rm_question(written[1:], visited)
+    is_find = written[:1] == ["find"] and all(word.exact for word in words)
+    if is_find and _is_plain_find(written[1:], visited):
+        return ""
+    return "" if _TRIAL.fullmatch("\0".join(written)) else "it is not known what it removes"
+
+
+def _speaks_of_removal(argv: Sequence[str]) -> bool:
+    name, words = name_of(argv), argv[1:]
+    if name in _SPEAKERS or [name, *words[:1]] == ["git", "commit"]:
+        return False
+    if name in SHELLS and words[:-1] in (
+        ["-c"],
+        ["-lc"],
+    ):  # the text is looked at as a line of its own
+        return False
+    if name == "git" and ("clean" in words or any(map(_GIT_ALIAS.match, words))):
+        return True
+    own = 1 if name in _HAVE_OWN and words[:1] == ["rm"] else 0
+    return name in REMOVERS or any(map(_SPOKEN.search, words[own:]))
+
+
+def _read(text: str) -> list[Word]:
+    """The words of a command if it begins with a plain name, and all others are literal, or patterns; none if not."""
+    try:
+        found = scan(text).found
+    except Unreadable:
+        return []
+    words = found[0].command.words if len(found) == 1 else ()
+    return list(words) if words and text.startswith(words[0].text) else []
+
+
+def _rm_question(words: Sequence[str], visited: Sequence[Location]) -> str:
+    targets = _operands(words)
+    if not targets:
+        return "it is not known what it removes"
+    has_many = any(map(_RECURSIVE.match, words)) or any(map(_MAGIC.search, targets))
+    for target in targets:
+        for place in visited:
+            if _is_everything(target, place):
+                return "it removes everything in the work directory"
+            if has_many and not _is_inside(target, place):
+                return f"it removes {target}, which may be no part of the work directory"
+    return ""
+
+
+def _is_everything(target: str, location: Location) -> bool:
+    """Whether a pattern finds whatever is in the work directory, by its text."""
+    parts = _BRACKET.sub("?", target).rstrip("/").split("/")
+    first = next((at for at, part in enumerate(parts) if _MAGIC.search(part)), len(parts))
+    return (
+        first < len(parts)
+        and all(map(_EVERYTHING.fullmatch, parts[first:]))
+        and location.removed("/".join([*parts[:first], ""]) or ".") == location.root
+    )
 
 
 def _is_inside(target: str, location: Location) -> bool:
@@ -209,59 +238,13 @@ def _found(pattern: str, location: Location) -> set[str]:
     return {os.path.join(real[os.path.dirname(each)], os.path.basename(each)) for each in names}
 
 
-def _is_everything(patterns: Sequence[str], location: Location) -> bool:
-    """Whether patterns find all that is in the work directory and not hidden."""
-    found = set[str]()
-    for pattern in patterns:
-        parts = pattern.rstrip("/").split("/")
-        first = next(at for at, part in enumerate(parts) if _MAGIC.search(part))
-        begins = location.removed("/".join([*parts[:first], ""]) or ".")
-        if begins == location.root and all(map(_EVERYTHING.fullmatch, parts[first:])):
-            return True
-        found |= _found(pattern, location)
-    visible = {f"{location.root}/{name}" for name in _entries(location.root) if name[0] != "."}
-    return bool(visible) and visible <= found
-
-
-def _entries(directory: str) -> list[str]:
-    try:
-        return os.listdir(directory)
-    except OSError:
-        return []
-
-
-def _find(words: Sequence[str], visited: Sequence[Location], text: str) -> DenyFinding | None:
-    """A find that removes what it finds."""
-    location = visited[-1]
-    for root in roots_of(words) or ["."]:
-        if is_vital(root, location) and location.removed(root) != location.root:
-            return DenyFinding(f"it removes files in {root}")
-    for test, value in pairwise(words) if _FIND_LOGIC.isdisjoint(words) else ():
-        if test in {"-name", "-iname"} and _names_git(value):
-            return DenyFinding(f"it removes {value}")
-    program, *written = _read(text) or [Word("")]
-    is_known = program.text == "find" and all(word.exact for word in written)
-    if is_known and _is_known_find([word.text for word in written], visited):
-        return None
-    return _ask("it is not known to remove only what has a certain name")
-
-
-def _is_known_find(words: Sequence[str], visited: Sequence[Location]) -> bool:
-    """Whether it is `find DIR.. TEST.. ACTION` with a test of the name, each test once, and nothing else."""
+def _is_plain_find(words: Sequence[str], visited: Sequence[Location]) -> bool:
+    """Whether it is `find DIR.. TEST.. ACTION` with one test of the name, which is not `.git`."""
     roots = roots_of(words)
-    rest = words[len(roots) :]
-    end = next((at for at, word in enumerate(rest) if word in {"-delete", "-exec"}), 0)
-    tests = dict(zip(rest[:end:2], rest[1:end:2], strict=False))
-    names = [tests[test].lower() for test in ("-name", "-iname") if test in tests]
-    return (
-        bool(roots)
-        and all(_may_search(root, place) for root in roots for place in visited)
-        and len(tests) * 2 == end
-        and all(re.fullmatch(_FIND_TESTS.get(test, "(?!)"), tests[test]) for test in tests)
-        and len(names) == 1
-        and not matches(".git", names[0])
-        and _FIND_ACTION.fullmatch("\0".join(rest[end:])) is not None
-    )
+    found = _NAMED_FIND.fullmatch("\0".join(words[len(roots) :]))
+    if not roots or found is None or matches(".git", found["name"].lower()):
+        return False
+    return all(_may_search(root, place) for root in roots for place in visited)
 
 
 def _may_search(directory: str, location: Location) -> bool:
@@ -269,18 +252,3 @@ def _may_search(directory: str, location: Location) -> bool:
     path = location.removed(directory)
     is_itself = path == location.root and os.path.normpath(directory) != "."
     return _is_part(path, location.root) and not is_itself
-
-
-def _git(words: Sequence[str], text: str) -> DenyFinding | None:
-    """`git clean` removes what git does not know. Only options stand before the sub-command, and their values."""
-    is_set = any(word in {"-c", "config"} or word.startswith("--config-env") for word in words)
-    if is_set and any(map(_GIT_ALIAS.match, words)):
-        return _ask("it is not known what its alias does")
-    if "clean" not in words:
-        return None
-    at = words.index("clean")
-    before, after = pairwise(["", *words[:at]]), words[at + 1 :]
-    is_verb = all(word.startswith("-") or option.startswith("-") for option, word in before)
-    is_read = [word.text for word in _read(text)] == ["git", *words]
-    is_trial = is_read and all(map(_TRIAL.fullmatch, after)) and any("n" in word for word in after)
-    return _ask("it removes what git does not know") if is_verb and not is_trial else None
