@@ -147,7 +147,7 @@ STRONG_NAMES = (
 )  # fmt: skip
 """A name that ends like this holds a secret, whatever the value looks like."""
 
-WEAK_NAMES = ("token", "auth", "accesskeyid", "otp", "key")
+WEAK_NAMES = ("token", "auth", "accesskeyid", "otp", "key", "githubpat", "gitlabpat", "ghpat")
 """A name that ends like this holds a secret if the value looks like one."""
 
 HARMLESS_NAME = re.compile(
@@ -314,8 +314,9 @@ TOKENS = (
         "password-hash",
         "$",
         r"(?:\$(?:[15-7]|2[abxy]?|g?y|sm3|md5|sha1|apr1|argon2(?:id|i|d)|scrypt|bcrypt-sha256|pbkdf2(?:[_-]sha\d{1,3})?)"
-        r"|\bpbkdf2[_-]sha\d{1,3})\$(?:[\w./+=,-]{0,128}\$){1,4}[\w./+=-]{22,256}"
-        r"|\$[PH]\$[./A-Za-z0-9]{31}(?![\w./])"
+        r"|\b(?:pbkdf2[_-]sha\d{1,3}|scrypt|(?:pbkdf2:sha\d{1,3}|scrypt)(?::\d{1,9}){1,3}))"
+        r"\$(?:[\w./+=,-]{0,128}\$){1,4}[\w./+=-]{22,256}"
+        r"|\$(?:[PH]\$[./A-Za-z0-9]{31}|S\$[./A-Za-z0-9]{52})(?![\w./])"
         r"|\bSCRAM-SHA-(?:1|256|512)\$\d{1,9}:[\w+/=]{8,128}\$[\w+/=]{20,128}:[\w+/=]{20,128}",
     ),
     _token(

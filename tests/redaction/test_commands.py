@@ -45,6 +45,8 @@ LINES = [
     "aws configure set aws_secret_access_key {}",
     "git config user.password {}",
     "kubectl create secret generic s --from-literal=login={}",
+    "setenv DB_PASSWORD {}",
+    "setenv DB_PASSWORD '{}'; ./run",
     "some-tool --password={}",
     "some-tool --key-passphrase={} x",
 ]
@@ -88,6 +90,8 @@ def test_what_a_program_is_given_is_taken_out(line: str, secret: str) -> None:
         "kubectl create configmap c --from-literal=color=blue1",
         "unrar x -p- in.rar",
         "redis-cli -h cache ping",
+        "setenv EDITOR vim",
+        "setenv DB_PASSWORD $SECRET",
     ],
 )
 def test_what_only_looks_like_it_stays(line: str) -> None:

@@ -47,6 +47,10 @@ TOKENS = [
     ("password-hash", f"$P$B{A[:30]}"),
     ("password-hash", f"SCRAM-SHA-256$4096:{A[:24]}${A[:43]}=:{A[:43]}="),
     ("password-hash", f"pbkdf2_sha256$600000${A[:22]}${A[:43]}="),
+    ("password-hash", f"scrypt${A[:16]}$16384$8$1${A[:43]}="),
+    ("password-hash", f"scrypt:32768:8:1${A[:16]}${HEX * 2}"),
+    ("password-hash", f"pbkdf2:sha256:600000${A[:16]}${HEX}"),
+    ("password-hash", f"$S$D{A}"),
 ]  # fmt: skip
 
 
@@ -88,6 +92,8 @@ def test_a_token_is_found_wherever_it_stands(kind: str, token: str, around: str)
         (f"https://{'abcdefghij' * 3}@example.com/x", "https://[redacted:url-password]@example.com/x"),
         (f"{{SSHA}}{A[:32]}", "{SSHA}[redacted:password-hash]"),
         (f"AZURE_DEVOPS_EXT_PAT={A.lower()}a", "AZURE_DEVOPS_EXT_PAT=[redacted:secret]"),
+        (f"github_pat={A.lower()}", "github_pat=[redacted:secret]"),
+        (f'{{"gitlab_pat": "{A.lower()}"}}', '{"gitlab_pat": "[redacted:secret]"}'),
         (f'{{"GH_PAT": "{A.lower()}"}}', '{"GH_PAT": "[redacted:secret]"}'),
         (f"HEROKU_API_KEY={UUID}", "HEROKU_API_KEY=[redacted:secret]"),
         (f"POSTMARK_SERVER_TOKEN={UUID}", "POSTMARK_SERVER_TOKEN=[redacted:secret]"),

@@ -46,6 +46,7 @@ _LOGIN = _SHORT_TOO._replace(verb="login")
 _LDAP = _Program(("-w",), ("-w",))
 _SQL = _Program(("-P",), ("-P",))
 _SETS = _LONG_ONLY._replace(sets=True)
+_SETENV = _Program(sets=True)
 
 _PROGRAMS = {
     **dict.fromkeys(("mysql", "mysqldump", "mysqladmin", "mysqlimport", "mysqlcheck"), _MYSQL),
@@ -72,6 +73,7 @@ _PROGRAMS = {
     "lftp": _Program((), (), ("-u",), ","),
     "xfreerdp": _Program(("/p:",)),
     "htpasswd": _Program(last="b"),
+    "setenv": _SETENV,
     "kubectl": _Program(pairs=("--from-literal",), between="=", verb="secret"),
 }
 """By name of the program. Variables, as in `PGPASSWORD=...`, are found by their names."""
@@ -148,7 +150,7 @@ def _of_program(program: _Program, words: Sequence[str], offset: int) -> Iterato
         if any(word.startswith("-") and program.last in word for word in words):
             found = [(len(words) - 1, 0)]
     else:
-        sets = program.sets and not _SETTING.isdisjoint(words)
+        sets = program is _SETENV or (program.sets and not _SETTING.isdisjoint(words))
         found = [place for at in range(len(words)) for place in _opened(program, words, at, sets)]
     for at, start in found:
         if span := _secret(words[at], start):

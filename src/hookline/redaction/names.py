@@ -20,7 +20,8 @@ _ASSIGNED = (
 )
 _IN_TEXT = re.compile(
     r"(?i:pass(?:word|wd|phrase)|pwd|secret|token|authorization|cookie|credentials?|connection[_-]?string|key|auth"
-    r"|access[_-]?key[_-]?id|webhook[_-]?url|secret[_-]?key[_-]?base|(?-i:_PASS|_PAT))" + _ASSIGNED
+    r"|access[_-]?key[_-]?id|webhook[_-]?url|secret[_-]?key[_-]?base|(?:gh|git(?:hub|lab))[_-]?pat"
+    r"|(?-i:_PASS|_PAT))" + _ASSIGNED
 )
 _QUOTES = ("'", '"', "`")
 _NAME_AFTER = re.compile(r"[\w-]*\w")
