@@ -85,12 +85,8 @@ class Allowlist(msgspec.Struct):
             words = self._expanded(command.words[1:], where)
             if isinstance(words, str):
                 return words
-            problem = self._elsewhere(name, where)
-            if problem is None and name == "xargs":
-                problem = self._xargs(command, words, where)
-            elif problem is None:
-                problem = self._program(name, words, where)
-            if problem:
+            problem = self._program(name, words, where, command)
+            if problem := problem or self._elsewhere(name, where):
                 return problem
         if name == "cd":
             target = expand(command.words[1], self.places.wheres[0]) if command.words[1:] else []
@@ -118,7 +114,10 @@ class Allowlist(msgspec.Struct):
             found += names
         return found
 
-    def _program(self, name: str, words: list[Word], where: str) -> str | None:
+    def _program(
+        self, name: str, words: list[Word], where: str, command: Command | None = None
+    ) -> str | None:
+        """By its words alone. `command` is the one of the line that it is, if no other program starts it."""
         if [word.text for word in words] in (["--version"], [SHORT_VERSIONS.get(name)]) and (
             name in VERSIONED
         ):
@@ -130,6 +129,8 @@ class Allowlist(msgspec.Struct):
             )
         if name == "git":
             return self._git(words, where)
+        if name == "xargs" and command:
+            return self._xargs(command, words, where)
         if name in _SHELLS:
             return self._script(name, words)
         if name in WRAPPERS:
@@ -266,8 +267,8 @@ class Allowlist(msgspec.Struct):
             return "it is not known what it runs, and where"
         inner_name = program_name(inner[0].text)
         is_started = name != "command"
-        return self._elsewhere(inner_name, where, is_started=is_started) or self._program(
-            inner_name, inner[1:], where
+        return self._program(inner_name, inner[1:], where) or self._elsewhere(
+            inner_name, where, is_started=is_started
         )
 
     def _git(self, words: Sequence[Word], where: str) -> str | None:

@@ -110,7 +110,7 @@ def find_denied(argv: Sequence[str], location: Location) -> str | None:
 
 def is_network(path: str) -> bool:
     """Whether bash would open a connection for a path."""
-    return re.match(r"/dev/(tcp|udp)/", re.sub("/+", "/", path)) is not None
+    return re.match("/+dev/+(?:tcp|udp)/", path) is not None
 
 
 def is_device(text: str, location: Location) -> bool:

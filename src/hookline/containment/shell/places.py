@@ -32,7 +32,8 @@ class Places(msgspec.Struct):
     def at(cls, cwd: str, root: str) -> Places:
         """Begin in a directory, as seen from the work directory."""
         base = os.path.realpath(root or os.curdir)
-        return cls(base, [os.path.realpath(os.path.join(base, os.path.expanduser(cwd)))])
+        where = os.path.realpath(os.path.join(base, os.path.expanduser(cwd))) if cwd else base
+        return cls(base, [where])
 
     def move(self, target: str) -> bool:
         """Go to a directory; it may also turn out that bash stays. False if there are too many places by then."""

@@ -199,7 +199,7 @@ class ShellPolicy(msgspec.Struct, frozen=True):
 
     def _is_by_rule(self, command: Command) -> bool:
         """Whether a rule allows a command. A word that is open must not be able to become an option."""
-        if command.assignments or any(one.writes for one in command.redirects):
+        if not self.allow or command.assignments or any(r.writes for r in command.redirects):
             return False
         if any(word.start[:1] in {"", "-"} for word in command.words if not word.exact):
             return False

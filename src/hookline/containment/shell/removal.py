@@ -25,7 +25,7 @@ from hookline.wildcards import matches
 
 REMOVERS = frozenset("rm rmdir unlink shred".split())
 _SPOKEN = re.compile(
-    rf"(?<![\w.-])(?:{'|'.join(sorted(REMOVERS))}|git\b[^;&|]{{0,80}}\bclean)(?![\w.-])|(?<!\S)-delete\b"
+    rf"(?<![\w.-])(?:{'|'.join(sorted(REMOVERS))}|git\b[^;&|\n]{{0,80}}\bclean)(?![\w.-])|(?<!\S)-delete\b"
 )
 _SPEAKERS = frozenset("echo printf grep rg".split())
 """Programs that run nothing of what they are given. What they print is looked at where a shell reads it."""
@@ -82,7 +82,7 @@ def find_vital(argv: Sequence[str], location: Location) -> str | None:
     name, words = name_of(argv), argv[1:]
     if name in REMOVERS:
         return next((each for each in _operands(words) if _is_vital(each, location)), None)
-    if name == "find" and any(map(_SPOKEN.search, words)):
+    if name == "find" and _speaks_of_removal(argv):
         return next(_vital_in_find(words, location), None)
     return None
 
@@ -178,7 +178,7 @@ def _speaks_of_removal(argv: Sequence[str]) -> bool:
     if name == "git" and ("clean" in words or any(map(_GIT_ALIAS.match, words))):
         return True
     own = 1 if name in _HAVE_OWN and words[:1] == ["rm"] else 0
-    return name in REMOVERS or any(map(_SPOKEN.search, words[own:]))
+    return name in REMOVERS or _SPOKEN.search("\n".join(words[own:])) is not None
 
 
 def _read(text: str) -> list[Word]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
@@ -52,7 +51,7 @@ _CODE_OPTION = re.compile(r"-[A-Za-z]*[cerf]$|--(?:eval|command|exec|file)$")
 
 def name_of(argv: Sequence[str]) -> str:
     """The program's name without its directory."""
-    return posixpath.basename(argv[0]) if argv else ""
+    return argv[0].rpartition("/")[2] if argv else ""
 
 
 def is_source(argv: Sequence[str]) -> bool:
