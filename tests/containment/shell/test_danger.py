@@ -248,7 +248,7 @@ def test_an_ordinary_removal_asks_on_the_host_alone(project: Path, command: str)
         "git bisect run sh -c 'make; rm x'", "git filter-branch --tree-filter 'rm -f x' HEAD", "unknown rm -rf build",
         "make SHELL='rm -rf build'", "tar cf x -I 'rm -rf build' y", "python3 -c 'import os; os.system(\"rm x\")'",
         "echo -delete | xargs find .", "trap 'rm -rf build' EXIT", "sed '1e rm x' f", "/bin/r? -rf build",
-        "mise exec -- find . -delete", "rm -rf [a-z]*/", "find . -name rm -exec cat {{}} +",
+        "mise exec -- find . -delete", "rg --pre=rm x", "rm -rf [a-z]*/", "find . -name rm -exec cat {{}} +",
         "env rm x", "prlimit --nofile=9 rm -rf build", "choom -n 5 rm x", "fakeroot rm x", "unshare -r rm x",
         "taskset 1 rm x", "ionice -c 3 rm x", "chrt -b 0 rm x", "setpriv --no-new-privs rm x",
         "env -C .. sh -c 'rm -r project'",

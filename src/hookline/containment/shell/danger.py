@@ -20,7 +20,7 @@ from hookline.containment.shell.denylist import (
     is_network,
     is_protected,
 )
-from hookline.containment.shell.places import Places, expand
+from hookline.containment.shell.places import MAGIC, Places, expand
 from hookline.containment.shell.programs import PICKING, roots_of
 from hookline.containment.shell.removal import (
     Location,
@@ -35,7 +35,6 @@ from hookline.shell_text import UNREAD, Stage, TooDeep
 
 _LONGEST = 1_000
 _JOINTS = re.compile(r"[=:,@]")
-_MAGIC = re.compile(r"[*?\[]")
 _UNREAD = "it runs what comes from the network or has been decoded"
 _LIST_OPTION = re.compile(r"-[1Ad]+")
 _WRITING = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
@@ -159,7 +158,7 @@ def _env_files_in(word: str, where: str, root: str) -> Iterator[str]:
     pieces = {word, *_JOINTS.split(word), *([word[2:]] if word.startswith("-") else ())}
     for piece in pieces - {""}:
         texts = [piece]
-        if _MAGIC.search(piece):
+        if MAGIC.search(piece):
             texts = [one.text for one in expand(Word(piece, exact=False), where) or ()]
         for text in texts:
             path = os.path.normpath(os.path.join(where, os.path.expanduser(text)))

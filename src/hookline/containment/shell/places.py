@@ -15,7 +15,7 @@ from hookline.containment.shell.words import Word
 MOST_PLACES = 8
 _MOST_NAMES = 1_000
 _MOST_ENTRIES = 20_000
-_MAGIC = re.compile(r"[*?\[]")
+MAGIC = re.compile(r"[*?\[]")
 _BRACKET = re.compile(r"\[[!^]?\]?(?:\[:\w+:\]|[^\]/])*\]")
 _PLAIN_PATH = re.compile(r"[\w./+@:,=-]+")
 
@@ -83,7 +83,7 @@ def expand(word: Word, where: str) -> list[Word] | None:
         if not _PLAIN_PATH.fullmatch(home):
             return None
         text = home + text[1:]
-    if not _MAGIC.search(text):
+    if not MAGIC.search(text):
         return [Word(text)]
     names = _find(text, where)
     if names is None or len(names) > _MOST_NAMES:
@@ -100,7 +100,7 @@ def _find(pattern: str, where: str) -> list[str] | None:
     parts = pattern.split("/")
     for at, part in enumerate(parts):
         end = "" if at == len(parts) - 1 else "/"
-        if not _MAGIC.search(part):
+        if not MAGIC.search(part):
             paths = [f"{path}{part}{end}" for path in paths]
             continue
         found: list[str] = []

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from hookline.containment.links import is_below
-from hookline.containment.shell.places import expand
+from hookline.containment.shell.places import MAGIC, expand
 from hookline.containment.shell.programs import roots_of
 from hookline.containment.shell.runners import SHELLS, name_of
 from hookline.containment.shell.scan import Unreadable, scan
@@ -27,7 +27,7 @@ REMOVERS = frozenset("rm rmdir unlink shred".split())
 _SPOKEN = re.compile(
     rf"(?<![\w.-])(?:{'|'.join(sorted(REMOVERS))}|git\b[^;&|\n]{{0,80}}\bclean)(?![\w.-])|(?<!\S)-delete\b"
 )
-_SPEAKERS = frozenset("echo printf grep rg".split())
+_SPEAKERS = frozenset("echo printf grep".split())
 """Programs that run nothing of what they are given. What they print is looked at where a shell reads it."""
 _HAVE_OWN = frozenset("git npm pnpm docker podman".split())
 """Programs with a sub-command `rm`."""
@@ -46,7 +46,6 @@ _FIND_LOGIC = frozenset("! -not -o -or , ( ) -prune".split())
 _RECURSIVE = re.compile(r"-(?:[A-Za-z]*[rR]|-r)")
 _LITERAL = re.compile(r"(?!.*\*\*)[\w ./@%+=:,*?\[\]^-]+")
 """Not `**`: it may be any number of directories."""
-_MAGIC = re.compile(r"[*?\[]")
 _BRACKET = re.compile(r"\[[^/]*\]")
 _EVERYTHING = re.compile(r"[^A-Za-z0-9]*[*?][^A-Za-z0-9]*")
 """A pattern of names that spells out none of them: `*`, `.[!.]*`."""
@@ -195,7 +194,7 @@ def _rm_question(words: Sequence[str], visited: Sequence[Location]) -> str:
     targets = _operands(words)
     if not targets:
         return "it is not known what it removes"
-    has_many = any(map(_RECURSIVE.match, words)) or any(map(_MAGIC.search, targets))
+    has_many = any(map(_RECURSIVE.match, words)) or any(map(MAGIC.search, targets))
     for target in targets:
         for place in visited:
             if _is_everything(target, place):
@@ -208,7 +207,7 @@ def _rm_question(words: Sequence[str], visited: Sequence[Location]) -> str:
 def _is_everything(target: str, location: Location) -> bool:
     """Whether a pattern finds whatever is in the work directory, by its text."""
     parts = _BRACKET.sub("?", target).rstrip("/").split("/")
-    first = next((at for at, part in enumerate(parts) if _MAGIC.search(part)), len(parts))
+    first = next((at for at, part in enumerate(parts) if MAGIC.search(part)), len(parts))
     return (
         first < len(parts)
         and all(map(_EVERYTHING.fullmatch, parts[first:]))
@@ -218,7 +217,7 @@ def _is_everything(target: str, location: Location) -> bool:
 
 def _is_inside(target: str, location: Location) -> bool:
     """Whether a word is certain to lead to something below the work directory, and not into `.git`."""
-    paths = _found(target, location) if _MAGIC.search(target) else {location.removed(target)}
+    paths = _found(target, location) if MAGIC.search(target) else {location.removed(target)}
     return bool(_LITERAL.fullmatch(target) and paths) and all(
         path != location.root and _is_part(path, location.root) for path in paths
     )

@@ -66,7 +66,6 @@ _WHOLE_PLACES = frozenset(
     """.split()
 )
 _CONFIG_OF_HOME = re.compile(r"/\.(?:config|local)/")
-_RANGES = re.compile(r"\{[0-9]+\.\.[0-9]+\}")
 _MAGIC = re.compile(r"^:(\([^)]*\)|[/!^]*)")
 """What git reads in front of a path."""
 _TOLD = re.compile(r"\.[\w.-]{3}|[\w.-]{5}|[\w.-]{4}[*?][\w.-]{3}")
@@ -112,12 +111,10 @@ def _spellings(path: str) -> list[str] | None:
     if _COLLATED.search(path):
         return None
     done: list[str] = []
-    pending = [_RANGES.sub("0", _BRACKETS.sub("?", path))]
+    pending = [_BRACKETS.sub("?", path)]
     while pending:
         one = pending.pop()
         found = _BRACES.search(one)
-        if found and ".." in found[1] and "," not in found[1]:  # a range of letters
-            return None
         if found is None:
             done.append(one)
         else:
