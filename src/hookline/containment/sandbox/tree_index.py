@@ -72,6 +72,11 @@ class TreeIndex:
         self._known: dict[str, _Directory] = {}
         self._too_deep: list[str] = []
 
+    @property
+    def has_looked(self) -> bool:
+        """Whether the whole tree was read once."""
+        return bool(self._known)
+
     def refresh(self, places: Iterable[str] = ("",), *, open_closed: bool = False) -> None:
         """Look at the tree again, or only at some places in it: then the other methods know of these alone.
 

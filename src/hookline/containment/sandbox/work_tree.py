@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import re
 import stat
 import threading
 from collections import Counter
@@ -28,6 +27,7 @@ from hookline.containment.sandbox.named_files import (
     named_by_script,
     turns,
 )
+from hookline.containment.sandbox.paths import prefixes
 from hookline.containment.sandbox.quarantine import (
     IS_ASIDE,
     birth_of,
@@ -212,6 +212,11 @@ class WorkTree:
             self._index.refresh()
             return TreeVisit(env_files=self._index.env_files(), closed=self._index.closed())
 
+    def look_ahead(self) -> None:
+        """Begin the first look, which has to read the whole tree, before a command waits for it."""
+        if not self._index.has_looked:
+            threading.Thread(target=self.look, name="hookline-look", daemon=True).start()
+
     # --- what was there -------------------------------------------------------------------------------
 
     def _parts(self) -> list[Part]:
@@ -350,7 +355,7 @@ class WorkTree:
             if len(seen) > _MOST_NAMED:
                 raise _too_many(self.root, seen)
             inside = self._inside(path)
-            link = next((each for each in _prefixes(inside) if self._is_link(each)), None)
+            link = next((each for each in prefixes(inside) if self._is_link(each)), None)
             if link is not None:
                 yield link
                 target = _link_target(f"{self.root}/{link}")
@@ -432,10 +437,10 @@ class WorkTree:
                 for start in (beside, os.path.dirname(beside)):
                     path = os.path.normpath(os.path.join(start, os.path.expanduser(hooks)))
                     if inside := self._inside(path):
-                        yield from (each for each in _prefixes(inside) if self._is_link(each))
+                        yield from (each for each in prefixes(inside) if self._is_link(each))
                         yield inside
         for path in self._named:
-            yield from (each for each in _prefixes(path) if self._is_link(each))
+            yield from (each for each in prefixes(path) if self._is_link(each))
 
     # --- what is new ----------------------------------------------------------------------------------
 
@@ -588,12 +593,6 @@ def _link_target(link: str) -> str:
         return os.path.normpath(os.path.join(os.path.dirname(link), os.readlink(link)))
     except OSError:
         return link
-
-
-def _prefixes(path: str) -> Iterator[str]:
-    """A path and the directories that it is in, the outermost first."""
-    yield from (path[: found.start()] for found in re.finditer("/", path))
-    yield path
 
 
 def _overlap(one: str, other: str) -> bool:
