@@ -79,6 +79,7 @@ _BY_PATTERN = re.compile(
     "|".join(fnmatch.translate(p if "/" in p else f"*/{p}") for p in sorted(RUN_BY_PATTERN))
 )
 
+
 def run_by_pattern(directory: str, names: Iterable[str]) -> list[str]:
     """The names that fit one of the patterns. `directory` is the name of the directory that the names are in."""
     return [name for name in names if _BY_PATTERN.fullmatch(f"{directory}/{name}")]

@@ -9,13 +9,13 @@ import itertools
 import os
 import re
 import shutil
-import tempfile
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
+from hookline._temporary import temporary_directory
 from hookline.containment.sandbox import Excerpt, Place
 from hookline.errors import BuildError
 
@@ -32,7 +32,7 @@ class Scratch:
     """
 
     def __init__(self, output: str | Path | None = None) -> None:
-        base = Path(tempfile.mkdtemp(prefix="hookline-")).resolve()
+        base = temporary_directory()
         self._finalizer = weakref.finalize(self, shutil.rmtree, base, ignore_errors=True)
         self.tmp = base / "tmp"
         self.tmp.mkdir(mode=0o700)

@@ -203,7 +203,7 @@ def _read(path: str, place: str) -> _Directory:
         is_inside
         or name_here in RUN_BELOW
         or not _NOTED.isdisjoint(entries)
-        or any([hint in together for hint in _HINTS])
+        or any(map(together.__contains__, _HINTS))
     ):
         return record
     found = {*links, *OBEYED.intersection(entries)}
