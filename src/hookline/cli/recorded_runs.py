@@ -15,8 +15,7 @@ import msgspec
 
 from hookline.cli.assembly.verify import load_checked
 from hookline.cli.terminal import printable
-from hookline.config import NO_FLAGS, Layer, Merged, Settings
-from hookline.config.layers import put
+from hookline.config import NO_FLAGS, Layer, Merged, Settings, put
 from hookline.config.schema import PlaceName
 from hookline.errors import UsageError
 from hookline.hooks import HookOptions, Registration, register
