@@ -62,7 +62,7 @@ async def measure_sandbox(directory: Path, rounds: int) -> None:
 
 
 def measure_check(directory: Path, rounds: int) -> None:
-    """Time and CPU of both looks at a large tree, where the first one takes place ahead, as with `Bash`, or does not."""
+    """Time and CPU of both looks at a large tree, with the first one ahead, as `Bash` does it, and without."""
     for number in range(DIRECTORIES):
         place = directory / f"{number // 100}" / f"{number % 100}"
         place.mkdir(parents=True)

@@ -169,8 +169,6 @@ class WorkTree:
             self._meet_others()
             left_out = [name for visit in self._visits for name in visit.left_out]
             moved = self._judge_all(left_out)
-            for path, target in self._links.items():
-                moved += self._restore_link(path, target)
             if self.root != self._path:
                 moved = [f"{self.root}/{path}" for path in moved]
             for visit in self._visits:
@@ -201,8 +199,6 @@ class WorkTree:
                 self._times, self._overlap = record.times, bool(record.times)
                 self._links = dict(record.links)
                 moved += self._judge_all(())
-                for path, target in self._links.items():
-                    moved += self._restore_link(path, target)
                 record.forget()
             return moved
 
@@ -445,7 +441,7 @@ class WorkTree:
     # --- what is new ----------------------------------------------------------------------------------
 
     def _judge_all(self, left_out: Iterable[str]) -> list[str]:
-        """Judge until nothing more is moved: in what was moved aside, there may be more."""
+        """Judge until nothing more is moved: in what was moved aside, there may be more. Then links are made again."""
         moved: list[str] = []
         self._fresh = 0
         self._stuck.clear()  # a directory that was moved to and fro at the last look may be quiet now
@@ -455,6 +451,8 @@ class WorkTree:
             self._index.refresh(found, open_closed=True)
         if moved:
             self._index.refresh(open_closed=True)
+        for path, target in self._links.items():
+            moved += self._restore_link(path, target)
         return moved + [f"{path} (it cannot be moved aside: remove it)" for path in self._stuck]
 
     def _judge(self, left_out: Iterable[str]) -> list[str]:
