@@ -393,21 +393,16 @@ class WorkTree:
             if os.path.lexists(path):
                 is_plain = os.path.basename(beside) == ".git"
                 yield from self._named_by_git(os.path.dirname(beside) if is_plain else beside)
-        elif (
-            os.path.basename(path) == ".git"
-        ):  # a file that leads to a git directory, maybe outside
+            return
+        if os.path.basename(path) == ".git":  # a file that leads to a git directory, maybe outside
             yield from self._named_by_git(os.path.dirname(path))
-            if os.path.islink(path):
-                yield from _link_ways(path)
-        elif os.path.islink(path):
+        scripts = [path]
+        if os.path.islink(path):
             yield from _link_ways(path)
-            yield from named_by_script(path)
         elif os.path.isdir(path):
             yield from _linked_below(path)
-            for inner in _files_below(path):
-                yield from named_by_script(inner)
-        else:
-            yield from named_by_script(path)
+            scripts += _files_below(path)
+        yield from itertools.chain(*map(named_by_script, scripts))
 
     def _named_by_git(self, top: str) -> Iterator[str]:
         for path in named_by_git(top):
