@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from typing import Any
+
+import pytest
 
 from hookline.cli.exits import Exit
 
@@ -64,6 +67,25 @@ def test_the_rules_a_run_was_started_with_hold_when_it_continues(place: Any) -> 
     done = place.run("resume", "--allow", "all")
     assert done.returncode == 0, done.stderr
     assert "the rule `list` denies it" in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_the_place_of_a_run_holds_when_it_continues(place: Any) -> None:
+    """Also where a variable said it, which another shell does not have; a wider place is reported."""
+    touch = {"call": "bash", "args": {"command": "touch new || echo refused"}}
+    model = place.script(_WRITE, touch, {"say": "Done."})
+    flags = ("--model", model, "--ask", "write", "x")
+    assert place.run("run", *flags, HOOKLINE_PLACE="read-only").returncode == Exit.WAITING
+    done = place.run("resume", "--allow", "all", HOOKLINE_PLACE="host")
+    assert done.returncode == 0, done.stderr
+    assert not (place.project / "new").exists()
+    assert "from now on" not in done.stderr
+    assert place.run("run", *flags).returncode == Exit.WAITING
+    done = place.run("resume", "--allow", "all", HOOKLINE_PLACE="host")
+    assert (
+        "the commands of this run ran in the place workspace, and run in host from now on ($HOOKLINE_PLACE)."
+        in done.stderr
+    )
 
 
 def test_runs_and_show(place: Any) -> None:

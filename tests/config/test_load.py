@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +244,21 @@ def test_a_project_that_is_not_trusted_only_makes_the_sandbox_stricter(project: 
     loosened = load_with(project, 'sandbox = "required"', 'sandbox = "auto"')
     assert said(loosened)["sandbox"] == "required"
     assert [held.setting for held in loosened.held] == ["capabilities.bash.sandbox"]
+
+
+def test_a_requirement_of_a_project_against_your_own_place_is_for_you_to_decide(
+    project: Path,
+) -> None:
+    """The error names both lines and the flags, and each of the flags it names helps."""
+    own, theirs = 'place = "host"', 'sandbox = "required"'
+    with pytest.raises(ConfigError) as refused:
+        load_with(project, own, theirs)
+    assert re.search(r"config\.toml:2 says .*hookline\.toml:2 says ", refused.value.message)
+    assert "--place workspace or --sandbox auto" in refused.value.remedy
+    decided = load_with(project, own, theirs, HOOKLINE_SANDBOX="auto")
+    assert said(decided) == {"place": "host", "sandbox": "auto"}
+    decided = load_with(project, own, theirs, HOOKLINE_PLACE="workspace")
+    assert said(decided) == {"place": "workspace", "sandbox": "required"}
 
 
 @given(

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from hookline.cli.assembly.verify import load_checked
 from hookline.cli.terminal import printable
-from hookline.config import NO_FLAGS, Layer, Merged, Settings
+from hookline.config import NO_FLAGS, Layer, Merged, Settings, put
+from hookline.config.schema import PlaceName
 from hookline.errors import UsageError
 from hookline.hooks import HookOptions, Registration, register
 from hookline.journal import JournalStore, Record, ResponseReceived, StepFinished, fold
@@ -32,6 +34,13 @@ _LIMITS = {
     StopReason.COST_LIMIT: "cost",
     StopReason.TOOL_CALL_LIMIT: "tool_calls",
 }
+_PLACE = ("capabilities", "bash", "place")
+_PERMISSIONS = {
+    ("approvals", "mode"): "--mode",
+    _PLACE: "--place",
+    ("capabilities", "bash", "sandbox"): "--sandbox",
+}
+"""Settings that say what the agent may do, with their flags."""
 
 
 # --- how it was started -------------------------------------------------------------------------------
@@ -50,14 +59,22 @@ class Invocation(msgspec.Struct, frozen=True):
 
     @classmethod
     def current(cls, flags: Layer, settings: Settings) -> Invocation:
-        """How a run is started now. Keys and addresses are not recorded."""
+        """How a run is started now. Keys and addresses are not recorded.
+
+        Variables that say what the agent may do count as flags: whoever continues the run may not have them.
+        """
         left_out = ("model_settings", "journal")
-        kept = {name: value for name, value in flags.data.items() if name not in left_out}
+        given = {name: value for name, value in flags.data.items() if name not in left_out}
+        kept = copy.deepcopy(given)
         sources = {
             ".".join(map(str, path)): flag
             for path, flag in flags.sources.items()
             if path[0] in kept
         }
+        for path, flag in _PERMISSIONS.items():
+            if settings.merged.where(path).startswith("$"):
+                put(kept, path, _value_at(settings.merged.data, path))
+                sources[".".join(path)] = flag
         return cls(str(Path.cwd()), kept, sources, settings.agent, settings.is_bare)
 
     @classmethod
@@ -109,12 +126,16 @@ class Invocation(msgspec.Struct, frozen=True):
     def _given(self, path: str, flag: str) -> str:
         if flag in ("--capability", "--without"):
             return f"{flag} {path.split('.')[1]}"
-        value: Any = self.flags
-        for name in path.split("."):
-            value = value.get(name) if isinstance(value, dict) else None
+        value = _value_at(self.flags, path.split("."))
         values = value if isinstance(value, list) else [value]
         start = f"{path}=" if flag == "--set" else ""
         return " ".join(f"{flag} {shlex.quote(f'{start}{each}')}" for each in values)
+
+
+def _value_at(data: Any, path: Iterable[object]) -> Any:
+    for name in path:
+        data = data.get(name) if isinstance(data, dict) else None
+    return data
 
 
 def _map_text(data: Any, change: Callable[[str], str]) -> Any:
@@ -137,6 +158,20 @@ def _from_record(recorded: str) -> str:
     if not recorded.startswith(_BYTES):
         return recorded
     return os.fsdecode(recorded.removeprefix(_BYTES).encode("latin-1", errors="replace"))
+
+
+def wider_place(state: AgentState, settings: Settings) -> str:
+    """What to report if commands of a run may now do more than when it began; empty if not.
+
+    The configuration may have changed since, or a variable is set that was not.
+    """
+    recorded = _value_at(msgspec.to_builtins(state.metadata), ("bash.sandbox", "place"))
+    now = _value_at(settings.merged.data, _PLACE) or "workspace"
+    stricter: tuple[object, ...] = get_args(PlaceName)[: get_args(PlaceName).index(now)]
+    if recorded not in stricter:
+        return ""
+    where = settings.merged.where(_PLACE)
+    return f"the commands of this run ran in the place {recorded}, and run in {now} from now on ({where})."
 
 
 def inherit_flags(

@@ -16,6 +16,7 @@ from hookline.cli.recorded_runs import (
     count_turns,
     is_interrupted,
     limit_reached,
+    wider_place,
 )
 from hookline.config import Layer
 from hookline.errors import UnknownSessionError, UsageError
@@ -43,6 +44,8 @@ async def _resume(
     invocation = Invocation.of(story.state)
     settings = invocation.return_there(flags, bare=arguments.bare)
     console = Console(arguments, settings, repeat=arguments.settings)
+    if wider := "" if settings.target else wider_place(story.state, settings):
+        console.screen.note(wider)
     answers = answers_from_flags(story.state.pending, arguments.yes, arguments.no, arguments.reason)
     played = invocation.played + count_turns(journal, run_id)
     async with opened(settings, console.extras(journal, played=played)) as agent:

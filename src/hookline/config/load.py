@@ -152,7 +152,8 @@ def _refuse_contradiction(merged: Merged) -> None:
         raise ConfigError(
             f"{merged.where((*path, 'place'))} says place = {place!r} and {merged.where((*path, 'sandbox'))} says "
             f"sandbox = {sandbox!r}, which contradict each other.",
-            remedy="The host is no sandbox: set another place, or sandbox = 'auto'.",
+            remedy="The host is no sandbox: set another place, or sandbox = 'auto'. For one run, --place workspace or "
+            "--sandbox auto does it.",
         )
 
 

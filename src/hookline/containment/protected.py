@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 from hookline.secret_tables import names_in
@@ -77,14 +78,10 @@ RUN_BY_PATTERN = _names(
 _BY_PATTERN = re.compile(
     "|".join(fnmatch.translate(p if "/" in p else f"*/{p}") for p in sorted(RUN_BY_PATTERN))
 )
-_HINTS = (".code-workspace", ".sublime-project", ".envrc.", "mise.")
 
 
-def run_by_pattern(directory: str, names: list[str]) -> list[str]:
+def run_by_pattern(directory: str, names: Iterable[str]) -> list[str]:
     """The names that fit one of the patterns. `directory` is the name of the directory that the names are in."""
-    together = "/".join(names)  # one look at all of them is quicker than one at each
-    if directory != "mise" and not any(hint in together for hint in _HINTS):
-        return []
     return [name for name in names if _BY_PATTERN.fullmatch(f"{directory}/{name}")]
 
 

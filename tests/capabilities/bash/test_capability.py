@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from hookline import AgentBuilder, Decision, RunResult, SQLiteJournal
 from hookline.capabilities import Bash
 from hookline.containment import Sandbox, ShellPolicy
+from hookline.containment.sandbox.work_tree import work_tree
 from hookline.errors import HooklineError, SandboxError
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -234,6 +236,17 @@ def test_what_the_sandbox_did_is_explained(tmp_path: Path) -> None:
     for text in texts(run(Bash(tmp_path, sandbox="required"), *turns)):
         assert "[exit code 1, " in text
         assert f"[the sandbox: only {tmp_path} and /tmp can be written here" in text
+
+
+@needs_bubblewrap
+def test_the_tree_is_looked_at_while_the_model_is_asked(tmp_path: Path) -> None:
+    """The first look at a large tree takes longest, so it begins with the run and not with the first command."""
+    tree = work_tree(str(tmp_path))
+    run(Bash(tmp_path, sandbox="required"))
+    for thread in threading.enumerate():
+        if thread.name == "hookline-look":
+            thread.join()
+    assert tree._index.has_looked
 
 
 def test_explain_and_the_state_say_where_commands_run(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import struct
 from pathlib import Path
 from typing import IO, cast
 
@@ -255,3 +256,29 @@ async def test_half_a_word_waits_for_its_end(monkeypatch: pytest.MonkeyPatch) ->
     messages.add(b"89\n")
     messages.finish()
     assert heard == ["token ", "ghp_0123456789\n"]
+
+
+def test_hints_are_given_in_the_language_of_the_user_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs print what the C library says, in the language that its own table has."""
+    catalogue = tmp_path / "xx/LC_MESSAGES/libc.mo"
+    catalogue.parent.mkdir(parents=True)
+    pairs = [(b"", b"Content-Type: text/plain; charset=UTF-8\n")]
+    pairs.append((b"Read-only file system", "Schreibgeschütztes Dateisystem".encode()))
+    texts = [text for pair in zip(*pairs, strict=True) for text in pair]
+    table, start = b"", 28 + 8 * len(texts)
+    for position, text in enumerate(texts):
+        begin = start + sum(len(each) + 1 for each in texts[:position])
+        table += struct.pack("<2I", len(text), begin)
+    head = struct.pack("<7I", 0x950412DE, 0, len(pairs), 28, 28 + 8 * len(pairs), 0, 0)
+    catalogue.write_bytes(head + table + b"".join(text + b"\0" for text in texts))
+    monkeypatch.setattr(output, "_LOCALES", str(tmp_path))
+    monkeypatch.setenv("LANGUAGE", "xx")
+    output._translations.cache_clear()
+    try:
+        said = output.hint("touch: 'x': Schreibgeschütztes Dateisystem", "/w", "read-only")
+        assert 'place="workspace"' in said
+        assert not output.hint("touch: 'x': Etwas anderes", "/w", "read-only")
+    finally:
+        output._translations.cache_clear()

@@ -450,3 +450,20 @@ def test_content_and_modes_that_make_no_sense_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="unknown encoding"):
         jail.open("a", "w", encoding="no such")
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("target", ["tools/hooks", "{root}/tools/hooks"])
+@pytest.mark.parametrize("path", [".husky/pre-commit", "tools/hooks/pre-commit", "tools/Hooks/x"])
+def test_what_a_protected_link_leads_to_is_protected(
+    tmp_path: Path, target: str, path: str
+) -> None:
+    """Others obey the files there, whatever path they were written by; the rest can be written."""
+    (tmp_path / "tools/hooks").mkdir(parents=True)
+    (tmp_path / ".husky").symlink_to(target.format(root=tmp_path))
+    with FileJail(tmp_path) as jail:
+        with pytest.raises(FileJailError):
+            jail.write_text(path, "x")
+        with pytest.raises(FileJailError):
+            jail.remove("tools", recursive=True)
+        jail.write_text("tools/other", "x")
+    assert not any((tmp_path / "tools/hooks").iterdir())

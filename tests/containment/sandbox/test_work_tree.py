@@ -17,8 +17,10 @@ from pathlib import Path
 import pytest
 
 from hookline.containment import FileJail, Sandbox, SandboxPaths
+from hookline.containment.protected import OBEYED, RUN_BELOW, RUN_BY_PATTERN
 from hookline.containment.sandbox import bubblewrap
 from hookline.containment.sandbox import work_tree as work_tree_module
+from hookline.containment.sandbox.tree_index import TreeIndex
 from hookline.containment.sandbox.work_tree import WorkTree, work_tree
 from hookline.errors import SandboxError, UsageError
 
@@ -1221,3 +1223,32 @@ def test_too_many_environment_files_are_an_error_that_says_so(tmp_path: Path) ->
         (tmp_path / f"{number}.env").touch()
     with pytest.raises(SandboxError, match="too many environment files"):
         Sandbox(tmp_path, "required").run_sync("true")
+
+
+def test_each_name_is_found_alone_in_its_directory(tmp_path: Path) -> None:
+    """A directory with one name of the tables, or one environment file, is not taken for one without any."""
+    below = {f"{above}/{name}" for above, names in RUN_BELOW.items() for name in names}
+    names = {each.replace("*", "x") for each in OBEYED | RUN_BY_PATTERN | below}
+    for number, name in enumerate(sorted(names)):
+        path = tmp_path / str(number) / name
+        path.parent.mkdir(parents=True)
+        path.touch()
+    secrets = {f"e{number}/{name}" for number, name in enumerate((".ENV", "prod.env", ".dev.vars"))}
+    for each in secrets:
+        (tmp_path / each).parent.mkdir()
+        (tmp_path / each).touch()
+    index = TreeIndex(str(tmp_path))
+    index.refresh()
+    assert names == {part.path.partition("/")[2] for part in index.parts()}
+    assert secrets == set(index.env_files())
+
+
+def test_what_is_made_after_the_look_ahead_is_protected_too(tmp_path: Path) -> None:
+    """The look ahead saves the first command time, and is not taken for the state at its start."""
+    sandbox = Sandbox(tmp_path, "required")
+    sandbox.look_ahead()
+    work_tree(str(tmp_path)).look()  # waits for the other one
+    (tmp_path / "AGENTS.md").write_text("Mine.")
+    sandbox.run_sync("echo x >> AGENTS.md; mkdir sub; touch sub/.envrc")
+    assert (tmp_path / "AGENTS.md").read_text() == "Mine."
+    assert not (tmp_path / "sub/.envrc").exists()

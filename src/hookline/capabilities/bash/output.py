@@ -9,13 +9,14 @@ import itertools
 import os
 import re
 import shutil
-import tempfile
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import IO
 
+from hookline._temporary import temporary_directory
 from hookline.containment.sandbox import Excerpt, Place
 from hookline.errors import BuildError
 
@@ -32,7 +33,7 @@ class Scratch:
     """
 
     def __init__(self, output: str | Path | None = None) -> None:
-        base = Path(tempfile.mkdtemp(prefix="hookline-")).resolve()
+        base = temporary_directory()
         self._finalizer = weakref.finalize(self, shutil.rmtree, base, ignore_errors=True)
         self.tmp = base / "tmp"
         self.tmp.mkdir(mode=0o700)
@@ -238,12 +239,42 @@ def _last_word(data: bytes) -> str:
     return near if blank is None else near[: blank.start()]
 
 
+_LOCALES = "/usr/share/locale"
+_OF_SYSTEM = (
+    "Read-only file system",
+    "Device or resource busy",
+    "Not a directory",
+    "File exists",
+    "No such device",
+    "Network is unreachable",
+    "Temporary failure in name resolution",
+    "Name or service not known",
+)
+"""Messages of the C library that hints are given for, as most programs print them."""
+
+
 def hint(text: str, root: str, place: Place) -> str:
     """What the sandbox had to do with what a command printed, and which argument helps."""
+    for translated, english in _translations():
+        text = text.replace(translated, english)
     for pattern, words in _HINTS:
         if place in words and pattern.search(text):
             return f"\n[the sandbox: {words[place].format(root=root)}]"
     return ""
+
+
+@cache
+def _translations() -> list[tuple[str, str]]:
+    """The same messages in the language of the user, which is that of commands too.
+
+    A way without text was rejected: an exit code says nothing of the cause, and to ask the kernel for each failed call
+    slows every call down.
+    """
+    import gettext  # only here: most commands of most people need no hint
+
+    known = gettext.translation("libc", _LOCALES, fallback=True)
+    both = ((known.gettext(english), english) for english in _OF_SYSTEM)
+    return [(translated, english) for translated, english in both if translated != english]
 
 
 def took(seconds: float) -> str:

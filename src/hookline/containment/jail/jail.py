@@ -99,7 +99,7 @@ class FileJail:
         self._fd = _open_root(self.root)
         self._close = weakref.finalize(self, os.close, self._fd)
         real = os.path.realpath(self.root)
-        self._name = os.path.basename(real)
+        self._real, self._name = real, os.path.basename(real)
         self._roots = tuple(dict.fromkeys((split(str(self.root)), split(real))))
         own = [os.path.relpath(p, real) for p in user_configuration() if p.startswith(f"{real}/")]
         own += environments_below(real)
@@ -365,11 +365,27 @@ class FileJail:
             raise secret(asked.given, name)
         if not to_change:
             return
-        name = first_of(true, self.protected, self._name) or within(true, self._own)
+        name = first_of(true, self.protected, self._name) or within(true, self._protected_places())
         if name:
             raise protected(asked.given, name)
         if self._is_of_repository(true):
             raise part_of_repository(asked.given)
+
+    def _protected_places(self) -> tuple[Parts, ...]:
+        """What is protected by where it is: our own configuration, and where protected names at the top lead.
+
+        Links deeper down are not looked for: each change would have to read the whole tree.
+        """
+        with os.scandir(self._fd) as entries:
+            links = [each.name for each in entries if each.is_symlink()]
+        named = (name for name in links if first_of((name,), self.protected, self._name))
+        led_to = (os.path.realpath(f"{self._real}/{name}") for name in named)
+        inside = (
+            os.path.relpath(path, self._real)
+            for path in led_to
+            if path.startswith(f"{self._real}/")
+        )
+        return (*self._own, *map(split, inside))
 
     def _is_of_repository(self, true: Parts) -> bool:
         """Whether a path leads to a part of a git repository under another name than `.git`, if that is protected.
@@ -399,7 +415,8 @@ class FileJail:
         return there >= GIT_STORES and not there.isdisjoint(GIT_SETTINGS)
 
     def _refuse_protected_below(self, asked: JailPath, true: Parts) -> None:
-        own = next((each for each in self._own if each[: len(true)] == true), None)
+        places = self._protected_places()
+        own = next((each for each in places if each[: len(true)] == true), None)
         if own is not None:
             raise protected(asked.given, "/".join(own))
         with contextlib.suppress(FileKindError):  # what is no directory has nothing below it

@@ -202,6 +202,12 @@ def _replaced(path: str) -> SandboxError:
     )
 
 
+def _late() -> SandboxError:
+    return SandboxError(
+        f"the sandbox was not ready within {_SETUP:g} seconds.", remedy="Is the machine overloaded?"
+    )
+
+
 async def _arrange(view: FileView, job: Job) -> Arrangement:
     """An arrangement, made in a thread: the look at a large tree would keep the event loop waiting.
 
@@ -354,10 +360,7 @@ class BubblewrapCommand(RunningCommand):
         said = b""
         while True:
             if not await within(_SETUP, readable(self._status)):
-                raise SandboxError(
-                    f"the sandbox was not ready within {_SETUP:g} seconds.",
-                    remedy="Is the machine overloaded?",
-                )
+                raise _late()
             more = os.read(self._status, _CHUNK)
             if not more:
                 return None
@@ -377,10 +380,7 @@ class BubblewrapCommand(RunningCommand):
             if _state_of(first) in "ZX":  # only then: the end of our pipe would count as a go
                 return False
             await asyncio.sleep(0.0005)
-        raise SandboxError(
-            f"the sandbox was not ready within {_SETUP:g} seconds.",
-            remedy="Is the machine overloaded?",
-        )
+        raise _late()
 
     def _restrict(self, first: int) -> None:
         self._enforcement.restrict(first)

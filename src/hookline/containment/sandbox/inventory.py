@@ -121,11 +121,18 @@ def records() -> Iterator[SandboxRecord]:
             if not text:  # it died before its first command, or is about to write
                 continue
             kept = json.loads(text)
-            known = {name: tuple(each) for name, each in kept["known"].items()}
-            named, links = kept.get("named", []), kept.get("links", {})
-            times = kept.get("times", {})
-            if all(map(_is_inside, (*known, *times, *named, *links))):
-                yield SandboxRecord(path, kept["root"], known, times, named, links, is_alive)
+            record = SandboxRecord(
+                path=path,
+                root=kept["root"],
+                known={name: tuple(each) for name, each in kept["known"].items()},
+                times=kept.get("times", {}),
+                named=kept.get("named", []),
+                links=kept.get("links", {}),
+                is_alive=is_alive,
+            )
+            paths = (*record.known, *record.times, *record.named, *record.links)
+            if all(map(_is_inside, paths)):
+                yield record
 
 
 def _is_inside(path: str) -> bool:
@@ -137,7 +144,7 @@ def _is_inside(path: str) -> bool:
 
 
 def hold_lock(root: str) -> int:
-    """Say that a command needs what is made in a directory; gives what is to be handed to `give_up_lock`."""
+    """Count a command that needs the names we hold in a directory. Returns the lock, for `give_up_lock`."""
     import fcntl
 
     until = time.monotonic() + _PATIENCE
@@ -159,7 +166,7 @@ def hold_lock(root: str) -> int:
 
 
 def give_up_lock(root: str, fd: int, clear: Callable[[], None]) -> None:
-    """Say that a command has ended. If no other needs what was made, it is cleared first."""
+    """Count one command less. The last one calls `clear`, and then the lock goes too."""
     import fcntl
 
     try:

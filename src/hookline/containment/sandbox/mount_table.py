@@ -6,14 +6,11 @@ import contextlib
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from hookline.containment.links import is_below
 
 _TABLE = "/proc/self/mountinfo"
-
-
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
@@ -63,11 +60,8 @@ def second_paths(directories: tuple[str, ...]) -> list[str]:
 
     A mount of something that is in a directory is not found.
     """
-    try:
-        mounts = _mounts(_TABLE)
-    except OSError:
-        return []
-    return list(_second_paths(directories, tuple(mounts)))
+    found = (path for each in directories for path in all_paths(each) if _is_same(path, each))
+    return [path for path in dict.fromkeys(found) if path not in directories]
 
 
 def all_paths(path: str) -> list[str]:
@@ -87,22 +81,6 @@ def _mount_of(path: str, mounts: Sequence[_Mount]) -> _Mount | None:
     """The mount that a path is on. Of several on one another the last is seen."""
     around = [mount for mount in mounts if is_below(path, mount.place)]
     return max(reversed(around), key=lambda mount: len(mount.place), default=None)
-
-
-@lru_cache(maxsize=16)
-def _second_paths(directories: tuple[str, ...], mounts: tuple[_Mount, ...]) -> tuple[str, ...]:
-    found: dict[str, None] = {}
-    for directory in directories:
-        own = _mount_of(directory, mounts)
-        if own is None:
-            continue
-        inside = _joined(own.root, os.path.relpath(directory, own.place))
-        for mount in mounts:
-            if mount.device == own.device and is_below(inside, mount.root):
-                path = _joined(mount.place, os.path.relpath(inside, mount.root))
-                if path != directory and _is_same(path, directory):
-                    found[path] = None
-    return tuple(path for path in found if path not in directories)
 
 
 def _read(line: str) -> _Mount:

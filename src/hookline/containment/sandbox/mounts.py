@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
-import shutil
 import stat
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from hookline._temporary import temporary_directory
 from hookline.containment.links import inside_any, is_below
 from hookline.containment.sandbox.command import Job, Place, SandboxGrant
 from hookline.containment.sandbox.home import (
@@ -311,9 +309,7 @@ def empty_file() -> str:
     """A file of our own with nothing in it. A descriptor for each place would use them up."""
     global _empty
     if _empty is None or not os.path.exists(_empty):
-        directory = tempfile.mkdtemp(prefix="hookline-")
-        atexit.register(shutil.rmtree, directory, ignore_errors=True)
-        _empty = f"{directory}/empty"
+        _empty = f"{temporary_directory()}/empty"
         os.close(os.open(_empty, os.O_CREAT | os.O_EXCL, 0o444))
     return _empty
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cache
@@ -219,6 +220,12 @@ def outermost(paths: Iterable[str]) -> list[str]:
         if not kept or not path.startswith(f"{kept[-1]}/"):
             kept.append(path)
     return kept
+
+
+def prefixes(path: str) -> Iterator[str]:
+    """A path and the directories that it is in, the outermost first."""
+    yield from (path[: found.start()] for found in re.finditer("/", path))
+    yield path
 
 
 def existing(paths: Iterable[str | Path]) -> Iterator[Path]:

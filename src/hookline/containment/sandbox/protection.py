@@ -28,6 +28,7 @@ from hookline.containment.sandbox.paths import (
     held_names,
     is_kept_by_its_target,
     outermost,
+    prefixes,
     without,
 )
 from hookline.containment.sandbox.work_tree import TreeVisit, work_tree
@@ -88,12 +89,10 @@ class Protection:
             self.release()
             raise
         self.kept = outermost(self.kept)
+        kept = set(self.kept)
         # The outer ones first: what is mounted later covers what is below it.
-        self.pinned = sorted({path for path in self.pinned if not self._is_kept(path)})
+        self.pinned = sorted(path for path in {*self.pinned} if kept.isdisjoint(prefixes(path)))
         return self
-
-    def _is_kept(self, path: str) -> bool:
-        return any(f"{path}/".startswith(f"{kept}/") for kept in self.kept)
 
     def check(self) -> None:
         """Move aside what the command has made so far and nobody is to obey."""

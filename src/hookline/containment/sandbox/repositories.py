@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 from hookline.containment.git_settings import LARGEST, is_plain, settings_in
@@ -43,12 +43,12 @@ _NUMBERS = ("rebase-merge/msgnum", "rebase-merge/end", "rebase-apply/next", "reb
 _LARGEST_INDEX = 64 * 1024 * 1024
 
 
-def is_git_directory(names: frozenset[str]) -> bool:
+def is_git_directory(names: Container[str]) -> bool:
     """Whether git may read settings from a directory with these entries, whatever it is called.
 
     `HEAD` says nothing: a directory that others share needs none, and a command can remove it and put it back later.
     """
-    return {"objects", "refs"} <= names or "commondir" in names
+    return "commondir" in names or ("objects" in names and "refs" in names)
 
 
 def git_directories(top: str) -> tuple[str, str]:

@@ -253,6 +253,15 @@ class Sandbox:
         self.paths = replace(self.paths, keep=tuple(kept))
         self._view = replace(self._view, paths=self.paths)
 
+    def look_ahead(self) -> None:
+        """Begin to look at what commands can write, in a thread: the first command then waits no longer than others.
+
+        `Bash` calls it when a run starts, so that the look takes place while the model is asked.
+        """
+        if self.status.contained:
+            for root in self.writable:
+                work_tree(str(root)).look_ahead()
+
     # --- what it does -------------------------------------------------------------------------------
 
     async def run(

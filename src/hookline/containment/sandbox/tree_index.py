@@ -39,20 +39,23 @@ _LONGEST_PATH, _DEEPEST = 3000, 100
 """What is longer or deeper is not looked into, but moved aside as a whole where it is new."""
 _POINTERS = frozenset({".git", "commondir"})
 _NOTHING: frozenset[str] = frozenset()
+_NOTED = OBEYED.union(VERSION_CONTROL, RUN_BELOW, _POINTERS, {"objects"})
+_HINTS = ("env", "mise", ".dev.vars", ".code-workspace", ".sublime-project")
+"""Parts of names: each environment file, and each name that fits a pattern, has one of them."""
 
 
 class _Directory(NamedTuple):
     identity: tuple[int, int, int]
-    below: tuple[str, ...]
+    below: tuple[str, ...] = ()
     """The directories in it, by their paths."""
-    parts: tuple[str, ...]
+    parts: tuple[str, ...] = ()
     """The entries that others run or obey."""
-    systems: tuple[str, ...]
+    systems: tuple[str, ...] = ()
     """The directories of version control in it, other than git's own."""
-    is_git: bool
-    pointers: tuple[str, ...]
+    is_git: bool = False
+    pointers: tuple[str, ...] = ()
     """The files in it that lead git to a git directory."""
-    env_files: tuple[str, ...]
+    env_files: tuple[str, ...] = ()
     is_closed: bool = False
     """Whether it cannot be listed."""
 
@@ -69,6 +72,11 @@ class TreeIndex:
         self._known: dict[str, _Directory] = {}
         self._too_deep: list[str] = []
 
+    @property
+    def has_looked(self) -> bool:
+        """Whether the whole tree was read once."""
+        return bool(self._known)
+
     def refresh(self, places: Iterable[str] = ("",), *, open_closed: bool = False) -> None:
         """Look at the tree again, or only at some places in it: then the other methods know of these alone.
 
@@ -81,11 +89,15 @@ class TreeIndex:
         while pending:
             place = pending.pop()
             path = f"{self._root}/{place}" if place else self._root
-            if _is_too_long(path) or place.count("/") > _DEEPEST:
-                self._too_deep.append(place)
-                continue
+            record = known.get(place)
             try:
-                facts = os.lstat(path)
+                if record is None or record.identity != _identity(os.lstat(path)):
+                    if _is_too_long(path) or place.count("/") > _DEEPEST:
+                        self._too_deep.append(place)
+                        continue
+                    if open_closed:
+                        open_to_us(path, _LISTING)
+                    record = _read(path, place)
             except (FileNotFoundError, NotADirectoryError):  # it is gone, or a part of its path is
                 continue
             except PermissionError:  # its name can be listed, and it cannot be entered
@@ -95,11 +107,6 @@ class TreeIndex:
             except OSError:
                 self._too_deep.append(place)
                 continue
-            record = known.get(place)
-            if record is None or record.identity != _identity(facts):
-                if open_closed:
-                    open_to_us(path, _LISTING)
-                record = _read(path, place)
             seen[place] = record
             if self._depth is None:
                 pending += record.below
@@ -151,7 +158,7 @@ class TreeIndex:
         return [*closed, *deep]
 
 
-_CLOSED = _Directory((0, 0, 0), (), (), (), False, (), (), is_closed=True)
+_CLOSED = _Directory((0, 0, 0), is_closed=True)
 
 
 def _is_too_long(path: str) -> bool:
@@ -166,50 +173,51 @@ def _identity(facts: os.stat_result) -> tuple[int, int, int]:
 def _read(path: str, place: str) -> _Directory:
     """Look into a directory. It is opened once: a command may put another one there between two looks."""
     now = time.time_ns()
-    below: list[str] = []
-    names: list[str] = []
-    found: set[str] = set()
-    name_here = os.path.basename(path)
-    before = f"{place}/" if place else ""
+    name_here = path.rpartition("/")[2]
     is_inside = not VERSION_CONTROL.isdisjoint(place.split("/"))
     try:
         fd = os.open(path, _DIRECTORY)
         try:
             identity = _identity(os.fstat(fd))
-            with os.scandir(fd) as entries:
-                for entry in entries:
-                    name = entry.name
-                    names.append(name)
-                    if entry.is_dir(follow_symlinks=False):
-                        below.append(name)
-                    elif (is_inside or name in RUN_BELOW) and entry.is_symlink():
-                        # It leads to other files of the names that are run there. Inside of version control, tools
-                        # write through it: a commit would write over a hook, or over a file of the home.
-                        found.add(name)
+            with os.scandir(fd) as listed:
+                entries = {entry.name: entry for entry in listed}
+            below = [name for name, each in entries.items() if each.is_dir(follow_symlinks=False)]
+            # A link in the place of a directory leads to other files of the names that are run there. Inside of version
+            # control, tools write through any link: a commit would write over a hook, or over a file of the home.
+            can_lead = entries if is_inside else RUN_BELOW.keys() & entries.keys()
+            links = [name for name in can_lead if entries[name].is_symlink()]
         finally:
             os.close(fd)
     except OSError as error:
+        os.lstat(path)  # an error if it is gone, or cannot even be looked at
         is_closed = error.errno in (errno.EACCES, errno.EPERM)
         return _CLOSED._replace(is_git=name_here == ".git", is_closed=is_closed)
-    there = frozenset(names)
-    found |= set(OBEYED & there) | (RUN_BELOW.get(name_here, _NOTHING) & there)
-    fitting = run_by_pattern(name_here, names)
-    found |= {name for name in fitting if not IS_ASIDE.fullmatch(name)}
-    systems = VERSION_CONTROL & there
+    before = f"{place}/" if place else ""
+    record = _Directory(
+        identity if now - identity[2] >= TICK else (0, 0, 0),
+        tuple([before + name for name in below]),
+    )
+    # Most directories have nothing of interest: one look at all names together is quicker than one at each.
+    together = "/".join(entries).lower()
+    if not (
+        is_inside
+        or name_here in RUN_BELOW
+        or not _NOTED.isdisjoint(entries)
+        or any(map(together.__contains__, _HINTS))
+    ):
+        return record
+    found = {*links, *OBEYED.intersection(entries)}
+    found |= RUN_BELOW.get(name_here, _NOTHING).intersection(entries)
+    fitting = run_by_pattern(name_here, entries)
+    found.update(name for name in fitting if not IS_ASIDE.fullmatch(name))
+    systems = VERSION_CONTROL.intersection(entries)
     linked = systems.difference(below)  # a pointer to a repository elsewhere
-    env_files: list[str] = []
-    # Most directories have none of these names: one look at all of them together is quicker than one at each.
-    together = "/".join(names).lower()
-    if "env" in together or ".dev.vars" in together:
-        env_files = [name for name in names if is_env_file(name) and name not in below]
-    if now - identity[2] < TICK:
-        identity = (0, 0, 0)
-    return _Directory(
-        identity,
-        tuple(before + name for name in below),
-        tuple(before + name for name in (*found, *linked)),
-        tuple(before + name for name in systems - linked - {".git"}),
-        name_here == ".git" or is_git_directory(there),
-        tuple(before + name for name in (_POINTERS & there).difference(below)),
-        tuple(before + name for name in env_files),
+    pointers = _POINTERS.intersection(entries).difference(below)
+    env_files = (name for name in entries if is_env_file(name) and name not in below)
+    return record._replace(
+        parts=tuple(before + name for name in (*found, *linked)),
+        systems=tuple(before + name for name in systems - linked - {".git"}),
+        is_git=name_here == ".git" or is_git_directory(entries),
+        pointers=tuple(before + name for name in pointers),
+        env_files=tuple(before + name for name in env_files),
     )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import re
 import stat
 import threading
 from collections import Counter
@@ -28,6 +27,7 @@ from hookline.containment.sandbox.named_files import (
     named_by_script,
     turns,
 )
+from hookline.containment.sandbox.paths import prefixes
 from hookline.containment.sandbox.quarantine import (
     IS_ASIDE,
     birth_of,
@@ -169,8 +169,6 @@ class WorkTree:
             self._meet_others()
             left_out = [name for visit in self._visits for name in visit.left_out]
             moved = self._judge_all(left_out)
-            for path, target in self._links.items():
-                moved += self._restore_link(path, target)
             if self.root != self._path:
                 moved = [f"{self.root}/{path}" for path in moved]
             for visit in self._visits:
@@ -201,8 +199,6 @@ class WorkTree:
                 self._times, self._overlap = record.times, bool(record.times)
                 self._links = dict(record.links)
                 moved += self._judge_all(())
-                for path, target in self._links.items():
-                    moved += self._restore_link(path, target)
                 record.forget()
             return moved
 
@@ -211,6 +207,11 @@ class WorkTree:
         with self._lock:
             self._index.refresh()
             return TreeVisit(env_files=self._index.env_files(), closed=self._index.closed())
+
+    def look_ahead(self) -> None:
+        """Begin the first look, which has to read the whole tree, before a command waits for it."""
+        if not self._index.has_looked:
+            threading.Thread(target=self.look, name="hookline-look", daemon=True).start()
 
     # --- what was there -------------------------------------------------------------------------------
 
@@ -350,7 +351,7 @@ class WorkTree:
             if len(seen) > _MOST_NAMED:
                 raise _too_many(self.root, seen)
             inside = self._inside(path)
-            link = next((each for each in _prefixes(inside) if self._is_link(each)), None)
+            link = next((each for each in prefixes(inside) if self._is_link(each)), None)
             if link is not None:
                 yield link
                 target = _link_target(f"{self.root}/{link}")
@@ -392,21 +393,16 @@ class WorkTree:
             if os.path.lexists(path):
                 is_plain = os.path.basename(beside) == ".git"
                 yield from self._named_by_git(os.path.dirname(beside) if is_plain else beside)
-        elif (
-            os.path.basename(path) == ".git"
-        ):  # a file that leads to a git directory, maybe outside
+            return
+        if os.path.basename(path) == ".git":  # a file that leads to a git directory, maybe outside
             yield from self._named_by_git(os.path.dirname(path))
-            if os.path.islink(path):
-                yield from _link_ways(path)
-        elif os.path.islink(path):
+        scripts = [path]
+        if os.path.islink(path):
             yield from _link_ways(path)
-            yield from named_by_script(path)
         elif os.path.isdir(path):
             yield from _linked_below(path)
-            for inner in _files_below(path):
-                yield from named_by_script(inner)
-        else:
-            yield from named_by_script(path)
+            scripts += _files_below(path)
+        yield from itertools.chain(*map(named_by_script, scripts))
 
     def _named_by_git(self, top: str) -> Iterator[str]:
         for path in named_by_git(top):
@@ -432,15 +428,15 @@ class WorkTree:
                 for start in (beside, os.path.dirname(beside)):
                     path = os.path.normpath(os.path.join(start, os.path.expanduser(hooks)))
                     if inside := self._inside(path):
-                        yield from (each for each in _prefixes(inside) if self._is_link(each))
+                        yield from (each for each in prefixes(inside) if self._is_link(each))
                         yield inside
         for path in self._named:
-            yield from (each for each in _prefixes(path) if self._is_link(each))
+            yield from (each for each in prefixes(path) if self._is_link(each))
 
     # --- what is new ----------------------------------------------------------------------------------
 
     def _judge_all(self, left_out: Iterable[str]) -> list[str]:
-        """Judge until nothing more is moved: in what was moved aside, there may be more."""
+        """Judge until nothing more is moved: in what was moved aside, there may be more. Then links are made again."""
         moved: list[str] = []
         self._fresh = 0
         self._stuck.clear()  # a directory that was moved to and fro at the last look may be quiet now
@@ -450,6 +446,8 @@ class WorkTree:
             self._index.refresh(found, open_closed=True)
         if moved:
             self._index.refresh(open_closed=True)
+        for path, target in self._links.items():
+            moved += self._restore_link(path, target)
         return moved + [f"{path} (it cannot be moved aside: remove it)" for path in self._stuck]
 
     def _judge(self, left_out: Iterable[str]) -> list[str]:
@@ -588,12 +586,6 @@ def _link_target(link: str) -> str:
         return os.path.normpath(os.path.join(os.path.dirname(link), os.readlink(link)))
     except OSError:
         return link
-
-
-def _prefixes(path: str) -> Iterator[str]:
-    """A path and the directories that it is in, the outermost first."""
-    yield from (path[: found.start()] for found in re.finditer("/", path))
-    yield path
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -1,0 +1,80 @@
+"""Temporary directories of this process. What a process left that was killed, the next one removes.
+
+A process has one directory, which it keeps locked as long as it lives: the kernel gives up the lock of one that was
+killed. The number of the process in the name was rejected: another process, or another container, may have the same.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import shutil
+import tempfile
+import threading
+from functools import cache
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows: nothing is locked there, so nobody removes anything
+    fcntl = None  # type: ignore[assignment]
+
+PREFIX = "hookline-run-"
+"""Only locked directories have it: what another version made has another name, and stays."""
+_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+
+def temporary_directory() -> Path:
+    """A new directory, which is removed when this process has ended, whatever ended it."""
+    base = _base(tempfile.gettempdir(), os.getpid())
+    os.makedirs(base, mode=0o700, exist_ok=True)  # somebody may have cleared /tmp
+    return Path(tempfile.mkdtemp(dir=base)).resolve()
+
+
+@cache
+def _base(place: str, pid: int) -> str:
+    base = tempfile.mkdtemp(prefix=PREFIX, dir=place)
+    if fcntl is not None:
+        while not _hold(base):  # another process took it for one of the dead
+            base = tempfile.mkdtemp(prefix=PREFIX, dir=place)
+        threading.Thread(
+            target=remove_left, args=(place,), name="hookline-clear", daemon=True
+        ).start()
+    atexit.register(_remove, base, pid)
+    return base
+
+
+def _hold(path: str) -> bool:
+    """Lock a directory for as long as we live; False if it is gone by then."""
+    try:
+        fd = os.open(path, _DIRECTORY)
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except FileNotFoundError:
+        return False
+    except OSError:  # a file system without locks: nobody else gets one either
+        return True
+
+
+def _remove(path: str, pid: int) -> None:
+    if pid == os.getpid():  # not in a process that we have forked
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def remove_left(place: str) -> None:
+    """Remove the directories of this user's processes that were killed."""
+    for name in os.listdir(place):
+        if name.startswith(PREFIX):
+            with contextlib.suppress(OSError):
+                _remove_if_left(f"{place}/{name}")
+
+
+def _remove_if_left(path: str) -> None:
+    fd = os.open(path, _DIRECTORY)
+    try:
+        if os.fstat(fd).st_uid == os.geteuid():
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an error if its process lives
+            shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(fd)

@@ -1,0 +1,64 @@
+"""Temporary directories are gone when their process is, also one that was killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hookline._temporary import PREFIX, remove_left
+
+MAKE = "import sys, hookline._temporary as t; print(t.temporary_directory(), flush=True); sys.stdin.read()"
+
+
+def start(place: Path) -> tuple[subprocess.Popen[str], Path]:
+    """A process that has made a directory, and the directory."""
+    env = {**os.environ, "TMPDIR": str(place)}
+    argv, pipe = [sys.executable, "-c", MAKE], subprocess.PIPE
+    process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, text=True, env=env)
+    assert process.stdout is not None
+    return process, Path(process.stdout.readline().strip())
+
+
+def test_a_process_removes_its_own(tmp_path: Path) -> None:
+    """When it ends by itself."""
+    process, made = start(tmp_path)
+    assert made.is_dir()
+    process.communicate()
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_next_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    """And neither what belongs to a process that lives, nor what has another name."""
+    killed, left = start(tmp_path)
+    alive, kept = start(tmp_path)
+    other = tmp_path / "hookline-other"
+    other.mkdir()
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    assert left.is_dir()
+    remove_left(str(tmp_path))
+    assert not left.parent.exists()
+    assert kept.is_dir()
+    assert other.is_dir()
+    alive.communicate()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make what belongs to somebody else")
+def test_what_belongs_to_others_stays(tmp_path: Path) -> None:
+    """A link, a file and a directory of another user are no directories of ours."""
+    theirs, link, target = tmp_path / f"{PREFIX}a", tmp_path / f"{PREFIX}b", tmp_path / "target"
+    theirs.mkdir()
+    os.chown(theirs, 12345, 12345)
+    target.mkdir()
+    link.symlink_to(target)
+    (tmp_path / f"{PREFIX}c").touch()
+    remove_left(str(tmp_path))
+    assert {each.name for each in tmp_path.iterdir()} == {
+        "target",
+        *(f"{PREFIX}{name}" for name in "abc"),
+    }
