@@ -62,7 +62,7 @@ def environment(handler: Handler, facts: RunFacts, kept: Mapping[str, str]) -> d
     """The variables of a hook: ours, without what could leak or mislead; those of its dialect; its own."""
     ours = dict(_inherited(handler.source.level.is_repository))
     dialect = dialect_of(handler)
-    own = {name: expanded(value, handler, facts) for name, value in handler.env.items()}
+    own = {name: expanded(value, handler, facts.project) for name, value in handler.env.items()}
     if dialect.expands_env:
         own = {
             name: VARIABLE.sub(lambda found: ours.get(found[1] or found[2], ""), value)
@@ -102,12 +102,12 @@ def _is_secret(name: str, value: str) -> bool:
     return bool(is_secret_name(name)) or any(True for _ in token_spans(value))
 
 
-def expanded(text: str, handler: Handler, facts: RunFacts, *, for_shell: bool = False) -> str:
+def expanded(text: str, handler: Handler, project: str, *, for_shell: bool = False) -> str:
     """A text with the paths in place of placeholders. In a line for a shell only paths without special characters are
     put in: it has the variables in its environment, too."""
     if "${" not in text:
         return text
-    known = _placeholders(handler, facts)
+    known = placeholders(handler, project)
 
     def put(found: re.Match[str]) -> str:
         value = known.get(found[1], "")
@@ -118,12 +118,12 @@ def expanded(text: str, handler: Handler, facts: RunFacts, *, for_shell: bool = 
     return _PLACEHOLDER.sub(put, text)
 
 
-def _placeholders(handler: Handler, facts: RunFacts) -> dict[str, str]:
+def placeholders(handler: Handler, project: str) -> dict[str, str]:
     """The placeholders of all dialects: a command may be written for several of them."""
     source, known = handler.source, dict[str, str]()
     for dialect in all_dialects().values():
         known |= dialect.placeholders
-        known |= dict.fromkeys(dialect.project_variables, facts.project)
+        known |= dict.fromkeys(dialect.project_variables, project)
         known |= dict.fromkeys(dialect.root_variables, source.root)
         known |= dict.fromkeys(dialect.data_variables, source.data)
         known |= dict.fromkeys(dialect.skill_variables, source.root if handler.skill else "")
@@ -145,8 +145,8 @@ def make_directories(handler: Handler) -> None:
 def command_line(handler: Handler, facts: RunFacts) -> tuple[str, ...]:
     """The program and its arguments."""
     if handler.argv is not None:
-        return tuple(expanded(word, handler, facts) for word in handler.argv)
-    command = expanded(handler.command, handler, facts, for_shell=True)
+        return tuple(expanded(word, handler, facts.project) for word in handler.argv)
+    command = expanded(handler.command, handler, facts.project, for_shell=True)
     if handler.shell == "powershell":
         return ("pwsh", "-NoProfile", "-NonInteractive", "-Command", command)
     shell = handler.shell or dialect_of(handler).shell

@@ -16,9 +16,9 @@ from typing import NamedTuple
 from hookline.containment.links import is_below
 from hookline.containment.shell.places import expand
 from hookline.containment.shell.programs import roots_of
-from hookline.containment.shell.runners import RUNNERS, RUNNERS_OF_ANY, name_of
 from hookline.containment.shell.scan import Unreadable, scan
 from hookline.containment.shell.words import Word
+from hookline.shell_text.runners import RUNNERS, RUNNERS_OF_ANY, name_of
 from hookline.wildcards import matches
 
 REMOVERS = frozenset("rm rmdir unlink shred".split())
