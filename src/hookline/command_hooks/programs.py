@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -195,19 +194,6 @@ async def run_program(spec: ProgramSpec) -> ProgramResult:
     return await _Execution(spec).run()
 
 
-class _Stream:
-    """What is kept of one stream."""
-
-    def __init__(self) -> None:
-        self.kept = bytearray()
-        self.is_cut = False
-
-    def add(self, data: bytes) -> None:
-        room = MOST_OUTPUT - len(self.kept)
-        self.kept += data[:room]
-        self.is_cut = self.is_cut or len(data) > room
-
-
 class _Execution:
     """One program, from its start to the last of its processes."""
 
@@ -215,15 +201,14 @@ class _Execution:
         self._spec = spec
         self._watch = spec.watch
         self._limit = asyncio.timeout(spec.timeout)
-        self._out, self._err = _Stream(), _Stream()
+        self._out, self._err = bytearray(), bytearray()
 
     async def run(self) -> ProgramResult:
-        started = time.monotonic()
         try:
             process = AsyncProcess(
                 self._start,
-                on_output=self._out.add if self._watch is None else self._add_and_watch,
-                on_errors=self._err.add,
+                on_output=self._add_output,
+                on_errors=self._add_errors,
                 stdin=self._spec.stdin,
             )
         except (OSError, ValueError) as error:
@@ -235,12 +220,10 @@ class _Execution:
         is_over = self._limit.expired()
         return ProgramResult(
             code=None if is_over else process.returncode,
-            stdout=self._out.kept.decode(errors="replace"),
-            stderr=self._err.kept.decode(errors="replace"),
-            seconds=time.monotonic() - started,
+            stdout=self._out.decode(errors="replace"),
+            stderr=self._err.decode(errors="replace"),
             problem="timeout" if is_over else "",
             detail=f"{self._spec.timeout:g} s" if is_over else "",
-            is_cut=self._out.is_cut or self._err.is_cut,
         )
 
     def _start(self, standard: Standard) -> StartedProcess:
@@ -250,14 +233,17 @@ class _Execution:
             spec.argv, spec.env, spec.cwd, standard, leaves=_ANSWERED, session=False
         )
 
-    def _add_and_watch(self, data: bytes) -> None:
-        self._out.add(data)
+    def _add_errors(self, data: bytes) -> None:
+        self._err += data[: MOST_OUTPUT - len(self._err)]
+
+    def _add_output(self, data: bytes) -> None:
+        self._out += data[: MOST_OUTPUT - len(self._out)]
         if self._watch is None:
             return
-        seconds = self._watch(bytes(self._out.kept[:_WATCHED]))
+        seconds = self._watch(bytes(self._out[:_WATCHED]))
         if seconds is not None and not self._limit.expired():
             self._limit.reschedule(asyncio.get_running_loop().time() + seconds)
-        if seconds is not None or len(self._out.kept) >= _WATCHED:
+        if seconds is not None or len(self._out) >= _WATCHED:
             self._watch = None
 
     async def _run_to_end(self, process: AsyncProcess) -> None:
