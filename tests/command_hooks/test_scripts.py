@@ -103,6 +103,15 @@ def test_a_line_that_bash_would_not_take_may_run_any_of_its_words(
     assert sorted(named_files(handler, project)) == expected
 
 
+def test_in_a_line_for_another_shell_any_code_may_be_run(project: Path) -> None:
+    """We cannot read it, so each word counts that names code; what it reads is not pinned."""
+    line = "& ('./' + 'x'); if ($a) { ./guard.sh } else { Get-Content data.json | & check.py }"
+    handler = Handler(HookSource("copilot"), "preToolUse", command=line, shell="powershell")
+    assert sorted(scripts_of(handler, project)) == [
+        str(project / name) for name in ("check.py", "guard.sh")
+    ]
+
+
 def test_words_without_a_shell(project: Path) -> None:
     """A program with its arguments."""
     handler = Handler(

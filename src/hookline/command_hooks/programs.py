@@ -299,7 +299,10 @@ def variables_in(path: Path) -> tuple[dict[str, str], list[str]]:
 
 
 def _statements(text: str) -> Iterator[list[str]]:
-    """The words of each statement. Inside of quotes one may have several lines."""
+    """The words of each statement. Inside of quotes one may have several lines.
+
+    `shell_text` is not used here: it guesses what it does not know, and these values have to be exact.
+    """
     lines = text.splitlines()
     at = 0
     while at < len(lines):

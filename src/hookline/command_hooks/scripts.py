@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _WORDS = re.compile(r"[^\s'\"`;|&<>()=]+")
 READABLE_SHELLS = ("", "sh", "bash")
-"""The shells whose lines we can read. In a line for another one any word may be a script."""
+"""The shells whose lines we can read. In a line for another one any word may name a script."""
 _CODE = frozenset(
     ".sh .bash .zsh .fish .py .pyw .js .mjs .cjs .ts .mts .cts .tsx .jsx .rb .pl .pm .php .lua .ps1 .psm1 .bat .cmd "  # noqa: SIM905 - a table of names
     ".awk .sed .jq .r .go .rs .java .kts .exs .ex .wasm .exe".split()
@@ -201,11 +201,13 @@ class CommandLine:
             self.search.search(texts)
         else:
             self.search.search(expanded(handler.command, handler, str(project), for_shell=True))
-            if not self.search.is_whole or handler.shell not in READABLE_SHELLS:
+            is_ours = handler.shell in READABLE_SHELLS
+            if not (is_ours and self.search.is_whole):
                 whole = expand(handler.command)
                 texts = [whole, re.sub(r"[\"']", "", whole)]
                 words = dict.fromkeys(each for text in texts for each in _WORDS.findall(text))
-                self.search.started += [Started(word, "", is_script=True) for word in words]
+                # A line that bash would not take may run any file; that of another shell what is code.
+                self.search.started += [Started(word, "", is_script=is_ours) for word in words]
         texts += self.search.words
         self.words = {each for text in texts for each in (text, *_WORDS.findall(text))}
         self.places = [project, Path(os.path.normpath(project / handler.cwd))]

@@ -134,6 +134,8 @@ def _in_shell(text: str, path: Path, project: Path) -> Iterator[_Run]:
             yield _named(word, written if is_script else "", path, project)
         elif is_task_runner(word):
             yield _Run((), f"{word} runs what other files say")
+    if search.is_cut:
+        yield _Run((), "it is too long or too deep to be read whole")
 
 
 def _named(word: str, written: str, path: Path, project: Path) -> _Run:

@@ -41,8 +41,13 @@ class StartSearch(CommandSearch):
         self.started: list[Started] = []
         self.texts: list[str] = []
         """What is assigned, and what is read: files, and texts in here-documents."""
-        self.is_whole = True
-        """Whether all of the text was read."""
+        self.is_cut = False
+        """Whether there was more to look at than is looked at."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the text was read, and bash would take it."""
+        return not (self.is_cut or self.is_broken)
 
     @property
     def words(self) -> list[str]:
@@ -57,8 +62,7 @@ class StartSearch(CommandSearch):
             else:
                 self.search_words(list(line), " ".join(line))
         except (TooMuch, TooDeep):
-            self.is_whole = False
-        self.is_whole = self.is_whole and not self.is_broken
+            self.is_cut = True
 
     def examine(self, argv: list[str], text: str) -> None:
         """Note what one command starts."""
