@@ -128,3 +128,31 @@ def test_long_texts_are_read(piece: str) -> None:
         commands(piece * 3_000)
     except TooDeep:
         assert "(" in piece or "{" in piece or "case" in piece
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a | | b", "&& x", "x ||", "x ; && y", "echo ${x", "echo $(", "echo `ls", "echo $'x", ")", "fi", "for f in",
+        "if a; then b", "x=(1", "{ ls", "ls; ; ls",
+    ],
+)  # fmt: skip
+def test_a_text_that_bash_would_not_take_is_noted(text: str) -> None:
+    """Something is left open, or an operator has no command."""
+    visitor = ShellVisitor()
+    read_shell_text(text, visitor)
+    assert visitor.is_broken
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x=1 && ls &", "case x in a) ls;; b) ;; esac", "case x in (a) ls; ;; esac", "for f in a b; do ls; done",
+        "cat <<E\n' \"\nE\n", "f() { ls; }", "ls |\n cat", "x=(1 2)\n", "echo ${x:-'}'} # '", "[[ a && b ]]",
+    ],
+)  # fmt: skip
+def test_a_text_that_bash_takes_is_not_broken(text: str) -> None:
+    """Also where quotes, operators and words of the shell stand in unusual places."""
+    visitor = ShellVisitor()
+    read_shell_text(text, visitor)
+    assert not visitor.is_broken

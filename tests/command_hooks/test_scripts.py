@@ -61,6 +61,57 @@ def test_what_a_command_runs(project: Path, command: str, scripts: list[str]) ->
     assert sorted(scripts_of(handler, project)) == sorted(str(project / name) for name in scripts)
 
 
+@pytest.mark.parametrize(
+    ("command", "scripts"),
+    [
+        ("sudo -u nobody ./guard.sh data.json", ["guard.sh"]),
+        ("flock data.json ./guard.sh", ["guard.sh"]),
+        ("uv run --with requests check.py", ["check.py"]),
+        ("bash -e guard.sh", ["guard.sh"]),
+        ("bash -o pipefail guard.sh", ["guard.sh"]),
+        ("python3 -W ignore check.py", ["check.py"]),
+        ("npx tsx lib/x.js", ["lib/x.js"]),
+        ("echo ./guard.sh | sh", ["guard.sh"]),
+        ("eval 'python3 check.py'", ["check.py"]),
+        ("HOOK=./guard.sh; $HOOK", ["guard.sh"]),
+        ("for each in ./guard.sh; do $each; done", ["guard.sh"]),
+        ("function f { ./guard.sh; }; f", ["guard.sh"]),
+        ('"$UNKNOWN/guard.sh"', ["guard.sh"]),
+        ("${UNKNOWN}guard.sh", ["guard.sh"]),
+        ("python3 -c \"exec(open('check.py').read())\"", ["check.py"]),
+        ("python3 -c \"open('data.json').read()\"", []),
+        ("# ./guard.sh", []),
+        ("command -v guard.sh", []),
+    ],
+)
+def test_what_a_shell_or_another_program_runs(
+    project: Path, command: str, scripts: list[str]
+) -> None:
+    """Behind programs that run others, in texts that are run, and in variables."""
+    handler = Handler(HookSource("claude"), "PreToolUse", command=command)
+    assert sorted(scripts_of(handler, project)) == sorted(str(project / name) for name in scripts)
+
+
+@pytest.mark.parametrize("command", ["if ./guard.sh; then", "./guard.sh && (", "echo ) ./guard.sh"])
+def test_a_line_that_bash_would_not_take_may_run_any_of_its_words(
+    project: Path, command: str
+) -> None:
+    """Trust is bound to all of them: another shell may read it otherwise."""
+    handler = Handler(HookSource("claude"), "Stop", command=f"{command} data.json")
+    expected = sorted(str(project / name) for name in ("guard.sh", "data.json"))
+    assert sorted(scripts_of(handler, project)) == expected
+    assert sorted(named_files(handler, project)) == expected
+
+
+def test_in_a_line_for_another_shell_any_code_may_be_run(project: Path) -> None:
+    """We cannot read it, so each word counts that names code; what it reads is not pinned."""
+    line = "& ('./' + 'x'); if ($a) { ./guard.sh } else { Get-Content data.json | & check.py }"
+    handler = Handler(HookSource("copilot"), "preToolUse", command=line, shell="powershell")
+    assert sorted(scripts_of(handler, project)) == [
+        str(project / name) for name in ("check.py", "guard.sh")
+    ]
+
+
 def test_words_without_a_shell(project: Path) -> None:
     """A program with its arguments."""
     handler = Handler(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hookline.command_hooks import Handler, HookSource, RunFacts, read_hook
 from hookline.command_hooks.dialect import all_dialects, dialect_named
 from hookline.command_hooks.handler import ProgramAnswer
-from hookline.command_hooks.tools import NameTest, ToolNames
+from hookline.command_hooks.tools import NameTest, ToolForm, ToolNames
 from hookline.errors import RegistrationError, UsageError
 from hookline.state import ToolCall
 
@@ -107,6 +107,15 @@ def test_a_description_is_theirs_only() -> None:
         call, BRIDGE.show(call, "/p"), {"command": "ls", "description": "List"}
     )
     assert changed.args == {"command": "ls"}
+
+
+def test_a_dialect_may_have_another_name_for_the_command() -> None:
+    """Also of the tool that takes words, and on the way back."""
+    names = ToolNames({"exec": ToolForm("shell", {"command": "line"})})
+    call = ToolCall("1", "exec", {"argv": ["ls", "a b"]})
+    shown = names.show(call, "/p")
+    assert shown.input == {"line": "ls 'a b'"}
+    assert names.take_back(call, shown, {"line": "ls c"}).args == {"argv": ["ls", "c"]}
 
 
 @pytest.mark.parametrize(

@@ -184,6 +184,13 @@ def test_what_cannot_be_seen_is_said(project: Path, line: str, words: str) -> No
     assert is_task_runner("/usr/bin/make")
 
 
+def test_a_script_that_is_not_read_to_its_end_is_reported(project: Path) -> None:
+    """What it runs after that is not known."""
+    assert followed(project, "ls\n" * 6000 + ". scripts/run.sh").unseen == (
+        "hooks/a.sh: it is too long or too deep to be read whole",
+    )
+
+
 def test_there_is_an_end_to_it(project: Path) -> None:
     """A hundred files, which is said."""
     for number in range(150):

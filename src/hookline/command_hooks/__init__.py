@@ -11,7 +11,9 @@ from hookline import lazy
 
 if TYPE_CHECKING:
     from hookline.command_hooks.capability import CommandHooks
-    from hookline.command_hooks.dialect import Dialect, register_dialect
+    from hookline.command_hooks.dialect import Dialect, Transcripts, register_dialect
+    from hookline.command_hooks.dialects.config_files import HookEntry, HookFile, Plugin, hook_file
+    from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
     from hookline.command_hooks.dialects.own import read_hook
     from hookline.command_hooks.handler import (
         Handler,
@@ -23,54 +25,88 @@ if TYPE_CHECKING:
         RunFacts,
     )
     from hookline.command_hooks.scripts import definition_digest, not_covered
-    from hookline.command_hooks.tools import ShownCall, ToolForm, ToolNames
+    from hookline.command_hooks.tools import (
+        ShownCall,
+        ToolForm,
+        ToolNames,
+        expression,
+        names_or_expression,
+        one_of,
+        whole_expression,
+    )
     from hookline.command_hooks.trust_store import TrustStore, is_trusted, marks_of_pages, trust
 
 _HOME: dict[str, str] = {
+    "TOOL": "dialects.event_facts",
     "CommandHooks": "capability",
     "Dialect": "dialect",
+    "Event": "dialects.event_facts",
+    "EventDialect": "dialects.event_facts",
+    "EventFacts": "dialects.event_facts",
     "Handler": "handler",
+    "HookEntry": "dialects.config_files",
+    "HookFile": "dialects.config_files",
+    "HookSearch": "handler",
     "HookSource": "handler",
     "Level": "handler",
+    "Plugin": "dialects.config_files",
     "ProgramAnswer": "handler",
     "ProgramResult": "handler",
     "RunFacts": "handler",
-    "HookSearch": "handler",
     "ShownCall": "tools",
     "ToolForm": "tools",
     "ToolNames": "tools",
+    "Transcripts": "dialect",
     "TrustStore": "trust_store",
     "definition_digest": "scripts",
+    "expression": "tools",
+    "hook_file": "dialects.config_files",
     "is_trusted": "trust_store",
     "marks_of_pages": "trust_store",
+    "names_or_expression": "tools",
     "not_covered": "scripts",
+    "one_of": "tools",
     "read_hook": "dialects.own",
     "register_dialect": "dialect",
     "trust": "trust_store",
+    "whole_expression": "tools",
 }
 """The module of each name."""
 
 __all__ = [
+    "TOOL",
     "CommandHooks",
     "Dialect",
+    "Event",
+    "EventDialect",
+    "EventFacts",
     "Handler",
+    "HookEntry",
+    "HookFile",
     "HookSearch",
     "HookSource",
     "Level",
+    "Plugin",
     "ProgramAnswer",
     "ProgramResult",
     "RunFacts",
     "ShownCall",
     "ToolForm",
     "ToolNames",
+    "Transcripts",
     "TrustStore",
     "definition_digest",
+    "expression",
+    "hook_file",
     "is_trusted",
     "marks_of_pages",
+    "names_or_expression",
     "not_covered",
+    "one_of",
     "read_hook",
     "register_dialect",
     "trust",
+    "whole_expression",
 ]
 
 __getattr__ = lazy.names_from(__name__, _HOME)

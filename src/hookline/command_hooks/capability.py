@@ -30,7 +30,7 @@ from hookline.command_hooks.handler import (
 )
 from hookline.command_hooks.hook_kinds import HookModels
 from hookline.command_hooks.objections import ENDS, ObjectionCap
-from hookline.command_hooks.runner import LongTexts, Runner
+from hookline.command_hooks.runner import Runner
 from hookline.command_hooks.scripts import definition_digest, scripts_of
 from hookline.command_hooks.trust_store import (
     TrustStore,
@@ -81,7 +81,6 @@ class CommandHooks:
         project: str | os.PathLike[str] = ".",
         cwd: str | os.PathLike[str] | None = None,
         transcripts: str | os.PathLike[str] | None = None,
-        spill: str | os.PathLike[str] | None = None,
         on_failure: Literal["open", "closed"] | None = None,
         name: str = "command-hooks",
     ) -> None:
@@ -117,9 +116,8 @@ class CommandHooks:
             if transcripts is None
             else Path(transcripts).expanduser()
         )
-        spilled = LongTexts(None if spill is None else Path(spill))
         works_in = self.project if cwd is None else Path(cwd).expanduser().resolve()
-        self.runner = Runner(self.project, directory, spilled, works_in)
+        self.runner = Runner(self.project, directory, works_in)
         self._async_hooks = AsyncHooks(self.runner)
         self._protected: frozenset[str] = frozenset()
         self._batches: list[HandlerBatch] = []

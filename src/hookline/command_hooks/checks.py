@@ -10,18 +10,18 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from hookline.command_hooks.dialect import dialect_of
-from hookline.command_hooks.handler import Handler
-from hookline.command_hooks.scripts import programs_of, with_project
+from hookline.command_hooks.handler import VARIABLE, Handler
+from hookline.command_hooks.scripts import READABLE_SHELLS, CommandLine
 from hookline.definition import Note
 from hookline.errors import UsageError
 from hookline.inspection.predictions import may_have_children
 from hookline.permissions import Rules
+from hookline.shell_text import UNKNOWN
+from hookline.shell_text.runners import RUNNERS_OF_ANY
 from hookline.tools import Toolbox
 
 _MORE_THAN_ONE = re.compile(r"[;|&<>(){}`$*?!\n]")
 """Signs of more than one plain command: what it runs is not known then."""
-_READ = ("", "sh", "bash")
-"""The shells whose lines we can read."""
 _OF_THE_SHELL = frozenset(
     ". : [ alias break builtin cd command continue declare echo eval exec exit export false getopts hash help kill let "  # noqa: SIM905 - a table of names
     "local printf pwd read readonly return set shift source test times trap true type ulimit umask unset wait".split()
@@ -72,14 +72,16 @@ def _who(handler: Handler) -> str:
 
 def _missing(handler: Handler, project: Path) -> str:
     """Why a plain command cannot start; empty if it can, or if that is not known."""
-    words = _words(handler, project)
-    if not words:
+    if handler.kind != "command" or (handler.argv is None and not _is_plain(handler)):
         return ""
     base = project / handler.cwd
-    for word in dict.fromkeys(programs_of(words)):
+    started = CommandLine(handler, project).search.started
+    for place, (word, _, is_script) in enumerate(started):
+        if UNKNOWN in word:
+            return ""
         path = base / os.path.expanduser(word)
-        is_program = word == words[0]
-        if "/" not in word and (is_program or not Path(word).suffix):
+        is_program = place == 0
+        if "/" not in word and not (is_script and Path(word).suffix):
             is_shells = handler.argv is None and word in _OF_THE_SHELL
             path_variable = handler.env.get("PATH")
             if is_program and not is_shells and not shutil.which(word, path=path_variable):
@@ -88,19 +90,12 @@ def _missing(handler: Handler, project: Path) -> str:
             return f"there is no file '{word}'"
         elif is_program and not os.access(path, os.X_OK):
             return f"'{word}' is not executable (chmod +x {shlex.quote(word)})"
+        if os.path.basename(word) in RUNNERS_OF_ANY:  # which of its words it runs is not known
+            return ""
     return ""
 
 
-def _words(handler: Handler, project: Path) -> list[str]:
-    """The words of a plain command, for a shell that we can read; empty for any other."""
-    if handler.kind != "command" or handler.shell not in _READ:
-        return []
-    if handler.argv is not None:
-        return list(handler.argv)
-    line = with_project(handler.command, project)
-    if _MORE_THAN_ONE.search(line):
-        return []
-    try:
-        return shlex.split(line)
-    except ValueError:
-        return []
+def _is_plain(handler: Handler) -> bool:
+    """Whether a line is one command, and for a shell that we can read."""
+    text = VARIABLE.sub("", handler.command)
+    return handler.shell in READABLE_SHELLS and not _MORE_THAN_ONE.search(text)

@@ -287,13 +287,10 @@ class ProgramResult(msgspec.Struct, frozen=True):
     code: int | None
     stdout: str = ""
     stderr: str = ""
-    seconds: float = 0.0
     problem: str = ""
     """`timeout`, `spawn_error`, or empty."""
     detail: str = ""
     """More about the problem, or how a request failed, which has no exit code."""
-    is_cut: bool = False
-    """There was more output than is kept."""
 
 
 def not_started(why: str) -> ProgramResult:

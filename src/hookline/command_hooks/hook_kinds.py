@@ -9,7 +9,6 @@ import asyncio
 import json
 import os
 import re
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -88,7 +87,6 @@ def _post(handler: Handler, body: bytes) -> ProgramResult:
     import http.client  # takes a while to load
     import ssl
 
-    started = time.monotonic()
     parts = urlsplit(handler.url)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     headers = {name: _filled_header(value, handler) for name, value in handler.headers.items()}
@@ -103,22 +101,20 @@ def _post(handler: Handler, body: bytes) -> ProgramResult:
     try:
         connection.request("POST", path, body, headers)
         response = connection.getresponse()
-        content = response.read(MOST_OUTPUT + 1)
+        text = response.read(MOST_OUTPUT).decode(errors="replace")
     except TimeoutError:
         return ProgramResult(None, problem="timeout", detail=f"{handler.timeout:g} s")
     except (OSError, http.client.HTTPException, ValueError) as error:
         return not_started(f"'{handler.url}' cannot be reached: {error}")
     finally:
         connection.close()
-    seconds = time.monotonic() - started
-    text = content[:MOST_OUTPUT].decode(errors="replace")
     if not 200 <= response.status < 300:
         said = f"HTTP status {response.status}"
         moved = ", and is not followed elsewhere" if response.getheader("location") else ""
-        return ProgramResult(1, "", said, seconds, detail=f"it answered with {said}{moved}")
+        return ProgramResult(1, "", said, detail=f"it answered with {said}{moved}")
     if text.strip() and not text.lstrip().startswith("{"):
-        return ProgramResult(1, "", _NO_OBJECT, seconds, detail=_NO_OBJECT)
-    return ProgramResult(0, text, "", seconds, is_cut=len(content) > MOST_OUTPUT)
+        return ProgramResult(1, "", _NO_OBJECT, detail=_NO_OBJECT)
+    return ProgramResult(0, text)
 
 
 def _filled_header(value: str, handler: Handler) -> str:

@@ -4,25 +4,11 @@ from __future__ import annotations
 
 import re
 
-from hookline.command_hooks.scripts import shell_tokens
 from hookline.errors import HooklineError
 from hookline.permissions import Rule
+from hookline.shell_text import ShellVisitor, TooDeep, read_shell_text
 from hookline.state import ToolCall
 
-_PAIRS = {
-    "if": "fi",
-    "case": "esac",
-    "for": "done",
-    "while": "done",
-    "until": "done",
-    "select": "done",
-    "{": "}",
-}
-"""Words that open something, and those that close it."""
-_BEFORE_COMMANDS = frozenset({"if", "then", "else", "elif", "do", "while", "until", "!", "{"})
-_JOINING = frozenset({"|", "||", "&&", "|&"})
-_MARKS = "();|&\n"
-_OPEN_NAME = re.compile(r"\$\{[^}]*$")
 _LITERAL = re.compile(r"'[^']*'|\\.", re.DOTALL)
 _WORKED_OUT = re.compile(r"[$`]")
 _BETWEEN = re.compile(r"(?<=\))\s*(?:\|\|?|,)\s*(?=[A-Za-z_])")
@@ -67,32 +53,9 @@ def _is_worked_out(command: str) -> bool:
 
 def is_readable(command: str) -> bool:
     """Whether a command line is complete: nothing is left open, and no operator stands alone."""
-    tokens = shell_tokens(command)
-    if tokens is None:
+    reading = ShellVisitor()
+    try:
+        read_shell_text(command, reading)
+    except TooDeep:
         return False
-    marks = "".join(token for token in tokens if token and not token.strip("()"))
-    if marks.count("(") != marks.count(")") or _OPEN_NAME.search(command):
-        return False
-    return _is_closed(tokens) and _joins(tokens)
-
-
-def _is_closed(tokens: list[str]) -> bool:
-    """Whether every word that opens something, at the start of a command, has the one that closes it."""
-    is_first, count = True, dict.fromkeys(_PAIRS.values(), 0)
-    for token in tokens:
-        if is_first and token in _PAIRS:
-            count[_PAIRS[token]] += 1
-        elif is_first and token in count:
-            count[token] -= 1
-        is_first = (is_first and token in _BEFORE_COMMANDS) or not token.strip(_MARKS)
-    return not any(count.values())
-
-
-def _joins(tokens: list[str]) -> bool:
-    """Whether there is a command on either side of each operator."""
-    left = ";"
-    for token in [each for each in tokens if each.strip("\n")] or [""]:
-        if token in _JOINING and (not left.strip(";|&(") or left in _BEFORE_COMMANDS):
-            return False
-        left = token
-    return left not in _JOINING
+    return not reading.is_broken

@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -62,7 +61,7 @@ def environment(handler: Handler, facts: RunFacts, kept: Mapping[str, str]) -> d
     """The variables of a hook: ours, without what could leak or mislead; those of its dialect; its own."""
     ours = dict(_inherited(handler.source.level.is_repository))
     dialect = dialect_of(handler)
-    own = {name: expanded(value, handler, facts) for name, value in handler.env.items()}
+    own = {name: expanded(value, handler, facts.project) for name, value in handler.env.items()}
     if dialect.expands_env:
         own = {
             name: VARIABLE.sub(lambda found: ours.get(found[1] or found[2], ""), value)
@@ -102,12 +101,12 @@ def _is_secret(name: str, value: str) -> bool:
     return bool(is_secret_name(name)) or any(True for _ in token_spans(value))
 
 
-def expanded(text: str, handler: Handler, facts: RunFacts, *, for_shell: bool = False) -> str:
+def expanded(text: str, handler: Handler, project: str, *, for_shell: bool = False) -> str:
     """A text with the paths in place of placeholders. In a line for a shell only paths without special characters are
     put in: it has the variables in its environment, too."""
     if "${" not in text:
         return text
-    known = _placeholders(handler, facts)
+    known = placeholders(handler, project)
 
     def put(found: re.Match[str]) -> str:
         value = known.get(found[1], "")
@@ -118,12 +117,12 @@ def expanded(text: str, handler: Handler, facts: RunFacts, *, for_shell: bool = 
     return _PLACEHOLDER.sub(put, text)
 
 
-def _placeholders(handler: Handler, facts: RunFacts) -> dict[str, str]:
+def placeholders(handler: Handler, project: str) -> dict[str, str]:
     """The placeholders of all dialects: a command may be written for several of them."""
     source, known = handler.source, dict[str, str]()
     for dialect in all_dialects().values():
         known |= dialect.placeholders
-        known |= dict.fromkeys(dialect.project_variables, facts.project)
+        known |= dict.fromkeys(dialect.project_variables, project)
         known |= dict.fromkeys(dialect.root_variables, source.root)
         known |= dict.fromkeys(dialect.data_variables, source.data)
         known |= dict.fromkeys(dialect.skill_variables, source.root if handler.skill else "")
@@ -145,8 +144,8 @@ def make_directories(handler: Handler) -> None:
 def command_line(handler: Handler, facts: RunFacts) -> tuple[str, ...]:
     """The program and its arguments."""
     if handler.argv is not None:
-        return tuple(expanded(word, handler, facts) for word in handler.argv)
-    command = expanded(handler.command, handler, facts, for_shell=True)
+        return tuple(expanded(word, handler, facts.project) for word in handler.argv)
+    command = expanded(handler.command, handler, facts.project, for_shell=True)
     if handler.shell == "powershell":
         return ("pwsh", "-NoProfile", "-NonInteractive", "-Command", command)
     shell = handler.shell or dialect_of(handler).shell
@@ -195,19 +194,6 @@ async def run_program(spec: ProgramSpec) -> ProgramResult:
     return await _Execution(spec).run()
 
 
-class _Stream:
-    """What is kept of one stream."""
-
-    def __init__(self) -> None:
-        self.kept = bytearray()
-        self.is_cut = False
-
-    def add(self, data: bytes) -> None:
-        room = MOST_OUTPUT - len(self.kept)
-        self.kept += data[:room]
-        self.is_cut = self.is_cut or len(data) > room
-
-
 class _Execution:
     """One program, from its start to the last of its processes."""
 
@@ -215,15 +201,14 @@ class _Execution:
         self._spec = spec
         self._watch = spec.watch
         self._limit = asyncio.timeout(spec.timeout)
-        self._out, self._err = _Stream(), _Stream()
+        self._out, self._err = bytearray(), bytearray()
 
     async def run(self) -> ProgramResult:
-        started = time.monotonic()
         try:
             process = AsyncProcess(
                 self._start,
-                on_output=self._out.add if self._watch is None else self._add_and_watch,
-                on_errors=self._err.add,
+                on_output=self._add_output,
+                on_errors=self._add_errors,
                 stdin=self._spec.stdin,
             )
         except (OSError, ValueError) as error:
@@ -235,12 +220,10 @@ class _Execution:
         is_over = self._limit.expired()
         return ProgramResult(
             code=None if is_over else process.returncode,
-            stdout=self._out.kept.decode(errors="replace"),
-            stderr=self._err.kept.decode(errors="replace"),
-            seconds=time.monotonic() - started,
+            stdout=self._out.decode(errors="replace"),
+            stderr=self._err.decode(errors="replace"),
             problem="timeout" if is_over else "",
             detail=f"{self._spec.timeout:g} s" if is_over else "",
-            is_cut=self._out.is_cut or self._err.is_cut,
         )
 
     def _start(self, standard: Standard) -> StartedProcess:
@@ -250,14 +233,17 @@ class _Execution:
             spec.argv, spec.env, spec.cwd, standard, leaves=_ANSWERED, session=False
         )
 
-    def _add_and_watch(self, data: bytes) -> None:
-        self._out.add(data)
+    def _add_errors(self, data: bytes) -> None:
+        self._err += data[: MOST_OUTPUT - len(self._err)]
+
+    def _add_output(self, data: bytes) -> None:
+        self._out += data[: MOST_OUTPUT - len(self._out)]
         if self._watch is None:
             return
-        seconds = self._watch(bytes(self._out.kept[:_WATCHED]))
+        seconds = self._watch(bytes(self._out[:_WATCHED]))
         if seconds is not None and not self._limit.expired():
             self._limit.reschedule(asyncio.get_running_loop().time() + seconds)
-        if seconds is not None or len(self._out.kept) >= _WATCHED:
+        if seconds is not None or len(self._out) >= _WATCHED:
             self._watch = None
 
     async def _run_to_end(self, process: AsyncProcess) -> None:
@@ -313,7 +299,10 @@ def variables_in(path: Path) -> tuple[dict[str, str], list[str]]:
 
 
 def _statements(text: str) -> Iterator[list[str]]:
-    """The words of each statement. Inside of quotes one may have several lines."""
+    """The words of each statement. Inside of quotes one may have several lines.
+
+    `shell_text` is not used here: it guesses what it does not know, and these values have to be exact.
+    """
     lines = text.splitlines()
     at = 0
     while at < len(lines):

@@ -68,8 +68,8 @@ _SEQUENCES = re.compile(rf"(?:\x07|\x1b\](?:0|1|2|9|99|777);{_PRINTABLE}(?:\x07|
 class LongTexts:
     """A private directory for texts that are too long."""
 
-    def __init__(self, directory: Path | None = None) -> None:
-        self._directory = directory
+    def __init__(self) -> None:
+        self._directory = ""
 
     def cut(self, text: str) -> str:
         """A text that is short enough, with a note about the rest."""
@@ -82,14 +82,13 @@ class LongTexts:
             where = "the rest of it could not be kept"
         return f"{text[:LONGEST]}\n[cut here: {LONGEST:,} of {len(text):,} characters are shown; {where}]"
 
-    def _keep(self, text: str) -> Path:
-        if self._directory is None:
-            self._directory = Path(tempfile.mkdtemp(prefix="hookline-hooks-"))
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    def _keep(self, text: str) -> str:
+        if not os.path.isdir(self._directory):
+            self._directory = tempfile.mkdtemp(prefix="hookline-hooks-")
         descriptor, name = tempfile.mkstemp(".txt", "output-", self._directory)  # mode 0600
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
-        return Path(name)
+        return name
 
 
 def is_harmless(sequence: str) -> bool:
@@ -201,14 +200,14 @@ class HookReply(msgspec.Struct, frozen=True):
 class Runner:
     """Asks hooks on behalf of one agent."""
 
-    def __init__(self, project: Path, transcripts: Path, spill: LongTexts, cwd: Path) -> None:
+    def __init__(self, project: Path, transcripts: Path, cwd: Path) -> None:
         self.project = project
         self.cwd = str(cwd)
         """The directory of the agent's tools."""
         self.mode = "default"
         """The approval mode of runs whose state does not say one."""
         self.directory = transcripts
-        self.spill = spill
+        self._long_texts = LongTexts()
         self.terminal: Callable[[str], None] | None = None
         """Gets the control sequences of hooks, if there is a terminal."""
         self.display: Callable[[str], None] | None = None
@@ -391,12 +390,13 @@ class Runner:
         return msgspec.structs.replace(answer, terminal="", display="", messages=messages)
 
     def _cut(self, answer: ProgramAnswer) -> ProgramAnswer:
+        cut = self._long_texts.cut
         return msgspec.structs.replace(
             answer,
-            reason=self.spill.cut(answer.reason),
-            contexts=tuple(map(self.spill.cut, answer.contexts)),
-            messages=tuple(map(self.spill.cut, answer.messages)),
-            stop_reason=self.spill.cut(answer.stop_reason),
+            reason=cut(answer.reason),
+            contexts=tuple(map(cut, answer.contexts)),
+            messages=tuple(map(cut, answer.messages)),
+            stop_reason=cut(answer.stop_reason),
         )
 
     # --- what it is sent ----------------------------------------------------------------------------

@@ -7,47 +7,33 @@ import hashlib
 import json
 import os
 import re
-import shlex
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from hookline.command_hooks.dialect import all_dialects
-from hookline.command_hooks.handler import Handler
+from hookline.command_hooks.handler import VARIABLE, Handler
+from hookline.command_hooks.programs import expanded, placeholders
+from hookline.shell_text import UNKNOWN
+from hookline.shell_text.runners import code_words, runs_others
+from hookline.shell_text.started import Started, StartSearch, is_interpreter, is_task_runner
+from hookline.state import EMPTY
 
 if TYPE_CHECKING:
     from hookline.config import ScriptDependencies
 
-_SAYS_WHERE = re.compile(
-    r"\$\(\s*(?:git rev-parse --show-toplevel|pwd)\b[^()]*\)|`\s*(?:git rev-parse --show-toplevel|pwd)\b[^`]*`"
-)
-"""Commands inside of a command that print the project's directory."""
 _WORDS = re.compile(r"[^\s'\"`;|&<>()=]+")
-_ASSIGNED = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
-_ENDS = re.compile(r"[;|&()\n]+|\{|\}|if|then|else|elif|fi|do|done|while|until|!")
-_INTERPRETER = re.compile(
-    r"(?:ba|z|da|k|fi)?sh|python[\d.]*|pypy\d*|node|nodejs|bun|deno|ruby|perl|php|lua|Rscript|pwsh|powershell|tsx|ts-node"
-    r"|uv|uvx|npx|pnpx|poetry|pipenv|source|\."
-)
-_WRAPPERS = frozenset(
-    {"env", "exec", "command", "nohup", "time", "nice", "timeout", "sudo", "stdbuf"}
-)
-_VERBS = frozenset(
-    {"run", "tsx", "ts-node", "python", "python3", "node", "exec", "-s", "--script", "x"}
-)
-_NO_SCRIPT = ("-c", "-e", "-m", "--eval", "--command", "-Command", "-p", "--print")
+READABLE_SHELLS = ("", "sh", "bash")
+"""The shells whose lines we can read. In a line for another one any word may name a script."""
 _CODE = frozenset(
     ".sh .bash .zsh .fish .py .pyw .js .mjs .cjs .ts .mts .cts .tsx .jsx .rb .pl .pm .php .lua .ps1 .psm1 .bat .cmd "  # noqa: SIM905 - a table of names
     ".awk .sed .jq .r .go .rs .java .kts .exs .ex .wasm .exe".split()
 )
-_WRITTEN = re.compile(r"(?:\d|&)?>>?[|&]?\s*(?:\"[^\"]*\"|'[^']*'|[^\s;|&<>()]+)")
-"""Redirections of output."""
 _NOT_OURS = frozenset({"__pycache__", "node_modules", ".git", ".venv", "venv"})
 _MOST_BESIDE = 200
-_DEEPEST = 4
 _LARGEST = 64 << 20
 
 
@@ -57,11 +43,11 @@ def named_files(handler: Handler, project: Path) -> dict[str, str]:
     They are the files that a command runs, those it names that hold code, what its scripts run in turn, and all code in
     a directory for hooks. Files that a hook writes, such as logs, are not: it would withdraw its own trust.
     """
-    named = _hashed(_words_of(handler), handler, project)
-    code = {path: mark for path, mark in named.items() if _holds_code(Path(path))}
-    scripts = _run_by(handler, project)
+    line = CommandLine(handler, project)
+    code = filter(_holds_code, line.files_named(line.words))
+    scripts = line.scripts()
     more = (*_followed(scripts, project).files, *_for_hooks(scripts, project))
-    return {**code, **{str(path): hash_of(path) for path in dict.fromkeys(more)}}
+    return {str(path): hash_of(path) for path in dict.fromkeys((*code, *more))}
 
 
 def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
@@ -70,7 +56,7 @@ def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
     The agent cannot change them during a run. So modules elsewhere in the project are not among them: the agent may be
     working on those.
     """
-    scripts = _run_by(handler, project)
+    scripts = CommandLine(handler, project).scripts()
     folders = {path.parent for path in scripts if path.parent != project}
     return {
         str(path): hash_of(path)
@@ -81,14 +67,13 @@ def scripts_of(handler: Handler, project: Path) -> dict[str, str]:
 
 def not_covered(handler: Handler, project: Path) -> tuple[str, ...]:
     """What a hook runs that its trust is not bound to, in words, as far as that shows."""
-    from hookline.config import is_task_runner
-
+    line = CommandLine(handler, project)
     said = [
-        f"{os.path.basename(program)} runs what other files say"
-        for program in run_programs(handler)
-        if is_task_runner(program)
+        f"{os.path.basename(word)} runs what other files say"
+        for word, _, is_script in line.search.started
+        if not is_script and is_task_runner(word)
     ]
-    return (*dict.fromkeys(said), *_followed(_run_by(handler, project), project).unseen)
+    return (*dict.fromkeys(said), *_followed(line.scripts(), project).unseen)
 
 
 def changed_script(handler: Handler) -> str:
@@ -123,14 +108,15 @@ def script_paths(handler: Handler, project: Path) -> list[Path]:
         return []
     found = list(map(Path, scripts_of(handler, project)))
     beside = Path(handler.source.root or os.path.dirname(handler.source.path))
-    for word in run_programs(handler):
-        named = with_project(_with_root(word, handler), project)
-        named = os.path.expanduser(os.path.expandvars(named))
+    for word, _, is_script in CommandLine(handler, project, os.environ).search.started:
+        if not is_script and (is_interpreter(word) or runs_others((word, "run"))):
+            continue
+        named = os.path.expanduser(word)
         places = [base / named for base in (project / handler.cwd, project, beside)]
         if os.sep not in named:
             places.append(Path(shutil.which(named) or named))
-        is_script = not is_interpreter(word)
-        found += [each for each in places if is_script and each.is_file()][:1]
+        with contextlib.suppress(ValueError):  # no name of a file
+            found += [each for each in places if each.is_file()][:1]
     return list(dict.fromkeys(found))
 
 
@@ -144,23 +130,6 @@ def _files_run(handler: Handler, project: Path) -> set[Path]:
             _, *followed = _followed([path], root).files
             found.update(followed)
     return found
-
-
-def _run_by(handler: Handler, project: Path) -> list[Path]:
-    """The files of the project that a command itself runs."""
-    return [Path(path) for path in _hashed(run_programs(handler), handler, project)]
-
-
-def run_programs(handler: Handler) -> list[str]:
-    """The programs that a hook runs, and the scripts that these get, as it names them."""
-    if handler.argv is not None:
-        return list(programs_of(list(handler.argv)))
-    return list(_programs_in(_SAYS_WHERE.sub("$PWD", handler.command), 0))
-
-
-def is_interpreter(program: str) -> bool:
-    """Whether a program runs a script that it gets."""
-    return _INTERPRETER.fullmatch(os.path.basename(program)) is not None
 
 
 def _followed(scripts: list[Path], project: Path) -> ScriptDependencies:
@@ -192,21 +161,6 @@ def _folder_of(path: Path, project: Path) -> Path | None:
     return None
 
 
-def with_project(command: str, project: Path) -> str:
-    """A command with the project's directory in place of variables for it."""
-    found = (each.project_variables for each in all_dialects().values())
-    names = "|".join(sorted({"PWD"}.union(*found)))
-    pattern = rf"\$\{{(?:{names})(?::?[-=][^}}]*)?\}}|\$(?:{names})"
-    return re.sub(pattern, lambda _: str(project), command)
-
-
-def _with_root(word: str, handler: Handler) -> str:
-    """A word with the directory of the plugin or the skill in place of variables for it."""
-    found = (each.root_variables | each.skill_variables for each in all_dialects().values())
-    names = "|".join(sorted(set[str]().union(*found)))
-    return re.sub(rf"\$\{{(?:{names})\}}|\$(?:{names})", lambda _: handler.source.root, word)
-
-
 def hash_of(path: Path) -> str:
     """The hash of a file; a word in its place if it is gone or too large."""
     try:
@@ -228,107 +182,64 @@ def _holds_code(path: Path) -> bool:
         return True
 
 
-def _hashed(words: Iterable[str], handler: Handler, project: Path) -> dict[str, str]:
-    found: dict[str, str] = {}
-    if handler.kind != "command":
-        return found
-    named = sorted({with_project(_with_root(each, handler), project) for each in words})
-    places = _places(handler, project)
-    for base in places:
-        for full in _inside(named, base, project):
-            if os.path.isfile(full):
-                found[str(full)] = hash_of(full)
-                if full.parent not in places:  # arguments of a script are often beside it
-                    places.append(full.parent)
-    return found
+class CommandLine:
+    """The command of a hook, read: what it starts, and every word of it that may name a file."""
 
+    def __init__(
+        self, handler: Handler, project: Path, environment: Mapping[str, str] = EMPTY
+    ) -> None:
+        known = {**placeholders(handler, str(project)), "PWD": str(project)}
+        self.project = project
+        self.search = StartSearch({**environment, **known})
 
-def _places(handler: Handler, project: Path) -> list[Path]:
-    """The directories that names in a command are relative to: the project, its own, and those that it names."""
-    places = [project, Path(os.path.normpath(project / handler.cwd))]
-    words = sorted({with_project(each, project) for each in _words_of(handler)})
-    places += [each for each in _inside(words, project, project) if each.is_dir()]
-    return list(dict.fromkeys(places))
+        def expand(text: str) -> str:
+            return VARIABLE.sub(lambda found: known.get(found[1] or found[2]) or found[0], text)
 
-
-def _inside(words: Iterable[str], base: Path, project: Path) -> Iterator[Path]:
-    """The files of the project that words may mean."""
-    for word in words:
-        full = Path(os.path.normpath(base / word))
-        with contextlib.suppress(OSError, ValueError):
-            if full.is_relative_to(project) and full.exists():
-                yield full
-
-
-def _words_of(handler: Handler) -> set[str]:
-    """Words of a command that may be file names, however they are quoted."""
-    if handler.argv is not None:
-        return {*handler.argv, *(each for word in handler.argv for each in _WORDS.findall(word))}
-    command = _WRITTEN.sub(" ", _SAYS_WHERE.sub("$PWD", handler.command))
-    words = {*_WORDS.findall(command), *_WORDS.findall(re.sub(r"[\"']", "", command))}
-    with contextlib.suppress(ValueError):
-        for word in shlex.split(command):
-            words |= {word, *_WORDS.findall(word)}
-    return words
-
-
-def shell_tokens(command: str) -> list[str] | None:
-    """The words and operators of a command line; None if a quote is left open."""
-    try:
-        reader = shlex.shlex(command, posix=True, punctuation_chars=";|&()\n")
-        reader.whitespace = " \t\r"
-        reader.whitespace_split = True
-        return list(reader)
-    except ValueError:
-        return None
-
-
-def _programs_in(command: str, depth: int) -> Iterator[str]:
-    """What a command line runs: the program of each of its commands, and the script of an interpreter."""
-    tokens = shell_tokens(command)
-    if tokens is None:
-        yield from _WORDS.findall(command)  # unreadable: any word may be a script
-        return
-    words: list[str] = []
-    for token in [*tokens, ";"]:
-        if _ENDS.fullmatch(token):
-            yield from programs_of(words, depth)
-            words = []
+        texts: list[str] = []
+        if handler.argv is not None:
+            texts = list(map(expand, handler.argv))
+            self.search.search(texts)
         else:
-            words.append(token)
+            self.search.search(expanded(handler.command, handler, str(project), for_shell=True))
+            is_ours = handler.shell in READABLE_SHELLS
+            if not (is_ours and self.search.is_whole):
+                whole = expand(handler.command)
+                texts = [whole, re.sub(r"[\"']", "", whole)]
+                words = dict.fromkeys(each for text in texts for each in _WORDS.findall(text))
+                # A line that bash would not take may run any file; that of another shell what is code.
+                self.search.started += [Started(word, "", is_script=is_ours) for word in words]
+        texts += self.search.words
+        self.words = {each for text in texts for each in (text, *_WORDS.findall(text))}
+        self.places = [project, Path(os.path.normpath(project / handler.cwd))]
+        """The directories that names are relative to: the project, its own, and those that it names."""
+        self.places += filter(os.path.isdir, self._inside(self.words, project))
 
+    def scripts(self) -> list[Path]:
+        """The files of the project that the command itself runs, and the code that is named in `python -c ..`."""
+        scripts = self.files_named(word for word, _, is_script in self.search.started if is_script)
+        given = [text for argv in self.search.commands for text in code_words(argv)]
+        words = {word for text in given for word in _WORDS.findall(text)}
+        programs = self.files_named({*words, *(word for word, *_ in self.search.started)})
+        return [path for path in programs if path in scripts or _holds_code(path)]
 
-def programs_of(words: list[str], depth: int = 0) -> Iterator[str]:
-    """The program of one command, and its script, if it is an interpreter."""
-    rest = list(words)
-    while rest and (_ASSIGNED.fullmatch(rest[0]) or os.path.basename(rest[0]) in _WRAPPERS):
-        wrapped = rest.pop(0)
-        if os.path.basename(wrapped) in _WRAPPERS:
-            while rest and (rest[0].startswith("-") or rest[0].isdigit()):
-                rest.pop(0)
-    if not rest:
-        return
-    program = rest.pop(0)
-    yield program
-    if is_interpreter(program):
-        yield from _given_to(rest, depth)
+    def files_named(self, words: Iterable[str]) -> list[Path]:
+        """The files of the project that words name."""
+        found: dict[Path, None] = {}
+        named, places = set(words), list(dict.fromkeys(self.places))
+        for base in places:
+            for full in self._inside(named, base):
+                if os.path.isfile(full):
+                    found[full] = None
+                    if full.parent not in places:  # arguments of a script are often beside it
+                        places.append(full.parent)
+        return list(found)
 
-
-def _given_to(words: list[str], depth: int) -> Iterator[str]:
-    """The script among the arguments of an interpreter, or what its `-c` line runs."""
-    for place, word in enumerate(words):
-        if word in _NO_SCRIPT:
-            if word == "-m" and place + 1 < len(words):
-                from hookline.config import files_of_program
-
-                for path in files_of_program(words[place + 1]):
-                    yield from (path, f"src/{path}")
-            if word == "-c" and depth < _DEEPEST and place + 1 < len(words):
-                yield from _programs_in(words[place + 1], depth + 1)
-            return
-        if word == "<" and place + 1 < len(words):
-            yield words[place + 1]
-            return
-        if not word.startswith("-") and word not in _VERBS:
-            yield word.removeprefix("<")
-            return
+    def _inside(self, words: Iterable[str], base: Path) -> Iterator[Path]:
+        """The files of the project that words may mean. What only a shell knows may be any directory, or nothing."""
+        for word in sorted(words):
+            after = word.rpartition(UNKNOWN)[2]
+            names = {word.replace(UNKNOWN, ""), after.lstrip("/")} if after != word else {word}
+            for full in (Path(os.path.normpath(base / name)) for name in names):
+                with contextlib.suppress(OSError, ValueError):
+                    if full.is_relative_to(self.project) and full.exists():
+                        yield full

@@ -69,6 +69,12 @@ def file_path(path: object, cwd: str) -> str:
     return os.path.normpath(os.path.join(cwd, str(path))) if path else cwd
 
 
+def command_of(call: ToolCall) -> str:
+    """The command line of a call; of a tool that takes words, these on one line."""
+    words = call.args.get("argv") if call.name == "exec" else None
+    return str(call.args.get("command", "")) if words is None else shlex.join(map(str, words))
+
+
 def mcp_names(tool: str) -> tuple[str, str] | None:
     """The server and the name of an MCP tool; None for any other."""
     found = _MCP.fullmatch(tool)
@@ -113,7 +119,7 @@ class ToolNames:
             if (key in usual and value == usual[key]) or _is_left_out(value, key):
                 continue
             if key == "argv" and call.name == "exec":
-                shown["command"] = shlex.join(map(str, value))
+                shown |= form.rename({"command": command_of(call)})
                 continue
             for theirs in form.names(key):
                 is_raw = key == "path" and theirs in form.as_written
@@ -133,7 +139,8 @@ class ToolNames:
         if form is None:
             return ToolCall(call.id, call.name, dict(updated))
         updated = _without_made(call, shown, form, updated)
-        ours = {theirs: key for key in (*call.args, *_TEXTS) for theirs in form.names(key)}
+        known = (*call.args, *_TEXTS, "command")
+        ours = {theirs: key for key in known for theirs in form.names(key)}
         args: dict[str, Any] = {}
         for theirs, value in updated.items():
             key = ours.get(theirs, theirs)

@@ -36,22 +36,21 @@ class TrustStore:
         self,
         directory: str | os.PathLike[str] = ".",
         *,
-        fingerprint: str = "",
         agents: Iterable[str | os.PathLike[str]] = (),
         skills: Iterable[str | os.PathLike[str]] = (),
         plugins: Iterable[str | os.PathLike[str]] = (),
     ) -> str:
         """Trust a repository's hooks as they are now, with those of its pages and plugins. Gives their hash."""
         where = _resolved(directory)
-        mark = fingerprint or fingerprint_of(where)
+        mark = fingerprint_of(where)
         self._kept.approve_hooks(where, mark, marks_of_pages(where, agents, skills, plugins))
         return mark
 
-    def is_trusted(self, directory: str | os.PathLike[str] = ".", *, fingerprint: str = "") -> bool:
+    def is_trusted(self, directory: str | os.PathLike[str] = ".") -> bool:
         """Whether a repository's hooks are trusted, and unchanged since."""
         where = _resolved(directory)
         known = self._known(where)
-        return bool(known) and known == (fingerprint or fingerprint_of(where))
+        return bool(known) and known == fingerprint_of(where)
 
     def was_trusted(self, directory: str | os.PathLike[str] = ".") -> bool:
         """Whether the directory's hooks were trusted once, changed or not."""

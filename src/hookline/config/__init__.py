@@ -36,15 +36,11 @@ from hookline.config.schema import (
     SandboxName,
     json_schema,
 )
-from hookline.config.script_dependencies import (
-    ScriptDependencies,
-    files_of_program,
-    find_dependencies,
-    is_task_runner,
-)
+from hookline.config.script_dependencies import ScriptDependencies, find_dependencies
 from hookline.config.trust import TrustFile, TrustStatus, fingerprints, trust_file
 from hookline.config.untrusted import keep_stricter, refuse_endpoints
 from hookline.config.validation import suggest
+from hookline.shell_text.started import files_of_program, is_task_runner
 
 __all__ = [
     "DEFAULTS",

@@ -8,7 +8,6 @@ of that file. What is known only when a script runs is reported in words, so tha
 from __future__ import annotations
 
 import ast
-import contextlib
 import os
 import re
 import sys
@@ -18,7 +17,9 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from hookline.shell_text import UNKNOWN, ShellVisitor, TooDeep, read_shell_text
+from hookline.shell_text import UNKNOWN
+from hookline.shell_text.runners import SHELLS
+from hookline.shell_text.started import StartSearch, is_task_runner
 
 _MAX_FILES = 100
 _MAX_DEPTH = 8
@@ -27,9 +28,7 @@ _MAX_LINE = 2_000
 """Characters of a line that are read. A longer line is an attempt to keep us busy."""
 _MAX_SHOWN = 100
 _MAX_RUNS = 500
-_MAX_COMMANDS = 5_000
 # Compiled at first use: most projects have no script.
-_SHELL = r"(?:ba|z|da|k)?sh"
 _PYTHON = r"(?:python|pypy)[\d.]*|uv|uvx"
 _NODE = r"node|nodejs|bun|deno|tsx|ts-node"
 _KINDS = {
@@ -37,16 +36,8 @@ _KINDS = {
     **dict.fromkeys((".py", ".pyw"), "python"),
     **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx"), "node"),
 }
-_STARTERS = frozenset({"exec", "command", "nohup"})
-"""Words before a command that change nothing about what it runs."""
 _REQUIRED = r"""(?:\brequire\s*\(|\bimport\s*\(|\bimport\s+|\bfrom\s+)\s*['"]([^'"\n]+)['"]"""
-_NO_SCRIPT_FOR_A_SHELL = ("-c", "-s", "-")
-_NO_SCRIPT = ("-c", "-m", "-e", "--eval", "-p", "--print", "-", "pip", "sync", "tool")
 _NODE_ENDINGS = ("", ".js", ".mjs", ".cjs", ".ts", ".mts", ".json", "/index.js", "/index.ts")
-_RUNNERS = frozenset(
-    "npm npx yarn pnpm make just task tox nox pytest cargo go gradle mvn rake bundle pre-commit".split()  # noqa: SIM905 - a table of names
-)
-"""Programs that run commands from other files of a project."""
 
 
 class ScriptDependencies(NamedTuple):
@@ -87,19 +78,6 @@ def find_dependencies(project: Path, scripts: Iterable[Path]) -> ScriptDependenc
     return ScriptDependencies(tuple(found), tuple(unseen))
 
 
-def files_of_program(module: str) -> tuple[str, ...]:
-    """The files that `python -m module` runs first, relative to the directory on the search path."""
-    parts = module.split(".")
-    packages = ["/".join((*parts[:count], "__init__.py")) for count in range(1, len(parts) + 1)]
-    path = "/".join(parts)
-    return (f"{path}.py", f"{path}/__main__.py", *packages)
-
-
-def is_task_runner(program: str) -> bool:
-    """Whether a program runs commands from other files of a project, such as `npm` and `make`."""
-    return os.path.basename(program) in _RUNNERS
-
-
 def _is_file(path: Path, project: Path) -> bool:
     try:
         return path.is_relative_to(project) and path.is_file()
@@ -118,7 +96,7 @@ def _runs(path: Path, project: Path) -> Iterator[_Run]:
     except OSError:
         return
     text = "\n".join(line[:_MAX_LINE] for line in whole.split("\n"))
-    kind = _KINDS.get(path.suffix.lower()) or _by_first_line(text)
+    kind = _kind_of(path.name) or _by_first_line(text)
     if kind == "shell":
         yield from _in_shell(text, path, project)
     elif kind == "python":
@@ -130,10 +108,16 @@ def _runs(path: Path, project: Path) -> Iterator[_Run]:
                 yield _Run(tuple(Path(base + ending) for ending in _NODE_ENDINGS))
 
 
+def _kind_of(name: str) -> str:
+    return _KINDS.get(os.path.splitext(name)[1].lower(), "")
+
+
 def _by_first_line(text: str) -> str:
     line = text.partition("\n")[0] if text.startswith("#!") else ""
     names = [os.path.basename(word) for word in line[2:].split()]
-    for kind, pattern in (("shell", _SHELL), ("python", _PYTHON), ("node", _NODE)):
+    if not SHELLS.isdisjoint(names):
+        return "shell"
+    for kind, pattern in (("python", _PYTHON), ("node", _NODE)):
         if any(re.fullmatch(pattern, name) for name in names):
             return kind
     return ""
@@ -142,54 +126,16 @@ def _by_first_line(text: str) -> str:
 # --- shell ------------------------------------------------------------------------------------------
 
 
-class _ShellCommands(ShellVisitor):
-    """The commands of a shell script, each with its text."""
-
-    def __init__(self) -> None:
-        super().__init__(variables={"0": UNKNOWN})
-        self.found: list[tuple[list[str], str]] = []
-
-    def command(self, words: list[str], text: str, inner: object) -> None:
-        del inner  # a substitution is found like any other command
-        while words and words[0] in _STARTERS:
-            words = words[1:]
-        if words:
-            self.found.append((words, text))
-
-
 def _in_shell(text: str, path: Path, project: Path) -> Iterator[_Run]:
-    commands = _ShellCommands()
-    with contextlib.suppress(TooDeep):  # what was found until then counts
-        read_shell_text(text, commands)
-    for words, written in commands.found[:_MAX_COMMANDS]:
-        yield from _as_module(words, project)
-        place = _what_runs(words)
-        if place is not None:
-            yield _named(words[place], written if place else "", path, project)
-        elif is_task_runner(words[0]):
-            yield _Run((), f"{words[0]} runs what other files say")
-
-
-def _as_module(words: list[str], project: Path) -> Iterator[_Run]:
-    if re.fullmatch(_PYTHON, os.path.basename(words[0])) and "-m" in words[:-1]:
-        for name in files_of_program(words[words.index("-m") + 1]):
-            yield _Run((project / name, project / "src" / name))
-
-
-def _what_runs(words: list[str]) -> int | None:
-    """Where in the command the file to run is named; None if it names none."""
-    program = os.path.basename(words[0])
-    if words[0] not in ("source", ".") and not any(
-        re.fullmatch(kind, program) for kind in (_SHELL, _PYTHON, _NODE)
-    ):
-        return 0 if "/" in words[0] or UNKNOWN in words[0] else None
-    is_shell = re.fullmatch(_SHELL, program) is not None
-    for place, word in enumerate(words[1:], 1):
-        if word in (_NO_SCRIPT_FOR_A_SHELL if is_shell else _NO_SCRIPT):
-            return None
-        if not word.startswith("-") and word not in ("run", "python", "python3"):
-            return place
-    return None
+    search = StartSearch({"0": UNKNOWN})
+    search.search(text)
+    for word, written, is_script in search.started:
+        if is_script or "/" in word or UNKNOWN in word or _kind_of(word):
+            yield _named(word, written if is_script else "", path, project)
+        elif is_task_runner(word):
+            yield _Run((), f"{word} runs what other files say")
+    if search.is_cut:
+        yield _Run((), "it is too long or too deep to be read whole")
 
 
 def _named(word: str, written: str, path: Path, project: Path) -> _Run:

@@ -19,10 +19,12 @@ from hookline.config.layers import Layer
 from hookline.config.locations import user_folder
 from hookline.config.script_dependencies import find_dependencies, find_module_files
 from hookline.errors import TrustError
+from hookline.shell_text.started import StartSearch
 
 _VERSION = 1
 _MAX_FILES = 2_000
-_PROJECT_DIR = re.compile(r"\$\{?(CLAUDE|HOOKLINE)_PROJECT_DIR\}?")
+_PROJECT_VARIABLES = ("CLAUDE_PROJECT_DIR", "HOOKLINE_PROJECT_DIR")
+_PROJECT_DIR = re.compile(rf"\$\{{?(?:{'|'.join(_PROJECT_VARIABLES)})\}}?")
 _RUNNING = frozenset({"run", "command", "args", "target", "agent"})
 """Keys whose values name what is run."""
 _TARGETS = frozenset({"run", "target", "agent"})
@@ -213,12 +215,11 @@ def _named_files(project: Path, data: Any, key: str = "") -> Iterator[Path]:
     elif isinstance(data, str) and key in _TARGETS:
         yield from find_module_files(project, data.partition(":")[0])
     elif isinstance(data, str) and key in _RUNNING | _READ:
-        try:
-            words = shlex.split(data)
-        except ValueError:
-            words = data.split()
-        for word in (data, *words):
-            yield from _files_at(project, _PROJECT_DIR.sub(lambda _: str(project), word))
+        whole = _PROJECT_DIR.sub(lambda _: str(project), data)
+        search = StartSearch(dict.fromkeys(_PROJECT_VARIABLES, str(project)))
+        search.search(data)
+        for word in (whole, *search.words, *(() if search.is_whole else whole.split())):
+            yield from _files_at(project, word)
 
 
 def _files_at(project: Path, word: str) -> Iterator[Path]:

@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hookline.containment.shell.command_pattern import CommandPart, CommandPattern
-from hookline.containment.shell.runners import runs_anything, verb_runs_anything
 from hookline.errors import UsageError
 from hookline.permissions.names import (
     COMMAND_TOOLS,
@@ -36,6 +35,7 @@ from hookline.permissions.subject import (
     texts_of,
     value_of,
 )
+from hookline.shell_text.runners import runs_anything, verb_runs_anything
 from hookline.state import ToolCall
 from hookline.wildcards import fits_text, glob
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hookline.containment.shell.command_pattern import CommandPart, PatternWord
-from hookline.containment.shell.runners import reads_commands, runs_others
 from hookline.errors import HooklineError
 from hookline.permissions.names import COMMAND_TOOLS, FILE_TOOLS
 from hookline.permissions.paths import PathPlace, Root, fixed_part
 from hookline.shell_text import UNKNOWN
+from hookline.shell_text.runners import reads_commands, runs_others
 from hookline.state import ToolCall
 from hookline.wildcards import MANY, ONE
 
@@ -180,7 +180,7 @@ def _read(text: str) -> Subject:
 @lru_cache(maxsize=256)  # each rule asks again
 def _possible_parts(text: str) -> tuple[CommandPart, ...]:
     """Every command that a text may run, one without words if it runs none; none if there are too many to look at."""
-    from hookline.containment.shell.command_search import find_commands
+    from hookline.shell_text.command_search import find_commands
 
     found = find_commands(text)
     if found is None:

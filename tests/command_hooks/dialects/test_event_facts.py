@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from hookline import AgentBuilder, FailureHookContext, HookOutcome, HookPoint, ToolHookContext
 from hookline.capabilities import Bash, Files
-from hookline.command_hooks import Handler, HookSource, RunFacts
+from hookline.command_hooks import (
+    Event,
+    EventDialect,
+    EventFacts,
+    Handler,
+    HookSource,
+    RunFacts,
+    ToolForm,
+    ToolNames,
+)
 from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.dialects.claude.tools import error_of
 from hookline.command_hooks.dialects.event_facts import failure_text, output_text, plain_lines
@@ -394,3 +403,33 @@ def test_cursors_stop_after_a_failed_run_is_an_error() -> None:
     cursor = all_dialects()["cursor"]
     assert cursor.fires("stop", ctx)
     assert cursor.payload(Handler(HookSource("cursor"), "stop"), ctx, PLACE)["status"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "command", "path"),
+    [
+        ("bash", {"command": "ls"}, "ls", ""),
+        ("exec", {"argv": ["ls", "a b"]}, "ls 'a b'", ""),
+        ("read", {"path": "a.py"}, "", "/p/a.py"),
+        ("list", {}, "", ""),
+    ],
+)
+def test_the_command_and_the_file_do_not_depend_on_names(
+    tool: str, args: dict[str, Any], command: str, path: str
+) -> None:
+    """A dialect may call them as it likes."""
+
+    class Renaming(EventDialect):
+        name = "renaming"
+        events: ClassVar[dict[str, Event]] = {"tool": Event("before_tool_use")}
+        tools = ToolNames(
+            {
+                **dict.fromkeys(("bash", "exec"), ToolForm("shell", {"command": "line"})),
+                "read": ToolForm("open", {"path": "file"}),
+            }
+        )
+
+    asked = ToolCall("1", tool, args)
+    ctx = ToolHookContext(point=HookPoint.BEFORE_TOOL_USE, tool_call=asked)
+    facts = EventFacts(Renaming(), ctx, RunFacts("/p", "/p", ""))
+    assert (facts.command, facts.path) == (command, path)

@@ -15,6 +15,8 @@ from hookline.containment import Sandbox, SandboxGrant
 from hookline.containment.links import link_out_of
 from hookline.containment.processes import run_briefly
 from hookline.containment.sandbox import emptied, inside_any
+from hookline.shell_text.runners import RUNNERS, RUNNERS_OF_ANY
+from hookline.shell_text.started import is_interpreter, is_task_runner
 
 _PROGRAMS = """
     curl wget ssh scp sftp ftp lftp telnet nc ncat netcat ping traceroute dig nslookup host whois gh glab
@@ -184,12 +186,10 @@ _RUNS_ON_FILES = re.compile(
 """Settings that name a program that a pull also runs, because it changes files."""
 _PROGRAM_VARIABLES = frozenset({"GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "SSH_ASKPASS"})
 _PLAIN_VARIABLES = re.compile(r"GIT_(AUTHOR|COMMITTER)_\w+|GIT_SSL_CAINFO|GIT_SSH_VARIANT")
-_RUNNERS = re.compile(
-    r"(ba|da|z|k|c|tc|fi)?sh|env|sudo|nice|nohup|xargs|exec|eval|source|\.|python[\d.]*|pypy[\d.]*|node(js)?|deno"
-    r"|bunx?|np[mx]|pnpm|yarn|ruby|perl|php|lua|pwsh|make|just|task|uvx?|poetry|pdm|pipx|pipenv|rye|hatch|go|cargo"
-    r"|java|dotnet|direnv|mise|lefthook|pre-commit|husky"
+_RUN_FROM_DIRECTORY = frozenset(
+    "uv poetry pdm pipx pipenv rye hatch java dotnet direnv mise lefthook husky".split()  # noqa: SIM905 - a table of names
 )
-"""Programs that run what they find in the directory they are started in."""
+"""More programs that run what they find in the directory they are started in."""
 _SHELL = frozenset(";&|<>`$(){}*?\n")
 _PATH = ("/", "./", "../", "~", "file:")
 _URL = re.compile(r"[a-z+]+://|[^/:]+:(?!:)")
@@ -332,7 +332,7 @@ def _is_from_outside(location: GitLocation, value: str) -> bool:
     if not words:
         return True
     program, *rest = words
-    if _SHELL & set(value) or _RUNNERS.fullmatch(os.path.basename(program)):
+    if _SHELL & set(value) or _runs_others(os.path.basename(program)):
         return False
     if "/" in program and location.holds(program):
         return False
@@ -341,6 +341,12 @@ def _is_from_outside(location: GitLocation, value: str) -> bool:
         location.holds(part) and ("/" in part or (location.root / part).is_file())
         for part in values
     )
+
+
+def _runs_others(name: str) -> bool:
+    """Whether a program runs others, or what it finds in the directory it is started in."""
+    is_known = name in RUNNERS or name in RUNNERS_OF_ANY or name in _RUN_FROM_DIRECTORY
+    return is_known or is_interpreter(name) or is_task_runner(name)
 
 
 def _is_harmless_variable(location: GitLocation, name: str, value: str) -> bool:

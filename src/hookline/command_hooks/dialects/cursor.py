@@ -52,6 +52,8 @@ from hookline.lifecycle import (
     AgentContext,
     HookPoint,
 )
+from hookline.shell_text import UNKNOWN
+from hookline.shell_text.started import StartSearch
 from hookline.state import (
     AssistantMessage,
     Message,
@@ -578,8 +580,10 @@ def _directory(source: HookSource, command: str) -> str:
     beside = Path(source.path).parent
     if source.level in (Level.USER, Level.MANAGED):
         return str(beside)
-    for word in command.replace('"', " ").replace("'", " ").split():
-        if "/" in word and not Path(word).is_absolute() and "$" not in word:
+    search = StartSearch({})
+    search.search(command)
+    for word, *_ in search.started:
+        if "/" in word and not Path(word).is_absolute() and UNKNOWN not in word:
             is_only_beside = (beside / word).is_file() and not (beside.parent / word).is_file()
             return str(beside) if is_only_beside else ""
     return ""

@@ -19,7 +19,7 @@ from hookline.command_hooks.handler import (
     RunFacts,
     as_uuid,
 )
-from hookline.command_hooks.tools import ShownCall
+from hookline.command_hooks.tools import ShownCall, command_of, file_path
 from hookline.hooks import Kind
 from hookline.lifecycle import (
     AgentContext,
@@ -299,13 +299,14 @@ class EventFacts:
 
     @property
     def command(self) -> str:
-        """The command line of the call."""
-        return str(self.shown.input.get("command", ""))
+        """The command line of the call, whatever the dialect calls it."""
+        return command_of(self.call)
 
     @property
     def path(self) -> str:
-        """The file of the call."""
-        return str(self.shown.input.get("file_path", ""))
+        """The file of the call, whatever the dialect calls it: an absolute path; empty if it has none."""
+        path = self.call.args.get("path")
+        return file_path(path, self.run.cwd) if path else ""
 
     @property
     def has_failed(self) -> bool:

@@ -53,6 +53,7 @@ from hookline.command_hooks.tools import (
     one_of,
 )
 from hookline.errors import UsageError
+from hookline.shell_text.command_search import find_commands
 from hookline.state import (
     AgentState,
     AssistantMessage,
@@ -182,7 +183,8 @@ def _notified(e: EventFacts) -> dict[str, Any]:
         about |= {"serverName": found[0], "toolName": found[1]}
     elif call.name in event_facts.SHELL_TOOLS:
         kind, what = "exec", "execution"
-        about |= {"command": e.command, "rootCommand": (e.command.split() or [""])[0]}
+        root = next(iter(find_commands(e.command) or ()), ("",))[0]
+        about |= {"command": e.command, "rootCommand": root}
     elif call.name in ("write", "edit"):
         kind, what = "edit", "editing"
         about |= {"fileName": e.path.rpartition("/")[2], "filePath": e.path}

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from hookline.containment.shell.runners import runs_anything, runs_others
 from hookline.errors import UsageError
+from hookline.shell_text.runners import runs_anything, runs_others
 from hookline.wildcards import MANY, ONE, Glob, fits, fits_text, glob
 
 PatternWord: TypeAlias = Any

@@ -10,10 +10,10 @@ import functools
 import re
 from typing import TYPE_CHECKING
 
-from hookline.containment.shell.command_search import MAX_LENGTH
 from hookline.containment.shell.scan import FoundCommand, Unreadable, scan
 from hookline.containment.shell.words import Command, Reading
 from hookline.errors import UsageError
+from hookline.shell_text.command_search import MAX_LENGTH
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node

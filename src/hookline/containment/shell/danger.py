@@ -7,12 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from hookline.containment.links import is_below
-from hookline.containment.shell.command_search import (
-    MAX_LENGTH,
-    CommandSearch,
-    TooManyShells,
-    TooMuch,
-)
 from hookline.containment.shell.denylist import (
     find_denied,
     guess_name,
@@ -28,10 +22,16 @@ from hookline.containment.shell.removal import (
     line_question,
     removal_question,
 )
-from hookline.containment.shell.runners import code_words, is_source, name_of
 from hookline.containment.shell.words import Word
 from hookline.secret_tables import is_env_file
 from hookline.shell_text import UNREAD, Stage, TooDeep
+from hookline.shell_text.command_search import (
+    MAX_LENGTH,
+    CommandSearch,
+    TooManyShells,
+    TooMuch,
+)
+from hookline.shell_text.runners import code_words, is_source, name_of
 
 _LONGEST = 1_000
 _JOINTS = re.compile(r"[=:,@]")

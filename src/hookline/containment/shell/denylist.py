@@ -20,7 +20,7 @@ from hookline.containment.protected import (
     user_configuration,
 )
 from hookline.containment.shell.removal import REMOVERS, Location
-from hookline.containment.shell.runners import name_of
+from hookline.shell_text.runners import name_of
 from hookline.wildcards import matches
 
 PRIVILEGE = frozenset(

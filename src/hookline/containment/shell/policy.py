@@ -16,9 +16,9 @@ from hookline.containment.shell.danger import Danger, find_danger
 from hookline.containment.shell.denylist import PRIVILEGE
 from hookline.containment.shell.places import Places
 from hookline.containment.shell.programs import PROGRAMS, WRAPPERS
-from hookline.containment.shell.runners import RUNNERS, RUNNERS_OF_ANY, runs_code
 from hookline.containment.shell.words import Command, Reading, join_words
 from hookline.errors import UsageError
+from hookline.shell_text.runners import RUNNERS, RUNNERS_OF_ANY, runs_code
 from hookline.wildcards import MANY, ONE
 
 _OF_TOOL = re.compile(r"(?i:bash|exec)\((.*)\)", re.DOTALL)

@@ -18,9 +18,9 @@ from typing import NamedTuple
 from hookline.containment.links import is_below
 from hookline.containment.shell.places import MAGIC, expand
 from hookline.containment.shell.programs import roots_of
-from hookline.containment.shell.runners import SHELLS, name_of
 from hookline.containment.shell.scan import Unreadable, scan
 from hookline.containment.shell.words import Word
+from hookline.shell_text.runners import SHELLS, name_of
 from hookline.wildcards import matches
 
 REMOVERS = frozenset("rm rmdir unlink shred".split())

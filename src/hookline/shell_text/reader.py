@@ -54,6 +54,10 @@ _PREFIX = re.compile(
 _KEYWORD = re.compile(r"(?:if|while|until|for|select|case)(?=[\s(])|\{(?=\s)")
 _CLOSERS = {"if": "fi", "while": "done", "until": "done", "for": "done", "select": "done"}
 _CLOSERS |= {"case": "esac", "{": "}"}
+_RESERVED = re.compile(
+    r"(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|\})(?=[\s;&|()]|$)"
+)
+"""Words that are no command where one begins."""
 _CASE_JOINTS = frozenset({";;", ";&", ";;&"})
 _HEAD = re.compile(r"[ \t]*([A-Za-z_]\w*)[ \t\n;]*(in(?=\s))?")
 _ASSIGNING = frozenset({"export", "declare", "typeset", "local", "readonly"})
@@ -93,6 +97,13 @@ class ShellVisitor:
         """The values that are known; None: no value counts as known, not even one that the text sets."""
         self.unknown = unknown
         """What a value that is not known is taken for."""
+        self.is_broken = False
+        """Whether bash would not take the text: something is left open, or an operator has no command."""
+
+    def assign(self, name: str, value: str) -> None:
+        """Take what a variable is set to."""
+        if self.variables is not None:
+            self.variables[name] = value[:_MAX_VALUE]
 
     def command(self, words: list[str], text: str, inner: Sequence[list[str]]) -> None:
         """Take a simple command, and the commands in the substitutions of it."""
@@ -197,20 +208,27 @@ class _Reader:
 
     # --- lists and pipelines ----------------------------------------------------------------------
 
-    def read_list(self, closer: str) -> Stage:
+    def read_list(self, closer: str, *, is_after_command: bool = False) -> Stage:
         """Read commands up to the end, or to the word or bracket that closes the list."""
         self._go_down()
-        whole, start = Stage(), self.at
+        whole, start, is_closed = Stage(), self.at, not closer
         if closer == "esac":
             whole.joints.add(";;")
-        while self._skip_to_command(whole) and not self._closes(closer):
+        while self._skip_to_command(whole, is_after_command):
+            if self._closes(closer):
+                is_closed = True
+                break
+            is_after_command = True
             if closer == "esac" and not whole.joints.isdisjoint(_CASE_JOINTS):
+                is_after_command = False
                 whole.joints -= _CASE_JOINTS
                 self._skip_pattern()
             elif self.text[self.at] == ")":  # it closes nothing
                 self.at += 1
+                self._expect(False)
             else:
                 self._read_pipeline(whole)
+        self._expect(is_closed)
         whole.text = self.text[start : self.at]
         self.depth -= 1
         return whole
@@ -219,6 +237,10 @@ class _Reader:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise TooDeep
+
+    def _expect(self, is_there: bool) -> None:
+        """Note that bash would not take the text without this."""
+        self.visitor.is_broken = self.visitor.is_broken or not is_there
 
     def _closes(self, closer: str) -> bool:
         if not closer or not self.text.startswith(closer, self.at):
@@ -229,18 +251,25 @@ class _Reader:
         self.at = end
         return True
 
-    def _skip_to_command(self, whole: Stage) -> bool:
+    def _skip_to_command(self, whole: Stage, is_after_command: bool) -> bool:
         """Go past blanks, comments and operators. False at the end of the text."""
+        is_needed = False
         while self.at < len(self.text):
             if operator := _OPERATOR.match(self.text, self.at):
                 whole.joints.add(operator[0])
+                if operator[0] != "\n" and operator[0] not in _CASE_JOINTS:
+                    self._expect(is_after_command)
+                    is_needed = operator[0] in {"&&", "||"}
+                is_after_command = False
                 self._pass(operator)
             elif self.text[self.at] in " \t\v\f|":
+                self._expect(self.text[self.at] != "|")
                 self.at += 1
             elif self.text[self.at] == "#":
                 self._skip_comment()
             else:
                 return True
+        self._expect(not is_needed)
         return False
 
     def _skip_pattern(self) -> None:
@@ -317,7 +346,8 @@ class _Reader:
     def _read_group(self, opener: str) -> Stage:
         self.at += len(opener)
         header = self._read_header(opener)
-        stage = self.read_list(_CLOSERS.get(opener, ")"))
+        is_after_names = opener in {"for", "select"}
+        stage = self.read_list(_CLOSERS.get(opener, ")"), is_after_command=is_after_names)
         stage.commands += header
         self._skip_blanks()
         while redirect := _REDIRECT.match(self.text, self.at):
@@ -331,7 +361,7 @@ class _Reader:
         if opener in {"for", "select"} and (head := _HEAD.match(self.text, self.at)):
             self.at = head.end()
             values = self._read_words() if head[2] else []
-            self._assign(head[1], " ".join(values))
+            self.visitor.assign(head[1], " ".join(values))
         elif opener == "case":
             self._read_words(stop="in")
         found, self.inner = self.inner, outer
@@ -365,7 +395,7 @@ class _Reader:
                 self._read_redirect(redirect, stage)
             elif assignment:
                 self.at = assignment.end()
-                self._assign(assignment[1], self._read_value())
+                self.visitor.assign(assignment[1], self._read_value())
             elif not self._is_at_meta():
                 began = self.at
                 words += self._read_word()
@@ -377,6 +407,8 @@ class _Reader:
             self._skip_blanks()
         if self.at == start:  # something that begins no command
             self.at += 1
+            self._expect(False)
+        self._expect(not _RESERVED.match(self.text, start))
         if words:
             self._note(words)
             stage.commands.append(words)
@@ -395,6 +427,7 @@ class _Reader:
             if self._is_at_meta():
                 self.at += 1
             words += self._read_words()
+        self._expect(self.at < len(self.text))
         self.at += 1
         return " ".join(words)
 
@@ -434,17 +467,13 @@ class _Reader:
             for word in words[1:]:
                 name, equals, value = word.partition("=")
                 if equals and name.isidentifier():
-                    self._assign(name, value)
+                    self.visitor.assign(name, value)
         elif words[:2] == ["set", "--"]:
             joined = " ".join(words[2:])
-            self._assign("@", joined)
-            self._assign("*", joined)
+            self.visitor.assign("@", joined)
+            self.visitor.assign("*", joined)
             for number, word in enumerate(words[2:11], start=1):
-                self._assign(str(number), word)
-
-    def _assign(self, name: str, value: str) -> None:
-        if self.visitor.variables is not None:
-            self.visitor.variables[name] = value[:_MAX_VALUE]
+                self.visitor.assign(str(number), word)
 
     # --- words ------------------------------------------------------------------------------------
 
@@ -462,6 +491,7 @@ class _Reader:
             self.at = plain.end()
         elif character == "'":
             end = text.find("'", at + 1)
+            self._expect(end >= 0)
             end = len(text) if end < 0 else end
             word.add(text[at + 1 : end])
             self.at = end + 1
@@ -475,6 +505,7 @@ class _Reader:
         elif ansi := _ANSI_TEXT.match(text, at):
             word.add(unescape(ansi[1]))
             self.at = ansi.end()
+            self._expect(text[self.at - 1] == "'" and self.at > at + 2)
         elif character in "$`<>":
             word.split(self._expand(word))
         else:
@@ -497,6 +528,7 @@ class _Reader:
                 word.split(self._expand(word))
             else:
                 word.add(self._expand(word))
+        self._expect(not closer or self.at < len(self.text))
         self.at += 1
 
     def _expand(self, word: _TextWord) -> str:
@@ -515,6 +547,7 @@ class _Reader:
             return self._read_parameter()
         if ticked := _BACKTICKS.match(text, at):
             self.at = ticked.end()
+            self._expect(text[self.at - 1] == "`" and self.at > at + 1)
             inside = ticked[1].replace("\\`", "`")
             return self._read_substitution(_Reader(inside, self.visitor, self.depth))
         name = _NAME.match(text, at + 1)
@@ -550,6 +583,7 @@ class _Reader:
                 self.at = plain.end()
             elif self.text[self.at] in "\"'$`\\":
                 self._read_part(word)
+        self._expect(self.at < len(self.text))
         self.at += 1
         self.depth -= 1
         return " ".join([*word.done, word.text or ""])

@@ -10,7 +10,7 @@ RUNNERS = frozenset(
     """
     env nohup setsid nice ionice timeout gtimeout stdbuf time command builtin exec busybox toybox xargs parallel strace
     ltrace watch unshare nsenter systemd-run entr valgrind linux32 linux64 eatmydata tini dumb-init sshpass trap alias
-    coproc npx bunx uvx proxychains proxychains4 xvfb-run caffeinate unbuffer hyperfine
+    coproc npx pnpx bunx uvx proxychains proxychains4 xvfb-run caffeinate unbuffer hyperfine
     """.split()
 )
 """Programs that run what stands among their words."""
@@ -35,8 +35,11 @@ FEEDERS = frozenset({"xargs", "parallel"})
 """Programs that run another one with the words that they read."""
 SHELLS = frozenset("sh bash dash zsh ksh ash fish csh tcsh rbash mksh".split())
 INTERPRETERS = re.compile(
-    r"(?:python|pypy|perl|ruby|php|lua)[0-9.]*|node|nodejs|luajit|deno|bun|osascript|Rscript|tclsh|pwsh|make|[gm]?awk"
+    r"(?:python|pypy|perl|ruby|php|lua)[0-9.]*|node|nodejs|luajit|deno|bun|osascript|Rscript|tclsh|pwsh"
+    r"|powershell|tsx|ts-node|make|[gm]?awk"
 )
+HAVE_VALUES = frozenset("-o +o -O +O --rcfile --init-file -W -X".split())
+"""Options of shells and interpreters that are followed by a value."""
 FETCHERS = frozenset(
     """
     curl wget fetch aria2c http https httpie xh lwp-request GET nc ncat netcat socat ftp tftp lynx w3m axel telnet
@@ -84,7 +87,7 @@ def code_words(argv: Sequence[str]) -> Iterator[str]:
         elif not (is_value or word.startswith(("-", "+"))):
             yield word
             return
-        is_value = word in {"-o", "+o", "-O", "+O", "--rcfile", "--init-file", "-W", "-X"}
+        is_value = word in HAVE_VALUES
 
 
 def reads_code(argv: Sequence[str]) -> bool:

@@ -9,8 +9,18 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
-from hookline.containment.shell.runners import (
+from hookline.shell_text.reader import (
+    UNKNOWN,
+    UNREAD,
+    ShellVisitor,
+    Stage,
+    TooDeep,
+    read_shell_text,
+    unescape,
+)
+from hookline.shell_text.runners import (
     FEEDERS,
     SHELLS,
     commands_in,
@@ -19,15 +29,6 @@ from hookline.containment.shell.runners import (
     reads_code,
     runs_code,
     scripts_in,
-)
-from hookline.shell_text import (
-    UNKNOWN,
-    UNREAD,
-    ShellVisitor,
-    Stage,
-    TooDeep,
-    read_shell_text,
-    unescape,
 )
 
 MAX_LENGTH = 8_000
@@ -62,6 +63,8 @@ def find_commands(text: str) -> tuple[tuple[str, ...], ...] | None:
 
 class CommandSearch(ShellVisitor):
     """What is known while a text is searched."""
+
+    max_commands: ClassVar[int] = MAX_COMMANDS
 
     def __init__(self, variables: dict[str, str] | None = None, unknown: str = UNKNOWN) -> None:
         super().__init__(variables, unknown)
@@ -109,7 +112,7 @@ class CommandSearch(ShellVisitor):
 
     def command(self, words: list[str], text: str, inner: Sequence[list[str]]) -> None:
         """Search one command, and everything that it would run."""
-        self._search(words, text)
+        self.search_words(words, text)
         echoed = [text for each in inner for text in self.printed(each)]
         if echoed and any(map(runs_code, commands_in(words))):
             self.script("\n".join(echoed))
@@ -146,9 +149,10 @@ class CommandSearch(ShellVisitor):
 
     # --- commands ---------------------------------------------------------------------------------
 
-    def _search(self, argv: list[str], text: str) -> None:
+    def search_words(self, argv: list[str], text: str) -> None:
+        """Search a command, and those that it runs."""
         for inner in commands_in(argv):
-            if len(self.commands) > MAX_COMMANDS:
+            if len(self.commands) > self.max_commands:
                 raise TooMuch
             self.commands.append(tuple(inner))
             self.examine(inner, text)
@@ -160,7 +164,7 @@ class CommandSearch(ShellVisitor):
         """Every command of a stage, and what each may run."""
         self._spend(len(stage.text))
         found: list[list[str]] = []
-        for words in stage.commands[:MAX_COMMANDS]:
+        for words in stage.commands[: self.max_commands]:
             for argv in commands_in(words):
                 found.append(argv)
                 for script in scripts_in(argv):
@@ -197,4 +201,4 @@ class CommandSearch(ShellVisitor):
         words = [word for line in printed for word in line.split()][:32] if is_fed else []
         for argv in stage if words else ():
             if name_of(argv) in FEEDERS:
-                self._search([*argv, *words], text)
+                self.search_words([*argv, *words], text)
