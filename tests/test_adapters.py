@@ -126,7 +126,7 @@ class HandsOn:
         return await go_on(made, state)
 
 
-async def test_tool_middleware_that_changes_the_state_is_told_that_it_cannot() -> None:
+async def test_tool_middleware_that_changes_the_state_gets_an_error() -> None:
     """The change would be lost, so it is an error that names the middleware and the way to do it."""
     agent = builder(call("add", a=1), say("done"))
     result = (

@@ -155,8 +155,8 @@ async def test_a_call_in_doubt_that_a_new_policy_refuses_stays_in_doubt(verdict:
     paused = await builder().build().resume("run")
     strict = builder(say("done")).on_before_tool_use(lambda ctx: verdict, tier="policy").build()
     result = await strict.resume("run", {paused.pending[0].id: True})
-    (told,) = result.steps[0].results
-    assert (told.status, told.reason) == (ResultStatus.IN_DOUBT, verdict.reason)
+    (outcome,) = result.steps[0].results
+    assert (outcome.status, outcome.reason) == (ResultStatus.IN_DOUBT, verdict.reason)
 
 
 async def test_a_call_in_doubt_stays_in_doubt_when_the_run_is_cancelled() -> None:

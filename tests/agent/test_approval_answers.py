@@ -315,7 +315,7 @@ def test_a_child_that_waits_is_resumed_with_the_run_it_is_a_part_of(desk: Desk) 
 # --- edits that cannot be taken -----------------------------------------------------------------------
 
 
-def test_whoever_edits_a_call_so_that_it_does_not_fit_is_told(desk: Desk) -> None:
+def test_an_edit_that_does_not_fit_the_tool_is_reported(desk: Desk) -> None:
     """And the question keeps waiting: nothing is used up."""
     (question,) = desk.agent(PAY).run_sync("go", run_id="r").pending
     for edit in (Decision.edit(amount="lots"), Decision.edit(tip=1)):
@@ -377,7 +377,7 @@ def asked() -> AgentBuilder:
 
 
 def recorded(builder: AgentBuilder) -> Any:
-    """The run's result; its journal and its saved state can be read, and tell the same."""
+    """The run's result; its journal and its saved state can be read, and contain the same."""
     journal = MemoryJournal()
     result = builder.with_journal(journal).build().run_sync("go", run_id="r")
     assert fold(journal.read("r")).state.messages == result.state.messages
@@ -486,7 +486,7 @@ def test_a_message_that_cannot_be_kept_is_the_hooks_failure(message: Any) -> Non
 
 @pytest.mark.parametrize("message", MISFITS)
 def test_a_run_does_not_begin_with_messages_that_cannot_be_kept(message: Any) -> None:
-    """Whoever made the state is told."""
+    """The error is raised where the state is passed in."""
     agent = AgentBuilder().with_driver(ScriptedDriver([say("done")])).build()
     with pytest.raises(TranscriptError, match="message"):
         agent.run_sync("go", state=AgentState(messages=Log([message])))

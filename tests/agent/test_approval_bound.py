@@ -76,7 +76,7 @@ def till() -> Till:
 
 
 def test_an_answer_is_used_once(till: Till) -> None:
-    """Another process that has the same answer is told that nobody waits for it."""
+    """Another process with the same answer gets an error: no question waits for it."""
     till.agent().resume_sync("r", {QUESTION: True})
     with pytest.raises(UsageError, match=rf"no question with id '{QUESTION}' waits .* nothing"):
         till.agent().resume_sync("r", {QUESTION: True})
@@ -213,7 +213,7 @@ def in_doubt(till: Till) -> AgentBuilder:
 
 
 def test_a_call_in_doubt_is_run_again_as_it_was_or_not_at_all(till: Till) -> None:
-    """Its key stands for its arguments: whoever edits it is told, and the question keeps waiting."""
+    """Its key stands for its arguments: an edit is an error, and the question keeps waiting."""
     agent = in_doubt(till).build()
     (again,) = agent.resume_sync("r").pending
     with pytest.raises(UsageError, match="run again as it is, or not at all"):
@@ -224,7 +224,7 @@ def test_a_call_in_doubt_is_run_again_as_it_was_or_not_at_all(till: Till) -> Non
     assert (settled.status, settled.reason) == (ResultStatus.IN_DOUBT, "leave it")
 
 
-def test_an_approver_that_edits_a_call_in_doubt_is_told(till: Till) -> None:
+def test_an_approver_that_edits_a_call_in_doubt_is_reported(till: Till) -> None:
     """It is asked again, with what is wrong; and a permission hook that edits it has said no."""
 
     def approve(question: PendingApproval) -> Decision:

@@ -374,7 +374,7 @@ async def test_an_answer_can_be_remembered(remember: bool) -> None:
 
 
 async def test_a_tool_in_a_thread_cannot_ask() -> None:
-    """It is told how it could."""
+    """The error says how it could."""
 
     @tool
     def order_sync(context: ToolContext) -> str:
@@ -516,7 +516,7 @@ async def test_an_approver_whose_edit_does_not_fit_the_tool_is_asked_again(bench
 
 
 async def test_a_permission_hooks_edit_that_does_not_fit_is_an_invalid_call(bench: Bench) -> None:
-    """No person is there to mend it: the model reads what is wrong."""
+    """No person is there to fix it: the model reads what is wrong."""
     agent = bench.asking(call("pay", amount=5), say("done"))
     agent.on_permission_request(lambda _: Decision.edit(amount="lots"))
     result = await agent.build().run("go")
@@ -582,7 +582,7 @@ async def test_a_remembered_yes_holds_for_the_same_call_for_the_session(bench: B
     assert again.pending[0].tool_call.args["amount"] == 6
 
 
-async def test_an_answer_is_not_remembered_unless_told(bench: Bench) -> None:
+async def test_an_answer_is_not_remembered_by_default(bench: Bench) -> None:
     """Once means once."""
     pay = call("pay", amount=5)
     agent = bench.asking(pay, pay, say("done")).build()
@@ -741,8 +741,8 @@ def tree() -> Tree:
 
 def adds_up(result: RunResult) -> bool:
     """Whether the journal says that the run remembers what its state says it remembers."""
-    told = fold(result.records)
-    return dict(told.state.remembered) == dict(result.state.remembered)
+    folded = fold(result.records)
+    return dict(folded.state.remembered) == dict(result.state.remembered)
 
 
 PAY = call("pay", amount=5)

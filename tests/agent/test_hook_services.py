@@ -54,10 +54,10 @@ def second(*words: Any) -> ScriptedDriver:
 def test_it_is_on_record_and_paid_for() -> None:
     """The answer has a record of its own, and its tokens count for the run and its limits."""
     result = asking([], driver=second("a", "b")).build().run_sync("go")
-    told = [
+    progress = [
         (r.name, r.number, r.step, r.response.text) for r in result.records if r.type == "consulted"
     ]
-    assert told == [("second", 1, 0, "a"), ("second", 1, 1, "b")]
+    assert progress == [("second", 1, 0, "a"), ("second", 1, 1, "b")]
     assert result.usage.total_tokens == 202
     builder = asking([], driver=second("a", "b", "c")).with_limits(tokens=50)
     assert builder.build().run_sync("go").stop_reason is StopReason.TOKEN_LIMIT
@@ -216,8 +216,8 @@ def test_it_must_be_said_on_whose_behalf() -> None:
         assert isinstance(error.__cause__, UsageError)
 
 
-async def test_replay_gives_the_hook_what_it_was_told() -> None:
-    """A replayed run asks no model for a hook either, and an agent whose hook asks something else is told apart."""
+async def test_replay_gives_the_hook_the_recorded_answer() -> None:
+    """A replayed run asks no model for a hook either. A hook that asks something new is a difference."""
     from hookline import replay
 
     tape = Tape()

@@ -402,7 +402,7 @@ def check_run(world: World, results: list[RunResult]) -> None:
         records = list(result.records)
         first = records[0].seq
         assert [record.seq for record in records] == list(range(first, first + len(records)))
-        assert first == counted  # a resumed run goes on counting
+        assert first == counted  # a resumed run continues counting
         counted += len(records)
         assert isinstance(records[-1], RunFinished)
         assert records[-1].status is result.status

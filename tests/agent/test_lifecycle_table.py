@@ -474,7 +474,7 @@ async def test_an_observer_that_fails_never_reaches_the_run(point: str, failure:
 
 
 @pytest.mark.parametrize("point", REACHED)
-async def test_a_meaningless_answer_is_told_what_it_may_be(point: str) -> None:
+async def test_the_error_about_a_meaningless_answer_lists_the_valid_ones(point: str) -> None:
     """The error names the hook, what it returned and what it may return."""
     errors: list[Any] = []
     stage = Stage()

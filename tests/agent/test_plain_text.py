@@ -1,4 +1,4 @@
-"""Text of a class of its own is plain text from where it enters: what a run was told can always be saved."""
+"""Text of a subclass of `str` becomes plain text where it enters a run, so that a run can always be saved."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def using() -> AgentBuilder:
 
 
 def kept(builder: AgentBuilder, prompt: str = "go", **options: str) -> Any:
-    """The run's result; its journal and its saved state tell the same, in plain text."""
+    """The run's result; its journal and its saved state contain the same, in plain text."""
     journal = MemoryJournal()
     result = builder.with_journal(journal).build().run_sync(prompt, **options)
     again = AgentState.from_json(result.state.to_json())

@@ -80,8 +80,8 @@ def answered() -> Record:
 
 def test_hooks_that_speak_one_after_the_other_speak_of_one_thing() -> None:
     """Whether they say something or let it be; observers and hooks around it are not among them."""
-    told = (passed("a", "b"), ran("c", "ask"), ran("o", tier="observer"), passed("d"))
-    rounds = heard(*told, ran("x", point="around_tool_use"))
+    records = (passed("a", "b"), ran("c", "ask"), ran("o", tier="observer"), passed("d"))
+    rounds = heard(*records, ran("x", point="around_tool_use"))
     assert names(rounds, PLACE) == [["a", "b", "c", "d"]]
     assert rounds.points() == {"before_tool_use"}
 
@@ -120,7 +120,7 @@ def test_what_is_said_after_a_crash_belongs_to_what_was_said_before() -> None:
 
 
 def test_points_of_the_run_belong_to_no_step() -> None:
-    """Whichever was made last; and only hooks about a call are told apart by it."""
+    """Whichever was made last; and only hooks about a call are distinguished by it."""
     assert place_of("output", 3, "") == ("output", None, "")
     assert place_of("error", 3, "c1") == ("error", 3, "")
     assert place_of("after_tool_use", 3, "c1") == ("after_tool_use", 3, "c1")
@@ -218,7 +218,7 @@ def test_a_hooks_child_is_found_by_what_it_was_asked() -> None:
     assert index.child_names["run/0/c1/1"] == "helper"
 
 
-def test_what_models_told_hooks_is_found_by_step_and_name() -> None:
+def test_model_answers_to_hooks_are_found_by_step_and_name() -> None:
     """Each time it was asked."""
     said = [ModelConsulted(*HEAD, name="critic", step=2, digest=digest) for digest in "ab"]
     assert RunIndex(said).consultations == {(2, "critic"): said}

@@ -94,8 +94,8 @@ async def test_a_call_that_must_run_once_is_in_doubt_and_the_model_reads_that() 
     """It is not started again, whatever it did."""
     world, agent = taken_up(await died_in_the_call())
     result = await agent.resume("run")
-    (told,) = result.steps[0].results
-    assert (told.status, world.used) == (ResultStatus.IN_DOUBT, [])
+    (outcome,) = result.steps[0].results
+    assert (outcome.status, world.used) == (ResultStatus.IN_DOUBT, [])
     assert result.state.messages[2].text.startswith("In doubt: the process died")
     assert result.status is RunStatus.COMPLETED
 
@@ -194,7 +194,7 @@ async def test_a_taken_up_run_says_so_on_record() -> None:
 
 
 async def test_a_run_id_is_used_once() -> None:
-    """A second run of that id is told how to continue with the first."""
+    """The error about a second run of that id says how to resume the first."""
     world = World(Case((("look",),), ()), Tape())
     await world.agent().run("go", run_id="run")
     with pytest.raises(UsageError, match=r"is in the journal already.*agent.resume"):
@@ -221,7 +221,7 @@ class FullClaim(TapeClaim):
 
 
 async def test_a_run_whose_journal_cannot_be_written_fails_before_its_tools_run() -> None:
-    """The intent must be safe first. What was written stays, and can be gone on from."""
+    """The intent must be safe first. What was written stays, and can be continued."""
     world = World(Case((("pay",),), ()), FullDisk())
     result = await world.agent().run("go", run_id="run")
     assert (result.status, world.used) == (RunStatus.FAILED, [])
@@ -329,7 +329,7 @@ async def test_a_result_on_record_stands_whatever_a_new_hook_thinks_of_the_call(
     builder = till.builder().on_before_tool_use(LATE[verdict], name="late")
     builder.on_after_tool_use(lambda ctx: HookOutcome.block("withheld"), name="late too")
     result = await builder.build().resume("run")
-    assert [told.text() for told in result.steps[0].results] == ["receipt for 5"]
+    assert [outcome.text() for outcome in result.steps[0].results] == ["receipt for 5"]
     assert result.steps[0].calls[0].args == {"amount": 5}
     assert till.paid == [5]
 
@@ -339,9 +339,9 @@ async def test_a_call_whose_tool_is_gone_is_in_doubt() -> None:
     till = await paid_and_died("call")
     agent = AgentBuilder().with_driver(ScriptedDriver([say("done")])).with_journal(till.tape)
     result = await agent.build().resume("run")
-    (told,) = result.steps[0].results
-    assert told.status is ResultStatus.IN_DOUBT
-    assert "no tool of today" in told.text()
+    (outcome,) = result.steps[0].results
+    assert outcome.status is ResultStatus.IN_DOUBT
+    assert "no tool of today" in outcome.text()
 
 
 async def test_a_tool_that_was_declared_harmless_since_is_not_run_again() -> None:
@@ -418,7 +418,7 @@ async def test_a_child_that_was_running_is_taken_up() -> None:
     assert "child_started" in [record.type for record in till.tape.read("run")]
     again = family(say("child done")).with_driver(ScriptedDriver([say("all done")]))
     result = await again.build().resume("run")
-    assert [told.text() for told in result.steps[0].results] == ["child done"]
+    assert [outcome.text() for outcome in result.steps[0].results] == ["child done"]
     assert till.paid == [1]
 
 
@@ -474,7 +474,7 @@ async def test_a_child_is_sent_back_as_often_over_all_processes() -> None:
         assert again.hooked == whole.hooked[4 - len(again.hooked) :]
 
 
-async def test_objections_to_two_children_at_once_are_told_apart() -> None:
+async def test_objections_to_two_children_at_once_are_distinguished() -> None:
     """What a hook said of one child is not taken for what it said of the other."""
     case = Case((("delegate", "delegate"),), (("subagent_stop", "object"),))
     whole = World(case, Tape())
@@ -642,15 +642,15 @@ async def test_a_call_that_must_run_once_is_in_doubt_when_its_children_were_done
     for at in (at for at in whole.cuts() if begun < at <= settled + 1):
         paid: list[str] = []
         result = await paying(Tape(whole.written[:at]), paid).resume("run")
-        (told,) = result.steps[0].results
+        (outcome,) = result.steps[0].results
         if done < at <= settled:
-            assert (told.status, paid) == (ResultStatus.IN_DOUBT, [])
+            assert (outcome.status, paid) == (ResultStatus.IN_DOUBT, [])
         else:
-            assert (told.status, paid) == (ResultStatus.OK, ["fine"] * (at <= done))
+            assert (outcome.status, paid) == (ResultStatus.OK, ["fine"] * (at <= done))
         assert result.state.counters.steps == expected.state.counters.steps
 
 
-# --- a paused run goes on with the answers it gets, in this process or another ------------------
+# --- a paused run continues with the answers it gets, in this process or another ------------------
 
 
 # --- resuming -----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What failed, was refused or was withheld before a process died is so afterwards, and is told once."""
+"""What failed, was refused or was withheld before a process died stays so after it, and is reported once."""
 
 from __future__ import annotations
 
@@ -148,15 +148,15 @@ async def test_a_refused_prompt_makes_no_step_in_another_process(action: str) ->
         (("after_step", "crash"),),
     ],
 )
-async def test_a_hook_that_had_failed_is_told_of_once(hooks: tuple[tuple[str, str], ...]) -> None:
+async def test_a_hook_that_had_failed_is_reported_once(hooks: tuple[tuple[str, str], ...]) -> None:
     """In the errors of the step, and on record."""
     case = Case((("look", "invalid"),), hooks)
     expected, tape = await whole(case)
     for at in tape.cuts():
         result = await taken_up(case, tape, at)
-        told = [record for record in result.records if isinstance(record, ErrorRaised)]
+        errors = [record for record in result.records if isinstance(record, ErrorRaised)]
         assert [step.errors for step in result.steps] == [step.errors for step in expected.steps]
-        assert len(told) == sum(len(step.errors) for step in expected.steps)
+        assert len(errors) == sum(len(step.errors) for step in expected.steps)
 
 
 class Busy:

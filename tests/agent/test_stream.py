@@ -112,7 +112,7 @@ async def test_a_stream_yields_every_record_in_order(script: str) -> None:
     assert [record.seq for record in kept] == list(range(len(kept)))
 
 
-async def test_the_records_of_a_run_tell_its_story() -> None:
+async def test_the_records_of_a_run_are_complete_and_in_order() -> None:
     """The kinds of records, in the order things happen."""
     result = await builder(call("add", a=1), say("2")).build().run("go")
     assert [record.type for record in result.records] == [

@@ -164,7 +164,7 @@ def test_the_table_counts_pairs_and_tasks_apart(dojo: Any) -> None:
     assert len(dojo.trust_report.as_json(rows, results)["played"]) == 4
 
 
-def test_wrong_options_are_told() -> None:
+def test_wrong_options_are_reported() -> None:
     """A suite that is none is named before anything is installed."""
     command = [sys.executable, str(PLACE / "measure_trust.py"), "--suites", "bank"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)

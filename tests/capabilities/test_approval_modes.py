@@ -164,7 +164,7 @@ def test_a_mode_for_all_holds_for_a_run_that_waits() -> None:
 
 
 class Person:
-    """Answers what it is told to, and counts the questions."""
+    """Gives fixed answers and counts the questions."""
 
     def __init__(self, *answers: Decision) -> None:
         self.answers = list(answers)

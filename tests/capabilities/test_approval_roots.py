@@ -91,7 +91,7 @@ def test_two_roots_are_a_finding_and_forbid_from_both(project: Path, tmp_path: P
 
 
 def test_explain_says_where_paths_begin(project: Path) -> None:
-    """Without a root of its own, the capability tells which one it found."""
+    """Without a root of its own, the capability reports which one it found."""
     agent = AgentBuilder().with_driver(ScriptedDriver([])).with_capability(Files(project))
     built = agent.with_capability(Approval(deny="read(.env)")).build()
     assert built.lint() == []

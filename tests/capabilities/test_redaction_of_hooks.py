@@ -54,7 +54,7 @@ def ask(_ctx: Any) -> HookOutcome:
 @pytest.mark.parametrize("hook", [block, stop, ask])
 @pytest.mark.parametrize("tier", ["policy", "hook"])
 def test_reasons_hold_no_secrets(hook: Any, tier: str) -> None:
-    """Why a call was blocked, the run stopped or a person asked is told without them."""
+    """The reason of a block, a stop or a question has no secrets."""
     agent = builder(call("look", at="x")).on_before_tool_use(hook, tier=tier, name="judge")
     result = agent.build().run_sync("Go.")
     assert "[redacted:known-value]" in kept(result)
@@ -111,7 +111,7 @@ def test_a_critic_keeps_no_secrets() -> None:
 
 
 def test_a_secret_is_no_name_of_a_tool() -> None:
-    """A model that calls a secret is told of no such tool, under a name that it can be shown."""
+    """A model that uses a secret as a tool's name gets "no such tool" with a redacted name."""
     driver = ScriptedDriver([call(TOKEN, x=1), say("done")])
     agent = builder().with_driver(driver).build()
     result = agent.run_sync("Go.")

@@ -205,7 +205,7 @@ def test_an_agent_may_be_the_critic() -> None:
 
 
 def test_it_judges_a_structured_output_and_not_the_talk_before() -> None:
-    """Where the answer is given by a tool, that is what the critic sees; and the model is told what is wrong."""
+    """Where the answer is given by a tool, that is what the critic sees; and the model reads what is wrong."""
     seen: list[str] = []
 
     def critic(draft: Draft) -> Any:

@@ -92,7 +92,7 @@ async def test_the_run_ends_with_the_value(way: str) -> None:
 
 
 def test_what_does_not_fit_is_sent_back_with_what_is_wrong() -> None:
-    """Missing fields, wrong types and the model's own validators are told, and the next call may be right."""
+    """Missing fields, wrong types and failed validators are reported to the model, which may try again."""
     builder, _ = asking(
         call("structured_output", degrees="warm"),
         call("structured_output", city="Oslo", degrees=-300),
@@ -151,7 +151,7 @@ def test_json_in_text_may_be_taken(text: str) -> None:
     assert (result.output, result.status, len(driver.requests)) == (OSLO, RunStatus.COMPLETED, 1)
 
 
-def test_json_in_text_that_does_not_fit_is_told() -> None:
+def test_json_in_text_that_does_not_fit_is_reported() -> None:
     """The model reads what is wrong with it."""
     builder, driver = asking(say('{"city": "Oslo"}'), GOOD, parse_text=True)
     assert builder.build().run_sync("go").output == OSLO
@@ -199,7 +199,7 @@ def test_each_run_of_a_conversation_gives_its_own() -> None:
 
 
 def test_open_tasks_can_send_it_back() -> None:
-    """Another capability may object to the end; the model is told, and gives its output again: text will not do."""
+    """After an objection to the end the model must give its output again; text is not enough."""
     builder, driver = asking(
         call("todo_write", todos=[{"content": "check"}]),
         GOOD,
@@ -229,7 +229,7 @@ async def test_it_survives_any_death_and_the_disk(tmp_path: Path) -> None:
     assert (await on_disk(build, tmp_path / "j.db")).output == OSLO
 
 
-async def test_a_finished_run_tells_its_value_in_another_process(tmp_path: Path) -> None:
+async def test_a_finished_run_has_its_value_in_another_process(tmp_path: Path) -> None:
     """From the journal, and from a saved state."""
     builder, _ = asking(GOOD)
     with_journal = builder.with_journal(SQLiteJournal(tmp_path / "j.db")).build()

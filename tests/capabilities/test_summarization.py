@@ -136,7 +136,7 @@ async def test_the_agents_own_model_writes_it_by_default() -> None:
     assert "shorter" in summaries(result.state.messages)[0]
 
 
-async def test_what_the_model_used_tells_how_long_it_is() -> None:
+async def test_the_length_is_taken_from_the_models_usage() -> None:
     """Its own count wins over characters, and what came since is added; after a summary it is counted anew."""
 
     class Counting:
@@ -218,7 +218,7 @@ async def test_a_policy_of_the_tree_holds_in_child_runs() -> None:
 
 
 def test_a_hook_may_give_other_instructions() -> None:
-    """What it says is what the summariser is told; its metadata is kept."""
+    """Its text is the instruction for the summariser; its metadata is kept."""
     model = writing()
     builder, _ = looking(model)
     builder.on_before_compact(

@@ -70,7 +70,7 @@ def test_a_finished_list_is_not_shown() -> None:
 
 
 def test_a_list_that_is_not_touched_is_brought_to_mind() -> None:
-    """After so many steps without a change the model is told; writing the list starts the count anew."""
+    """After so many steps without a change the model gets a reminder; writing the list resets the count."""
     looks = [call("look") for _ in range(3)]
     builder, driver = planning(
         todo(a="pending"), *looks, todo(a="in_progress"), call("look"), say("done"),
@@ -100,7 +100,7 @@ def test_a_list_that_is_not_touched_is_brought_to_mind() -> None:
     ],
 )
 def test_a_wrong_list_is_refused_and_the_old_one_stays(todos: Any, words: str) -> None:
-    """Each mistake is named so that the model can mend it."""
+    """Each mistake is named so that the model can fix it."""
     builder, _ = planning(
         todo(first="pending"), call("todo_write", todos=todos), say("done"), max_tasks=3
     )

@@ -245,7 +245,7 @@ def test_nonsense_is_refused(options: dict[str, Any]) -> None:
 
 
 def test_what_is_always_to_be_offered_has_to_be_there() -> None:
-    """A name that no tool has is told of; those of servers may come later."""
+    """A name that no tool has is reported; tools of servers may come later."""
     builder, _ = agent_of(say("done"), always=("read_*", "nope", "mcp__github__*"))
     assert [str(found) for found in builder.build().lint() if "always=" in str(found)] != []
     assert all("read_*" not in str(found) for found in builder.build().lint())

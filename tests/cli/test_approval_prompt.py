@@ -32,7 +32,7 @@ def asked(place: Any, call: dict[str, Any], columns: int = 120, **env: str) -> T
 
 
 @pytest.mark.parametrize(
-    ("keys", "told", "code"),
+    ("keys", "expected", "code"),
     [
         ("y", "Made 'a.txt'", 0),
         ("Y", "Made 'a.txt'", 0),
@@ -43,7 +43,7 @@ def asked(place: Any, call: dict[str, Any], columns: int = 120, **env: str) -> T
         ("q", "paused: 1 question to answer", 5),
     ],
 )
-def test_a_key_answers(keys: str, told: str, code: int, place: Any) -> None:
+def test_a_key_answers(keys: str, expected: str, code: int, place: Any) -> None:
     """What is asked, by whom and why is shown with the change as a diff; one key answers."""
     terminal = asked(place, _WRITE)
     terminal.wait_for("? explain")
@@ -54,7 +54,7 @@ def test_a_key_answers(keys: str, told: str, code: int, place: Any) -> None:
         terminal.wait_for(": ")
         terminal.press(keys[1:])
     assert terminal.end() == code, terminal.text
-    assert told in terminal.text
+    assert expected in terminal.text
 
 
 def test_an_answer_for_the_session_or_a_rule_is_not_asked_again(place: Any) -> None:
@@ -94,7 +94,7 @@ def test_a_command_is_changed_as_a_command(place: Any) -> None:
     terminal.press("\x15rm -rf /\r")
     assert terminal.end() == 0, terminal.text
     assert "Blocked" in terminal.text
-    assert "block bash(rm -rf /)" in terminal.text  # it is told about the call that it is now
+    assert "block bash(rm -rf /)" in terminal.text  # the message is about the changed call
 
 
 @pytest.mark.parametrize(("key", "code"), [("\x03", 130), ("\x15\x04", 5)])
@@ -153,16 +153,14 @@ def test_colours_do_not_count_as_columns(place: Any) -> None:
 
 @pytest.mark.parametrize("key", ["", "d", "e"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_being_told_to_end_is_heard_at_a_question(
-    key: str, number: signal.Signals, place: Any
-) -> None:
-    """Whatever is being typed: the question stays open, and the run can be gone on with."""
+def test_a_signal_ends_the_run_at_a_question(key: str, number: signal.Signals, place: Any) -> None:
+    """Whatever is being typed: the question stays open, and the run can be continued."""
     terminal = asked(place, _WRITE)
     terminal.wait_for("? explain")
     if key:
         terminal.press(key)
         terminal.wait_for("tell the model: " if key == "d" else '"new\\n"}')
-    terminal.tell_until(number, "paused: 1 question to answer")
+    terminal.signal_until(number, "paused: 1 question to answer")
     assert terminal.end() == 130, terminal.text
     assert "paused" in place.run("runs").stdout
 
@@ -172,15 +170,15 @@ def test_an_explanation_is_as_wide_as_the_window(place: Any) -> None:
     terminal = asked(place, _WRITE, columns=60)
     terminal.wait_for("? explain")
     terminal.press("?")
-    told = terminal.wait_for("asked in run")
-    assert "for this call: runs" in told  # too narrow for a table
-    assert max(map(len, told.replace("\r", "").splitlines())) < 60
+    shown = terminal.wait_for("asked in run")
+    assert "for this call: runs" in shown  # too narrow for a table
+    assert max(map(len, shown.replace("\r", "").splitlines())) < 60
     terminal.wait_for("? explain")
     terminal.resize(150)
     terminal.press("?")
-    told = terminal.wait_for("asked in run")
-    assert "for this call  " in told
-    assert 100 < max(map(len, told.replace("\r", "").splitlines())) < 150
+    shown = terminal.wait_for("asked in run")
+    assert "for this call  " in shown
+    assert 100 < max(map(len, shown.replace("\r", "").splitlines())) < 150
     terminal.wait_for("? explain")
     terminal.press("n")
     assert terminal.end() == 0, terminal.text
@@ -195,13 +193,13 @@ def test_the_hooks_of_a_conversation_fit_the_window(place: Any) -> None:
     assert talk.end() == 0
     explained = opened(place, "hooks", "explain", *_BARE, columns=62)
     assert explained.end() == 0
-    for told in (talk.text, explained.text):
-        lines = told.replace("\r", "").splitlines()
+    for screen in (talk.text, explained.text):
+        lines = screen.replace("\r", "").splitlines()
         assert max(len(line) for line in lines if not line.startswith("session ")) <= 62
 
 
 @pytest.mark.parametrize(
-    ("editor", "told"),
+    ("editor", "expected"),
     [
         ("false", "the editor ended with exit code 1: nothing is changed"),
         ("true", "nothing was changed: y runs it as it is"),
@@ -209,16 +207,16 @@ def test_the_hooks_of_a_conversation_fit_the_window(place: Any) -> None:
         ("", "nothing was changed: y runs it as it is"),
     ],
 )
-def test_leaving_the_editor_is_no_yes(editor: str, told: str, place: Any) -> None:
+def test_leaving_the_editor_is_no_yes(editor: str, expected: str, place: Any) -> None:
     """One that fails, one that changes nothing, and a line that stays as it is: the question is asked again."""
     terminal = asked(place, _WRITE, EDITOR=editor)
     terminal.wait_for("? explain")
     terminal.press("e")
     if not editor:
         terminal.wait_for("arguments: ")
-        terminal.press_until("\r", told)
+        terminal.press_until("\r", expected)
     else:
-        terminal.wait_for(told)
+        terminal.wait_for(expected)
     terminal.wait_for("? explain")
     terminal.press("n")
     assert terminal.end() == 0, terminal.text

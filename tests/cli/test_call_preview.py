@@ -39,8 +39,8 @@ def test_a_file_that_is_written_as_a_diff_to_what_is_there(tmp_path: Path) -> No
     assert lines(tmp_path, path="a", content="x\n")[2:] == ["@@ -0,0 +1 @@", "+x"]
     (tmp_path / "a").write_text("x")
     assert lines(tmp_path, path="a", content="x") == ["a: no change"]
-    told = lines(tmp_path, path="a", content="x\n")
-    assert told[3:] == ["-x", "\\ no line break at the end", "+x"]
+    preview = lines(tmp_path, path="a", content="x\n")
+    assert preview[3:] == ["-x", "\\ no line break at the end", "+x"]
     assert lines(tmp_path, path="a", content="y", mode="append")[-1] == "mode: append"
 
 

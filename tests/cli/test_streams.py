@@ -96,8 +96,8 @@ def test_a_full_disk_is_reported_in_one_line(arguments: tuple[str, ...], place: 
     more = ("--model", model, *_BARE) if arguments[0] == "run" else ()
     done = shell(place, ">/dev/full", *arguments, *more)
     assert done.returncode == 1
-    told = "hookline: standard output cannot be written: No space left on device."
-    assert told in done.stderr
+    message = "hookline: standard output cannot be written: No space left on device."
+    assert message in done.stderr
     assert "hookline show" in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -76,7 +76,7 @@ def test_no_color(place: Any) -> None:
 
 
 def test_ctrl_c_once_stops_after_the_step_and_saves(place: Any) -> None:
-    """The tool that runs is not cut off; the run can be gone on with."""
+    """The tool that runs is not cut off; the run can be continued."""
     place.write("slow.py", _SLOW)
     terminal = opened(place, "run", "slow:naps", "Rest.")
     terminal.wait_for("run nap(seconds=3")
@@ -121,9 +121,9 @@ def test_ctrl_c_while_a_hook_waits_is_reported_in_words(place: Any) -> None:
     terminal.wait_for("stopping after this step")
     terminal.press("\x03")
     assert terminal.end() == 130, terminal.text
-    for told in (terminal.text, place.run("show").stdout):
-        assert "failed list(): it was cancelled while it waited" in " ".join(told.split())
-        assert "CancelledError" not in told
+    for shown in (terminal.text, place.run("show").stdout):
+        assert "failed list(): it was cancelled while it waited" in " ".join(shown.split())
+        assert "CancelledError" not in shown
 
 
 def test_ctrl_c_at_a_question_leaves_it_open(place: Any) -> None:
@@ -138,7 +138,7 @@ def test_ctrl_c_at_a_question_leaves_it_open(place: Any) -> None:
     assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
 
 
-def test_being_told_to_end_is_heard(place: Any) -> None:
+def test_a_signal_to_end_is_obeyed(place: Any) -> None:
     """SIGTERM cancels the run, which is saved as cancelled."""
     place.write("slow.py", _SLOW)
     terminal = opened(place, "run", "slow:long_nap", "Rest.")
@@ -219,7 +219,7 @@ def test_a_reader_who_leaves_early_is_no_error(place: Any) -> None:
 
 
 def test_chat(place: Any) -> None:
-    """A conversation with history, several lines, slash commands and an approval, that can be gone on with."""
+    """A conversation with history, several lines, slash commands and an approval, that can be continued."""
     model = place.script(
         {"say": "Hello you."}, {"call": "list", "args": {}}, {"say": "Nothing."}, {"say": "Bye."}
     )
@@ -255,11 +255,11 @@ def test_every_turn_of_a_conversation_streams(place: Any) -> None:
         terminal.wait_for("> ")
         terminal.press("Count.\r")
         terminal.wait_for("one two")
-        told = terminal.wait_for("three")
-        assert "step" not in told
-        told = terminal.wait_for("reopen")
-        assert "step 1 scripted" in told
-        assert "| step" not in told
+        shown = terminal.wait_for("three")
+        assert "step" not in shown
+        shown = terminal.wait_for("reopen")
+        assert "step 1 scripted" in shown
+        assert "| step" not in shown
     terminal.wait_for("> ")
     terminal.press_until("\x04", "continue: hookline chat")
     assert terminal.end() == 0, terminal.text

@@ -106,13 +106,13 @@ def test_the_strictest_wins(answers: list[ProgramAnswer]) -> None:
 
 
 @given(st.lists(ANSWERS, min_size=1, max_size=4))
-def test_what_is_told_to_the_model_is_never_lost(answers: list[ProgramAnswer]) -> None:
+def test_text_for_the_model_is_never_lost(answers: list[ProgramAnswer]) -> None:
     """Whoever blocked first."""
     result = decide(answers, [0.0] * 4)
-    told = [message.text for message in result.context.state.messages]
+    texts = [message.text for message in result.context.state.messages]
     wanted = [text for answer in answers for text in answer.contexts]
-    assert len(told) == len(wanted)
-    assert all(f"\n{text}\n" in shown for text, shown in zip(wanted, told, strict=True))
+    assert len(texts) == len(wanted)
+    assert all(f"\n{text}\n" in shown for text, shown in zip(wanted, texts, strict=True))
 
 
 @pytest.mark.parametrize("first", ["ask", "allow"])

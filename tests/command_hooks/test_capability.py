@@ -98,7 +98,7 @@ def test_an_allow_lifts_the_ask_of_a_hook_and_not_of_a_policy(stage: Any) -> Non
 
 @pytest.mark.parametrize("decision", ["ask", "defer"])
 def test_an_ask_waits_for_a_person(stage: Any, decision: str) -> None:
-    """Who is told which hook asked."""
+    """The name of the hook that asked is shown."""
     hooks = stage.claude(
         "PreToolUse", before(permissionDecision=decision, permissionDecisionReason="prod")
     )
@@ -110,7 +110,7 @@ def test_an_ask_waits_for_a_person(stage: Any, decision: str) -> None:
     assert stage.run(hooks, with_approver=lambda asked: True).status is RunStatus.COMPLETED
 
 
-def test_context_is_told_after_the_result(stage: Any) -> None:
+def test_context_is_added_after_the_result(stage: Any) -> None:
     """Labelled with the name of the hook."""
     result = stage.run(stage.claude("PreToolUse", before(additionalContext="mind the gap")))
     assert texts(result)[2] == "ran ls"
@@ -130,7 +130,7 @@ def test_continue_false_ends_the_run(stage: Any) -> None:
 
 
 def test_all_hooks_run_when_one_denies(stage: Any) -> None:
-    """A deny does not stop the others, and what they tell the model is not lost."""
+    """A deny does not stop the other hooks, and their text for the model is not lost."""
     mark = stage.root / "mark"
     hooks = stage.claude(
         "PreToolUse", "echo no >&2; exit 2", f"touch {mark}; {before(additionalContext='also')}"
@@ -141,7 +141,7 @@ def test_all_hooks_run_when_one_denies(stage: Any) -> None:
     assert result.state.metadata["hookline.command_hooks"]["also"][0]["said"] == "completed"
 
 
-def test_a_failing_hook_is_told_loudly_and_lets_things_through(stage: Any) -> None:
+def test_a_failing_hook_is_reported_and_does_not_block(stage: Any) -> None:
     """In Claude's dialect; the journal has what was wrong."""
     result = stage.run(stage.claude("PreToolUse", "echo 'no such file' >&2; exit 1"))
     assert "ran ls" in texts(result)
@@ -181,7 +181,7 @@ def test_a_session_can_be_refused(stage: Any) -> None:
 
 
 def test_a_session_starts_with_context(stage: Any) -> None:
-    """Told before the first prompt; the matcher is how it began."""
+    """Called before the first prompt; the matcher compares how the session began."""
     hooks = stage.claude("SessionStart", "echo the branch is main", matcher="startup")
     assert "the branch is main" in texts(stage.run(hooks, say("hi")))[0]
     hooks = stage.claude("SessionStart", "echo the branch is main", matcher="resume|clear")
@@ -226,7 +226,7 @@ def test_a_tool_that_failed_is_another_event(stage: Any) -> None:
     assert log.read_text().split() == ["PostToolUseFailure", "PostToolUse"]
 
 
-def test_a_batch_is_told_once_for_a_step(stage: Any) -> None:
+def test_a_batch_is_reported_once_for_a_step(stage: Any) -> None:
     """With all its calls, and only if there were any; it can end the run."""
     log = stage.root / "log"
     hooks = stage.claude(
@@ -240,7 +240,7 @@ def test_a_batch_is_told_once_for_a_step(stage: Any) -> None:
 
 
 def test_a_stop_is_objected_to_until_the_hook_is_content(stage: Any) -> None:
-    """It is told when it has objected before."""
+    """Its input says when it has objected before."""
     hooks = stage.claude(
         "Stop", holds('event["stop_hook_active"]') + " || { echo 'run the tests' >&2; exit 2; }"
     )
@@ -296,7 +296,7 @@ def test_a_session_ends_on_every_way_out(stage: Any) -> None:
     assert log.read_text().split() == ["StopFailure", "unknown", "SessionEnd", "other"]
 
 
-def test_what_the_user_is_told_is_in_the_journal(stage: Any) -> None:
+def test_messages_to_the_user_are_in_the_journal(stage: Any) -> None:
     """As the reason of a hook that let things be."""
     result = stage.run(stage.claude("PreToolUse", answering(systemMessage="checked")))
     assert verdicts(result) == [("proceed", "checked")]
@@ -363,7 +363,7 @@ def test_hooks_in_our_own_form(stage: Any) -> None:
 
 @pytest.mark.parametrize("point", [p.value for p in HookPoint if not p.around])
 def test_our_own_hooks_are_asked_at_every_point(stage: Any, point: str) -> None:
-    """Each is told at which one."""
+    """Each input names its event."""
     log = stage.root / "log"
     hooks = stage.hooks({"on": point, "command": printing('event["point"]') + f" >> {log}"})
     asks = lambda ctx: HookOutcome.ask("sure?")  # noqa: E731 - a hook on one line
@@ -373,7 +373,7 @@ def test_our_own_hooks_are_asked_at_every_point(stage: Any, point: str) -> None:
         assert set(log.read_text().split()) == {point}
 
 
-def test_wrong_use_is_told(tmp_path: Path) -> None:
+def test_wrong_use_is_reported(tmp_path: Path) -> None:
     """When the capability is made."""
     from hookline.command_hooks import CommandHooks
 
@@ -401,7 +401,7 @@ def looking(hooks: Any) -> Any:
 
 
 def test_a_hook_before_a_summary(stage: Any) -> None:
-    """It is told, and can keep the conversation as it is."""
+    """It is called, and can keep the conversation as it is."""
     log = stage.root / "log"
     result = looking(stage.claude("PreCompact", f"cat >> {log}", matcher="auto"))
     sent = json.loads(log.read_text().splitlines()[0])
@@ -412,7 +412,7 @@ def test_a_hook_before_a_summary(stage: Any) -> None:
 
 
 def test_hooks_after_a_summary(stage: Any) -> None:
-    """They are told once of each, and may tell the model what it has to know again."""
+    """They are called once for each, and may remind the model of what it needs."""
     log = stage.root / "log"
     entry = {"type": "command", "command": f"cat >> {log}; echo Mind the dust."}
     events = {"PostCompact": "auto", "SessionStart": "compact|resume"}

@@ -47,7 +47,7 @@ def results(state: Any) -> list[str]:
 
 
 def test_hooks_watch_child_runs_too(stage: Any) -> None:
-    """They are told who is at work."""
+    """Their input names the agent."""
     log = stage.root / "log"
     hooks = stage.claude(
         "PreToolUse", printing('event["agent_type"]') + f" >> {log}; exit 2", matcher="Bash"

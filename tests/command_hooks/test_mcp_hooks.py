@@ -106,7 +106,7 @@ def test_it_holds_in_child_runs_that_have_no_such_tool(stage: Any) -> None:
 
 
 def test_one_that_names_no_tool_is_left_out(stage: Any) -> None:
-    """And told."""
+    """This is reported."""
     assert "needs 'server'" in guarded(stage, server="").warnings[0]
 
 

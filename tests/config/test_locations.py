@@ -1,4 +1,4 @@
-"""Files and variables that are there, and cannot mean anything: told, and never passed over."""
+"""Files and variables that cannot mean anything are reported, and never ignored."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ async def test_every_call_has_an_id_of_its_own(
 
 
 async def test_arguments_that_are_no_json_are_kept(turn: Any) -> None:
-    """The loop tells the model what it wrote."""
+    """The loop shows the model what it wrote."""
     pieces = [CallPiece(0, "a", "add", '{"x": '), EndPiece()]
     response = await ask(Plays(*pieces), REQUEST, turn)
     assert response.calls[0].malformed == '{"x": '

@@ -165,7 +165,7 @@ QUOTED = '{"tool": "add", "args": {"a": 1}}'
     ],
 )
 def test_a_call_that_is_only_quoted_is_none(text: str) -> None:
-    """The model is told, and nothing runs."""
+    """The model gets an error, and nothing runs."""
     assert read(text).problem.startswith("There are words around a call")
     assert read(text).calls == ()
 

@@ -57,7 +57,7 @@ def action(policy: ErrorPolicy, error_class: ErrorClass, failures: int = 1) -> E
     ids=lambda value: type(value).__name__,
 )
 def test_every_exception_has_a_class(exception: BaseException, error_class: ErrorClass) -> None:
-    """The most telling one: a time-out of the model is a time-out, one of a tool is the tool's."""
+    """The most specific one: a time-out of the model is a time-out, one of a tool is a tool error."""
     assert classify(exception) is error_class
 
 

@@ -29,7 +29,7 @@ def plain(value: Any) -> Any:
     return json.loads(json.dumps(value, default=str))
 
 
-def told(state: AgentState) -> list[Any]:
+def result_texts(state: AgentState) -> list[Any]:
     """The conversation."""
     return plain(transcript(state.messages))  # type: ignore[no-any-return]
 
@@ -45,7 +45,7 @@ def result_of(result: RunResult, world: World) -> dict[str, Any]:
         "requests": result.usage.requests,
         "tool_calls": result.state.counters.tool_calls,
         "metadata": sorted(result.state.metadata),
-        "transcript": told(result.state),
+        "transcript": result_texts(result.state),
         "did": world.did,
     }
     return without_paths(found, world.folder)
@@ -129,7 +129,7 @@ async def sessions(path: Path, folder: Path) -> dict[str, Any]:
                 "runs": list(session.runs),
                 "unfinished": session.unfinished,
                 "pending": [each.id for each in session.pending],
-                "messages": told(session.state),
+                "messages": result_texts(session.state),
                 "remembered": sorted(session.state.remembered),
             }
         return {

@@ -175,7 +175,7 @@ LAST = Point("last", Parcel, changes=CHANGES, verdicts=frozenset(), unskippable=
 async def test_the_short_way_and_the_long_way_come_to_the_same(
     made: list[tuple[Hook, str, str]], point: Point[Any]
 ) -> None:
-    """Plain hooks are asked in a shorter loop than hooks with matchers; nobody can tell by the outcome."""
+    """Plain hooks are asked in a shorter loop than hooks with matchers; the outcome is the same."""
 
     async def outcome(matcher: Any) -> tuple[Any, ...]:
         stack = HookStack()

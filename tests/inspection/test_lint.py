@@ -447,7 +447,7 @@ def test_tools_of_capabilities_start_no_children(tmp_path: Path, matcher: str, s
     assert "Did you mean 'bash'?" in finding.remedy
 
 
-def test_a_tool_that_nobody_has_is_told_beside_files(tmp_path: Path) -> None:
+def test_an_unknown_tool_is_reported_next_to_files(tmp_path: Path) -> None:
     """For the tree too; those of servers may come later."""
     for matcher, codes in (("bash", ["dead-matcher"]), ("mcp__git__*", [])):
         builder = AgentBuilder().on_before_tool_use(block, matcher=matcher, tier="policy")

@@ -451,7 +451,7 @@ def ask(path: Path, query: str) -> Any:
 
 
 def test_the_file_says_what_it_is(path: Path) -> None:
-    """Which program made it, and the version of its tables; `file` can tell."""
+    """Which program made it, and the version of its tables; `file` shows both."""
     SQLiteJournal(path).close()
     assert ask(path, "PRAGMA application_id") == (connection.APPLICATION,)
     assert ask(path, "PRAGMA user_version") == (connection.newest(),)

@@ -34,7 +34,7 @@ def test_what_is_appended_is_kept_in_order() -> None:
     assert [each.seq for each in heard] == [0, 1, 2]
 
 
-def test_what_is_told_is_heard_and_not_kept() -> None:
+def test_events_reach_listeners_and_are_not_kept() -> None:
     """Deltas go to the listeners between the records."""
     heard: list[str] = []
     journal = Durable((lambda each: heard.append(each.type),))
@@ -128,7 +128,7 @@ def without(value: Any) -> Any:
     return value
 
 
-def test_records_are_redacted_before_they_are_kept_or_told() -> None:
+def test_records_are_redacted_before_they_are_kept_or_reported() -> None:
     """A clean record is the very same one."""
     heard: list[Record] = []
     log = Durable((heard.append,))

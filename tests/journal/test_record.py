@@ -119,7 +119,7 @@ def test_every_record_says_what_and_where_it_is(kind: type[Record]) -> None:
     assert (record.run_id, record.seq, record.at) == ("run-1", 7, 1.5)
 
 
-def test_types_tell_records_apart() -> None:
+def test_records_are_distinguished_by_type() -> None:
     """No two kinds of record share a type."""
     kinds = [kind("r", 0, 0.0).type for kind in (*RECORDS, *DELTAS)]
     assert len(set(kinds)) == len(kinds)

@@ -287,7 +287,7 @@ for start in range(0, 200, 2):
         assert len(journal.read("r")) == 200
 
 
-def test_a_forked_child_is_told_to_open_it_again(path: Path, story: Story) -> None:
+def test_the_error_in_a_forked_child_says_to_open_it_again(path: Path, story: Story) -> None:
     """What it inherited is of no use to it; a journal of its own is, and the parent's continues."""
     code = f"""{WRITE}
 import os
@@ -358,7 +358,7 @@ def test_vacuum_while_a_run_continues(sqlite: SQLiteJournal, story: Story) -> No
 def test_a_run_that_was_written_behind_its_owners_back(
     path: Path, sqlite: SQLiteJournal, story: Story
 ) -> None:
-    """Someone removed the leases: the first to write wins, the other one is told, and nothing is torn."""
+    """Someone removed the leases: the first to write wins, the other one gets an error, and no record is torn."""
     records = story(steps=2)
     claim = sqlite.claim("r")
     claim.write(records[:3]).result()

@@ -403,7 +403,7 @@ def test_a_run_that_is_taken_up_while_pruning_stays(
 
 
 @pytest.mark.parametrize("wrong", [{}, {"keep": -1}, {"older_than": -1.0}])
-def test_pruning_must_be_told_what_to_keep(forest: Store, wrong: dict[str, float]) -> None:
+def test_pruning_needs_a_limit(forest: Store, wrong: dict[str, float]) -> None:
     """Nothing is dropped by mistake."""
     before = names(forest)
     with pytest.raises(UsageError):

@@ -22,7 +22,7 @@ def parsed(*lines: str) -> Document:
 # --- the text -----------------------------------------------------------------------------------
 
 
-def test_fields_and_body_are_told_apart() -> None:
+def test_fields_and_body_are_distinguished() -> None:
     """With the line of every field, as an editor counts."""
     page = parsed("name: pdf", "metadata:", "  author: anna", "license: MIT")
     assert page.fields == {"name": "pdf", "metadata": {"author": "anna"}, "license": "MIT"}

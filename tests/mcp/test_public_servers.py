@@ -36,7 +36,7 @@ def below(pid: int) -> set[int]:
     return {int(number) for text in lists for number in text.split()}
 
 
-async def test_time_tells_the_time(public: Public, use: Any) -> None:
+async def test_the_time_server_returns_the_time(public: Public, use: Any) -> None:
     """Lists, answers with text and structure, and makes errors that a model can read."""
     async with McpServers(public("mcp-server-time")) as mcp:
         effects = {tool.name: tool.effect for tool in mcp.tools()}

@@ -84,24 +84,24 @@ async def test_it_answers(mode: str) -> None:
     assert result.structured_content["pending"] == []
 
 
-async def test_it_tells_how_it_goes(mode: str) -> None:
+async def test_it_reports_progress(mode: str) -> None:
     """Steps, calls and what tools report are progress, and the numbers rise."""
-    told: list[tuple[float, str | None]] = []
+    messages: list[tuple[float, str | None]] = []
 
     async def hear(progress: float, _total: float | None, message: str | None) -> None:
-        told.append((progress, message))
+        messages.append((progress, message))
 
     async with served(describe(call("work"), say("done")).build(), mode) as client:
         await client.call_tool("run", {"prompt": "go"}, progress_callback=hear)
-    assert told == [(1, "step 1"), (2, "calls work"), (3, "work: half done"), (4, "step 2")]
+    assert messages == [(1, "step 1"), (2, "calls work"), (3, "work: half done"), (4, "step 2")]
 
 
 async def test_a_child_is_part_of_the_run(mode: str) -> None:
-    """What a subagent does is told as well."""
-    told: list[str | None] = []
+    """Progress of a subagent is reported as well."""
+    messages: list[str | None] = []
 
     async def hear(_progress: float, _total: float | None, message: str | None) -> None:
-        told.append(message)
+        messages.append(message)
 
     child = describe(call("work"), say("child is done")).build()
 
@@ -113,7 +113,7 @@ async def test_a_child_is_part_of_the_run(mode: str) -> None:
     agent = describe(call("delegate"), say("done")).with_tools(delegate).build()
     async with served(agent, mode) as client:
         await client.call_tool("run", {"prompt": "go"}, progress_callback=hear)
-    assert told == [
+    assert messages == [
         *("step 1", "calls delegate", "starts helper"),
         *("step 1", "calls work", "work: half done", "step 2"),
         "step 2",
@@ -205,7 +205,7 @@ async def test_what_is_not_answered_is_said(mode: str, can_be_asked: bool) -> No
     assert waiting in result.content[0].text  # type: ignore[union-attr]
 
 
-async def test_a_client_that_cannot_ask_after_all_is_told_the_same() -> None:
+async def test_a_client_that_cannot_ask_after_all_gets_the_same_error() -> None:
     """It says that it can, and answers with an error."""
 
     async def answer(context: Any, params: Any) -> types.ErrorData:

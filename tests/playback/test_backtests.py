@@ -141,7 +141,7 @@ async def week() -> Tape:
     return tape
 
 
-def told(report: BacktestReport) -> list[tuple[Any, ...]]:
+def call_changes(report: BacktestReport) -> list[tuple[Any, ...]]:
     """The changes, as far as they are about calls."""
     return [
         (
@@ -160,7 +160,7 @@ async def test_a_stack_is_added_to_the_hooks_on_record() -> None:
     """What would my new rule have blocked last week?"""
     stack = HookStack().with_hook(no_force, "before_tool_use", matcher="bash")
     report = await hookline.backtest(await week(), stack)
-    assert told(report) == [
+    assert call_changes(report) == [
         ("tuesday", 0, "git push --force origin", "proceed", "block", "no_force"),
         ("monday", 0, "git push --force", "proceed", "block", "no_force"),
     ]
@@ -176,7 +176,7 @@ async def test_an_agent_takes_the_place_of_the_hooks_on_record() -> None:
     """What they said and it does not say is a change too, of the hook that is gone."""
     changed = AgentBuilder().on_before_tool_use(no_force, matcher="bash").build()
     report = await backtest(await week(), changed)
-    assert told(report) == [
+    assert call_changes(report) == [
         ("tuesday", 0, "sudo rm x", "block", "proceed", "sudo"),
         ("tuesday", 0, "git push --force origin", "proceed", "block", "no_force"),
         ("monday", 0, "git push --force", "proceed", "block", "no_force"),
@@ -332,7 +332,7 @@ async def test_what_the_journal_does_not_keep_is_not_made_up() -> None:
     assert "not there any more" in change.why
 
 
-async def test_hooks_that_fail_now_are_told_of() -> None:
+async def test_hooks_that_fail_now_are_reported() -> None:
     """Closed they block where that is what a failure means, and it is their word."""
     report = await backtest(
         await week(), HookStack().with_hook(lambda ctx: 1 / 0, "before_tool_use", name="broken")
@@ -495,7 +495,7 @@ async def test_a_call_that_was_running_when_its_process_died_is_judged() -> None
     died = tape.cut(ends.index("call") + 1)
     report = await backtest(died, HookStack().with_hook(no_force, "before_tool_use"))
     assert (report.calls, report.exit_code) == (1, 1)
-    assert told(report)[0][:5] == ("run", 0, "git push --force", "proceed", "block")
+    assert call_changes(report)[0][:5] == ("run", 0, "git push --force", "proceed", "block")
 
 
 # --- whose hook it is ---------------------------------------------------------------------------------

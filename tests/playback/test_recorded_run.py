@@ -63,8 +63,8 @@ async def answered_one_by_one(journal: PlainStore, levels: int) -> RunResult:
 
 def pauses(journal: PlainStore) -> list[int]:
     """After how many records a run had just paused."""
-    told = [decode(line) for _, line in journal.written]
-    return [at + 1 for at, record in enumerate(told) if isinstance(record, RunFinished)]
+    records = [decode(line) for _, line in journal.written]
+    return [at + 1 for at, record in enumerate(records) if isinstance(record, RunFinished)]
 
 
 @pytest.mark.parametrize("levels", [1, 2])

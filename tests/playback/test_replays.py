@@ -415,7 +415,7 @@ async def test_what_a_tool_asked_is_asked_again() -> None:
 
 
 async def test_a_call_in_doubt_is_what_it_became() -> None:
-    """Whether the model was told, or a person was asked and said no, or yes."""
+    """Whether the model got a message, or a person was asked and said no, or yes."""
     case = Case((("pay",),), approver="nobody")
     whole, _ = await recorded(case)
     died = next(
@@ -581,7 +581,7 @@ async def test_records_in_hand_are_enough() -> None:
     assert await replay(result.records, "run", builder().build())
 
 
-async def test_a_conversation_that_went_on_is_replayed_from_where_it_began() -> None:
+async def test_a_conversation_that_continued_is_replayed_from_where_it_began() -> None:
     """The second run over a state has the first in its beginning."""
     tape = Tape()
     agent = builder([say("Hello."), *TURNS]).with_journal(tape).build()

@@ -147,14 +147,14 @@ def test_structured_output() -> None:
     ],
 )
 def test_a_schema_that_cannot_be_asked_for(schema: dict[str, Any]) -> None:
-    """A schema beyond the API is told as unsupported, with what would do."""
+    """A schema that the API cannot take is reported as unsupported, with a remedy."""
     with pytest.raises(UnsupportedError, match="schema"):
         body(output_schema=schema)
 
 
 @pytest.mark.parametrize("name", ["thinking", "tools", "tool_choice", "output_config"])
 def test_an_option_of_the_wrong_kind(name: str) -> None:
-    """A setting that cannot be what it is called is told before anything is sent."""
+    """A setting of the wrong type is reported before anything is sent."""
     schema = {"type": "string"}
     with pytest.raises(UnsupportedError, match=name):
         body(tools=(ADD,), tool_choice="add", output_schema=schema, options={name: "high"})

@@ -180,7 +180,7 @@ def test_no_key_says_where_to_put_one(kind: Kind) -> None:
 @EACH
 @pytest.mark.parametrize("url", ["localhost:11434/v1", "http://[1::", "nonsense"])
 def test_a_wrong_address_is_refused(kind: Kind, url: str) -> None:
-    """An address without http:// is a frequent mistake, and is told when the provider is made."""
+    """An address without http:// is a frequent mistake, and is reported when the provider is created."""
     with pytest.raises(BuildError, match=r"is not an address\..*http://localhost:8000/v1"):
         kind.make(api_key=kind.key, base_url=url)
 
@@ -238,7 +238,7 @@ SECRET = "hunter2hunter2"
     ],
     ids=str,
 )
-def test_a_wrong_setting_is_told_when_the_model_is_chosen(
+def test_a_wrong_setting_is_reported_when_the_model_is_chosen(
     provider: str, wrong: dict[str, Any]
 ) -> None:
     """One line names the setting and the provider, says what to write, and shows no secret."""

@@ -1,4 +1,4 @@
-"""Two writers on one session: the second is told, and nothing is lost."""
+"""Two writers on one session: the second gets an error, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def test_an_answer_given_elsewhere_is_a_conflict_too(setup: SessionSetup) 
 
 
 def test_two_sessions_cannot_have_one_id(setup: SessionSetup) -> None:
-    """The second is told how to continue with the first."""
+    """The error for the second says how to continue the first."""
     setup.sessions.create(id="s")
     with pytest.raises(UsageError, match=r"a session 's' already\. .*sessions\.get"):
         setup.sessions.create(id="s")
@@ -136,7 +136,7 @@ def test_a_change_is_made_by_one_who_knows_the_latest_version_or_not_at_all(
     assert not setup.journal.claimed
 
 
-async def test_a_full_disk_is_told_and_nothing_begins(setup: SessionSetup) -> None:
+async def test_a_full_disk_is_reported_and_nothing_begins(setup: SessionSetup) -> None:
     """No run starts that the session could not note; when there is room again it continues."""
     session = setup.sessions.create(id="s")
     await session.run(setup.agent(say("a")), "one")
@@ -152,7 +152,7 @@ async def test_a_full_disk_is_told_and_nothing_begins(setup: SessionSetup) -> No
 
 
 async def test_a_disk_that_is_full_in_the_end_does_not_cost_the_result(setup: SessionSetup) -> None:
-    """The run says that its journal could not be written, and can be gone on with."""
+    """The run says that its journal could not be written, and can be continued."""
     session = setup.sessions.create(id="s")
     builder = setup.builder(call("look"), say("a"))
 

@@ -75,7 +75,7 @@ async def test_suspending_and_rewinding_ask_no_hooks(setup: SessionSetup) -> Non
 async def test_what_hooks_do_at_the_end_is_there_when_it_is_opened_again(
     setup: SessionSetup,
 ) -> None:
-    """Their verdicts are in the session's records, told to listeners, and their changes are its state."""
+    """Their verdicts are in the session's records, listeners get them, and their changes are in its state."""
     session = setup.sessions.create(id="s")
     heard: list[Record] = []
     builder = setup.builder(say("a"), say("b")).on_event(heard.append)
@@ -96,7 +96,7 @@ async def test_what_hooks_do_at_the_end_is_there_when_it_is_opened_again(
     assert session.state.metadata == {"summary": "2 messages"}
 
 
-async def test_a_hook_that_fails_at_the_end_is_told_and_the_session_is_closed(
+async def test_a_hook_that_fails_at_the_end_is_reported_and_the_session_is_closed(
     setup: SessionSetup,
 ) -> None:
     """The others are asked all the same, and the error hooks hear of it."""

@@ -194,7 +194,7 @@ async def test_partial_answers_are_kept(setup: SessionSetup) -> None:
 
 
 async def test_there_must_be_something_to_resume(setup: SessionSetup) -> None:
-    """A session whose last run is over is gone on with by a new one."""
+    """A session whose last run is over is continued by a new one."""
     session = setup.sessions.create()
     with pytest.raises(SessionError, match=r"has no run that waits .* session\.run"):
         await session.resume_run(setup.agent())
@@ -272,7 +272,7 @@ async def test_clearing_what_never_began_changes_nothing(setup: SessionSetup) ->
 
 
 async def test_a_deleted_session_is_gone_with_its_runs(setup: SessionSetup) -> None:
-    """Whoever still has it is told; a fork of it stays whole."""
+    """Using it afterwards is an error; a fork of it stays whole."""
     session = setup.sessions.create(id="s")
     await session.run(setup.agent(say("a")), "secret")
     other = setup.sessions.get("s")
@@ -360,7 +360,7 @@ def test_what_a_list_says_is_what_the_session_says(setup: SessionSetup) -> None:
         )
 
 
-def test_a_session_that_is_not_there_is_told(setup: SessionSetup) -> None:
+def test_a_session_that_is_not_there_is_reported(setup: SessionSetup) -> None:
     """With the way to those that are."""
     with pytest.raises(UnknownSessionError, match=r"no session 'x' .* sessions\.list\(\)"):
         setup.sessions.get("x")

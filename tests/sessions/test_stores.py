@@ -96,7 +96,7 @@ async def test_old_sessions_are_pruned_as_a_whole(setup: SessionSetup) -> None:
     assert set(journal.prune(keep=1, unfinished=True)) == {"session/waits", "waits-1", "waits-2"}
 
 
-async def test_a_damaged_run_is_told_and_the_session_stays_as_it_is(tmp_path: Path) -> None:
+async def test_a_damaged_run_is_reported_and_the_session_stays_as_it_is(tmp_path: Path) -> None:
     """The chain of the run shows it."""
     path = tmp_path / "journal.db"
     with SQLiteJournal(path) as journal:
@@ -155,7 +155,7 @@ def started(path: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("ends", ["well", "killed"])
 async def test_two_processes_cannot_run_one_session(tmp_path: Path, ends: str) -> None:
-    """The second is told which process has it; when that one is done, or dead, the session continues."""
+    """The error names the process that has it; when that one has ended or died, the session continues."""
     path = tmp_path / "journal.db"
     with SQLiteJournal(path) as journal:
         setup = SessionSetup(journal)  # type: ignore[arg-type]

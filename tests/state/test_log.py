@@ -110,7 +110,7 @@ TestBranching = Branching.TestCase
 
 
 @given(st.integers(0, 5 * BLOCK), st.lists(st.integers(0, 2 * BLOCK), max_size=6))
-def test_what_was_appended_is_told(start: int, steps: list[int]) -> None:
+def test_what_was_appended_is_reported(start: int, steps: list[int]) -> None:
     """`since` gives what was appended to any earlier log of the same line."""
     log: Log[int] = Log(range(start))
     line = [log]
@@ -127,7 +127,7 @@ def test_what_was_appended_is_told(start: int, steps: list[int]) -> None:
 
 @given(st.integers(1, 3 * BLOCK), st.integers(0, 2 * BLOCK), st.integers(1, 2 * BLOCK))
 def test_a_branch_does_not_continue_its_sibling(shared: int, one: int, other: int) -> None:
-    """Logs that went different ways are told apart, also when they are equally long."""
+    """Logs that went different ways are distinguished, also when they are equally long."""
     trunk = Log([Item(n) for n in range(shared)])
     left = trunk.extend(tuple(Item(1000 + n) for n in range(one)))
     right = trunk.extend(tuple(Item(2000 + n) for n in range(other)))

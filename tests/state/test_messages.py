@@ -98,7 +98,7 @@ def test_an_id_may_come_again_in_a_later_turn() -> None:
 
 @given(conversations())
 def test_messages_survive_json(messages: list[Message]) -> None:
-    """The role tells them apart."""
+    """The role distinguishes them."""
     read = msgspec.json.decode(msgspec.json.encode(messages), type=list[Message])
     assert read == messages
     assert [message.role for message in read] == [

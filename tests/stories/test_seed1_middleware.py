@@ -430,7 +430,7 @@ def test_a_call_that_middleware_got_refused_is_shown_to_observers_only(command: 
 
 
 async def test_the_hook_engine_names_a_middleware_that_returns_something_else() -> None:
-    """Middleware that returns the raw value instead of an execution is told so."""
+    """Middleware that returns the raw value instead of an execution gets an error."""
 
     class Raw:
         async def process(self, call: ToolCall, state: AgentState, next: Next) -> str:

@@ -255,7 +255,7 @@ def test_a_stop_hook_can_make_the_run_continue() -> None:
 
 
 def test_step_type_and_metadata_matchers_are_value_objects() -> None:
-    """Final responses and tool steps are told apart, and a metadata key selects."""
+    """Final responses and tool steps are distinguished, and a metadata key selects."""
     seen: list[str] = []
     agent = (
         builder(call("bash", command="ls"))

@@ -135,7 +135,7 @@ def test_a_turn_that_is_none(wrong: Any) -> None:
 
 
 class Brings:
-    """A capability that brings what it is told to."""
+    """A capability with the given parts."""
 
     name = "brings"
 

@@ -108,7 +108,7 @@ class Descent:
 
 
 def results_of(records: Any) -> list[tuple[str, str]]:
-    """The tool results that a journal tells of, by tool and words."""
+    """The tool results in a journal, by tool and text."""
     steps = fold(records).state.steps
     return [(each.name, each.text()) for step in steps for each in step.results]
 
@@ -155,11 +155,11 @@ def main() -> None:
         if exits[-1] < 0:
             exits.append(_fork(folder, run_id, 0, is_new=False))
     journal = SQLiteJournal(folder / "runs.db")
-    told = {info.run_id: results_of(journal.read(info.run_id)) for info in journal.runs()}
+    results = {info.run_id: results_of(journal.read(info.run_id)) for info in journal.runs()}
     ends = {info.run_id: info.status.value for info in journal.runs()}
     journal.close()
     did = (folder / "did").read_text().splitlines()
-    print(json.dumps({"exits": exits, "told": told, "ends": ends, "did": did}))
+    print(json.dumps({"exits": exits, "results": results, "ends": ends, "did": did}))
 
 
 if __name__ == "__main__":

@@ -232,7 +232,7 @@ cases = st.builds(Case, batches, hooks, st.just((("look",), ())), st.sampled_fro
 
 
 def story_of(result: RunResult) -> Any:
-    """What a run came to, without what only a clock or a count of processes would tell."""
+    """The outcome of a run, without what depends on the clock or the number of processes."""
     state = result.state
     steps = [
         (
@@ -247,8 +247,12 @@ def story_of(result: RunResult) -> Any:
     counted = (state.counters.steps, state.counters.tool_calls, state.counters.usage)
     last = result.records[-1]
     assert isinstance(last, RunFinished)
-    told = (result.text, last.error, in_words(result.error) if result.error is not None else None)
-    return tuple(state.messages), dict(state.metadata), steps, state.ending, counted, told
+    outcome = (
+        result.text,
+        last.error,
+        in_words(result.error) if result.error is not None else None,
+    )
+    return tuple(state.messages), dict(state.metadata), steps, state.ending, counted, outcome
 
 
 def children_of(tape: Tape) -> Any:

@@ -153,7 +153,7 @@ class Model:
 
 
 class Watched:
-    """A journal that tells the reaper when something is written."""
+    """A journal that calls the reaper when something is written."""
 
     def __init__(self, journal: SQLiteJournal, reaper: Reaper) -> None:
         self.journal, self.reaper = journal, reaper

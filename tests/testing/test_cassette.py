@@ -440,19 +440,22 @@ async def test_what_changes_from_run_to_run_is_scrubbed(path: Path) -> None:
     assert said == "Good day someone, on [scrubbed]."
 
 
-async def test_an_unknown_request_is_told_with_what_differs(path: Path) -> None:
+async def test_an_unknown_request_is_reported_with_what_differs(path: Path) -> None:
     """From the recorded request that is most like it; nothing is sent, and nothing is tried again."""
     await record(path, [WireTurn(calls=(WireCall("add", {"a": 2, "b": 3}),)), *HELLO])
     agent = replayer(cassette=Cassette(path)).with_system_prompt("Be brief.").build()
     result = await agent.run("Hello?")
     assert result.status is RunStatus.FAILED
     assert isinstance(result.error, CassetteError)
-    told = str(result.error)
-    assert f"the cassette '{path}' has no answer to POST /v1/chat/completions" in told
-    assert "the nearest, request 1 of 2, differs:" in told
-    assert 'messages[0].content: recorded "Hello!", asked "Be brief."' in told
-    assert 'messages[1]: recorded nothing, asked {"role": "user", "content": "Hello?"}' in told
-    assert told.endswith(
+    difference_texts = str(result.error)
+    assert f"the cassette '{path}' has no answer to POST /v1/chat/completions" in difference_texts
+    assert "the nearest, request 1 of 2, differs:" in difference_texts
+    assert 'messages[0].content: recorded "Hello!", asked "Be brief."' in difference_texts
+    assert (
+        'messages[1]: recorded nothing, asked {"role": "user", "content": "Hello?"}'
+        in difference_texts
+    )
+    assert difference_texts.endswith(
         "Delete the file to record it again, or scrub= what changes from run to run."
     )
     await agent.aclose()
@@ -528,7 +531,7 @@ def request_for(body: Any, path: str = "/v1/ask", method: str = "POST") -> Recor
     return RecordedRequest(method, path, body)
 
 
-def told(recorded: Any, now: Any) -> list[str]:
+def difference_texts(recorded: Any, now: Any) -> list[str]:
     """What differs, in words."""
     return [str(each) for each in differences(request_for(recorded), request_for(now))]
 
@@ -562,7 +565,7 @@ def test_method_and_path_count() -> None:
 def test_differences_name_their_place() -> None:
     """As one would write it in code, and from where two texts part."""
     long = "the same words over and over again, " * 3
-    assert told(
+    assert difference_texts(
         {"messages": [{"content": f"{long}and Hello!"}], "n": 1, "old": None},
         {"messages": [{"content": f"{long}and Hallo!"}, {"role": "user"}], "n": "1", "new": [2]},
     ) == [
@@ -573,7 +576,7 @@ def test_differences_name_their_place() -> None:
         "old: recorded null, asked nothing",
         "new: recorded nothing, asked [2]",
     ]
-    assert told("text", {"a": 1}) == ['body: recorded "text", asked {"a": 1}']
+    assert difference_texts("text", {"a": 1}) == ['body: recorded "text", asked {"a": 1}']
 
 
 @given(st.lists(st.text("ab"), min_size=1, max_size=4), st.lists(st.text("abc"), max_size=4))

@@ -329,7 +329,7 @@ class Quota:
 
 
 async def test_what_a_hook_keeps_between_runs_is_found(check: Check_faults) -> None:
-    """The second of two equal runs tells, and the report says what to do."""
+    """The second of two equal runs shows it, and the report says what to do."""
     report = await check("before_tool_use", Quota())
     assert not report.ok
     first = report.differences[0]

@@ -262,7 +262,7 @@ def test_it_shows_what_a_shadow_would_have_done() -> None:
 
 
 def test_before_anything_ran_it_is_empty() -> None:
-    """A new recorder, and one that was cleared, have nothing to tell."""
+    """A new recorder, and one that was cleared, have no records."""
     recorder = Recorder()
     assert (str(recorder), recorder.transcript(), recorder.visits) == (
         "nothing was recorded",

@@ -13,7 +13,7 @@ from hookline.tools import ToolContext, ToolHost, tool
 
 
 class Run:
-    """A host that remembers what it was told."""
+    """A host that keeps what was reported to it."""
 
     def __init__(self) -> None:
         self.state = AgentState(run_id="r")
@@ -66,7 +66,7 @@ def test_progress_is_json_and_names_its_call() -> None:
 
 
 def test_a_model_call_of_the_tools_own_is_counted() -> None:
-    """The host is told what it used."""
+    """Its usage is reported to the host."""
     run, context = made()
     context.charge(Usage(input_tokens=5))
     assert run.heard == [Usage(input_tokens=5)]

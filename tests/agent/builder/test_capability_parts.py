@@ -108,7 +108,7 @@ def test_a_capability_may_have_nothing_but_late_tools() -> None:
 
 
 def test_hooks_see_the_runs_above() -> None:
-    """`ctx.run.parent` leads up the tree; `state` is what is settled there, `system_prompt` what its agent is told."""
+    """`ctx.run.parent` leads up the tree; `state` is what is settled there, `system_prompt` is that agent's system prompt."""
     seen: list[Any] = []
 
     def remember(ctx: Any) -> Any:

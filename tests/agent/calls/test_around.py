@@ -589,7 +589,7 @@ async def test_a_hook_around_the_model_cannot_show_it_a_broken_conversation() ->
 
 
 async def test_a_response_with_twin_calls_from_a_hook_is_refused() -> None:
-    """Calls that cannot be told apart cannot each have a result."""
+    """Calls that cannot be distinguished cannot each have a result."""
 
     async def twins(ctx: Any, call_next: Any) -> Any:
         return InferenceResponse("", (ToolCall("x", "pure"), ToolCall("x", "pure")))

@@ -1,4 +1,4 @@
-"""What a careful reader found wrong with tool calls, each as the test that would have told us."""
+"""Mistakes that were found in tool calls, each with the test that would have caught it."""
 
 from __future__ import annotations
 

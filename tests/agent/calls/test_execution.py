@@ -482,7 +482,7 @@ async def test_a_withheld_result_is_kept_nowhere() -> None:
     """The model reads the reason; conversation, step and journal have no trace of the value."""
 
     def secret() -> str:
-        """Tell."""
+        """Report it."""
         return "hunter2"
 
     agent = builder(call("secret"), say("ok"), tools=(secret,))
@@ -817,8 +817,10 @@ def test_whoever_looks_on_leaves_the_errors_of_a_step_as_they_are(options: dict[
     bare, watched = after_two_failures(), after_two_failures(**options)
     assert [error.message for error in bare.steps[0].errors] == ["down 1", "down 2"]
     assert watched.steps[0].errors == bare.steps[0].errors
-    told = [[each.error for each in run.records if each.type == "error"] for run in (bare, watched)]
-    assert told[0] == told[1] == list(bare.steps[0].errors)
+    errors = [
+        [each.error for each in run.records if each.type == "error"] for run in (bare, watched)
+    ]
+    assert errors[0] == errors[1] == list(bare.steps[0].errors)
 
 
 @pytest.mark.parametrize("tier", ["hook", "policy"])

@@ -374,7 +374,7 @@ with SQLiteJournal(f"{folder}/runs.db") as journal:
 
 
 def in_a_process(folder: Path, effect: str, dies: str) -> subprocess.CompletedProcess[str]:
-    """The program, which dies where it is told to, or takes the run up."""
+    """The program: it dies at the given place, or resumes the run."""
     return subprocess.run(
         [sys.executable, "-c", PROGRAM, str(folder), effect, dies],
         capture_output=True, text=True, check=False, env={**os.environ},

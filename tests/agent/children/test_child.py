@@ -117,7 +117,7 @@ async def test_policies_hold_at_any_depth(world: World) -> None:
 async def test_a_hook_says_whether_it_holds_for_the_tree(
     world: World, scope: str, ran: list[int]
 ) -> None:
-    """Hooks do not unless told to; policies do unless told not to."""
+    """By default policies apply to children and other hooks do not."""
     for tier in ("hook", "policy"):
         world.ran.clear()
         parent = world.chain(calls(call("work", n=1), call("work", n=13)), say("x"))
@@ -492,7 +492,7 @@ async def test_a_resume_that_is_cancelled_before_it_continues_leaves_the_run_pau
 
 
 async def test_a_resume_that_a_hook_fails_over_leaves_the_run_paused(agents: PayingAgents) -> None:
-    """The error is told, and the run can be resumed when the hook is mended."""
+    """The error is reported, and the run can be resumed when the hook is fixed."""
     question = await paused(agents, 0)
 
     def fails(ctx: Any) -> None:

@@ -606,7 +606,7 @@ async def test_a_result_that_is_none_is_the_hooks_failure(world: World, wrong: A
 
 
 async def test_a_crash_at_subagent_stop_is_an_error(world: World) -> None:
-    """The run fails by default, and can be told not to."""
+    """The run fails by default; an option changes that."""
 
     def crash(ctx: Any) -> None:
         raise RuntimeError("oops")

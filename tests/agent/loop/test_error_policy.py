@@ -56,7 +56,7 @@ def builder(*turns: Any, tools: tuple[Any, ...] = ()) -> AgentBuilder:
 
 
 def seen(heard: list[Any]) -> list[tuple[str, str]]:
-    """What error hooks were told: class and message."""
+    """The class and message that each error hook got."""
     return [(ctx.error_class.value, ctx.error_message) for ctx in heard]
 
 
@@ -414,7 +414,7 @@ async def test_an_error_policy_can_let_a_run_survive_a_crashing_inference_hook()
 
 
 async def test_a_crashing_error_hook_does_not_start_another_round() -> None:
-    """All error hooks are told, once; the run ends, and the first error stays the reason."""
+    """Every error hook is called once. The run ends, and the first error stays the reason."""
     heard: list[str] = []
 
     def crash(ctx: Any) -> None:
@@ -447,7 +447,7 @@ async def test_an_error_hook_may_forbid_going_on() -> None:
     assert result.steps[0].results[0].status is ResultStatus.ERROR
 
 
-async def test_a_lost_run_tells_its_hooks_in_order() -> None:
+async def test_the_hooks_of_a_lost_run_are_called_in_order() -> None:
     """error, then agent_failed, then execution_end; none of them is skipped."""
     order: list[str] = []
     agent = builder(ModelError("down"))

@@ -51,7 +51,7 @@ async def test_tools_mean_going_on_and_an_answer_means_stopping() -> None:
     assert result.steps[1].type is StepType.FINAL_RESPONSE
 
 
-async def test_a_request_keeps_a_finished_model_going_and_tells_it_why() -> None:
+async def test_a_request_continues_a_finished_run_and_gives_the_model_the_reason() -> None:
     """A quality threshold, say: the reason is a message, signed by the hook."""
     driver = ScriptedDriver([say("short"), say("a longer answer")])
 
@@ -138,7 +138,7 @@ async def test_every_outcome_is_on_record() -> None:
 
 
 async def test_should_continue_sees_the_outcome_so_far() -> None:
-    """A hook can tell what the others have said."""
+    """A hook can read what the others have answered."""
     seen: list[Any] = []
     agent = builder(say("hi"))
     agent.on_after_step(lambda ctx: ctx.allow_stop("fine"), name="first")

@@ -1,4 +1,4 @@
-"""The Bash capability in whole runs: what a model gets back, what is told while it waits, and what is kept."""
+"""The Bash capability in whole runs: the results, the progress messages and the files that stay."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_command_gives_its_output_code_and_time(tmp_path: Path, mode: Any) -> 
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_output_is_told_as_it_comes(tmp_path: Path, mode: Any) -> None:
+def test_output_is_streamed_as_it_comes(tmp_path: Path, mode: Any) -> None:
     """Listeners hear it while the command runs, which here waits until they have; cleaned like the result."""
     heard: list[Any] = []
 
@@ -228,7 +228,7 @@ def test_tmp_lasts_and_is_not_the_host_s(tmp_path: Path) -> None:
 
 @needs_bubblewrap
 def test_what_the_sandbox_did_is_explained(tmp_path: Path) -> None:
-    """A command that fails of it tells the model what would work."""
+    """When a command fails because of it, the result says what would work."""
     commands = ["touch /opt/x", "mkdir -p .vscode/new", "for each in .idea; do mkdir $each; done"]
     turns = [call("bash", command=command) for command in commands]
     for text in texts(run(Bash(tmp_path, sandbox="required"), *turns)):
@@ -296,7 +296,7 @@ def test_a_sandbox_of_one_s_own(tmp_path: Path) -> None:
     )
 
 
-def test_bad_arguments_are_told_to_the_model(tmp_path: Path) -> None:
+def test_the_model_gets_an_error_about_bad_arguments(tmp_path: Path) -> None:
     """An empty list, a NUL byte."""
     first, second = texts(
         run(
@@ -323,13 +323,13 @@ def test_a_session_in_a_directory_that_is_gone_continues_at_the_root(
         call("bash", command=f"rmdir {place}"),
         call("bash", command="pwd"),
     )
-    told = texts(result)
-    assert told[1].startswith(f"{tmp_path}\n1\n[exit code 0")
-    assert f"[{tmp_path}/sub is gone, so this started in {tmp_path}]" in told[1]
-    assert told[3].startswith(f"{place}\n")
-    assert "is gone" not in told[3]
-    assert told[5].startswith(f"{tmp_path}\n[exit code 0")
-    assert f"[{place} is gone" in told[5]
+    shown = texts(result)
+    assert shown[1].startswith(f"{tmp_path}\n1\n[exit code 0")
+    assert f"[{tmp_path}/sub is gone, so this started in {tmp_path}]" in shown[1]
+    assert shown[3].startswith(f"{place}\n")
+    assert "is gone" not in shown[3]
+    assert shown[5].startswith(f"{tmp_path}\n[exit code 0")
+    assert f"[{place} is gone" in shown[5]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -375,7 +375,7 @@ def test_paths_that_lead_nowhere_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_it_works_the_same_streamed(tmp_path: Path, mode: Any) -> None:
-    """A stream tells the output while the command runs, and ends with the same result."""
+    """A stream has the output while the command runs, and ends with the same result."""
     driver = ScriptedDriver([call("bash", command="echo hello"), say("done")])
     builder = AgentBuilder().with_driver(driver).with_capability(Bash(tmp_path, sandbox=mode))
     agent = builder.with_approver(lambda _: True).build()
@@ -385,7 +385,7 @@ async def test_it_works_the_same_streamed(tmp_path: Path, mode: Any) -> None:
 
 @pytest.mark.usefixtures("without_a_sandbox")
 @pytest.mark.parametrize("place", ["workspace", "read-only"])
-def test_without_a_sandbox_auto_is_the_host_and_everybody_is_told(
+def test_without_a_sandbox_auto_is_the_host_and_says_so(
     tmp_path: Path, place: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The model, whoever reads the plan, the log and the state; and what is not plainly harmless asks."""

@@ -316,7 +316,7 @@ def test_another_s_tool_of_the_same_name_is_not_taken_for_contained(tmp_path: Pa
     ],
 )
 def test_programs_that_go_out_are_known(command: str) -> None:
-    """By name, or by what they are told to do, also as part of a longer command."""
+    """By name or by argument, also as part of a longer command."""
     assert needs_network(command)
 
 

@@ -1,4 +1,4 @@
-"""What lasts from one command to the next, when a command makes it hard to tell."""
+"""State that lasts from one command to the next, also when a command hides it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .test_capability import MODES, run, texts
 def test_variables_last_whatever_becomes_of_the_search_path(
     tmp_path: Path, mode: Any, hidden: str
 ) -> None:
-    """What tells of them is not looked for in a path that the command has set, nor among its functions."""
+    """The programs that read it are not looked up in the command's own PATH, nor among its functions."""
     result = run(
         Bash(tmp_path, sandbox=mode, keep="session"),
         call("bash", command="export EARLIER=1"),
@@ -37,7 +37,7 @@ def test_variables_last_whatever_becomes_of_the_search_path(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_variables_that_cannot_be_kept_are_told_of(tmp_path: Path, mode: Any) -> None:
+def test_variables_that_cannot_be_kept_are_reported(tmp_path: Path, mode: Any) -> None:
     """Those from before stay, and so does the directory."""
     (tmp_path / "sub").mkdir()
     result = run(

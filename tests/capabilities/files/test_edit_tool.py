@@ -140,7 +140,7 @@ def test_two_edits_of_one_step_are_made_in_order(use: Use, root: Path) -> None:
 
 
 def test_several_edits_are_all_made_or_none(use: Use, root: Path) -> None:
-    """One after the other, and the lines they are at in the end are told."""
+    """One after the other; the result has their line numbers in the end."""
     good = [
         {"old": "one", "new": "zero\none"},
         {"old": "three", "new": "3"},

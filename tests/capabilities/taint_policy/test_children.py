@@ -34,7 +34,7 @@ def pay(to: str) -> str:
 
 
 def delegate_to(child: AgentBuilder) -> Any:
-    """A tool that starts a child and tells what its calls came to."""
+    """A tool that starts a child and returns the results of its calls."""
 
     @tool
     async def spawn_subagent(task: str, context: ToolContext) -> list[str]:

@@ -80,7 +80,7 @@ def test_a_summary_is_no_word_of_the_user() -> None:
 
 
 def test_another_process_knows_it_too() -> None:
-    """The state alone tells who said what, attachments included."""
+    """The state alone says who wrote what, attachments included."""
     bill = Attachment.from_bytes(f"Pay {OTHER}.".encode(), "text/plain", "bill.txt")
     first = agent(READ).run_sync(f"Is {IBAN} right?", attachments=[bill]).state
     saved = first.to_json()

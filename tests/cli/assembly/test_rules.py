@@ -164,7 +164,7 @@ def test_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         (rule("before_tool", "block", match="bash"), None),
         (
@@ -186,15 +186,15 @@ def test_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     ],
 )
 def test_a_rule_that_can_never_work_is_an_error(
-    given: dict[str, Any], told: str | None, tmp_path: Path
+    given: dict[str, Any], message: str | None, tmp_path: Path
 ) -> None:
     """When the agent is made, with where it is written."""
-    if told is None:
+    if message is None:
         run_with(tmp_path, given)
         return
     with pytest.raises(ConfigError, match=r"^flag: ") as error:
         run_with(tmp_path, given)
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_module_of_hooks_that_fails_is_reported_as_it_fails(tmp_path: Path) -> None:

@@ -55,8 +55,8 @@ def test_a_guard_for_gemini(stage: Any) -> None:
         call("bash", command="echo password"),
         say("done"),
     )
-    told = [m.text for m in result.state.messages if m.role == "tool"]
-    assert told == [
+    results = [m.text for m in result.state.messages if m.role == "tool"]
+    assert results == [
         "Blocked: Security Policy: Potential secret detected.",
         "wrote a",
         "ran echo password",
@@ -114,8 +114,8 @@ def test_a_guard_for_codex(stage: Any) -> None:
         call("write", path="a", content="x"),
         say("done"),
     )
-    told = [m.text for m in result.state.messages if m.role == "tool"]
-    assert told == ["Blocked: Do not touch migrations.", "wrote a"]
+    results = [m.text for m in result.state.messages if m.role == "tool"]
+    assert results == ["Blocked: Do not touch migrations.", "wrote a"]
 
 
 def test_codexs_program_that_is_notified(stage: Any) -> None:
@@ -124,9 +124,12 @@ def test_codexs_program_that_is_notified(stage: Any) -> None:
     script = stage.script("notify.sh", f'#!/bin/sh\necho "$1" > {log}\n')
     stage.file(".codex/config.toml", f'notify = ["{script}"]\n', home=True)
     stage.run(stage.discover(), say("all done"), prompt="do it")
-    told = json.loads(log.read_text())
-    assert (told["type"], told["last-assistant-message"]) == ("agent-turn-complete", "all done")
-    assert told["input-messages"] == ["do it"]
+    event = json.loads(log.read_text())
+    assert (event["type"], event["last-assistant-message"]) == (
+        "agent-turn-complete",
+        "all done",
+    )
+    assert event["input-messages"] == ["do it"]
 
 
 # --- Cursor -------------------------------------------------------------------------------------------
@@ -168,8 +171,8 @@ def test_hooks_for_cursor(stage: Any) -> None:
         call("bash", command="gh pr create"),
         say("done"),
     )
-    told = [m.text for m in result.state.messages if m.role == "tool"]
-    assert told == ["Blocked: Use gh instead of git.", "ran ls", "wrote a"]
+    results = [m.text for m in result.state.messages if m.role == "tool"]
+    assert results == ["Blocked: Use gh instead of git.", "ran ls", "wrote a"]
     assert result.status is RunStatus.PAUSED
     assert result.state.pending[0].reason == "GitHub CLI needs permission."
     assert json.loads(log.read_text()) == [str(stage.root / "a"), "new"]
@@ -225,8 +228,8 @@ def test_hooks_for_copilot(stage: Any) -> None:
         call("write", path="src/a", content="x"),
         say("done"),
     )
-    told = [m.text for m in result.state.messages if m.role == "tool"]
-    assert told == ["Blocked: Dangerous system command", "Blocked: Only src", "wrote src/a"]
+    results = [m.text for m in result.state.messages if m.role == "tool"]
+    assert results == ["Blocked: Dangerous system command", "Blocked: Only src", "wrote src/a"]
     assert len((stage.root / "tool-log.txt").read_text().splitlines()) == 3
 
 
@@ -303,8 +306,8 @@ def test_a_guard_of_codex_over_commands_guards_what_is_read(stage: Any) -> None:
     stage.file(".codex/hooks.json", {"hooks": {"PreToolUse": [group]}})
     turns = (call("read", path=".env"), call("bash", command="cat .env"), call("read", path="a"))
     result = stage.run(stage.discover(), *turns, say("done"))
-    told = [m.text for m in result.state.messages if m.role == "tool"]
-    assert told == ["Blocked: not the .env: cat", "Blocked: not the .env: cat", "content of a"]
+    results = [m.text for m in result.state.messages if m.role == "tool"]
+    assert results == ["Blocked: not the .env: cat", "Blocked: not the .env: cat", "content of a"]
 
 
 GUARDIAN_SH = """#!/bin/bash
@@ -332,8 +335,8 @@ def test_a_guardian_for_copilot_that_reads_another_key_and_talks_on_stdout(stage
         call("bash", command="git push"),
         say("done"),
     )
-    told = [m.text for m in result.state.messages if m.role == "tool"]
-    assert told == ["Blocked: Guardian: do not force", "ran git push"]
+    results = [m.text for m in result.state.messages if m.role == "tool"]
+    assert results == ["Blocked: Guardian: do not force", "ran git push"]
     assert (stage.root / "logs/guard.log").read_text() == "blocked\n"
 
 

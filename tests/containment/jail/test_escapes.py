@@ -293,7 +293,7 @@ def test_mounts_can_be_left_out(way: str) -> None:
         strict.list("proc")
 
 
-def test_errors_tell_no_other_path(jail: FileJail, root: Path) -> None:
+def test_errors_name_no_other_path(jail: FileJail, root: Path) -> None:
     """What a link points to and where the root is are nobody's business."""
     (root / "link").symlink_to("../elsewhere/secret.txt")
     for path in ("link", "/etc/shadow", "nothing", "docs", "../x"):

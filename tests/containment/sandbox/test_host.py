@@ -100,8 +100,8 @@ def test_a_program_is_run_as_if_nobody_stood_above_it(tmp_path: Path) -> None:
     ignored = "grep SigIgn /proc/self/status"
     sandbox = Sandbox(tmp_path, "host")
     assert sandbox.run_sync([sys.executable, "-I", "-c", show]).text == "True [0, 1, 2] y\n"
-    told = int(sandbox.run_sync(ignored).text.split()[1], 16) & _SIGNALS
-    assert told & ~_inherited() == 0
+    signals = int(sandbox.run_sync(ignored).text.split()[1], 16) & _SIGNALS
+    assert signals & ~_inherited() == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the mark is there on Linux only")
@@ -118,7 +118,7 @@ def test_a_daemon_without_an_environment_does_not_outlive_a_killed_supervisor(
 
 
 async def test_in_an_event_loop_it_has_to_be_awaited(tmp_path: Path) -> None:
-    """Who forgets is told so, and nothing is left lying about."""
+    """A warning says that it was not closed, and nothing is left behind."""
     with pytest.raises(UsageError, match=r"where an event loop runs\. Use `await sandbox\.run"):
         Sandbox(tmp_path, "host").run_sync("true")
 

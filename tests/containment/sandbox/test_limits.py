@@ -391,7 +391,7 @@ async def test_being_cancelled_ends_it(sandbox: Sandbox) -> None:
     """Whoever waits may be cancelled; the command does not continue."""
     marker = f"35{os.getpid() % 1000:03}"
     task = asyncio.create_task(sandbox.run(f"sleep {marker}"))
-    while not _runs(f"sleep {marker}"):  # noqa: ASYNC110 - nobody tells us
+    while not _runs(f"sleep {marker}"):  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(0.02)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

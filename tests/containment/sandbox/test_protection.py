@@ -273,7 +273,7 @@ async def test_what_one_command_made_is_not_there_for_good_because_another_began
     (tmp_path / ".git").mkdir()
     sandbox, planted = Sandbox(tmp_path, "required"), tmp_path / ".git" / "config.worktree"
     first = await sandbox.start("echo x > .git/config.worktree; sleep 60", on_output=lambda _: None)
-    while not planted.exists():  # noqa: ASYNC110 - nobody tells us
+    while not planted.exists():  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(0.02)
     second = await sandbox.start(
         "while sleep 0.02; do [ -e .git/config.worktree ] || echo x > .git/config.worktree; done",
@@ -281,7 +281,7 @@ async def test_what_one_command_made_is_not_there_for_good_because_another_began
     )
     first.kill()
     await first.wait()
-    while not planted.exists():  # noqa: ASYNC110 - nobody tells us
+    while not planted.exists():  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(0.02)
     second.kill()
     await second.wait()

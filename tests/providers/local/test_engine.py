@@ -79,7 +79,7 @@ async def test_chunks_come_as_they_are_made() -> None:
     assert await completed(engine) == [Chunk("Hel"), Chunk("lo"), Done(11, 2, 7)]
 
 
-async def test_running_out_of_tokens_is_told() -> None:
+async def test_running_out_of_tokens_is_reported() -> None:
     """The end says why."""
     engine = LlamaEngine(Server(text("Hm", "length", **USAGE)))
     assert await completed(engine) == [Chunk("Hm"), Done(11, 2, 7, True)]

@@ -182,7 +182,7 @@ def test_a_schema_that_is_not_json_is_refused() -> None:
 
 
 def test_a_tool_may_have_the_name_of_the_answer() -> None:
-    """Then the answer has another name, and both can be told apart."""
+    """Then the answer has another name, and both can be distinguished."""
     assert FORM.answering == "final_answer"
     form = ReplyFormat([ToolSpec(name, "", {}) for name in ("final_answer", "final_answer_")])
     assert form.answering == "final_answer__"
