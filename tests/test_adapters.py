@@ -52,7 +52,7 @@ def test_a_state_processor_is_a_hook(position: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "steps"),
     [
-        (True, 1),  # going on is allowed, and the default guard allows stopping: that wins
+        (True, 1),  # continuing is allowed, and the default guard allows stopping: that wins
         (ContinuationDecision.REQUEST_CONTINUATION, 3),
         (ContinuationDecision.FORBID_CONTINUATION, 1),
         (ContinuationEvaluation("me", ContinuationDecision.REQUEST_CONTINUATION, "more"), 3),

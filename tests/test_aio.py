@@ -108,7 +108,7 @@ async def test_the_loop_is_free_while_a_thread_works() -> None:
 
 
 async def test_nobody_has_to_wait_for_a_thread() -> None:
-    """Cancelling the waiting leaves it behind; it neither keeps the program alive nor is heard of again."""
+    """After a cancelled wait it is abandoned: it does not keep the program alive, and its result is ignored."""
     release, seen = threading.Event(), []
 
     def work() -> str:

@@ -99,7 +99,7 @@ async def test_another_answer_to_an_answered_question_is_refused(
 
 @pytest.mark.parametrize("child", [False, True])
 async def test_the_same_answer_may_be_given_again(*, child: bool) -> None:
-    """Whoever sends an answer and hears nothing sends it again."""
+    """A sender that gets no reply sends its answer again."""
     desk, question = await answered(True, child=child)
     result = await desk.agent(say("done"), child=child).resume("run", {question: True})
     assert (result.status, desk.paid) == (RunStatus.COMPLETED, [5])

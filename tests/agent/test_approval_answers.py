@@ -137,7 +137,7 @@ def test_no_two_questions_about_a_call_have_one_id(desk: Desk, rounds: int) -> N
     assert len({question.id for question in seen}) == len(seen)
 
 
-def test_a_call_that_was_edited_and_approved_is_taken_up_as_it_was_approved(desk: Desk) -> None:
+def test_a_call_that_was_edited_and_approved_is_resumed_as_it_was_approved(desk: Desk) -> None:
     """After every record: whatever a process dies of, nobody is asked twice and nothing else is paid."""
     asked: list[int] = []
 
@@ -496,7 +496,7 @@ def test_a_run_does_not_begin_with_messages_that_cannot_be_kept(message: Any) ->
     "fields", [{"system": 5}, {"model": None}, {"tool_choice": 1}, {"tools": ("use",)}]
 )
 def test_a_request_that_cannot_be_made_again_is_the_hooks_failure(fields: dict[str, Any]) -> None:
-    """A run that is taken up does again what its hooks did."""
+    """A run that is resumed does again what its hooks did."""
     builder = AgentBuilder().with_driver(ScriptedDriver([say("done")])).with_tools(gives("x"))
     odd = builder.on_before_inference(
         lambda ctx: ctx.with_request(replace(ctx.request, **fields)), name="odd"
@@ -556,7 +556,7 @@ def test_a_journal_refuses_what_it_could_not_read() -> None:
         ContinuationEvaluation("x", ContinuationDecision.ALLOW_STOP, "", "so"),  # type: ignore[arg-type]
     ],
 )
-def test_a_word_on_going_on_that_says_nothing_is_the_hooks_failure(said: Any) -> None:
+def test_a_word_on_continuing_that_says_nothing_is_the_hooks_failure(said: Any) -> None:
     """Whether the hook returns it or leaves it in its context."""
     for hook in (
         lambda ctx: said,

@@ -154,7 +154,7 @@ def test_an_answer_on_record_is_for_the_call_it_was_given_for(till: Till) -> Non
 
 
 def test_a_no_that_comes_second_does_not_undo_a_yes_that_was_used(till: Till) -> None:
-    """What is on record counts: the call may have run, and whoever says no hears so."""
+    """What is on record counts: the call may have run, and a later "no" gets an error that says so."""
     till.dies = True
     with pytest.raises(Died):
         till.agent().resume_sync("r", {QUESTION: True})
@@ -184,7 +184,7 @@ def test_a_yes_is_used_up_when_its_call_started(till: Till) -> None:
 
 
 def test_whether_to_run_a_call_again_can_be_answered_in_another_process(till: Till) -> None:
-    """The run pauses with that question, and an answer to the first one is none to it."""
+    """The run pauses with that question, and an answer to the first question does not answer it."""
     till.dies = True
     with pytest.raises(Died):
         till.agent().resume_sync("r", {QUESTION: Decision.allow(remember=True)})

@@ -236,7 +236,7 @@ def test_a_late_answer_is_refused_in_another_process_too(till: Till) -> None:
 
 
 def test_a_question_that_a_dead_process_asked_expires_too(till: Till) -> None:
-    """Taken up later, the run asks the same question, with the time it had."""
+    """Resumed later, the run asks the same question, with the time it had."""
 
     class Died(BaseException):
         """What ends the process."""

@@ -671,7 +671,7 @@ def test_a_question_is_bound_to_tool_and_arguments() -> None:
 
 
 async def test_a_denied_call_is_no_error(bench: Bench) -> None:
-    """Neither error hooks nor error budgets hear of it."""
+    """It neither calls error hooks nor counts as an error."""
     heard: list[Any] = []
     agent = (
         bench.asking(call("pay", amount=5), say("ok")).with_approver("deny").on_error(heard.append)
@@ -812,7 +812,7 @@ def test_an_answer_that_a_paused_child_gets_holds_afterwards(tree: Tree) -> None
     assert adds_up(result)
 
 
-def test_a_run_that_is_taken_up_remembers_what_its_children_were_answered(tree: Tree) -> None:
+def test_a_run_that_is_resumed_remembers_what_its_children_were_answered(tree: Tree) -> None:
     """After every record: the answer is asked for again, or known; and the same is remembered in the end."""
     tree.journal = PlainStore()
 

@@ -545,7 +545,7 @@ async def test_a_hook_that_is_interrupted_while_a_run_is_cancelled_does_not_end_
 
 
 @pytest.mark.parametrize("point", ["before_inference", "after_inference"])
-async def test_cancelling_while_error_hooks_hear_of_a_hooks_failure_settles_the_step(
+async def test_cancelling_while_error_hooks_handle_a_hooks_failure_settles_the_step(
     point: str,
 ) -> None:
     """The step had begun, so it ends."""

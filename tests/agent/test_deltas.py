@@ -102,8 +102,8 @@ async def test_text_that_was_withheld_never_leaks(point: str, verdict: str) -> N
         assert text == "sorry"
 
 
-async def test_who_listens_hears_the_answer_as_the_output_hooks_left_it() -> None:
-    """In every record that has it; an answer that was sent back to work is not heard at all."""
+async def test_listeners_get_the_answer_as_the_output_hooks_left_it() -> None:
+    """In every record that has it; an answer that was sent back to work does not reach them."""
     heard: list[Record] = []
     agent = (
         AgentBuilder()
@@ -200,7 +200,7 @@ async def test_what_was_held_back_comes_as_the_model_said_it(point: str) -> None
 
 
 async def test_of_what_was_held_back_only_that_comes_which_still_holds() -> None:
-    """A call that was taken out is not heard of, and what was changed comes as it is now."""
+    """A removed call is not streamed, and a changed one is streamed as changed."""
 
     def change(ctx: Any) -> Any:
         if not ctx.response.calls:
@@ -245,7 +245,7 @@ async def test_text_of_an_attempt_that_failed_is_dropped_when_it_was_held() -> N
 
 
 async def test_a_policy_of_the_tree_holds_back_a_childs_text() -> None:
-    """Whoever listens to the parent hears the child, so the same must hold there."""
+    """Listeners of the parent also get the child's records, so the same must hold there."""
     child = AgentBuilder().with_driver(Speaks("hunter2")).build()
 
     async def delegate(context: ToolContext) -> str:

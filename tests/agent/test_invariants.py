@@ -424,7 +424,7 @@ def check_run(world: World, results: list[RunResult]) -> None:
 
 
 def transcript(results: list[RunResult]) -> list[str]:
-    """What a run came to, as text that can be compared."""
+    """The outcome of a run, as text that can be compared."""
     return [result.state.to_json() for result in results]
 
 

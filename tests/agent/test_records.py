@@ -79,7 +79,7 @@ def answered() -> Record:
 
 
 def test_hooks_that_speak_one_after_the_other_speak_of_one_thing() -> None:
-    """Whether they say something or let it be; observers and hooks around it are not among them."""
+    """Whether or not they answered. Observers and hooks around the action do not count."""
     records = (passed("a", "b"), ran("c", "ask"), ran("o", tier="observer"), passed("d"))
     rounds = heard(*records, ran("x", point="around_tool_use"))
     assert names(rounds, PLACE) == [["a", "b", "c", "d"]]
@@ -110,12 +110,12 @@ def test_errors_count_although_nobody_said_anything_to_them() -> None:
 def test_what_is_said_after_a_crash_belongs_to_what_was_said_before() -> None:
     """Those who were not asked continue, policies say it again; whoever else speaks again speaks of something new."""
     policy = ran("p", "block", tier="policy")
-    taken_up = RunTakenUp("run", 0, 0.0)
-    assert names(heard(passed("a"), taken_up, passed("b")), PLACE) == [["a", "b"]]
-    again = heard(passed("a"), ran("p", tier="policy"), taken_up, policy)
+    resumed = RunTakenUp("run", 0, 0.0)
+    assert names(heard(passed("a"), resumed, passed("b")), PLACE) == [["a", "b"]]
+    again = heard(passed("a"), ran("p", tier="policy"), resumed, policy)
     assert [each.verdict for each in again.at(PLACE, 0)] == ["proceed", "block"]
-    assert names(heard(passed("a"), answered(), taken_up, passed("a")), PLACE) == [["a"], ["a"]]
-    settled = heard(passed("a"), StepFinished("run", 0, 0.0, Step(0)), taken_up, passed("b"))
+    assert names(heard(passed("a"), answered(), resumed, passed("a")), PLACE) == [["a"], ["a"]]
+    settled = heard(passed("a"), StepFinished("run", 0, 0.0, Step(0)), resumed, passed("b"))
     assert names(settled, PLACE) == [["a"], ["b"]]
 
 

@@ -40,7 +40,7 @@ from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 @settings(max_examples=150, deadline=None)
 @given(case=cases, where=st.integers(0, 10_000))
-def test_a_run_that_is_taken_up_becomes_what_it_would_have_become(case: Case, where: int) -> None:
+def test_a_run_that_is_resumed_becomes_what_it_would_have_become(case: Case, where: int) -> None:
     """After any record: the same transcript, state and counts, and no hook that is on record runs again."""
     whole = World(case, Tape())
     expected = asyncio.run(driven(whole, whole.agent().run("go", run_id="run")))
@@ -58,7 +58,7 @@ def test_a_run_that_is_taken_up_becomes_what_it_would_have_become(case: Case, wh
 
 
 def _check_not_repeated(case: Case, again: World, known: set[Any]) -> None:
-    """Policies aside, a verdict on record is reused and its side effects are not repeated."""
+    """Except for policies, a verdict on record is reused and its side effects are not repeated."""
     for entry in again.hooked:
         number, run_id, index, call_id = entry.split(" ")
         point, _ = case.hooks[int(number)]
@@ -83,7 +83,7 @@ async def died_in_the_call(script: tuple[tuple[str, ...], ...] = (("pay",),)) ->
     return cut(world.tape, at)
 
 
-def taken_up(tape: Tape, **options: Any) -> tuple[World, Any]:
+def agent_after_crash(tape: Tape, **options: Any) -> tuple[World, Any]:
     """An agent for that tape, with these options of the journal."""
     world = World(Case((("pay",),), ()), tape)
     agent = world._builder("agent", world.case.script).with_journal(tape, **options).build()
@@ -92,7 +92,7 @@ def taken_up(tape: Tape, **options: Any) -> tuple[World, Any]:
 
 async def test_a_call_that_must_run_once_is_in_doubt_and_the_model_reads_that() -> None:
     """It is not started again, whatever it did."""
-    world, agent = taken_up(await died_in_the_call())
+    world, agent = agent_after_crash(await died_in_the_call())
     result = await agent.resume("run")
     (outcome,) = result.steps[0].results
     assert (outcome.status, world.used) == (ResultStatus.IN_DOUBT, [])
@@ -105,7 +105,7 @@ async def test_a_call_that_must_run_once_is_in_doubt_and_the_model_reads_that() 
 )
 async def test_a_person_may_be_asked_about_a_call_in_doubt(answer: Decision, ran: int) -> None:
     """The run pauses with the question; yes runs it again with the same key."""
-    world, agent = taken_up(await died_in_the_call(), on_in_doubt="ask")
+    world, agent = agent_after_crash(await died_in_the_call(), on_in_doubt="ask")
     paused = await agent.resume("run")
     (pending,) = paused.pending
     assert (paused.status, pending.asked_by) == (RunStatus.PAUSED, "in-doubt")
@@ -135,7 +135,7 @@ async def test_a_check_may_find_out_about_a_call_in_doubt(
             raise found
         return found
 
-    world, agent = taken_up(await died_in_the_call(), on_in_doubt=check)
+    world, agent = agent_after_crash(await died_in_the_call(), on_in_doubt=check)
     result = await agent.resume("run")
     assert (result.steps[0].results[0].status, len(world.used)) == (status, ran)
     assert (asked[0].call.name, asked[0].idempotency_key) == ("pay", "run/0/call_1_1")
@@ -186,9 +186,9 @@ async def test_a_run_that_has_ended_gives_its_result_again() -> None:
     assert len(world.tape.written) == written
 
 
-async def test_a_taken_up_run_says_so_on_record() -> None:
+async def test_a_resumed_run_says_so_on_record() -> None:
     """For whoever reads the journal."""
-    _, agent = taken_up(await died_in_the_call())
+    _, agent = agent_after_crash(await died_in_the_call())
     result = await agent.resume("run")
     assert len([record for record in result.records if isinstance(record, RunTakenUp)]) == 1
 
@@ -263,7 +263,7 @@ def test_a_run_that_has_ended_says_what_ended_it(kind: str) -> None:
     assert not again.outcome.should_continue
 
 
-# --- a run taken up by an agent that has changed meanwhile: what is on record stands, and only what is new is judged
+# --- a run resumed by an agent that has changed meanwhile: what is on record stands, and only what is new is judged
 
 
 class Till:
@@ -335,7 +335,7 @@ async def test_a_result_on_record_stands_whatever_a_new_hook_thinks_of_the_call(
 
 
 async def test_a_call_whose_tool_is_gone_is_in_doubt() -> None:
-    """It had started: to say that there is no such tool would be to say that it had not."""
+    """It had started, so the answer is not "there is no such tool", which would mean that it had not."""
     till = await paid_and_died("call")
     agent = AgentBuilder().with_driver(ScriptedDriver([say("done")])).with_journal(till.tape)
     result = await agent.build().resume("run")
@@ -371,7 +371,7 @@ async def test_a_new_hook_is_not_asked_about_an_answer_that_was_given() -> None:
     assert asked == ["before_step 1", "before_inference 1", "after_inference 1"]
 
 
-async def test_a_call_that_was_edited_is_taken_up_as_it_ran() -> None:
+async def test_a_call_that_was_edited_is_resumed_as_it_ran() -> None:
     """A person changed the amount, a hook changed it again, the person said yes: that is the call in doubt."""
     till = Till()
     answers = iter((Decision.edit(amount=50), Decision.allow()))
@@ -397,8 +397,8 @@ async def test_a_call_that_was_edited_is_taken_up_as_it_ran() -> None:
     assert till.paid == [40]
 
 
-async def test_a_child_that_was_running_is_taken_up() -> None:
-    """That it started is safe before it begins, so that whoever takes up its parent finds it."""
+async def test_a_child_that_was_running_is_resumed() -> None:
+    """That it started is safe before it begins, so that whoever resumes its parent finds it."""
     till = Till()
 
     def family(*child_turns: Any) -> AgentBuilder:
@@ -565,7 +565,7 @@ async def test_a_child_that_waits_ends_when_a_hook_fails_over_its_sibling() -> N
 
 
 async def test_a_child_that_waits_ends_when_a_hook_ends_the_run() -> None:
-    """Its call did not come to its end, and the child does not either."""
+    """Its call did not end, and the child does not either."""
     stop = two_children(lambda ctx: ctx.forbid("enough"))
     stop.on_after_step(lambda ctx: None)
     paused = await stop.build().run("go")

@@ -71,7 +71,7 @@ def play(dojo: Any, *defences: Any, person: Any = None, attacked: bool = True) -
 
 
 def texts(result: Any) -> list[str]:
-    """What every call came to, letters apart."""
+    """The text of every result, letters apart."""
     results = [each for step in result.steps for each in step.results]
     return [each.text() for each in results if each.name != "read_letter"]
 
@@ -165,7 +165,7 @@ def test_the_table_counts_pairs_and_tasks_apart(dojo: Any) -> None:
 
 
 def test_wrong_options_are_reported() -> None:
-    """A suite that is none is named before anything is installed."""
+    """An unknown suite is reported before anything is installed."""
     command = [sys.executable, str(PLACE / "measure_trust.py"), "--suites", "bank"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2

@@ -196,7 +196,7 @@ def test_a_no_for_a_rule_holds_in_every_spelling() -> None:
     assert came(agent.run_sync("Go.")) == ["Denied: never push"] * 3
 
 
-def test_an_answer_to_one_hook_is_none_to_another() -> None:
+def test_an_answer_to_one_hook_does_not_count_for_another() -> None:
     """A rule is remembered for who asked: when someone else asks about the same, a person is asked again."""
     person = Person(PUSH, Decision.deny("that is another matter"))
     agent = builder(Approval(ask="exec"), run("git push"), run("git push x"))
@@ -212,7 +212,7 @@ def test_an_answer_to_one_hook_is_none_to_another() -> None:
     assert person.asked[1].askers == ("approval", "taint")
 
 
-def test_a_rule_that_is_none_is_a_no() -> None:
+def test_an_invalid_rule_is_a_no() -> None:
     """An answer whose rule cannot be understood lets nothing through, and says why."""
     agent = builder(Approval(ask="exec"), run("ls")).with_approver(
         Person(Decision.allow(rule="bash("))

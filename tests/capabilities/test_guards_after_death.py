@@ -67,7 +67,7 @@ def first_life(path: str) -> None:
 
 
 def test_what_held_before_a_death_holds_after_it(tmp_path: Path) -> None:
-    """The mode and the answer are taken up with the run, and children are held to them."""
+    """The mode and the answer are restored with the run, and apply to children."""
     path = tmp_path / "runs.db"
     died = subprocess.run(
         [sys.executable, __file__, str(path)], env={**os.environ, "DIES": "1"}, check=False

@@ -170,13 +170,13 @@ def test_a_write_that_is_withheld_is_not_kept() -> None:
 
 
 async def test_it_survives_any_death_and_the_disk(tmp_path: Path) -> None:
-    """Taken up after any record, the notes are what they would have been."""
+    """Resumed after any record, the notes are what they would have been."""
 
     def build(journal: Any) -> Any:
         return noting_by_step(journal)
 
-    whole, taken_up = await lives(build)
-    for result in taken_up:
+    whole, resumed = await lives(build)
+    for result in resumed:
         assert (texts(result), result.state.metadata) == (texts(whole), whole.state.metadata)
     assert (await on_disk(build, tmp_path / "j.db")).state.metadata == {"notes": {"colour": "blue"}}
 

@@ -101,7 +101,7 @@ def test_nothing_secret_is_kept(tmp_path: Path, heard: list[str]) -> None:
 
 @pytest.mark.parametrize("way", ["run", "stream", "iterate"])
 async def test_no_listener_gets_a_secret(way: str) -> None:
-    """However a run is driven, and whatever pieces an answer comes in, nobody hears a secret."""
+    """However a run is driven, and whatever pieces an answer comes in, nobody gets a secret."""
     agent = builder(*LEAKS).build()
     reports: list[str] = []
     if way == "run":

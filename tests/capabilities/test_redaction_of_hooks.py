@@ -82,7 +82,7 @@ def test_the_reason_of_a_person_holds_no_secrets() -> None:
 
 
 def test_evaluations_and_notes_hold_no_secrets() -> None:
-    """What a hook says about going on, and what it notes in the state."""
+    """What a hook says about continuing, and what it notes in the state."""
     agent = builder().on_before_step(lambda ctx: ctx.forbid(f"because of {KNOWN}"))
     assert KNOWN not in kept(agent.build().run_sync("Go."))
     agent = builder().on_before_step(lambda ctx: ctx.with_metadata("note", {"of": [KNOWN]}))
@@ -121,7 +121,7 @@ def test_a_secret_is_no_name_of_a_tool() -> None:
 
 
 def test_a_tool_keeps_its_name() -> None:
-    """A tool that there is can be called, whatever its name looks like."""
+    """An existing tool can be called, whatever its name looks like."""
 
     @tool(name=TOKEN)
     def odd() -> str:

@@ -47,7 +47,7 @@ def agent(*turns: Any, skills: Skills) -> tuple[Any, ScriptedDriver]:
 
 
 def result_texts(result: Any) -> list[str]:
-    """What every call came to."""
+    """The text of every result."""
     return [each.text() for step in result.steps for each in step.results]
 
 

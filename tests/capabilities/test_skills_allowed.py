@@ -50,7 +50,7 @@ def builder(skills: Skills, *turns: Any) -> AgentBuilder:
 
 
 def result_texts(result: Any) -> list[str]:
-    """What every call came to, the loading of skills apart."""
+    """The text of every result, the loading of skills apart."""
     results = [each for step in result.steps for each in step.results]
     return [each.text() for each in results if each.name != "load_skill"]
 

@@ -213,16 +213,16 @@ def test_open_tasks_can_send_it_back() -> None:
 
 
 async def test_it_survives_any_death_and_the_disk(tmp_path: Path) -> None:
-    """Taken up after any record, also after its last, the output is the same value, and the counts are the same."""
+    """Resumed after any record, also after its last, the output is the same value, and the counts are the same."""
     script = [call("look"), say("cold"), call("structured_output", city="Oslo"), GOOD]
 
     def build(journal: Any) -> Any:
         builder, _ = asking(*[lambda state: script[state.step_count]] * 4)
         return builder.with_journal(journal).build()
 
-    whole, taken_up = await lives(build)
+    whole, resumed = await lives(build)
     assert whole.output == OSLO
-    for result in taken_up:
+    for result in resumed:
         assert (result.output, result.text) == (whole.output, whole.text)
         assert (result.status, result.stop_reason) == (whole.status, whole.stop_reason)
         assert result.state.metadata == whole.state.metadata

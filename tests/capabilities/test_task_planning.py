@@ -166,7 +166,7 @@ def test_objections_are_counted_for_each_run() -> None:
 
 
 async def test_it_survives_any_death_and_the_disk(tmp_path: Path) -> None:
-    """Taken up after any record: the same list, the same transcript, the same number of objections."""
+    """Resumed after any record: the same list, the same transcript, the same number of objections."""
     script = [todo(a="pending"), call("look"), say("done?"), todo(a="completed"), say("done")]
 
     def build(journal: Any) -> Any:
@@ -175,8 +175,8 @@ async def test_it_survives_any_death_and_the_disk(tmp_path: Path) -> None:
         )
         return builder.with_journal(journal).build()
 
-    whole, taken_up = await lives(build)
-    for result in taken_up:
+    whole, resumed = await lives(build)
+    for result in resumed:
         assert tuple(result.state.messages) == tuple(whole.state.messages)
         assert (result.state.metadata, result.text) == (whole.state.metadata, whole.text)
     again = await on_disk(build, tmp_path / "j.db")

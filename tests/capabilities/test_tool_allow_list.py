@@ -47,7 +47,7 @@ def builder(listed: Any, *turns: Any, **options: Any) -> AgentBuilder:
 
 
 def result_texts(result: Any) -> list[str]:
-    """What every call came to."""
+    """The text of every result."""
     return [each.text() for step in result.steps for each in step.results]
 
 
@@ -222,7 +222,7 @@ def child_agent(*turns: Any) -> AgentBuilder:
 
 
 def came_of_it(top: AgentBuilder, child: AgentBuilder) -> Any:
-    """What the calls of a child came to that the run at the top starts."""
+    """The results of a child's calls; the top run starts the child."""
     result = top.with_tools(delegate_to(child)).build().run_sync("Look.")
     return result.steps[0].results[0].result
 

@@ -219,7 +219,7 @@ async def test_tools_of_mcp_servers_are_on_demand() -> None:
 
 
 async def test_it_survives_any_death_and_the_disk(tmp_path: Path) -> None:
-    """Taken up after any record, the same tools are offered and called."""
+    """Resumed after any record, the same tools are offered and called."""
     script = [
         call("tools", action="enable", names=["send_email"]),
         call("send_email", to="Ada", subject="x"),
@@ -230,8 +230,8 @@ async def test_it_survives_any_death_and_the_disk(tmp_path: Path) -> None:
         builder, _ = agent_of(*[lambda state: script[state.step_count]] * 3)
         return builder.with_journal(journal, on_in_doubt=lambda doubt: None).build()
 
-    whole, taken_up = await lives(build)
-    for result in taken_up:
+    whole, resumed = await lives(build)
+    for result in resumed:
         assert ToolRegistry.enabled(result.state) == ("send_email",)
         assert texts(result)[0] == texts(whole)[0]
     assert texts(await on_disk(build, tmp_path / "j.db"))[1] == "sent to Ada"

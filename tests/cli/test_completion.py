@@ -1,4 +1,4 @@
-"""Completion, asked of the shells themselves."""
+"""Completion, tested in the real shells."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def linted(place: Any, hook: str, *arguments: str) -> tuple[int, str]:
     ],
 )  # fmt: skip
 def test_a_dead_guard_is_a_complaint(hook: str, expected: str, place: Any) -> None:
-    """A tool that there is none of, in whichever way it is named, and a program that cannot be started."""
+    """A tool that does not exist, however it is named, and a program that cannot be started."""
     place.write("plain.sh", "exit 0\n")
     code, said = linted(place, hook)
     assert code == Exit.FAILED, said
@@ -84,7 +84,7 @@ def test_a_tool_that_was_left_out_is_reported_once(hook: str, place: Any) -> Non
         'command = "echo done"',
     ],
 )
-def test_what_may_be_right_is_none(hook: str, place: Any) -> None:
+def test_what_may_be_right_is_no_finding(hook: str, place: Any) -> None:
     """Other agents' names in rules, patterns of what may come, and commands that look before they run."""
     place.write("plain.sh", "exit 0\n")
     place.write("check.sh", "#!/bin/sh\nexit 0\n").chmod(0o755)
@@ -110,7 +110,7 @@ def test_what_may_be_right_is_none(hook: str, place: Any) -> None:
 def test_so_is_what_was_left_out_of_other_agents_files(
     hooks: dict[str, Any], expected: str, place: Any
 ) -> None:
-    """An event that there is not, a matcher that cannot be read, a script that is gone."""
+    """An unknown event, a matcher that cannot be read, a missing script."""
     place.write(".claude/settings.json", json.dumps({"hooks": hooks}))
     place.run("trust")
     done = place.run("hooks", "lint")

@@ -282,9 +282,7 @@ def test_where_nobody_can_listen_is_reported(
 
 
 @pytest.mark.parametrize("address", ["8000", "host:port", "host:70000", ":80"])
-def test_an_address_that_is_none_is_wrong_use(
-    address: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_invalid_address_is_wrong_use(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     """With an example of one."""
     with pytest.raises(SystemExit) as exit:
         main(["mcp-serve", "agents:agent", "--http", address])

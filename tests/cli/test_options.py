@@ -237,7 +237,7 @@ def test_a_directory_that_is_gone_is_reported(place: Any) -> None:
 
 
 def test_the_doctor_says_where_a_model_cannot_be_kept(place: Any) -> None:
-    """Before it is fetched in vain."""
+    """Before it is fetched."""
     place.write("file", "")
     report = place.run("doctor", HOOKLINE_CACHE_DIR=str(place.project / "file/models")).stdout
     if "local model" not in report:

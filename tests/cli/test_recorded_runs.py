@@ -387,7 +387,7 @@ def test_what_was_interrupted_continues(place: Any) -> None:
 
 
 def test_what_a_limit_ended_continues_with_more(place: Any) -> None:
-    """As its closing line says, as another run; without more of it, what it came to is shown again."""
+    """Its last line says how: as another run. Without a higher limit its outcome is shown again."""
     place.write("mine.py", _AGENT)
     model = place.script({"call": "work"}, {"say": "All done."})
     ended = place.run("run", "mine:agent", "--model", model, "--timeout", "3", "Go.")
@@ -442,7 +442,7 @@ def test_without_any_run_the_remedy_is_to_begin(place: Any) -> None:
     assert done.stderr == 'hookline: there is no run here yet. Begin with: hookline run "...".\n'
 
 
-def test_verdicts_of_a_run_that_is_taken_up_say_what_they_are_about(place: Any) -> None:
+def test_verdicts_of_a_run_that_is_resumed_say_what_they_are_about(place: Any) -> None:
     """Another process had seen the calls."""
     calls = [{"call": "read", "args": {"path": name}} for name in ("a.txt", "b.txt")]
     model = place.script({"calls": calls}, {"say": "Done."})

@@ -62,7 +62,7 @@ def test_json_is_the_journals_records(place: Any) -> None:
 
 
 def test_quiet_is_the_answer_alone(place: Any) -> None:
-    """And where there is none, a line that says why."""
+    """Without an answer, a line says why."""
     done = place.run("run", "-q", "--model", place.script({"say": "Hi."}), "Hello.", *_BARE)
     assert (done.stdout, done.stderr) == ("Hi.\n", "")
     done = place.run(
@@ -139,7 +139,7 @@ def test_a_conversation_continues(place: Any) -> None:
 
 
 def test_what_continues_has_the_flags_of_before(place: Any) -> None:
-    """The agent, the model and the rules: a conversation keeps its powers when it is reopened with the printed command."""
+    """The agent, the model and the rules: a conversation that is reopened with the printed command keeps them."""
     place.write(
         "mine.py",
         "from hookline import AgentBuilder\n"

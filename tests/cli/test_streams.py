@@ -123,7 +123,7 @@ _GONE = [
 
 @pytest.mark.parametrize("ending", _GONE)
 @pytest.mark.parametrize("more", [(), ("--json",), ("--deny", "lost")])
-def test_a_run_continues_when_nobody_hears_of_it(
+def test_a_run_continues_when_nobody_reads_its_output(
     ending: str, more: tuple[str, ...], place: Any
 ) -> None:
     """What is reported about a run never becomes a failure in it: all steps are made, and the answer is given."""

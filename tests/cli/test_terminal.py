@@ -286,7 +286,7 @@ def test_a_text_of_several_lines_and_an_interrupted_one(place: Any) -> None:
     assert "> one two" in place.run("show").stdout.replace("\n", " ").replace("  ", " ")
 
 
-def test_hooks_hear_how_a_conversation_ends_and_reach_the_terminal(place: Any) -> None:
+def test_hooks_learn_how_a_conversation_ends_and_reach_the_terminal(place: Any) -> None:
     """It is cleared, and it is left; a title of theirs gets to the terminal as it is."""
     said = r'{"terminalSequence": "\u001b]2;at work\u0007"}'
     hooks = {

@@ -90,7 +90,7 @@ def test_it_can_send_the_agent_back_to_work(stage: Any) -> None:
 
 
 @pytest.mark.parametrize("event", ["PostToolUse", "Stop"])
-def test_an_agent_does_not_stop_before_it_was_heard(stage: Any, event: str) -> None:
+def test_an_agent_does_not_stop_before_it_has_answered(stage: Any, event: str) -> None:
     """If it may wake the agent it is waited for, also where it was started by the end itself."""
     mark = stage.root / "mark"
     found = f"[ -e {mark} ] && exit 0; sleep 1; touch {mark}; echo 'tests fail' >&2; exit 2"

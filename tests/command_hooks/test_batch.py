@@ -1,4 +1,4 @@
-"""Hooks of one point: started together, heard in order, and merged the same way every time."""
+"""Hooks of one point start together; their answers are merged in order."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_programs_allow_answers_a_scripts_question(stage: Any) -> None:
 
 
 def test_hooks_run_at_the_same_time(stage: Any) -> None:
-    """Three that wait for each other come to an end."""
+    """Three that wait for each other all end."""
     meet = "touch {0}; for i in $(seq 400); do [ $(ls | grep -c '^m[0-9]') = 3 ] && exit 0; sleep 0.02; done; exit 1"
     hooks = stage.claude("PreToolUse", *(meet.format(f"m{n}") for n in range(3)))
     result = stage.run(hooks)

@@ -206,7 +206,7 @@ def test_output_is_replaced(stage: Any) -> None:
 
 
 def test_a_tool_that_failed_is_another_event(stage: Any) -> None:
-    """And a call that was blocked is none."""
+    """A blocked call is no failure."""
     log = stage.root / "log"
     stage.file(".claude/settings.json", {"hooks": {
         event: [{"hooks": [{"type": "command", "command": NAME + f" >> {log}"}]}]

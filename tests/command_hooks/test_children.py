@@ -1,4 +1,4 @@
-"""Child runs, paused runs, and runs that another process takes up."""
+"""Child runs, paused runs, and runs that another process resumes."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def test_a_file_that_cannot_be_read_is_reported(stage: Any, text: str) -> None:
 
 
 def test_comments_in_json_are_passed_over(stage: Any) -> None:
-    """Some agents allow them, and addresses in texts are none."""
+    """Some agents allow comments; addresses in strings are no comments."""
     hook = '{"type": "command", "command": "curl http://x/*y*/"}'
     stage.file(
         ".gemini/settings.json", f'{{"hooks": {{"BeforeTool": [ // one\n {{"hooks": [{hook}]}}]}}}}'

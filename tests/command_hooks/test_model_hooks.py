@@ -171,7 +171,7 @@ def test_the_event_is_where_the_prompt_says_or_after_it() -> None:
 
 
 def test_reading_verdicts() -> None:
-    """Words around it do not matter; a verdict that is none is none."""
+    """Text around it does not matter; an invalid verdict does not count."""
     assert read_verdict('Well: {"ok": false, "reason": "x"} so') == ModelVerdict(False, "x")
     assert read_verdict(json.dumps({"ok": True, "reason": 3})) == ModelVerdict(True)
     assert read_verdict("yes") is None

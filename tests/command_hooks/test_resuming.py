@@ -1,4 +1,4 @@
-"""A run that waited, and is taken up by another process: its hooks hear that the session continues."""
+"""A run that waited, and is resumed by another process: its hooks learn that the session continues."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ async def test_one_that_wants_no_more_of_it_ends_the_run(stage: Any) -> None:
 
 
 async def test_matchers_distinguish_a_new_process_from_the_first(stage: Any) -> None:
-    """Who wants to hear of new sessions alone hears nothing."""
+    """Hooks for new sessions only are not called."""
     first = PlainStore()
     await agent_up(stage, first, matcher="startup").run("go", run_id="r")
     await agent_up(stage, deaths(first)[1], matcher="startup").resume("r")

@@ -104,7 +104,7 @@ async def test_the_generator_is_closed_when_the_provider_fails(turn: Any) -> Non
 
 
 async def test_the_generator_is_closed_when_the_reader_fails(turn: Any) -> None:
-    """Whoever hears the text may fail too, and the connection is not left open."""
+    """A listener of the text may fail too, and the connection is closed."""
     provider = Plays(TextPiece("a"), TextPiece("b"), EndPiece())
 
     def hear(text: str) -> None:

@@ -219,7 +219,7 @@ async def test_a_turn_that_became_too_long_is_called_that(turn: Any) -> None:
     assert provider.requests[1].messages[-1].text.startswith("It was cut off")
 
 
-async def test_what_was_used_in_vain_counts() -> None:
+async def test_usage_of_invalid_answers_counts() -> None:
     """Against the limits of the run, and in its usage."""
     made, _ = driver("{", "{", "{")
     result = await AgentBuilder().with_driver(made).with_tools(add).build().run("2+3?")

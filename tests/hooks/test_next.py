@@ -464,7 +464,7 @@ async def test_handing_next_what_may_not_be_changed_is_an_error(
 
 @pytest.mark.parametrize("on_failure", ["closed", "open"])
 async def test_cutting_next_short_does_not_let_the_rest_be_skipped(on_failure: str) -> None:
-    """Middleware that gives up waiting for the rest has failed, and fails closed: someone was not heard."""
+    """Middleware that stops waiting for the rest has failed, and fails closed: some hook has not answered."""
     slow_was_asked = asyncio.Event()
 
     async def slow(ctx: Parcel) -> HookOutcome:

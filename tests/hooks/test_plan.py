@@ -153,7 +153,7 @@ async def test_an_async_hook_that_takes_too_long_is_cancelled() -> None:
 
 
 async def test_a_sync_hook_that_takes_too_long_is_abandoned() -> None:
-    """It continues in its thread, and nobody hears what it says."""
+    """It continues in its thread, and its answer is ignored."""
     release, done = threading.Event(), threading.Event()
 
     def slow(ctx: Context) -> str:

@@ -363,7 +363,7 @@ def shout(text: str) -> str:
 
 
 def only_words(_ctx: ToolHookContext) -> None:
-    """Let it be."""
+    """Ignore it."""
 
 
 @pytest.mark.parametrize("width", [24, 30, 50, 70, 100, 160])
@@ -418,7 +418,7 @@ def test_a_note_is_shown_for_the_agent_and_for_a_call() -> None:
 
 
 def test_a_hook_can_ask_which_tool_a_call_would_run() -> None:
-    """By the name of the tool; one that there is not is None, and so is everything outside a run."""
+    """By the name of the tool. An unknown tool is None, and so is everything outside a run."""
     found: list[object] = []
 
     def ask(ctx: ToolHookContext) -> None:

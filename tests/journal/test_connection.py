@@ -425,7 +425,7 @@ def test_another_process_that_does_not_stop_writing(
 def test_a_file_that_is_gone_while_it_is_open(
     path: Path, sqlite: SQLiteJournal, story: Story, what: str
 ) -> None:
-    """SQLite would keep writing where nobody looks; the run hears of it instead."""
+    """SQLite would keep writing to a lost file; the run gets an error instead."""
     claim = sqlite.claim("r")
     claim.write(story()[:4]).result()
     if what == "deleted":

@@ -108,7 +108,7 @@ def test_a_forked_child_does_not_keep_the_lease_of_a_killed_parent(
 def test_closing_one_journal_keeps_the_leases_of_another(
     path: Path, program: Callable[..., Any]
 ) -> None:
-    """A file has one set of locks per process, and letting go of one must not let go of all."""
+    """A file has one set of locks per process, and releasing one must not release all."""
     first, second = SQLiteJournal(path), SQLiteJournal(path)
     held = first.claim("r")
     second.claim("s").give_back()

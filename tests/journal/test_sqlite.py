@@ -236,7 +236,7 @@ def test_closing_writes_what_is_queued_and_gives_back(path: Path, story: Story) 
 
 
 def test_a_closed_journal_says_that_it_is_closed(path: Path, story: Story) -> None:
-    """Whatever is asked of it."""
+    """Whatever the call."""
     journal = SQLiteJournal(path)
     claim = journal.claim("r")
     journal.close()

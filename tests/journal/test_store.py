@@ -73,7 +73,7 @@ def test_writing_nothing_waits_for_what_was_written_before(journal: Store, story
     assert journal.read("r") == story()
 
 
-def test_a_run_can_be_taken_up_again(journal: Store, story: Story) -> None:
+def test_a_run_can_be_resumed(journal: Store, story: Story) -> None:
     """What is written later follows what was written before."""
     records = story(steps=2)
     for part in (records[:3], records[3:4], records[4:]):
@@ -383,7 +383,7 @@ def test_unfinished_runs_are_pruned_when_asked_for(forest: Store) -> None:
     assert names(forest) == set()
 
 
-def test_a_run_that_is_taken_up_while_pruning_stays(
+def test_a_run_that_is_resumed_while_pruning_stays(
     forest: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was over when it was chosen, and is paused when its turn comes."""

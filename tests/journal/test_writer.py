@@ -229,7 +229,7 @@ def test_a_file_that_others_write_is_left_to_the_thread(
     other.execute("ROLLBACK")
     other.close()
     wait(written)
-    assert places[:2] == ["here 1", "here 1"]  # the second of them in vain
+    assert places[:2] == ["here 1", "here 1"]  # the second of them fails
     assert places[2].startswith("thread")
     assert sqlite.read("r") == story()
 
@@ -348,7 +348,7 @@ def test_a_run_that_is_forgotten_in_the_middle_of_a_commit(
 async def test_one_runs_trouble_in_an_event_loop_is_not_anothers(
     sqlite: SQLiteJournal, story: Story
 ) -> None:
-    """The one that cannot be written hears of it, and the others are written all the same."""
+    """The run that cannot be written gets the error, and the others are written all the same."""
     claims = {name: sqlite.claim(name) for name in ("a", "bad", "b")}
     runs = {name: Stored(sqlite, claim, []) for name, claim in claims.items()}
     for name, run in runs.items():

@@ -47,7 +47,7 @@ async def test_a_server_that_dies_in_the_middle_is_started_again(plain: Plain, u
     assert first.result != second.result
 
 
-async def test_all_calls_in_flight_hear_of_the_end(plain: Plain, use: Any) -> None:
+async def test_all_calls_in_flight_get_an_error_at_the_end(plain: Plain, use: Any) -> None:
     """None of them waits for a server that is gone."""
     async with McpServers(plain()) as mcp:
         used = await use(mcp, calls(call("mcp__plain__hang"), call("mcp__plain__die")))

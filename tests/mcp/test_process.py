@@ -39,7 +39,7 @@ asyncio.run(main())
 """
 
 
-async def test_a_server_that_leaves_by_itself_is_let_go(
+async def test_a_server_that_exits_by_itself_is_forgotten(
     plain: Plain, notes: Path, is_running: Callable[[int], bool]
 ) -> None:
     """When the block ends its input ends, and so does the server."""
@@ -180,7 +180,7 @@ async def test_what_a_server_says_goes_to_the_log(
 async def test_a_server_gets_its_own_variables_and_few_of_ours(
     plain: Plain, use: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keys in our environment are none of its business."""
+    """It does not get keys from our environment."""
     monkeypatch.setenv("OUR_KEY", "secret")
     async with McpServers(plain(env={"ITS_KEY": "given"})) as mcp:
         used = await use(
@@ -256,7 +256,7 @@ async def test_a_server_that_does_not_want_us_is_quoted(plain: Plain) -> None:
         await McpServers(plain("--unwilling")).__aenter__()
 
 
-async def test_a_list_that_is_none_is_reported(plain: Plain) -> None:
+async def test_an_invalid_list_is_reported(plain: Plain) -> None:
     """What is not in the protocol is not passed on."""
     with pytest.raises(ToolSourceError, match="answered the list of its tools with what is not"):
         await McpServers(plain("--nonsense")).__aenter__()
@@ -335,6 +335,6 @@ def test_an_answer_that_is_broken_is_an_error_of_its_request(text: bytes) -> Non
         b"\x00\xff",
     ],
 )
-def test_what_is_no_message_is_none(text: bytes) -> None:
+def test_an_invalid_message_is_ignored(text: bytes) -> None:
     """Servers print all kinds of things."""
     assert read_message(text) is None

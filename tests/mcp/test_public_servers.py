@@ -171,7 +171,7 @@ async def test_everything_can_be_cancelled_and_timed(public: Public, use: Any) -
 async def test_everything_is_killed_in_the_middle_and_started_again(
     public: Public, use: Any
 ) -> None:
-    """The call that was going on says so, the next one works, and nothing is left behind."""
+    """The call in progress says so, the next one works, and nothing is left behind."""
     before = children()
     begun = asyncio.Event()
 

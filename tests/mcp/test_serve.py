@@ -167,7 +167,7 @@ async def test_the_person_at_the_client_is_asked(
     assert text in str(driver.requests[-1])  # type: ignore[attr-defined]
 
 
-async def test_a_run_that_is_kept_from_going_on_does_not_ask_again(mode: str) -> None:
+async def test_a_run_that_is_kept_from_continuing_does_not_ask_again(mode: str) -> None:
     """It still waits, and the client reads why instead of being asked the same for ever."""
     builder = describe(call("work"), say("done"))
     builder.on_before_tool_use(lambda ctx: HookOutcome.ask("is it worth it?"))

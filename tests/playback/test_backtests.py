@@ -60,7 +60,7 @@ def no_look(ctx: Any) -> HookOutcome:
 NOT_JUDGED = (ResultStatus.INVALID, ResultStatus.NOT_RUN)
 
 
-def judged_and_let_be(tape: Tape, name: str) -> set[tuple[str, str]]:
+def judged_and_not_blocked(tape: Tape, name: str) -> set[tuple[str, str]]:
     """The calls of a tool that came before the hooks and that none of these blocked, from the record alone."""
     found = set()
     for run_id in tape.lines:
@@ -96,7 +96,7 @@ def test_a_new_rule_shows_exactly_the_calls_it_blocks(case: Case, is_added: bool
         assert not report.unfollowed
         found = [(each.run, each.call.id) for each in report.changes if each.call is not None]
         assert len(found) == len(set(found)) == len(report.changes)
-        assert set(found) == judged_and_let_be(tape, "look")
+        assert set(found) == judged_and_not_blocked(tape, "look")
         assert {(each.new, each.hook, each.why) for each in report.changes} <= {
             ("block", "no_look", "nobody looks")
         }
@@ -236,7 +236,7 @@ async def test_every_decision_is_judged_as_it_was() -> None:
 async def test_a_change_is_found_at_every_kind_of_point(
     point: str, hook: Any, old: str, new: str
 ) -> None:
-    """Verdicts, changes to what is in flight, words on going on, and failures."""
+    """Verdicts, changes to what is in flight, words on continuing, and failures."""
     for is_added in (True, False):
         changed: Any = HookStack().with_hook(hook, point, name="new")
         if not is_added:
@@ -474,7 +474,7 @@ async def test_a_run_that_cannot_be_read_or_followed_does_not_end_the_test() -> 
 
 
 async def test_wrong_use_is_refused_with_what_to_do() -> None:
-    """What is neither an agent nor a stack, and children that are none."""
+    """Arguments that are neither an agent nor a stack, and invalid children."""
     tape = await week()
     with pytest.raises(UsageError, match=r"takes an agent, or a HookStack.*with_hook"):
         await backtest(tape, no_force)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Runs with children that waited when the process died: they are played as they came to their end."""
+"""Runs with children that waited when the process died: they are replayed as they ended."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def agent(journal: PlainStore, levels: int = 1) -> Agent:
 
 
 async def answered_one_by_one(journal: PlainStore, levels: int) -> RunResult:
-    """The run taken up, and its questions answered, the first that waits first."""
+    """Resume the run and answer its questions, the oldest first."""
     result = await agent(journal, levels).resume("run")
     while result.pending:
         result = await agent(journal, levels).resume("run", {result.pending[0].id: True})

@@ -89,7 +89,7 @@ SENT_BACK = Case((("delegate",),), (("subagent_stop", "object"),), (("busy",),),
 def test_a_run_that_died_is_followed_as_far_as_its_record_goes(
     case: Case, where: int, resumes: bool
 ) -> None:
-    """And one that was taken up again is followed to its end."""
+    """And one that was resumed is followed to its end."""
     case = case._replace(approver="yes" if case.approver == "nobody" else case.approver)
 
     async def main() -> None:
@@ -691,7 +691,7 @@ def before(ctx: Any) -> HookOutcome | None:
 
 
 def agent(journal: MemoryJournal | None, at: str, hook: Callable[[Any], Any] | None) -> Any:
-    """An agent with a hook that hears a signal, if somebody sends one."""
+    """An agent with a hook that reacts to a signal."""
     turns = [call("nap"), call("nap"), say("done")]
     builder = AgentBuilder().with_driver(ScriptedDriver(turns))
     if journal is not None:

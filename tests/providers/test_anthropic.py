@@ -204,7 +204,7 @@ async def test_unknown_events_and_blocks_are_passed_over() -> None:
 
 
 @BOTH_WAYS
-async def test_a_paused_answer_is_taken_up_again(streamed: bool) -> None:
+async def test_a_paused_answer_is_resumed(streamed: bool) -> None:
     """An answer that the server pauses is sent back as it came, and its usage is summed."""
     search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search"}
     first = [

@@ -59,7 +59,7 @@ def test_a_plain_question() -> None:
 
 
 def test_options_are_passed_through() -> None:
-    """Settings go in as they are, also those nobody here has heard of; None leaves one out."""
+    """Settings are sent unchanged, unknown ones too; None leaves one out."""
     made = body(
         options={"stop_sequences": ["x"], "future": {"a": 1}, "max_tokens": 9, "top_k": None}
     )
@@ -107,7 +107,7 @@ def test_tools() -> None:
     ],
 )
 def test_tool_choice(choice: str, expected: dict[str, str] | None) -> None:
-    """A choice of tools in the API's words; without tools there is none."""
+    """A choice of tools in the API's terms; without tools there is no choice."""
     assert body(tools=(ADD,), tool_choice=choice).get("tool_choice") == expected
     assert "tool_choice" not in body(tool_choice=choice)
 

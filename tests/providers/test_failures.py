@@ -153,7 +153,7 @@ def test_an_origin_names_the_host_alone(url: str, shown: str) -> None:
 
 
 def test_a_key_is_given_or_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The key that is given wins, the first variable that is set comes next, and an empty one is none."""
+    """The explicit key wins, then the first variable that is set; an empty variable does not count."""
     monkeypatch.setenv("SECOND_KEY", " second\n")
     monkeypatch.delenv("FIRST_KEY", raising=False)
     assert find_key("x", None, "FIRST_KEY", "SECOND_KEY") == "second"

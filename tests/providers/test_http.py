@@ -69,7 +69,7 @@ pytestmark = pytest.mark.usefixtures("no_settings")
 async def test_each_failure_is_its_own_error(
     kind: Kind, failure: Failure, streamed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A failure has one class, a remedy, and the key in none of its words, causes or logs."""
+    """A failure has one class, a remedy, and no key in its text, causes or logs."""
     caplog.set_level(logging.DEBUG)
     turn = WireTurn("It was a dark night.", failure=failure, retry_after=2.5)
     async with kind.wire().provider([turn]) as provider:
@@ -268,7 +268,7 @@ def test_options_are_names_with_values(options: Any, model: Any) -> None:
 @pytest.mark.parametrize(
     "url", ["localhost:8000/v1", "ftp://host", "http://", "http://[bad", "http://host:port/", "x"]
 )
-def test_an_address_that_is_none_is_refused(url: str) -> None:
+def test_an_invalid_address_is_refused(url: str) -> None:
     """A base_url without a scheme or a host is found out before anything is sent."""
     with pytest.raises(BuildError, match="is not an address"):
         check_address("openai", url)

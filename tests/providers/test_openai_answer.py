@@ -247,7 +247,7 @@ def test_the_end_says_when_it_came_too_early(reason: str, finish: str) -> None:
         ([delta(content="x"), ended("error")], OverloadedError, "failed"),
     ],
 )
-def test_an_answer_that_is_none_is_an_error(
+def test_an_invalid_answer_is_an_error(
     chunks: list[dict[str, Any]], error: type[ModelError], words: str
 ) -> None:
     """Broken off, filtered, refused or failed: each is its own error, with a remedy."""

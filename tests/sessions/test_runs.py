@@ -99,7 +99,7 @@ async def test_what_hooks_do_at_the_end_is_there_when_it_is_opened_again(
 async def test_a_hook_that_fails_at_the_end_is_reported_and_the_session_is_closed(
     setup: SessionSetup,
 ) -> None:
-    """The others are asked all the same, and the error hooks hear of it."""
+    """The others are called all the same, and so are the error hooks."""
     session = setup.sessions.create(id="s")
     builder = setup.builder(say("a")).on_session_end(lambda ctx: 1 / 0, name="saver", priority=9)
     agent = builder.on_error(lambda ctx: setup.seen.append(ctx.error_message)).build()
@@ -162,7 +162,7 @@ async def test_a_session_whose_start_failed_has_not_started(setup: SessionSetup)
 
 
 async def whole_story(setup: SessionSetup) -> list[str]:
-    """Two runs, one of which waits for an answer, and what the conversation comes to."""
+    """Two runs, one of which waits for an answer, and the resulting conversation."""
     session = setup.sessions.create(id="s", title="Both")
     await go_on(setup, session)
     return said(session)
@@ -178,7 +178,7 @@ async def go_on(setup: SessionSetup, session: Session) -> None:
 
 
 async def finish(setup: SessionSetup, session: Session) -> None:
-    """Take up a run that was left behind, and say yes to whatever it asks."""
+    """Resume a run that was left behind, and say yes to whatever it asks."""
     agent = setup.builder().with_driver(ByPrompt()).build()
     if session.unfinished and not session.pending:
         await session.resume_run(agent)
@@ -199,7 +199,7 @@ class ByPrompt:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10_000))
 def test_whenever_a_process_dies_the_session_continues(where: int) -> None:
-    """After any write: no run is lost, nothing that must run once runs twice, and it comes to the same."""
+    """After any write: no run is lost, nothing that must run once runs twice, and it has the same outcome."""
 
     async def check() -> None:
         whole = SessionSetup()

@@ -174,8 +174,8 @@ async def test_two_processes_cannot_run_one_session(tmp_path: Path, ends: str) -
             with pytest.raises(SessionError, match="run 's-1' of session 's' was left unfinished"):
                 await session.run(setup.agent(say("never")), "me too")
             agent = setup.builder(say("I do not know.")).with_approver(lambda question: True)
-            taken_up = await session.resume_run(agent.build())
-            (result,) = taken_up.steps[0].results
+            resumed = await session.resume_run(agent.build())
+            (result,) = resumed.steps[0].results
             assert result.status is ResultStatus.IN_DOUBT
         after = await session.run(setup.agent(say("Yes.")), "me too")
         texts = [message.text for message in after.state.messages]

@@ -87,7 +87,7 @@ class Branching(RuleBasedStateMachine):
 
     @invariant()
     def members_compare_by_value(self) -> None:
-        """Two logs are equal when their items are, however they came to be."""
+        """Two logs are equal when their items are, however they were built."""
         log, model = self.family[-1]
         for other, other_model in self.family[-4:]:
             assert (log == other) is (model == other_model)

@@ -1,4 +1,4 @@
-"""A run with skills and subagents, taken up wherever its journal may end: it becomes what it would have been."""
+"""A run with skills and subagents, resumed wherever its journal may end: it becomes what it would have been."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def results_by_run(store: PlainStore) -> dict[str, list[tuple[str, str]]]:
     return {name: results_of(store.read(name)) for name in sorted(runs)}
 
 
-async def test_a_tree_of_subagents_is_taken_up_after_any_record() -> None:
+async def test_a_tree_of_subagents_is_resumed_after_any_record() -> None:
     """Nothing that the top forbids runs, nothing is lost, and all of it is counted once."""
     store = PlainStore()
     await Descent().guarded().with_journal(store).build().run("Clean up.", run_id="r")

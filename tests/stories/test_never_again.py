@@ -113,7 +113,7 @@ async def test_a_recovered_model_error_ends_completed() -> None:
 
 
 async def test_a_block_is_an_event_and_names_the_hook() -> None:
-    """Listeners hear it, the stream yields it, the result and the observers know who it was."""
+    """Listeners get it, the stream yields it, the result and the observers name the hook."""
     heard: list[Any] = []
     observed: list[Any] = []
     agent = builder(call("add", a=99, b=1), say("done"))

@@ -180,7 +180,7 @@ def test_limits_hold_for_the_whole_tree() -> None:
 
 
 def test_a_second_blocker_does_not_hide_the_first_ones_reason() -> None:
-    """The first to block is the one the model, the record and the observers hear of."""
+    """The model, the record and the observers get the first hook that blocked."""
     seen: list[Any] = []
     agent = (
         builder(call("add", a=1, b=2), say("done"))

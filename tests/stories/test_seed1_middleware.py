@@ -240,7 +240,7 @@ def test_before_middleware_blocks_by_returning_none() -> None:
 
 
 def test_after_middleware_changes_the_execution() -> None:
-    """What the middleware returns is what the call came to."""
+    """What the middleware returns is the call's result."""
 
     class AfterToolMiddleware:
         async def process(self, call: ToolCall, state: AgentState, next: Next) -> ToolResult:

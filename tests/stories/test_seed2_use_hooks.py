@@ -168,7 +168,7 @@ def test_every_event_of_the_document_happens_where_it_says() -> None:
     )
 
 
-def test_agent_failed_hears_of_a_failure_for_cleanup() -> None:
+def test_agent_failed_is_called_for_cleanup() -> None:
     """The failure context carries the state and the exception itself."""
     boom = RuntimeError("no model")
     heard: list[tuple[Any, int]] = []

@@ -176,7 +176,7 @@ def test_an_evaluation_may_be_returned_as_it_is() -> None:
     "should_continue stop".split(),
 )
 def test_evaluations_can_be_appended_at_every_point_of_a_step(point: str) -> None:
-    """Wherever a hook forbids going on, the step is finished and then the run stops."""
+    """Wherever a hook forbids continuing, the step is finished and then the run stops."""
     agent = builder(call("work"), call("work"), say("never"))
     agent.add_hook(point, lambda ctx: ctx.forbid("enough"), name="enough")
     if point == "stop":
@@ -353,7 +353,7 @@ def flaky() -> str:
 
 
 class ErrorPolicyHook:
-    """The document's hook: after so many failures in a row it forbids going on."""
+    """The document's hook: after so many failures in a row it forbids continuing."""
 
     def __init__(self, most: int) -> None:
         self.most = most

@@ -27,7 +27,7 @@ KEPT = ("delete", "Blocked: nothing is deleted")
 
 
 def deepest(heard: list[Any]) -> list[Any]:
-    """The journals of the two runs three subagents down, by what was heard."""
+    """The journals of the two runs three subagents down, from the records."""
     runs: dict[str, list[Any]] = {}
     for record in heard:
         if record.type != "progress":
@@ -116,7 +116,7 @@ async def test_it_holds_after_a_pause_in_another_process() -> None:
 
 
 def results_of_all(heard: list[Any]) -> list[str]:
-    """The words of every tool result that was heard of."""
+    """The text of every tool result among the records."""
     return [record.result.text() for record in heard if record.type == "tool_result"]
 
 

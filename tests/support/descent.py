@@ -114,7 +114,7 @@ def results_of(records: Any) -> list[tuple[str, str]]:
 
 
 def _fork(folder: Path, run_id: str, number: int, *, is_new: bool) -> int:
-    """One life of a run, which ends at the so-many-th place it comes to, or at its end."""
+    """One process of a run: it dies at the given place, or ends with the run."""
     pid = os.fork()
     if pid:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

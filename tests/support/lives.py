@@ -256,7 +256,7 @@ def story_of(result: RunResult) -> Any:
 
 
 def children_of(tape: Tape) -> Any:
-    """What the children of a run came to."""
+    """The outcomes of a run's children."""
     run_ids = sorted({record.run_id for record in tape.written} - {"run"})
     states = [fold(tape.read(run_id)).state for run_id in run_ids]
     return [(tuple(state.messages), state.ending) for state in states]

@@ -35,7 +35,7 @@ LAST_STEP = (
 
 
 def test_it_knows_the_points_in_the_order_they_were_visited() -> None:
-    """Every point of the lifecycle that a run comes to is there, whether or not a hook stands at it."""
+    """Every point that a run passes is recorded, with or without a hook."""
     recorder = Recorder()
     builder(recorder, call("add", a=1, b=2), say("3")).build().run_sync("1+2?")
     assert recorder.points == [

@@ -505,7 +505,7 @@ def test_arguments_that_were_no_json_object_are_quoted() -> None:
     ids=["large", "endless", "half a letter", "half a name", "NaN", "infinite", "deep", "deeper"],
 )
 def test_the_error_about_a_json_object_says_why(arguments: str, problem: str) -> None:
-    """It is a JSON object: to say that it is none would help no model."""
+    """It is a JSON object, so the error must not say that it is none."""
     call = ToolCall.from_json("1", "add", arguments)
     with pytest.raises(ToolArgumentsError) as caught:
         add.validate_call(call)

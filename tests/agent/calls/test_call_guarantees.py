@@ -171,8 +171,10 @@ async def test_what_tools_in_threads_charge_is_counted_to_the_last_token() -> No
     assert result.state.usage.input_tokens - own == 1600
 
 
-async def test_progress_from_a_thread_is_heard_in_the_runs_thread_before_the_result() -> None:
-    """Listeners need not be thread-safe, and hear things in order."""
+async def test_progress_from_a_thread_reaches_listeners_in_the_runs_thread_before_the_result() -> (
+    None
+):
+    """Listeners need not be thread-safe, and get records in order."""
     heard: list[tuple[type, bool]] = []
     home = threading.get_ident()
 
@@ -445,7 +447,7 @@ async def test_a_hook_around_a_tool_that_crashes_counts_as_the_call_failing(
 
 
 async def test_text_is_held_back_while_a_hook_around_the_inference_may_replace_it() -> None:
-    """Who listens hears only what the hook let stand."""
+    """Listeners get only what the hook kept."""
     heard: list[str] = []
 
     class Chatty:

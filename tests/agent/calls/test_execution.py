@@ -508,7 +508,7 @@ async def test_a_recovered_error_is_a_success() -> None:
 
 @pytest.mark.parametrize("point", ["before_tool_use", "after_tool_use"])
 @pytest.mark.parametrize("wrong", ["text", 5, object()])
-async def test_an_execution_that_is_none_is_the_hooks_failure(point: str, wrong: Any) -> None:
+async def test_an_invalid_execution_is_the_hooks_failure(point: str, wrong: Any) -> None:
     """The call is blocked or its result withheld: failing closed."""
     agent = builder(call("add", a=1), say("ok"))
     agent.add_hook(point, lambda ctx: ctx.with_execution(wrong), name="odd")

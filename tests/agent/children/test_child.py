@@ -1,4 +1,4 @@
-"""One child run: started, cancelled with its parent, taken up again, or left waiting."""
+"""One child run: started, cancelled with its parent, resumed, or left waiting."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_hooks_of_the_session_are_the_parents(world: World) -> None:
     assert seen == ["execution_start", "execution_end"]
 
 
-async def test_listeners_of_the_parent_hear_the_child(world: World) -> None:
+async def test_listeners_of_the_parent_get_the_childs_records(world: World) -> None:
     """Each record carries the run it belongs to, and each run numbers its own."""
     heard: list[Record] = []
     parent = world.chain(call("work", n=1), say("x")).on_event(heard.append)
@@ -518,7 +518,7 @@ def without_tool(agents: PayingAgents, levels: int) -> Agent:
 
 @pytest.mark.parametrize("levels", [1, 2])
 @pytest.mark.parametrize("agent", [cancelled, without_tool])
-async def test_children_that_nobody_takes_up_any_more_are_over(
+async def test_children_that_are_never_resumed_end(
     agents: PayingAgents, agent: Any, levels: int
 ) -> None:
     """Their own records say that they were cancelled, down to the last, and the tree can be pruned."""

@@ -594,7 +594,7 @@ async def test_subagent_stop_may_change_the_result(world: World) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["text", None, 5])
-async def test_a_result_that_is_none_is_the_hooks_failure(world: World, wrong: Any) -> None:
+async def test_an_invalid_result_is_the_hooks_failure(world: World, wrong: Any) -> None:
     """At subagent_stop that is an error: the run fails, naming the hook."""
     world.add("child", world.builder(say("x")))
     parent = world.builder(call("delegate", to="child"), say("never"))

@@ -74,7 +74,7 @@ def seen(heard: list[Any]) -> list[tuple[str, str]]:
     ],
 )
 async def test_what_may_pass_by_itself_is_tried_again(error: Exception, error_class: str) -> None:
-    """Rate limits, time-outs and lost connections, with back-off, and the error hooks hear each."""
+    """Rate limits, time-outs and lost connections, with back-off, and the error hooks are called for each."""
     heard: list[Any] = []
     clock = FakeClock()
     agent = builder(error, error, say("at last")).with_clock(clock).on_error(heard.append)
@@ -250,7 +250,7 @@ async def test_error_hooks_get_the_real_exception_when_no_step_exists() -> None:
 # --- tools --------------------------------------------------------------------------------------------
 
 
-async def test_error_hooks_hear_of_tool_errors_with_the_call() -> None:
+async def test_error_hooks_get_tool_errors_with_the_call() -> None:
     """Logging an error with the last tool is one hook."""
     heard: list[Any] = []
     agent = builder(call("flaky"), say("ok"), tools=(Flaky(9, "once").tool,)).on_error(heard.append)
@@ -265,7 +265,7 @@ async def test_error_hooks_hear_of_tool_errors_with_the_call() -> None:
     assert result.steps[0].has_errors
 
 
-async def test_validation_errors_are_heard_too() -> None:
+async def test_error_hooks_get_validation_errors_too() -> None:
     """Unknown tools and wrong arguments have a class of their own."""
     heard: list[Any] = []
     result = await builder(call("nope"), say("ok")).on_error(heard.append).build().run("go")
@@ -439,7 +439,7 @@ async def test_an_error_hook_may_stop_the_run() -> None:
     assert sum(isinstance(record, RequestSent) for record in result.records) == 1
 
 
-async def test_an_error_hook_may_forbid_going_on() -> None:
+async def test_an_error_hook_may_forbid_continuing() -> None:
     """A tool error after which the step finishes and the run stops."""
     agent = builder(call("flaky"), say("never"), tools=(Flaky(1, "once").tool,))
     result = await agent.on_error(lambda ctx: ctx.forbid("one is too many")).build().run("go")

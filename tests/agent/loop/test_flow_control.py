@@ -39,7 +39,7 @@ async def run(agent: AgentBuilder) -> Any:
 # --- should_continue ----------------------------------------------------------------------------------
 
 
-async def test_tools_mean_going_on_and_an_answer_means_stopping() -> None:
+async def test_tools_mean_continuing_and_an_answer_means_stopping() -> None:
     """The default guard says so, and each step keeps what was said and who decided."""
     result = await run(builder(call("add", a=1), say("2")))
     first, second = (step.outcome for step in result.steps)
@@ -242,7 +242,7 @@ async def test_nothing_overrides_a_guard(objection: str, point: str) -> None:
     assert result.state.counters.objections == 0
 
 
-async def test_a_stop_hook_may_end_the_run_for_good() -> None:
+async def test_a_stop_hook_may_end_the_run_finally() -> None:
     """A stop at stop is a Forbid: the run is stopped, not completed, and the answer is still there."""
     result = await run(builder(say("hi")).on_stop(lambda ctx: HookOutcome.stop("no more")))
     assert (result.status, result.stop_reason, result.text) == (

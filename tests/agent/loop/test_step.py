@@ -26,7 +26,7 @@ async def test_no_call_of_the_step_runs_before_every_question_is_answered(bench:
 
 
 async def test_the_hooks_on_the_way_out_run_when_a_run_pauses(bench: Bench) -> None:
-    """execution_end hears that it is paused; session_end and after_step wait for the real end."""
+    """execution_end sees that the run is paused; session_end and after_step wait for the real end."""
     seen: list[str] = []
     agent = bench.asking(call("pay", amount=5), say("done"))
     for point in ("execution_start", "before_step", "after_step", "execution_end", "session_end"):

@@ -61,7 +61,7 @@ def test_a_command_gives_its_output_code_and_time(tmp_path: Path, mode: Any) -> 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_output_is_streamed_as_it_comes(tmp_path: Path, mode: Any) -> None:
-    """Listeners hear it while the command runs, which here waits until they have; cleaned like the result."""
+    """Listeners get it while the command still runs; it is cleaned like the result."""
     heard: list[Any] = []
 
     def listen(record: Any) -> None:

@@ -155,7 +155,7 @@ WITHOUT_A_SANDBOX = [
     _row("plainly harmless", "runs runs runs blocked", lambda c: c.verdict == "allow"),
     _row("anything else", "asks asks blocked blocked", lambda c: True),
 ]
-"""The same where there is none: everything runs on the host."""
+"""The same without a sandbox: everything runs on the host."""
 
 
 def expected(table: list[Any], case: Case) -> str:

@@ -172,7 +172,7 @@ async def test_a_long_progress_message_has_only_its_end() -> None:
 
 
 def test_a_secret_that_is_printed_in_pieces_is_redacted(tmp_path: Path) -> None:
-    """A command that prints a secret with a pause in it: no listener hears a part."""
+    """A command that prints a secret with a pause in it: no listener gets a part of it."""
     heard: list[str] = []
     script = "printf 'id: ghp_01234567'; sleep 0.2; echo 89abcdefghijABCDEFGHIJ012345"
     (tmp_path / "leak.sh").write_text(script)
@@ -193,8 +193,10 @@ def test_a_secret_that_is_printed_in_pieces_is_redacted(tmp_path: Path) -> None:
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\nAoIBAQC7VJTUt9Us8cKjMzEfYy\n-----END PRIVATE KEY-----\n"
 
 
-def heard_of(tmp_path: Path, script: str, *, command: str = "sh leak.sh") -> tuple[str, str]:
-    """What listeners hear while a script runs, and its result."""
+def progress_and_result(
+    tmp_path: Path, script: str, *, command: str = "sh leak.sh"
+) -> tuple[str, str]:
+    """What listeners get while a script runs, and its result."""
     heard: list[str] = []
     (tmp_path / "leak.sh").write_text(script)
     agent = (
@@ -213,7 +215,7 @@ def heard_of(tmp_path: Path, script: str, *, command: str = "sh leak.sh") -> tup
 def test_a_key_that_is_printed_line_by_line_is_redacted(tmp_path: Path) -> None:
     """The lines of a private key come in messages of their own; each of them is part of the key."""
     pauses = "".join(f"echo '{line}'; sleep 0.15\n" for line in KEY.splitlines())
-    heard, result = heard_of(tmp_path, f"echo before\nsleep 0.15\n{pauses}echo after\n")
+    heard, result = progress_and_result(tmp_path, f"echo before\nsleep 0.15\n{pauses}echo after\n")
     assert "before\n" in heard
     assert "after\n" in heard
     assert "MIIEvQ" not in heard + result
@@ -222,22 +224,28 @@ def test_a_key_that_is_printed_line_by_line_is_redacted(tmp_path: Path) -> None:
 
 def test_a_value_that_follows_its_name_is_redacted(tmp_path: Path) -> None:
     """A name, a pause, and its value: the value is hidden, as it is in the result."""
-    heard, result = heard_of(tmp_path, "printf 'DB_PASSWORD='; sleep 1.2; echo hunter2; echo on\n")
+    heard, result = progress_and_result(
+        tmp_path, "printf 'DB_PASSWORD='; sleep 1.2; echo hunter2; echo on\n"
+    )
     assert "hunter2" not in heard + result
     assert "on\n" in heard
 
 
 def test_a_prompt_is_shown_and_what_follows_is_hidden(tmp_path: Path) -> None:
     """What was reported of a line counts for what comes after it."""
-    heard, _ = heard_of(tmp_path, "printf 'api_key = '; sleep 1.2; echo abc123def456ghi; echo on\n")
+    heard, _ = progress_and_result(
+        tmp_path, "printf 'api_key = '; sleep 1.2; echo abc123def456ghi; echo on\n"
+    )
     assert "api_key = " in heard
     assert "abc123def456ghi" not in heard
 
 
 def test_a_command_runs_with_the_secret_that_is_not_kept(tmp_path: Path) -> None:
-    """The real shell gets the value, and nobody hears it."""
+    """The real shell gets the value, and no listener does."""
     command = "DB_PASSWORD=hunter2 sh leak.sh"
-    heard, result = heard_of(tmp_path, 'echo "${#DB_PASSWORD} letters"\n', command=command)
+    heard, result = progress_and_result(
+        tmp_path, 'echo "${#DB_PASSWORD} letters"\n', command=command
+    )
     assert "7 letters" in result
     assert "hunter2" not in heard + result
 

@@ -1,4 +1,4 @@
-"""What a command makes that agents would obey: set aside, unless a person agreed to it."""
+"""Files that agents would obey: a command's are moved aside, unless a person agreed to them."""
 
 from __future__ import annotations
 

@@ -340,7 +340,7 @@ def test_other_programs_stay_in(command: str) -> None:
     assert not needs_network(command)
 
 
-def test_a_policy_that_is_none_is_a_build_error(tmp_path: Path) -> None:
+def test_an_invalid_policy_is_a_build_error(tmp_path: Path) -> None:
     """Not an error at the first command."""
     for policy in ("x", ShellPolicy, {"allow": ["ls"]}):
         with pytest.raises(BuildError, match=r"is no ShellPolicy\. Use ShellPolicy"):

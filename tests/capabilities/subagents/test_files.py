@@ -196,7 +196,7 @@ def test_all_tools_are_all_of_them(tmp_path: Path, tools: str) -> None:
 
 
 def test_other_pages_of_a_directory_are_passed_over(tmp_path: Path) -> None:
-    """A guide beside the definitions does not take them away; that it is none is a finding."""
+    """A guide next to the definitions does not disable them; `lint` reports that it is no definition."""
     agent_file(tmp_path, "a", "")
     (tmp_path / "GUIDE.md").write_text("# How to use these agents")
     agent = builder(subagents=Subagents(tmp_path)).build()
@@ -310,7 +310,7 @@ async def test_skills_it_has_from_the_start(tmp_path: Path) -> None:
 
 
 def test_what_is_not_kept_is_said(tmp_path: Path) -> None:
-    """Servers that are not started, and isolation that is none."""
+    """Servers that are not started, and isolation that does not exist."""
     agent_file(tmp_path, "a", "mcpServers: [linear]\nisolation: worktree")
     found = [str(each) for each in builder(subagents=Subagents(tmp_path)).build().lint()]
     assert any("a.md:4: its MCP servers are not started." in each for each in found)

@@ -53,7 +53,7 @@ def builder(*turns: Any, policy: TaintPolicy | None = None) -> AgentBuilder:
 
 
 def result_texts(result: Any) -> list[str]:
-    """What every call came to."""
+    """The text of every result."""
     return [each.text() for step in result.steps for each in step.results]
 
 

@@ -58,7 +58,7 @@ def family(child: AgentBuilder, *before: Any, task: str, policy: TaintPolicy) ->
 
 
 def came_of_it(builder: AgentBuilder, prompt: str = "Pay my bill.") -> Any:
-    """What the child's calls came to."""
+    """The texts of the child's results."""
     return builder.build().run_sync(prompt).steps[-2].results[-1].result
 
 

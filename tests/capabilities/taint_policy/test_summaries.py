@@ -53,7 +53,7 @@ def agent(*turns: Any, summary: str = "They talked.") -> Any:
 
 
 def last(result: Any) -> str:
-    """What the last call came to."""
+    """The text of the last result."""
     texts = [each.text() for step in result.steps for each in step.results]
     return str(texts[-1])
 

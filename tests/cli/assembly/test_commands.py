@@ -142,7 +142,7 @@ def test_hooks_in_copilots_settings_alone(place: Any) -> None:
 
 
 def test_hooks_where_vs_codes_settings_say(place: Any) -> None:
-    """Also where none of the usual directories is there."""
+    """Also without any of the usual directories."""
     place.write("secret.txt", "x")
     place.write("guard.sh", _GUARD)
     place.write(".vscode/settings.json", '{"chat.hookFilesLocations": {"guards": true}}')

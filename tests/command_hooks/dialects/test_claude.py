@@ -68,7 +68,7 @@ def test_only_an_object_that_begins_the_output_is_json(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ['{"decision": block}', '{"a":1}\n{"decision":"block"}', "{{x}}"])
-def test_what_begins_and_ends_like_an_object_and_is_none_is_a_failure(text: str) -> None:
+def test_output_that_looks_like_an_object_and_is_invalid_is_a_failure(text: str) -> None:
     """It is reported, and is never text for the model. Exit code 2 blocks all the same."""
     assert (
         said("SessionStart", ProgramResult(0, text)).status,
@@ -195,7 +195,7 @@ def test_continue_false_ends_the_run() -> None:
 
 
 def test_output_can_be_replaced_by_nothing() -> None:
-    """None is a replacement, and no replacement is none."""
+    """`null` is a replacement; a missing field is not."""
     assert (
         said(
             "PostToolUse", ProgramResult(0, specific("PostToolUse", updatedToolOutput=None))
@@ -216,7 +216,7 @@ def test_context_at_the_top_is_read_too(key: str) -> None:
 
 
 def test_a_permission_request_is_answered() -> None:
-    """Allowed with other arguments, or denied for good."""
+    """Allowed with other arguments, or denied finally."""
     text = specific(
         "PermissionRequest", decision={"behavior": "allow", "updatedInput": {"command": "ls"}}
     )
@@ -374,7 +374,9 @@ async def test_without_a_hook_it_is_called_after_its_first_prompt(stage: Any) ->
     ("given", "expected"),
     [({}, "other"), ({"reason": "clear"}, "clear"), ({"reason": "gone home"}, "other")],
 )
-async def test_hooks_hear_why_a_session_ends(stage: Any, given: Any, expected: str) -> None:
+async def test_hooks_get_the_reason_why_a_session_ends(
+    stage: Any, given: Any, expected: str
+) -> None:
     """In the words that they know."""
     session, agent = talking(stage, recording_hooks(stage))
     await session.run(agent, "Pay it.")

@@ -72,7 +72,7 @@ def test_a_guard_for_claudes_files_guards_codexs_patches(stage: Any) -> None:
     assert tool_texts(result) == ["Blocked: no eval", "wrote b.py"]
 
 
-def test_a_patch_that_comes_back_as_it_was_is_none_that_changed(stage: Any) -> None:
+def test_a_patch_that_comes_back_unchanged_is_no_change(stage: Any) -> None:
     """Also if only the patch comes back. A changed argument beside it counts."""
     made = '{hookSpecificOutput: {hookEventName: "PreToolUse", permissionDecision: "allow", updatedInput: %s}}'
     shown = "{command: .tool_input.command}"
@@ -116,7 +116,7 @@ def test_words_to_a_child_need_no_json_in_codex() -> None:
 
 @pytest.mark.parametrize("more", [{"updatedInput": {"command": "ls"}}, {"interrupt": True}])
 def test_a_permission_of_codex_is_yes_or_no(more: dict[str, Any]) -> None:
-    """What else it may say is kept for later, and such an answer is none: the user is asked."""
+    """Other values are reserved, and do not count as an answer: the user is asked."""
     answer = {"hookSpecificOutput": {"decision": {"behavior": "allow", **more}}}
     assert (
         next(iter(more))
@@ -171,7 +171,7 @@ def test_the_user_switches_codexs_hooks_off(stage: Any, name: str) -> None:
 
 
 def test_what_the_administrator_requires_of_codex(stage: Any, tmp_path: Path) -> None:
-    """It may be all that there is."""
+    """It may be the only output."""
     stage.file(".codex/hooks.json", codex_file("Stop", "users"), home=True)
     required = tmp_path / "etc" / "codex" / "requirements.toml"
     required.parent.mkdir(parents=True)

@@ -142,7 +142,7 @@ def test_hooks_in_groups(stage: Any) -> None:
 
 @pytest.mark.parametrize("dialect", ["copilot", "vscode"])
 def test_lines_of_progress_are_no_answer(dialect: str) -> None:
-    """Neither before one nor where there is none."""
+    """Neither before a call nor without one."""
     event = "preToolUse" if dialect == "copilot" else "PreToolUse"
     answer = said(event, ProgramResult(0, f"{PROGRESS}\n{PROGRESS}\n{DENY}\n"), dialect)
     assert (answer.decision, answer.reason) == ("deny", "not here")

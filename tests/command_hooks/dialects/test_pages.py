@@ -61,7 +61,7 @@ def agent(stage: Any, *turns: Any, trust: Any = True) -> tuple[Agent, CommandHoo
 
 
 def result_texts(result: Any) -> list[str]:
-    """What every call of the run came to."""
+    """The texts of all results of the run."""
     return [each.text() for step in result.steps for each in step.results]
 
 
@@ -258,7 +258,7 @@ def test_a_link_in_the_repository_is_the_repositorys(stage: Any) -> None:
 
 
 def test_mistakes_in_front_matter_are_reported_and_the_rest_holds(stage: Any) -> None:
-    """An event that nobody knows, one that a subagent has not, and an entry that is none."""
+    """An unknown event, one that subagents do not have, and an invalid entry."""
     extra = "  Nonsense: []\n  SessionStart: []\n  PostToolUse: [7]\n"
     page(stage, "careful", GUARD.format(name="careful") + extra)
     _, hooks = agent(stage, say("done"))

@@ -185,11 +185,11 @@ def test_its_place_may_be_given_from_a_common_one(stage: Any) -> None:
 
 
 def test_one_that_is_off_is_not(stage: Any) -> None:
-    """Being there is not being wanted."""
+    """An installed plugin is not an enabled one."""
     assert not market(stage, "./plugins/bell", enabled=False)
 
 
 @pytest.mark.parametrize("source", ["../../..", "/etc", "./missing", ""])
 def test_a_plugin_is_inside_of_its_marketplace(stage: Any, source: str) -> None:
-    """Or it is none."""
+    """Otherwise it is no plugin."""
     assert not market(stage, source)

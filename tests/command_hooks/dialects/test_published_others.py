@@ -340,7 +340,7 @@ def test_a_guardian_for_copilot_that_reads_another_key_and_talks_on_stdout(stage
     assert (stage.root / "logs/guard.log").read_text() == "blocked\n"
 
 
-def test_a_hook_of_cursor_at_the_end_hears_how_it_ended(stage: Any) -> None:
+def test_a_hook_of_cursor_at_the_end_learns_how_it_ended(stage: Any) -> None:
     """Also when the run failed; what it says then changes nothing."""
     stage.script(".cursor/end.sh", 'cat >> ends; echo \'{"followup_message": "again"}\'\n')
     hook = {"command": "sh .cursor/end.sh", "loop_limit": 1}

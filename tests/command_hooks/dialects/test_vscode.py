@@ -218,7 +218,7 @@ def test_a_tool_of_a_server() -> None:
 
 @given(path=TEXT, old=TEXT, new=TEXT, changed=TEXT)
 def test_a_change_under_any_key_is_taken(path: str, old: str, new: str, changed: str) -> None:
-    """And no change is none."""
+    """A missing field is no change."""
     edit = ToolCall("1", "edit", {"path": path, "old": old, "new": new})
     shown = VSCODE.show(edit, PLACE)
     assert (
@@ -274,8 +274,8 @@ def test_the_lines_that_are_read() -> None:
 
 
 @pytest.mark.parametrize("word", ["continue", "ok", None])
-def test_a_decision_that_objects_to_nothing_is_none(word: str | None) -> None:
-    """What else the answer says is heard; before a tool it is not understood, and refuses."""
+def test_a_decision_without_an_objection_is_ignored(word: str | None) -> None:
+    """The rest of the answer counts. Before a tool the answer is invalid, and denies the call."""
     ran = ProgramResult(0, json.dumps({"decision": word, "systemMessage": "two tests fail"}))
     answer = read_reply(VSCODE, Handler(HookSource("vscode"), "PostToolUse"), ran)
     assert (answer.decision, answer.messages) == ("", ("two tests fail",))
@@ -390,7 +390,7 @@ def test_a_place_that_a_hook_has_not_is_left_as_it_is(stage: Any, name: str) -> 
 
 
 @pytest.mark.parametrize("is_own", [True, False])
-def test_a_script_that_looks_for_failures_hears_of_them(stage: Any, is_own: bool) -> None:
+def test_a_script_that_looks_for_failures_gets_them(stage: Any, is_own: bool) -> None:
     """Old files get them with all other results; a file with the newer event does not."""
     more = {"postToolUseFailure": [{"bash": "true"}]} if is_own else {}
     look = 'test "$(jq -r .toolResult.resultType)" = "failure" && echo heard >> seen; true'

@@ -1,4 +1,4 @@
-"""Ways out of a jail that people have found, none of which is one."""
+"""Known ways out of a jail: none of them works."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_devices_are_not_files(way: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["docs/notes.txt/", "docs/notes.txt/.", "new/", "docs/", "."])
-def test_a_path_that_ends_like_a_directory_is_none_of_a_file(jail: FileJail, path: str) -> None:
+def test_a_path_that_ends_with_a_slash_is_no_file(jail: FileJail, path: str) -> None:
     """It is not taken for the file without the slash."""
     for use in (
         jail.open,

@@ -40,7 +40,7 @@ null = os.open(os.devnull, os.O_RDWR)
 
 
 def started(line: str, **options: tuple[int, ...]) -> StartedProcess:
-    """A line of shell that runs, heard by nobody."""
+    """A shell command that runs without a reader."""
     null = os.open(os.devnull, os.O_RDWR)
     try:
         return start_program(("/bin/sh", "-c", line), ENV, "/", (null, null, null), **options)

@@ -160,8 +160,8 @@ def test_where_there_can_be_no_supervisor_a_command_is_ended_all_the_same(
     assert not _runs(f"sleep {marker}")
 
 
-def test_the_end_of_a_command_is_heard_before_a_loop_closes(tmp_path: Path) -> None:
-    """Also of one that is given up as it starts: nobody could hear of it afterwards."""
+def test_the_end_of_a_command_is_noticed_before_a_loop_closes(tmp_path: Path) -> None:
+    """Also of one that is cancelled at its start: later nobody could notice it."""
     sandbox = Sandbox(tmp_path, "host")
 
     async def give_up() -> RunningCommand:
@@ -173,7 +173,7 @@ def test_the_end_of_a_command_is_heard_before_a_loop_closes(tmp_path: Path) -> N
         assert command._process.returncode is not None
 
 
-def test_a_grant_that_is_none_is_named(tmp_path: Path) -> None:
+def test_an_invalid_grant_is_named(tmp_path: Path) -> None:
     """Before anything is started."""
     with pytest.raises(UsageError, match=r"grant=True is no SandboxGrant\. Write SandboxGrant"):
         Sandbox(tmp_path, "host").run_sync("true", grant=True)  # type: ignore[arg-type]

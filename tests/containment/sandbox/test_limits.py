@@ -310,7 +310,7 @@ wc -l < sums
 
 
 async def test_no_watcher_is_left_and_none_is_started_for_nothing(sandbox: Sandbox) -> None:
-    """It ends with its command; without a limit to watch there is none."""
+    """It ends with its command; without a limit none is started."""
 
     def watchers() -> int:
         return sum("_end_at_limit" in repr(task) for task in asyncio.all_tasks())

@@ -93,7 +93,7 @@ async def test_a_look_that_nobody_waits_for_is_given_back(
     starting = asyncio.create_task(Sandbox(tmp_path, "required").start("true", on_output=print))
     assert await asyncio.to_thread(looking.wait, 5)
     if moment == "after":
-        time.sleep(0.2)  # noqa: ASYNC251 - the loop is not to hear of it
+        time.sleep(0.2)  # noqa: ASYNC251 - the loop must not run meanwhile
     starting.cancel()
     given_up_later = asyncio.get_running_loop().call_later(0.05, given_up.set)
     await asyncio.wait([starting])

@@ -152,7 +152,7 @@ def test_a_command_gives_output_code_and_time(
 async def test_output_comes_as_it_is_printed(
     tmp_path: Path, mode: Literal["required", "host"]
 ) -> None:
-    """Whoever listens hears it while the command runs."""
+    """Listeners get it while the command runs."""
     heard: list[bytes] = []
     running = await Sandbox(tmp_path, mode).start("echo first; sleep 30", on_output=heard.append)
     while not heard:  # noqa: ASYNC110 - a callback fills it

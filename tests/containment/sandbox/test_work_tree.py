@@ -109,7 +109,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_git_runs_nothing_that_was_planted(work: Path, marker: Path, way: str) -> None:
-    """Whatever a command leaves in a tree, asking git for status and history, and a commit, run none of it."""
+    """Whatever a command leaves in a tree, git status, git log and a commit run none of it."""
     (work / ".git" / "info").mkdir(exist_ok=True)
     command = WAYS[way].replace("{run}", f"touch {marker}")
     Sandbox(work, "required").run_sync(command)

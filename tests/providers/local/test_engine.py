@@ -186,7 +186,7 @@ def test_it_is_asked_from_one_event_loop_after_another() -> None:
 
 
 async def test_a_closed_engine_is_closed() -> None:
-    """What runs ends, the server is let go, and asking again is an error that says what to do."""
+    """The request ends, the server stops, and a new request is an error that says what to do."""
     server = Server(*[text("word")] * 1000, text("", "stop"))
     server.gate = threading.Semaphore(1)
     engine = LlamaEngine(server)

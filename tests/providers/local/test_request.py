@@ -75,7 +75,7 @@ def test_the_grammar_keeps_the_choice_of_tools(choice: str, allowed: set[str]) -
         ([*called("look"), *called("look", x=1)[1:]], {"look", "go", "final_answer"}),
     ],
 )
-def test_a_tool_is_not_called_a_third_time_in_vain(
+def test_a_failing_call_is_not_made_a_third_time(
     messages: list[Message], allowed: set[str]
 ) -> None:
     """After the same call twice in a row it is left out, until something else was done or asked."""
