@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hookline import AgentBuilder, AgentState, ToolContext, tool
 from hookline.capabilities import Metadata, TaskPlanning, ToolRegistry
-from hookline.capabilities.tool_registry import ranked, words_of
+from hookline.capabilities.tool_registry import rank_tools, words_of
 from hookline.errors import BuildError
 from hookline.mcp import McpServer, McpServers
 from hookline.state import ToolSpec
@@ -292,14 +292,14 @@ SPECS = [
 )
 def test_the_best_comes_first(query: str, first: str) -> None:
     """Names count more than descriptions, and endings do not matter."""
-    assert ranked(SPECS, query, 5)[0].name == first
+    assert rank_tools(SPECS, query, 5)[0].name == first
 
 
 def test_what_has_nothing_to_do_with_it_is_not_found() -> None:
     """No match is an empty answer, and there are never more than asked for."""
-    assert ranked(SPECS, "xylophone", 5) == []
-    assert ranked(SPECS, "?!", 5) == []
-    assert len(ranked(SPECS, "file", 2)) == 2
+    assert rank_tools(SPECS, "xylophone", 5) == []
+    assert rank_tools(SPECS, "?!", 5) == []
+    assert len(rank_tools(SPECS, "file", 2)) == 2
 
 
 def test_names_are_split_into_words() -> None:
@@ -310,7 +310,7 @@ def test_names_are_split_into_words() -> None:
 @given(st.text(max_size=60))
 def test_any_query_can_be_answered(query: str) -> None:
     """Whatever a model writes, what is found is a part of what there is, each once, and always the same."""
-    found = [spec.name for spec in ranked(SPECS, query, 20)]
+    found = [spec.name for spec in rank_tools(SPECS, query, 20)]
     assert len(set(found)) == len(found)
     assert set(found) <= {spec.name for spec in SPECS}
-    assert found == [spec.name for spec in ranked(SPECS[::-1], query, 20)]
+    assert found == [spec.name for spec in rank_tools(SPECS[::-1], query, 20)]

@@ -228,13 +228,17 @@ def go_on_after(journal: SQLiteJournal, count: int) -> None:
 def test_a_file_that_may_not_grow(sqlite: SQLiteJournal) -> None:
     """SQLite's own limit."""
     assert sqlite._writer is not None
-    sqlite._writer.do(lambda connection: connection.execute("PRAGMA max_page_count = 60"))
+    sqlite._writer.run_exclusively(
+        lambda connection: connection.execute("PRAGMA max_page_count = 60")
+    )
     count, error = fill(sqlite)
     assert count > 10
     assert "the disk is full" in str(error)
     again = "start it again if the journal does not list it"
     assert error.remedy == f"Free some space, then resume the run; {again}."
-    sqlite._writer.do(lambda connection: connection.execute("PRAGMA max_page_count = 100000"))
+    sqlite._writer.run_exclusively(
+        lambda connection: connection.execute("PRAGMA max_page_count = 100000")
+    )
     go_on_after(sqlite, count)
 
 
@@ -243,9 +247,13 @@ def test_other_runs_are_not_poisoned(sqlite: SQLiteJournal, story: Story) -> Non
     other = sqlite.claim("other")
     other.write(story("other")[:5]).result()
     assert sqlite._writer is not None
-    sqlite._writer.do(lambda connection: connection.execute("PRAGMA max_page_count = 30"))
+    sqlite._writer.run_exclusively(
+        lambda connection: connection.execute("PRAGMA max_page_count = 30")
+    )
     fill(sqlite)
-    sqlite._writer.do(lambda connection: connection.execute("PRAGMA max_page_count = 100000"))
+    sqlite._writer.run_exclusively(
+        lambda connection: connection.execute("PRAGMA max_page_count = 100000")
+    )
     other.write(story("other")[5:]).result()
     assert sqlite.read("other") == story("other")
 

@@ -34,7 +34,7 @@ def held_up(journal: SQLiteJournal) -> Iterator[None]:
         is_busy.set()
         go_on.wait(20)
 
-    busy = threading.Thread(target=journal._writer.do, args=(hold,))
+    busy = threading.Thread(target=journal._writer.run_exclusively, args=(hold,))
     busy.start()
     assert is_busy.wait(20)
     try:

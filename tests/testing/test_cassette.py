@@ -37,7 +37,7 @@ from hookline import AgentBuilder, InferenceHookContext, RunStatus
 from hookline.errors import AuthenticationError, BuildError, CassetteError, UsageError
 from hookline.providers import Provider, make_provider
 from hookline.testing import Cassette, Failure, FakeClock, WireCall, WireTurn
-from hookline.testing.cassette import differences, explained, is_same
+from hookline.testing.cassette import differences, explain_mismatch, is_same
 from hookline.testing.cassette_file import RecordedRequest
 from hookline.testing.secrets import SCRUBBED
 
@@ -608,8 +608,10 @@ def test_ids_that_are_made_up_anew_do_not_matter() -> None:
 def test_the_nearest_request_is_explained() -> None:
     """With its place in the recording; of many differences the first few."""
     recorded = [request_for({"a": 1, "b": 2}), request_for(dict.fromkeys("abcdefgh", 1))]
-    assert explained(recorded, {0}, request_for({"a": 1, "b": 3})) == (
+    assert explain_mismatch(recorded, {0}, request_for({"a": 1, "b": 3})) == (
         "the nearest, request 1 of 2 (played already), differs:\n  b: recorded 2, asked 3\n "
     )
-    assert "\n  and 3 more\n" in explained(recorded, (), request_for(dict.fromkeys("abcdefgh", 7)))
-    assert explained([], (), request_for({})) == "nothing is recorded."
+    assert "\n  and 3 more\n" in explain_mismatch(
+        recorded, (), request_for(dict.fromkeys("abcdefgh", 7))
+    )
+    assert explain_mismatch([], (), request_for({})) == "nothing is recorded."

@@ -182,7 +182,7 @@ class SelfCritique:
         if not step.is_final_response:
             return None
         tools = [spec.name for spec in run.tools if spec.name in self._answer_tools]
-        kept = [found for name in tools if (found := _kept_now(state, name)) is not None]
+        kept = [found for name in tools if (found := _latest_output(state, name)) is not None]
         if kept:
             return msgspec.json.encode(kept[0]).decode()
         return None if tools else step.text
@@ -296,7 +296,7 @@ def _task(draft: Draft) -> str:
     )
 
 
-def _kept_now(state: AgentState, tool: str) -> Any:
+def _latest_output(state: AgentState, tool: str) -> Any:
     """What an answer tool has kept of the latest step, if it has kept anything."""
     kept = state.metadata.get(tool)
     if not isinstance(kept, dict) or not kept.get("is_given"):

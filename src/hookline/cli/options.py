@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from hookline.cli.assembly.verify import load_checked, verify
+from hookline.cli.assembly.verify import load_verified, verify
 from hookline.cli.terminal import printable
 from hookline.config import VARIABLES, Layer, Settings, check_layer, put
 from hookline.errors import ConfigError, UsageError
@@ -63,7 +63,7 @@ def is_target(word: str) -> bool:
 
 def load_settings(arguments: argparse.Namespace) -> Settings:
     """The settings with the flags above them. Settings that wait for trust are reported."""
-    settings = load_checked(flags_of(arguments), bare=arguments.bare)
+    settings = load_verified(flags_of(arguments), bare=arguments.bare)
     if settings.trust_hint:
         print(f"hookline: {printable(settings.trust_hint)}", file=sys.stderr)
     return settings

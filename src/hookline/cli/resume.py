@@ -7,7 +7,7 @@ import asyncio
 
 import msgspec
 
-from hookline.cli.assembly.agent import opened
+from hookline.cli.assembly.agent import open_agent
 from hookline.cli.console import Console, answers_from_flags
 from hookline.cli.journal_location import new_run_id, open_run
 from hookline.cli.recorded_runs import (
@@ -45,7 +45,7 @@ async def _resume(
     console = Console(arguments, settings, repeat=arguments.settings)
     answers = answers_from_flags(story.state.pending, arguments.yes, arguments.no, arguments.reason)
     played = invocation.played + count_turns(journal, run_id)
-    async with opened(settings, console.extras(journal, played=played)) as agent:
+    async with open_agent(settings, console.extras(journal, played=played)) as agent:
         ended = _why_it_ended(story, records[-1], flags)
         if ended:
             # The record of the old run stays. Another run continues from its end, without a new prompt.

@@ -271,7 +271,7 @@ def _timestamp(text: str) -> float | None:
 
 
 @contextmanager
-def charging(used: Callable[[], Usage | None]) -> Iterator[None]:
+def add_usage_to_errors(used: Callable[[], Usage | None]) -> Iterator[None]:
     """An error in the block carries what the server had counted by then: a refusal is paid for like an answer."""
     try:
         yield

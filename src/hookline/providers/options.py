@@ -29,7 +29,7 @@ def portable(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name in PORTABLE}
 
 
-def in_words_of(provider: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def translate_options(provider: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as that provider names them; what it names itself wins, and what it does not have is left out."""
     words = _WORDS.get(provider, {})
     said: dict[str, Any] = {}

@@ -224,8 +224,8 @@ class Session:
         self, *, at: int | None = None, title: str | None = None, id: str | None = None
     ) -> Session:
         """A new session with this conversation: as it is now, or as it was after step `at`."""
-        session_id = _new_id() if id is None else _checked_id(id)
-        title = self.title if title is None else _checked_title(title)
+        session_id = _new_id() if id is None else _check_id(id)
+        title = self.title if title is None else _check_title(title)
         story = self._read()
         if story.status is SessionStatus.DELETED:
             raise halted(story)
@@ -259,7 +259,7 @@ class Session:
 
     def rename(self, title: str) -> None:
         """Give it another title."""
-        title = _checked_title(title)
+        title = _check_title(title)
         with self._held() as held:
             held.add(SessionTitled, title=title)
 
@@ -305,7 +305,7 @@ class Session:
             with _claimed(self._journal, self.id) as claim:
                 records = _read_records(self._journal, self.id)
                 if len(records) != self._story.version:
-                    raise _overtaken(self._story, records)
+                    raise _conflict_error(self._story, records)
                 held = HeldSession(self._journal, claim, records, self._clock)
                 try:
                     yield held
@@ -346,12 +346,12 @@ class Sessions:
 
     def create(self, *, title: str = "", id: str | None = None) -> Session:
         """A new session. Without a title it gets one from its first prompt."""
-        session_id = _new_id() if id is None else _checked_id(id)
-        return _create(self._journal, session_id, self._clock, title=_checked_title(title))
+        session_id = _new_id() if id is None else _check_id(id)
+        return _create(self._journal, session_id, self._clock, title=_check_title(title))
 
     def get(self, id: str) -> Session:
         """A session by its id, as it is now."""
-        story = fold_session(_read_records(self._journal, _checked_id(id)))
+        story = fold_session(_read_records(self._journal, _check_id(id)))
         return Session(self._journal, story, self._clock)
 
     def list(self, *, limit: int | None = None) -> list[SessionInfo]:
@@ -365,7 +365,7 @@ def _new_id() -> str:
     return os.urandom(6).hex()
 
 
-def _checked_id(session_id: object) -> str:
+def _check_id(session_id: object) -> str:
     """The id of a session; refuses what cannot be one."""
     if not isinstance(session_id, str) or not _ID.fullmatch(session_id):
         raise UsageError(
@@ -375,7 +375,7 @@ def _checked_id(session_id: object) -> str:
     return session_id
 
 
-def _checked_title(title: object) -> str:
+def _check_title(title: object) -> str:
     """A title; refuses what cannot be one."""
     if not isinstance(title, str):
         raise UsageError(f"a title is text, not {title!r}.")
@@ -599,7 +599,7 @@ def _claimed(journal: JournalStore, session_id: str) -> Iterator[Claim]:
         claim.give_back()
 
 
-def _overtaken(known: SessionStory, records: list[Record]) -> SessionConflictError:
+def _conflict_error(known: SessionStory, records: list[Record]) -> SessionConflictError:
     since = ", ".join(filter(None, map(_describe, records[known.version :])))
     return SessionConflictError(
         f"session '{known.session_id}' has changed since it was read here: version {known.version} "

@@ -12,7 +12,7 @@ import pytest
 from hookline import AgentBuilder
 from hookline.capabilities import Bash, Redaction
 from hookline.capabilities.bash import output
-from hookline.capabilities.bash.output import Output, ProgressMessages, Scratch, shown
+from hookline.capabilities.bash.output import Output, ProgressMessages, Scratch, format_output
 from hookline.containment.sandbox import Excerpt
 from hookline.redaction import redact
 from hookline.testing import ScriptedDriver, call, say
@@ -47,7 +47,7 @@ def test_a_token_is_not_cut_in_two(place: int) -> None:
     ):
         excerpt = Excerpt(SIZE)
         excerpt.add(text.encode())
-        text = redact(shown(excerpt, ""))
+        text = redact(format_output(excerpt, ""))
         assert not [at for at in range(len(TOKEN) - 5) if TOKEN[at : at + 6] in text]
 
 
@@ -71,7 +71,7 @@ def test_a_value_is_not_shown_without_its_name(size: int) -> None:
         f'{{"x":"{"a" * 3_000}","db_password":"hunter2 correct horse","y":"{"b" * 100}"}}'.encode()
     )
     excerpt.add(b"\nthe next line\n")
-    text = redact(shown(excerpt, ""))
+    text = redact(format_output(excerpt, ""))
     assert "horse" not in text
     assert text.endswith("\nthe next line\n")
 
@@ -94,7 +94,7 @@ def test_of_a_long_line_the_beginning_is_shown() -> None:
     """Output without blanks loses a few letters at the cut as well, and all are counted."""
     excerpt = Excerpt(SIZE)
     excerpt.add(b"z" * 10_000)
-    text = shown(excerpt, "")
+    text = format_output(excerpt, "")
     assert f"[... {10_000 - text.count('z'):,} bytes left out here ...]" in text
     assert text.count("z") > SIZE // 4
 
@@ -120,7 +120,7 @@ def test_output_that_cannot_be_kept_is_shown_all_the_same(tmp_path: Path) -> Non
     for _ in range(2):
         output.add(b"a line\n" * 1_000)
     assert output.where == ""
-    assert "bytes left out here; the rest could not be kept in a file" in shown(
+    assert "bytes left out here; the rest could not be kept in a file" in format_output(
         output.excerpt, output.note
     )
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hookline import HookOutcome
 from hookline.capabilities import Files
 from hookline.capabilities.files import text
-from hookline.capabilities.files.edit_tool import Replacement, edited
+from hookline.capabilities.files.edit_tool import Replacement, apply_edits
 from hookline.capabilities.files.text import Text
 from hookline.errors import ToolError
 from hookline.testing import call
@@ -270,7 +270,7 @@ def test_an_edit_is_a_replacement_between_lines_as_they_are_shown(
     shown = text.replace("\r\n", "\n")
     if not old or old == new or old not in shown:
         return
-    made = edited(Text(text), [Replacement(old, new, True)], "f")
+    made = apply_edits(Text(text), [Replacement(old, new, True)], "f")
     assert made.text.replace("\r\n", "\n") == shown.replace(old, new)
     assert made.text.count("\r") <= text.count("\r") + made.text.count("\n")
     lines = made.text.split("\n")
@@ -303,7 +303,7 @@ def test_a_blocked_write_is_not_made(root: Path) -> None:
 )
 def test_each_line_keeps_its_end(before: str, old: str, new: str, after: str) -> None:
     """Lines that were there keep theirs; new ones get that of the lines around them."""
-    assert edited(Text(before), [Replacement(old, new)], "x").text == after
+    assert apply_edits(Text(before), [Replacement(old, new)], "x").text == after
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["\n", "\r\n"])), min_size=1))
@@ -311,7 +311,7 @@ def test_replacing_a_whole_file_line_by_line_keeps_every_end(lines: list[tuple[s
     """However the two kinds of line ends are mixed."""
     before = "".join(line + end for line, end in lines)
     old = before.replace("\r\n", "\n")
-    made = edited(Text(before), [Replacement(old, old.upper())], "x").text
+    made = apply_edits(Text(before), [Replacement(old, old.upper())], "x").text
     assert made == before.upper()
 
 
@@ -321,8 +321,8 @@ def test_replacing_a_whole_file_line_by_line_keeps_every_end(lines: list[tuple[s
 def test_a_text_that_overlaps_itself_is_there_twice(text: str, old: str) -> None:
     """Which of the two is meant is not clear; replace_all takes them from the left."""
     with pytest.raises(ToolError, match=r"is in the file [23] times"):
-        edited(Text(text), [Replacement(old, "-")], "x")
-    assert "-" in edited(Text(text), [Replacement(old, "-", replace_all=True)], "x").text
+        apply_edits(Text(text), [Replacement(old, "-")], "x")
+    assert "-" in apply_edits(Text(text), [Replacement(old, "-", replace_all=True)], "x").text
 
 
 def test_a_carriage_return_is_part_of_its_line_end(root: Path, use: Use) -> None:

@@ -40,7 +40,7 @@ class Text(NamedTuple):
         with_return = self.text.count("\r\n")
         return "\r\n" if with_return * 2 > self.text.count("\n") else "\n"
 
-    def encoded(self, text: str) -> bytes:
+    def encode_text(self, text: str) -> bytes:
         """Another text in the same encoding."""
         try:
             return self.mark + text.encode(self.encoding)
@@ -52,7 +52,7 @@ class Text(NamedTuple):
             ) from None
 
 
-def whole(file: IO[bytes], name: str) -> bytes:
+def read_whole(file: IO[bytes], name: str) -> bytes:
     """All of a file; an error if it is too large."""
     content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
@@ -74,7 +74,7 @@ def is_binary(content: bytes) -> bool:
     return not marked and b"\0" in content[:SNIFFED]
 
 
-def decoded(content: bytes) -> Text | None:
+def decode_text(content: bytes) -> Text | None:
     """The text of a file; None if it is none."""
     for mark, encoding, name in _MARKS:
         if content.startswith(mark):

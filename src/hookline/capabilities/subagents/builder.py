@@ -251,7 +251,7 @@ def spawn_tool(builder: SubagentBuilder) -> AnyTool:
             prompt: The whole task, with everything the subagent needs to know.
             description: The task in a few words, for whoever watches.
         """
-        name = _found(builder.offered, agent)
+        name = _find_name(builder.offered, agent)
         if context.depth >= settings.max_depth:
             raise ToolError(
                 f"subagent '{name}' was not started: {context.depth} runs are above it already, "
@@ -284,7 +284,7 @@ def spawn_tool(builder: SubagentBuilder) -> AnyTool:
     )
 
 
-def _found(offered: Sequence[str], agent: str) -> str:
+def _find_name(offered: Sequence[str], agent: str) -> str:
     wanted = agent.strip()
     folded = {name.lower(): name for name in offered}
     if wanted in offered:
