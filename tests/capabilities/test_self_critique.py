@@ -130,7 +130,7 @@ def test_the_agents_own_model_judges_by_default() -> None:
 @pytest.mark.parametrize(
     ("critic", "words"),
     [
-        (lambda draft: None, "the critic said None, which is no verdict"),
+        (lambda draft: None, "the critic said None, which is not a verdict"),
         (lambda draft: "", "the critic said ''"),
         (lambda draft: 1 / 0, "division by zero"),
         (judging("Hm, well."), "the critic said 'Hm, well.'"),
@@ -266,8 +266,8 @@ async def test_it_survives_any_death_the_disk_and_replay(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: SelfCritique(""), "is no critic"),
-        (lambda: SelfCritique(5), "is no critic"),  # type: ignore[arg-type]
+        (lambda: SelfCritique(""), "is not a critic"),
+        (lambda: SelfCritique(5), "is not a critic"),  # type: ignore[arg-type]
         (lambda: SelfCritique("x", rounds=-1), "rounds=-1"),
         (lambda: SelfCritique("x", timeout=0), "timeout=0"),
         (lambda: SelfCritique("x", on_failure="ignore"), "on_failure='ignore'"),  # type: ignore[arg-type]
@@ -323,7 +323,7 @@ def test_a_critic_that_blocks_is_left_behind() -> None:
 
 def test_criteria_that_say_nothing_are_refused() -> None:
     """When the agent is built."""
-    with pytest.raises(BuildError, match="is no critic"):
+    with pytest.raises(BuildError, match="is not a critic"):
         SelfCritique("  ")
 
 

@@ -162,7 +162,7 @@ def test_wrong_use_is_an_error(folder: Path) -> None:
     """Before anything runs."""
     with pytest.raises(BuildError, match="there are no skills to give"):
         Skills()
-    with pytest.raises(BuildError, match="outside='maybe' means nothing"):
+    with pytest.raises(BuildError, match="outside='maybe' is not valid"):
         Skills(folder, outside="maybe")  # type: ignore[arg-type]
     with pytest.raises(BuildError, match="from directories, or from one library"):
         Skills(SkillLibrary(folder), folder)

@@ -312,7 +312,7 @@ def test_a_choice_survives_the_process(tmp_path: Path) -> None:
 def test_mistakes_are_reported_at_construction() -> None:
     """Bad lists name what is wrong."""
     for wrong in ("read", 7, None, Rule.parse("read")):
-        with pytest.raises(BuildError, match="is no list of tools"):
+        with pytest.raises(BuildError, match="is not a list of tools"):
             ToolAllowList(wrong)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="never closed"):
         ToolAllowList(["read("])

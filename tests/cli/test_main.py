@@ -56,7 +56,7 @@ def test_without_arguments_it_explains_itself(capsys: pytest.CaptureFixture[str]
             "Did you mean '--model'? (`hookline run --help` says more)",
         ),
         (["hooks", "list", "--jsn"], "Did you mean '--json'?"),
-        (["show", "one", "two"], "'two' has no meaning here."),
+        (["show", "one", "two"], "'two' is not expected here."),
     ],
 )
 def test_what_it_does_not_know_is_an_error(

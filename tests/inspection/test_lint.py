@@ -192,7 +192,7 @@ def test_a_tool_matcher_where_there_is_no_tool() -> None:
     """A step is no tool call."""
     finding = only(builder().on_before_step(do_nothing, matcher="read_file"))
     assert finding.code == "dead-matcher"
-    assert "is about a tool call, and there is none" in finding.message
+    assert "is about a tool call, and this point has none" in finding.message
 
 
 def test_a_step_matcher_where_there_is_no_step_yet() -> None:

@@ -49,7 +49,7 @@ class ToolAllowList:
         name: str = "tool-allow-list",
     ) -> None:
         if isinstance(tools, str | Rule) or not (callable(tools) or isinstance(tools, Iterable)):
-            raise BuildError(f"ToolAllowList({tools!r}) is no list of tools.", remedy=_EXAMPLE)
+            raise BuildError(f"ToolAllowList({tools!r}) is not a list of tools.", remedy=_EXAMPLE)
         self.name = name
         self._choose: Choose | None = tools if callable(tools) else None
         self._rules = Rules(allow=() if callable(tools) else tuple(tools), root=root)

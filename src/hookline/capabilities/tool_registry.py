@@ -112,7 +112,7 @@ class ToolRegistry:
         lines = [self._line(spec, state) for spec in known[:_MOST_LISTED]]
         if len(known) > _MOST_LISTED:
             rest = [spec.name for spec in known[_MOST_LISTED:]]
-            lines.append(f"And {len(rest)} more (search tells what they do): {', '.join(rest)}")
+            lines.append(f"And {len(rest)} more (search describes them): {', '.join(rest)}")
         return "\n".join(lines) or "There are no other tools."
 
     def _line(self, spec: ToolSpec, state: AgentState) -> str:

@@ -61,7 +61,7 @@ def _check_words(arguments: argparse.Namespace) -> None:
     take_target(arguments, words)
     if words:
         raise UsageError(
-            f"{words[0]!r} has no meaning here.",
+            f"{words[0]!r} is not expected here.",
             remedy='`hookline run "..."` runs a task; in a conversation, type it at the prompt.',
         )
     if arguments.no_save and arguments.journal:

@@ -278,7 +278,7 @@ class Console:
         return f"{why}; {', '.join(parts)}{reopen}"
 
     def _reopen_command(self, result: RunResult) -> str:
-        """The command that continues from here. It needs a prompt only if the run came to an answer."""
+        """The command that continues from here. It needs a prompt only if the run has an answer."""
         is_unrecorded = isinstance(result.error, JournalError)  # the record does not end the run
         if (
             result.status is RunStatus.PAUSED

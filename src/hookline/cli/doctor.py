@@ -200,7 +200,7 @@ def _nearest(folder: Path) -> Path:
 
 
 def _is_writable(folder: Path) -> bool:
-    """Whether a file can be made there. Permissions alone do not tell: think of /proc, or a read-only disk."""
+    """Whether a file can be made there. Permissions alone are not enough: think of /proc, or a read-only disk."""
     try:
         with tempfile.TemporaryFile(dir=folder):
             return True

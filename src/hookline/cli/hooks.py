@@ -95,7 +95,7 @@ def _rows(agent: Agent) -> list[dict[str, str]]:
 def _list_points(arguments: argparse.Namespace) -> int:
     if arguments.words:
         raise UsageError(
-            f"{arguments.words[0]!r} has no meaning here.",
+            f"{arguments.words[0]!r} is not expected here.",
             remedy="--points lists those of every agent.",
         )
     for point in HookPoint:
@@ -196,7 +196,7 @@ def _check_test(arguments: argparse.Namespace) -> None:
         )
     if arguments.result is not None and not arguments.words:
         raise UsageError(
-            "--result is what a tool gives, and there is none.",
+            "--result is what a tool returns, and no tool is named.",
             remedy=f"Name it: hookline hooks test read {_EXAMPLE} --result TEXT.",
         )
 

@@ -49,4 +49,4 @@ def _announce(url: str) -> None:
     print(f"listening on {url}", file=sys.stderr, flush=True)
     host = url.partition("://")[2].rpartition(":")[0].strip("[]")
     if host not in _LOOPBACK:
-        print("whoever reaches this address can use the agent", file=sys.stderr, flush=True)
+        print("everyone who reaches this address can use the agent", file=sys.stderr, flush=True)

@@ -50,7 +50,7 @@ def take_target(arguments: argparse.Namespace, words: list[str], most: int | Non
         quoted = """Put the arguments into quotes: bash 'git push', read '{"path": "a.txt"}'."""
         own = "An agent of your own is named module:agent."
         remedy = own if most == 0 else "Name one tool, or none." if most == 1 else quoted
-        raise UsageError(f"{words[most]!r} has no meaning here.", remedy=remedy)
+        raise UsageError(f"{words[most]!r} is not expected here.", remedy=remedy)
 
 
 def is_target(word: str) -> bool:

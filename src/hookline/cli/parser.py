@@ -76,7 +76,7 @@ def parse(given: list[str], command: str) -> argparse.Namespace:
         remedy = suggest(flag, _flags(parser), otherwise="")
         parser.error(f"there is no flag {flag!r} here. {remedy}".rstrip())
     if rest:
-        parser.error(f"{rest[0]!r} has no meaning here.")
+        parser.error(f"{rest[0]!r} is not expected here.")
     return arguments
 
 

@@ -75,7 +75,7 @@ def project_of(start: Path, environ: Mapping[str, str]) -> Path:
 def _is_configured(folder: Path) -> bool:
     try:
         return any(True for _ in project_files(folder))
-    except ConfigError:  # whoever reads the files reports the problem
+    except ConfigError:  # the reader of the files reports the problem
         return True
 
 

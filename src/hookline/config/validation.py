@@ -16,7 +16,7 @@ _IN_PYPROJECT = "Settings stand under [tool.hookline] only in pyproject.toml: le
 _TABLES_BY_NAME = {"agents": AgentSettings, "mcp": McpSettings, "capabilities": dict[str, Any]}
 """Tables whose keys the user chooses. msgspec does not report such a key, so each is checked by itself."""
 _FREE = ("capabilities", "model_options")
-"""Settings whose values are checked by whoever takes them."""
+"""Settings whose values are checked where they are used."""
 _IN_WORDS = {
     "Expected ": "expected ",
     " | null": "",

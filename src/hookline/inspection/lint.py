@@ -124,7 +124,7 @@ def _dead_finding(registration: Registration, matcher: Matcher, toolbox: Toolbox
     elif not any(isinstance(leaf, about_calls) for leaf in _leaves(matcher)):
         why, remedy = f"its matcher ({words}) can never match there", "Change the matcher."
     elif "tool_call" not in registration.point.context.__struct_fields__:
-        why = f"its matcher ({words}) is about a tool call, and there is none"
+        why = f"its matcher ({words}) is about a tool call, and this point has none"
         remedy = (
             "Register it at a point that has one, such as before_tool_use, or drop the matcher."
         )

@@ -1,4 +1,4 @@
-"""Whether a hook will run, as far as its matcher tells before a run: for a tool, or for a call with its arguments."""
+"""Whether a hook will run, as far as its matcher shows it before a run: for a tool, or for a call with arguments."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _BUT = "hookline.capabilities.subagents."
 def may_have_children(toolbox: Toolbox) -> bool:
     """Whether a tool may start child runs, whose tools nobody here knows: an async one that takes the context.
 
-    Of our own only subagents do: the others take it to tell how far they are.
+    Of our own only subagents do: the others use it to report progress.
     """
     return any(
         tool.is_async

@@ -94,7 +94,7 @@ def _next_run(lines: _Lines) -> StoredRun:
 
 
 def _check_places(run_id: str, records: list[Record]) -> None:
-    """Refuse records that are linked and still make no run: whoever wrote the file could compute a chain."""
+    """Refuse records that are linked and still make no run: the author of a file can compute a chain."""
     begins = SessionCreated if run_id.startswith(STREAM) else RunStarted
     if not run_id or not records or not isinstance(records[0], begins):
         raise JournalError(f"run '{run_id}' does not begin as a run or a session begins.")
@@ -116,7 +116,7 @@ def _next(lines: _Lines, kind: type[L], what: str) -> L:
 
 
 def _bytes(text: str) -> bytes:
-    """The link in this text; empty if it is none, which no record has."""
+    """The link in this text; empty, which no record has, if the text is no link."""
     try:
         return bytes.fromhex(text)
     except ValueError:

@@ -135,7 +135,7 @@ class SessionStory(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     status: SessionStatus
     version: int
-    """The number of records. Whoever changes the session must have read all of them."""
+    """The number of records. A writer must have read all of them."""
     position: SessionPosition
     forked_from: str = ""
     at_step: int = 0

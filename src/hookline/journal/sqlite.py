@@ -254,11 +254,11 @@ class Journal(ABC):
 def _check_run_id(run_id: str) -> None:
     """Refuse what cannot be the id of a run."""
     if not isinstance(run_id, str) or not run_id:
-        raise UsageError("a run is named by a text that is not empty.", remedy="Give a run_id.")
+        raise UsageError("a run id cannot be empty.", remedy="Give a run_id.")
     try:
         run_id.encode()
     except UnicodeEncodeError:
-        raise UsageError(f"the run id {run_id!r} holds half a character.") from None
+        raise UsageError(f"the run id {run_id!r} is not valid Unicode.") from None
 
 
 def _get(tables: Tables, run_id: str) -> StoredRun:
@@ -319,7 +319,7 @@ class SQLiteJournal(Journal):
             )
         if not isinstance(path, str | bytes | os.PathLike):
             raise UsageError(
-                f"{path!r} is no path.", remedy='For example: SQLiteJournal("runs.db").'
+                f"{path!r} is not a path.", remedy='For example: SQLiteJournal("runs.db").'
             )
         path = os.fsdecode(path)
         if path in ("", ":memory:"):

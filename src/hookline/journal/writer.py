@@ -233,7 +233,7 @@ class Writer:
                 self._commit(batches)
         with self._lock:
             self._waiting -= len(batches)
-        for batch in batches:  # whoever waits may write without the thread now
+        for batch in batches:  # the waiting caller may write without the thread now
             batch.settle()
         return item is not None
 
@@ -259,7 +259,7 @@ class Writer:
             self._checkpoint()
         try:
             self._transact(batches)
-        except BaseException as error:  # whoever waits must get it, whatever it is
+        except BaseException as error:  # the waiting caller must get it, whatever it is
             if len(batches) > 1:  # one run's error is not another's
                 for batch in batches:
                     self._commit([batch])
@@ -331,7 +331,7 @@ class RunClaim:
     ) -> None:
         self._info = info
         self.tail = tail
-        """Changed only by whoever uses the connection that writes."""
+        """Changed only while the writing connection is in use."""
         self._release = release
         self._writer = writer
         self._journal = journal  # keeps the journal open: it closes when it is garbage
@@ -394,7 +394,7 @@ class RunClaim:
         if self._writer.is_used_here():
             latest.add_done_callback(lambda _: self._release())
             return
-        with suppress(HooklineError):  # whoever wrote it gets the error
+        with suppress(HooklineError):  # the writer gets the error
             latest.result()
         self._release()
 
@@ -412,7 +412,7 @@ class Batch:
         self._tail_before: RunEnd | None = None
         self._error: JournalError | None = None
         self.done: Future[None] | None = None
-        """For whoever waits. A batch that is committed at once has none: it would cost as much as a statement."""
+        """For the caller that waits. A batch that is committed at once has none, because it is expensive."""
         self._records = pack(bodies)
         self.size = len(self._records)
 
@@ -451,7 +451,7 @@ class Batch:
         self._claim.fail(error)
 
     def settle(self) -> None:
-        """Report to whoever waits."""
+        """Report to the caller that waits."""
         assert self.done is not None
         if self._error is None:
             self.done.set_result(None)

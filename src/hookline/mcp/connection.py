@@ -49,7 +49,7 @@ class Link:
     ) -> None:
         self.server = server
         self.lost = asyncio.Event()
-        """Set when it has ended, whoever ended it."""
+        """Set when it has ended, for any reason."""
         self._on_change = on_change
         self._leave = asyncio.Event()
         self._status = 0
@@ -361,7 +361,7 @@ class Connection:
         """Call a tool of the server."""
         seen = self.fingerprint(tool)
         await self._connect_once()
-        if self.fingerprint(tool) != seen:  # whoever judged this call judged another tool
+        if self.fingerprint(tool) != seen:  # the hooks judged another tool than this one
             raise ToolError(
                 f"MCP server '{self.server.name}' has changed its tool '{tool}' just now; it was not run.",
                 remedy="Call it again if it still does what you need.",
@@ -503,6 +503,6 @@ class Connection:
     def _protocol_error(self, what: str, error: Exception) -> ToolSourceError:
         said = self.server.hide(str(error))
         return ToolSourceError(
-            f"{self.server.who} answered {what} with what is not in the protocol: {said}",
+            f"{self.server.who} answered {what} with something that is not in the protocol: {said}",
             remedy="The authors of the server have to fix that.",
         )

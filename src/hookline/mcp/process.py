@@ -214,7 +214,7 @@ _ANSWERS = (b'"result"', b'"error"')
 
 
 def read_message(line: bytes) -> types.JSONRPCMessage | None:
-    """The message in a line; None if it is none. An answer that cannot be read is an error for whoever waits for it."""
+    """The message in a line, or None. An answer that cannot be read is an error for the call that waits for it."""
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError:

@@ -1,4 +1,4 @@
-"""Questions of a server to the person: they go to whoever approves for the run whose call made it ask."""
+"""Questions of a server to the person: they go to the approver of the run whose call made it ask."""
 
 from __future__ import annotations
 

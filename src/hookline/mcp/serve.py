@@ -245,7 +245,7 @@ async def serve_http(
 ) -> None:
     """Serve an agent over streamable HTTP, until this is interrupted. `on_listening` gets the address.
 
-    There is no check of who calls: whoever reaches the address can use the agent.
+    Callers are not checked: everyone who reaches the address can use the agent.
     """
     import socket
 

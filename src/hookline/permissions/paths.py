@@ -129,7 +129,7 @@ def _refuse_unclear(text: str) -> None:
         )
     if text.startswith("!"):
         raise UsageError(
-            f"the path '{text}' begins with '!', which turns nothing round here.",
+            f"the path '{text}' begins with '!', which does not negate a rule here.",
             remedy="Write the rule without it, into the list that says what you mean.",
         )
     if text.startswith("~") and not (text == "~" or text.startswith("~/")):

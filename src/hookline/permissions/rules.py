@@ -265,7 +265,7 @@ def _touches(call: ToolCall, subject: Subject, argument: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _pattern(kind: SubjectKind, argument: str) -> _Pattern | None:
-    """The pattern that an argument is for this kind of subject; None if it is none."""
+    """The pattern that an argument is for this kind of subject, or None."""
     try:
         return _make(kind, argument)
     except UsageError:

@@ -546,7 +546,7 @@ class AnthropicAnswer:
         )
 
     def check(self) -> None:
-        """Refuse an answer that is none."""
+        """Refuse an answer without content."""
         if self._stop.stop_reason == "refusal":
             details = self._stop.stop_details or _StopDetails()
             reasons = (reason for reason in (details.category, details.explanation) if reason)

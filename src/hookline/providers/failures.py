@@ -239,7 +239,7 @@ def _no_model(about: str, server: Server) -> ModelNotFoundError:
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """How many seconds the server asks us to wait, in whichever form; None when it does not say.
 
-    `headers` are looked up in lower case. A date is compared with the server's own clock where it tells it.
+    `headers` are looked up in lower case. A date is compared with the server's clock if the headers have it.
     """
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:

@@ -380,7 +380,7 @@ def _calls(
 
 
 def _text_parts(text: str, signed: Iterable[Reasoning]) -> Iterator[types.Part]:
-    """The text in its parts, as far as signatures tell them apart. One on text that is gone is dropped."""
+    """The text in its parts, as far as signatures separate them. One on text that is gone is dropped."""
     position = 0
     for part in signed:
         start, end = _span(part.kind)

@@ -88,7 +88,7 @@ class HTTPProvider(ABC, Generic[T]):
 
     @property
     def features(self) -> frozenset[Feature]:
-        """Everything the protocol can say. Whether a model can do it, the server will tell."""
+        """Everything the protocol can say. The server's answer shows whether a model can do it."""
         return frozenset(Feature)
 
     async def aclose(self) -> None:

@@ -331,7 +331,7 @@ class OpenAIAnswer:
         self._refusal += message.refusal or ""
 
     def end(self, *, is_whole: bool) -> EndPiece:
-        """The last piece; an error where the answer is none, or is not whole: a stream says when it is over."""
+        """The last piece; an error without an answer, or with half of one: a stream says when it is over."""
         if not self._finish and not is_whole:
             raise ConnectionLostError(
                 f"openai: the answer of model '{self._model}' broke off before it was over.",

@@ -43,7 +43,7 @@ def translate_options(provider: str, options: Mapping[str, Any]) -> dict[str, An
 
 
 def check_request(provider: str, request: InferenceRequest, ours: frozenset[str]) -> None:
-    """Refuse a request without a model, and options that are none: `ours` is what the runtime says itself."""
+    """Refuse a request without a model, and invalid options. The runtime sets the options in `ours` itself."""
     if not request.model:
         raise ModelNotFoundError(
             f"{provider}: the request does not name a model.", remedy=f"Write {provider}:NAME."

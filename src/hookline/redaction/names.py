@@ -41,7 +41,7 @@ _SCHEME = re.compile(r"(?i:basic|bearer|token|digest|negotiate|apikey)[ \t]+")
 _DIRECTORIES = frozenset({"PWD", "OLDPWD"})
 """Variables in which a shell keeps a path. In other texts `PWD` is a password."""
 _FEWEST = 2
-"""Letters of the value of a variable of a shell that is worth a mark; a shorter number than four digits is none."""
+"""The shortest value of a shell variable that is redacted; a number of fewer than four digits is not."""
 _LONGEST_NAME = 64
 _LONGEST_VALUE = 4096
 _CODE = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)+|\$\w+|%\w+%")

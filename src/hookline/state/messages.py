@@ -74,7 +74,7 @@ class Attachment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return base64.b64decode(self.data)
 
     def text(self) -> str:
-        """The bytes it carries, read as UTF-8; what is none is replaced."""
+        """The bytes it carries, read as UTF-8; invalid bytes are replaced."""
         return self.content().decode(errors="replace")
 
 

@@ -187,13 +187,13 @@ def body_pieces(answer: RecordedAnswer) -> Iterator[bytes]:
 
 
 def is_complete_stream(answer: RecordedAnswer) -> bool:
-    """Whether a stream came to its last word, after which it does not matter who hangs up."""
+    """Whether a stream has its last event, after which it does not matter who hangs up."""
     last = answer.events[-1] if answer.events else ""
     return isinstance(last, str) and last.startswith(_LAST_WORD)
 
 
 def parse_json(content: bytes) -> Any:
-    """The JSON value that a body is; UNSET if it is none, or one that could not be written again as it was."""
+    """The JSON value of a body; UNSET if it is not JSON, or could not be written again unchanged."""
     try:
         value = json.loads(content, object_pairs_hook=_object, parse_constant=_refuse_constant)
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
@@ -328,7 +328,7 @@ def _binary(content: bytes, scrubber: Scrubber) -> str:
 
 
 class ExchangeRecorder:
-    """An exchange while it happens. Nothing is scrubbed yet: a later request may tell what is secret in it."""
+    """An exchange while it happens. Nothing is scrubbed yet: a later request may show what is secret in it."""
 
     def __init__(self, asked: RecordedRequest) -> None:
         self._asked = asked

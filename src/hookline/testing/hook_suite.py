@@ -369,7 +369,7 @@ def faults(reference: HookRun) -> Iterator[Deviation]:
             "how often the hook was asked",
             "at least once",
             "never",
-            f"The script never comes to {point}, or the matcher matches nothing in it.",
+            f"The script never reaches {point}, or the matcher matches nothing in it.",
         )
     for number, said in enumerate(verdicts, 1):
         if said.verdict == "failed":

@@ -30,7 +30,7 @@ class SchemaArguments(GivenArguments):
                 complaints = _complaints(validator, given)
             except Unresolvable as error:
                 raise ToolArgumentsError(
-                    f"the call to '{tool}' was not run: its schema refers to what is not there ({error}).",
+                    f"the call to '{tool}' was not run: its schema has a reference to something missing ({error}).",
                     remedy="Use another tool.",
                 ) from None
             if complaints:
@@ -49,11 +49,13 @@ def problems(schema: Mapping[str, Any], value: Any) -> list[str]:
 
 
 def schema_problems(schema: Mapping[str, Any], value: Any) -> list[str]:
-    """The same; a schema that is none, or refers to what is not there, is a `ToolDefinitionError`."""
+    """The same; an invalid schema, or one with a missing reference, is a `ToolDefinitionError`."""
     try:
         return _complaints(_validator(schema), value)
     except Unresolvable as error:
-        raise ToolDefinitionError(f"this schema refers to what is not there ({error}).") from None
+        raise ToolDefinitionError(
+            f"this schema has a reference to something missing ({error})."
+        ) from None
 
 
 def _validator(schema: Mapping[str, Any]) -> Any:

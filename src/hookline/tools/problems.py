@@ -101,7 +101,7 @@ def malformed_error(tool: str, text: str, names: Iterable[str]) -> ToolArguments
 
 
 def _problem_inside(text: str) -> str:
-    """What is wrong inside a JSON object; nothing, if the text is none."""
+    """What is wrong inside a JSON object; empty if the text is not JSON."""
     try:
         given = json.loads(text, parse_int=lambda digits: int(digits[:_MOST_SHOWN]))
         for name, value in given.items() if isinstance(given, dict) else ():
@@ -163,7 +163,7 @@ def _phrase(problem: ArgumentProblem, names: Sequence[str]) -> str:
 
 
 def suggestion(name: str, names: Sequence[str]) -> str:
-    """What may have been meant by an argument that there is not."""
+    """The argument that was probably meant by an unknown one."""
     likely = closest(name, names)
     if likely:
         return f" (did you mean '{likely[0]}'?)"

@@ -246,7 +246,7 @@ def test_one_may_be_given_a_time(tmp_path: Path, mode: Any) -> None:
     ).run_sync("Go.")
     _, looked, refused = texts(result)
     assert "[bg-1 ran out of time and was ended after " in looked
-    assert "timeout=0 is no time" in refused
+    assert "timeout=0 is not a time" in refused
     assert not runs(f"sleep {marker(47)}")
 
 

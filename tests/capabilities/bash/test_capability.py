@@ -258,9 +258,9 @@ def test_explain_and_the_state_say_where_commands_run(tmp_path: Path) -> None:
     [
         (
             lambda path: Bash(path, ask="never"),
-            r"ask='never' means nothing. Use 'outside-sandbox' or 'always'",
+            r"ask='never' is not valid. Use 'outside-sandbox' or 'always'",
         ),
-        (lambda path: Bash(path, keep=True), "keep=True means nothing"),
+        (lambda path: Bash(path, keep=True), "keep=True is not valid"),
         (lambda path: Bash(path, timeout=0), "timeout=0 is not a number above 0"),
         (lambda path: Bash(path, timeout=5000), "timeout=5000 is more than max_timeout=3600"),
         (lambda path: Bash(path, limits={"memory": 1}), "is no SandboxLimits"),

@@ -343,5 +343,5 @@ def test_other_programs_stay_in(command: str) -> None:
 def test_an_invalid_policy_is_a_build_error(tmp_path: Path) -> None:
     """Not an error at the first command."""
     for policy in ("x", ShellPolicy, {"allow": ["ls"]}):
-        with pytest.raises(BuildError, match=r"is no ShellPolicy\. Use ShellPolicy"):
+        with pytest.raises(BuildError, match=r"is not a ShellPolicy\. Use ShellPolicy"):
             Bash(tmp_path, policy=policy)  # type: ignore[arg-type]

@@ -300,7 +300,7 @@ async def test_it_is_the_same_however_an_agent_is_driven() -> None:
 
 def test_mistakes_are_reported_at_construction() -> None:
     """Bad options name what is wrong."""
-    with pytest.raises(BuildError, match="on_taint='deny' means nothing"):
+    with pytest.raises(BuildError, match="on_taint='deny' is not valid"):
         TaintPolicy(on_taint="deny")  # type: ignore[arg-type]
     with pytest.raises(BuildError, match="trusted='read' is not a list of names"):
         TaintPolicy(trusted="read")

@@ -282,7 +282,7 @@ class Bash:
         if background:
             if timeout is not None and not timeout > 0:
                 raise ToolError(
-                    f"timeout={timeout:g} is no time.", remedy="Give seconds, or leave it out."
+                    f"timeout={timeout:g} is not a time.", remedy="Give seconds, or leave it out."
                 )
             return await self._runner.start_in_background(request, run_id, timeout)
         seconds = self._seconds(timeout)
@@ -405,7 +405,7 @@ def _check_reader() -> None:
 def _check_policy(policy: ShellPolicy) -> ShellPolicy:
     if not callable(getattr(policy, "judge", None)) or isinstance(policy, type):
         raise BuildError(
-            f"Bash: policy={policy!r} is no ShellPolicy.",
+            f"Bash: policy={policy!r} is not a ShellPolicy.",
             remedy="Use ShellPolicy.default().with_rules(allow=..., ask=..., deny=...), or leave it out.",
         )
     return policy
@@ -647,4 +647,4 @@ _RULES: dict[Place, str] = {
 }
 _KEPT = "The working directory and exported variables last from one command to the next."
 _NOT_KEPT = "Every command starts in the work directory, with the same variables: `cd` and `export` do not last."
-_CONTINUES = "so use background=true for what is to go on, not `&` or nohup."
+_CONTINUES = "so use background=true, not `&` or nohup, for a command that has to continue."

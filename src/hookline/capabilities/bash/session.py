@@ -28,7 +28,7 @@ class ShellSession(msgspec.Struct, frozen=True):
 class SessionRecorder:
     """Learns from a shell where it ended and what it exported: it writes both to a file when it exits.
 
-    A line before the command tells the shell so. What it writes is read as data, and never run.
+    A line before the command sets this up. What it writes is read as data, and never run.
     """
 
     def __init__(self) -> None:

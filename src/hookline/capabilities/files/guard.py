@@ -113,7 +113,7 @@ class Guard:
         """Refuse a path in a home directory: it is outside, and no directory `~` must be made."""
         if path.split("/")[0] == "~" and not self._jail.exists("~"):
             raise ToolError(
-                f"'{path[:200]}' begins with '~', which stands for nothing here.",
+                f"'{path[:200]}' begins with '~', which is not expanded here.",
                 remedy="Use a path that is relative to the root.",
             )
 

@@ -26,7 +26,7 @@ MOST = 300
 """How many files are remembered, the latest ones."""
 
 
-_CHANGED = "[It has been changed since, by a hook: read it to see what it is now. `edit` goes on from there.]"
+_CHANGED = "[It has been changed since, by a hook: read it to see what it is now. `edit` continues from there.]"
 
 
 class SeenFiles:

@@ -13,7 +13,7 @@ LARGEST = 32 * 1024 * 1024
 """Bytes of a file that is read, searched or edited: it is held in memory as a whole. Reading larger ones in parts was
 dropped: it doubled the code of `read` and `search`, and `sed -n` or `grep` in a shell do it."""
 SNIFFED = 8192
-"""How much of a file tells whether it is text."""
+"""How many bytes of a file are read to decide whether it is text."""
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8", "utf-8 with a byte order mark"),
     (codecs.BOM_UTF32_LE, "utf-32-le", "utf-32"),  # before utf-16, whose mark it begins with
@@ -75,7 +75,7 @@ def is_binary(content: bytes) -> bool:
 
 
 def decode_text(content: bytes) -> Text | None:
-    """The text of a file; None if it is none."""
+    """The text of a file; None if it is not text."""
     for mark, encoding, name in _MARKS:
         if content.startswith(mark):
             try:

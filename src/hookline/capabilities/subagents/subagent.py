@@ -34,9 +34,9 @@ class Subagent(msgspec.Struct, frozen=True):
     disallowed_tools: Sequence[str] | str = ()
     """What neither it nor its own subagents may call."""
     model: str | Driver | Sequence[str | Driver] | None = None
-    """None, or `inherit`: the model of whoever starts it."""
+    """None, or `inherit`: the model of the agent that starts it."""
     limits: RunLimits | Mapping[str, Any] | Any = None
-    """Besides those of whoever starts it, which hold for it in any case. A capability that sets limits will do too."""
+    """Its own limits. Those of the agent that starts it always apply. A capability that sets limits works too."""
     hooks: Sequence[Any] = ()
     skills: Sequence[str] | str = ()
     """Skills whose text it has from the start."""
@@ -115,7 +115,7 @@ class Subagent(msgspec.Struct, frozen=True):
         return listed
 
     def _limits(self, given: Mapping[str, Any]) -> RunLimits:
-        """Limits of which only some are named: the others are those of whoever starts it."""
+        """Limits of which only some are named: the others are those of the agent that starts it."""
         names = RunLimits.__struct_fields__
         for name in given:
             if name not in names:
@@ -151,7 +151,7 @@ _ALL = frozenset(["all", "all tools"])
 def read_agents(
     source: str | os.PathLike[str], hooks: Mapping[str, Any], commands: PageHooks | None = None
 ) -> Iterator[tuple[Subagent | None, list[Note]]]:
-    """The subagents of a file or a directory, each with what should be known about it; of what is none, only that."""
+    """The subagents of a file or a directory, each with notes; a file that defines none has only notes."""
     for page in agent_pages(source):
         if not page.fields and os.path.isdir(os.path.expanduser(source)):
             yield None, [_no_agent(page)]
