@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from plain_store import PlainStore
+from run_results import result_texts
 
 from hookline import (
     Agent,
@@ -64,11 +65,6 @@ class Till:
 def till() -> Till:
     """A till that nobody has paid from."""
     return Till()
-
-
-def result_texts(result: Any) -> list[str]:
-    """The texts of all results, as the model reads them."""
-    return [made.text() for step in result.steps for made in step.results]
 
 
 def test_a_question_says_until_when_it_can_be_answered(till: Till) -> None:

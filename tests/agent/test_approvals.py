@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from approving import Bench, statuses
 from plain_store import PlainStore
+from run_results import result_texts
 
 from hookline import (
     Agent,
@@ -293,11 +294,6 @@ def describe(*turns: Any) -> AgentBuilder:
     return AgentBuilder().with_driver(ScriptedDriver([*turns, say("done")])).with_tools(order)
 
 
-def said(result: Any) -> list[str]:
-    """What the calls of a run gave."""
-    return [each.text() for step in result.steps for each in step.results]
-
-
 async def test_the_approver_answers() -> None:
     """It sees the question as a call, and who asked; the journal has both the question and the answer."""
     asked: list[PendingApproval] = []
@@ -307,7 +303,7 @@ async def test_the_approver_answers() -> None:
         return Decision.allow("it is cheap")
 
     result = await describe(call("order")).with_approver(approver).build().run("go")
-    assert said(result) == ["allow: it is cheap"]
+    assert result_texts(result) == ["allow: it is cheap"]
     [approval] = asked
     assert (approval.tool_call.name, approval.tool_call.args) == ("pay", {"price": 5})
     assert (approval.reason, approval.asked_by) == ("it costs something", "order")
@@ -322,14 +318,14 @@ async def test_with_nobody_there_the_answer_is_no() -> None:
     """The run does not pause in the middle of a tool."""
     result = await describe(call("order")).build().run("go")
     assert result.status is RunStatus.COMPLETED
-    assert said(result) == ["deny: nobody is there to answer it now"]
+    assert result_texts(result) == ["deny: nobody is there to answer it now"]
 
 
 async def test_permission_hooks_are_asked_first() -> None:
     """As they are when a hook asks."""
     builder = describe(call("order")).with_approver(lambda _: True)
     builder.on_permission_request(lambda ctx: Decision.deny(f"no {ctx.tool_call.name}ing"))
-    assert said(await builder.build().run("go")) == ["deny: no paying"]
+    assert result_texts(await builder.build().run("go")) == ["deny: no paying"]
 
 
 async def test_every_question_has_an_id_of_its_own() -> None:
@@ -353,10 +349,10 @@ async def test_a_child_asks_the_approver_of_its_parent() -> None:
     @tool
     async def delegate(context: ToolContext) -> str:
         """Let another do it."""
-        return said(await context.spawn(child, "go"))[0]
+        return result_texts(await context.spawn(child, "go"))[0]
 
     parent = describe(call("delegate")).with_tools(delegate).with_approver(lambda _: True)
-    assert said(await parent.build().run("go")) == ["allow: "]
+    assert result_texts(await parent.build().run("go")) == ["allow: "]
 
 
 @pytest.mark.parametrize("remember", [True, False])
@@ -384,7 +380,7 @@ async def test_a_tool_in_a_thread_cannot_ask() -> None:
         return str(asyncio.run(context.ask(ToolCall("", "pay"), "it costs something")))
 
     builder = describe(call("order_sync")).with_tools(order_sync).with_approver(lambda _: True)
-    [text] = said(await builder.build().run("go"))
+    [text] = result_texts(await builder.build().run("go"))
     assert "Make the tool async" in text
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_results import result_texts
 
 from hookline import AgentBuilder, Decision, RunResult
 from hookline.capabilities import Approval, Bash
@@ -35,11 +36,6 @@ def run(*turns: Any, capabilities: list[Any], approver: Any = "deny") -> RunResu
     return builder.with_approver(approver).build().run_sync("Go.")
 
 
-def texts(result: RunResult) -> list[str]:
-    """What came of the calls."""
-    return [made.text() for step in result.steps for made in step.results]
-
-
 @pytest.mark.parametrize(
     ("rule", "second"),
     [
@@ -54,7 +50,7 @@ def test_a_rule_is_about_the_program_at_the_top(work: Path, rule: str, second: A
     """In another directory the same words are another program: it asks."""
     first = call("bash", command=second.args.get("command", "./run.sh"))
     capabilities = [Bash(work, place="host"), Approval(allow=[rule])]
-    made = texts(run(first, second, capabilities=capabilities))
+    made = result_texts(run(first, second, capabilities=capabilities))
     assert made[0].startswith("top")
     assert made[1].startswith("Denied")
 
@@ -63,20 +59,20 @@ def test_a_line_that_moves_first_is_not_meant(work: Path) -> None:
     """Rules for each of its commands do not say where the second runs."""
     capabilities = [Bash(work, place="host"), Approval(allow=["bash(cd *)", RULE])]
     line = call("bash", command="cd sub && ./run.sh")
-    assert texts(run(line, capabilities=capabilities))[0].startswith("Denied")
+    assert result_texts(run(line, capabilities=capabilities))[0].startswith("Denied")
 
 
 def test_a_rule_may_name_the_directory(work: Path) -> None:
     """Then it is about that one. A rule about every command is about every directory, too."""
     for rule in ("bash(command=./run.sh, cwd=sub)", "bash(*)", "bash"):
         capabilities = [Bash(work, place="host"), Approval(allow=[rule])]
-        assert texts(run(BELOW, capabilities=capabilities))[0].startswith("other"), rule
+        assert result_texts(run(BELOW, capabilities=capabilities))[0].startswith("other"), rule
 
 
 def test_programs_of_the_system_are_the_same_everywhere(work: Path) -> None:
     """A rule about one is about it in every directory."""
     capabilities = [Bash(work, place="host"), Approval(allow=["bash(touch *)"])]
-    made = texts(run(call("bash", command="touch x", cwd="sub"), capabilities=capabilities))
+    made = result_texts(run(call("bash", command="touch x", cwd="sub"), capabilities=capabilities))
     assert made[0].startswith("[exit code 0")
 
 
@@ -84,7 +80,7 @@ def test_a_kept_directory_is_written_into_the_call(work: Path) -> None:
     """What is judged and recorded says where it runs, so the rule does not mean it."""
     bash = Bash(work, place="host", keep="session")
     result = run(MOVE, HERE, capabilities=[bash, Approval(allow=[RULE])])
-    assert texts(result)[1].startswith("Denied")
+    assert result_texts(result)[1].startswith("Denied")
     assert result.steps[1].calls[0].args["cwd"] == str(work / "sub")
 
 
@@ -117,7 +113,7 @@ def test_a_remembered_rule_is_about_the_top(work: Path) -> None:
 def test_a_move_in_the_same_turn_does_not_change_the_program(work: Path) -> None:
     """The call was judged at the top: it does not run elsewhere, and the model reads why."""
     bash = Bash(work, place="host", keep="session")
-    made = texts(run(calls(MOVE, HERE), capabilities=[bash, Approval(allow=[RULE])]))
+    made = result_texts(run(calls(MOVE, HERE), capabilities=[bash, Approval(allow=[RULE])]))
     assert f"it would run in {work / 'sub'}" in made[1]
     assert "other" not in made[1]
 
@@ -127,6 +123,6 @@ def test_a_kept_directory_that_is_gone_is_not_written_into_the_call(work: Path) 
     bash = Bash(work, place="host", keep="session")
     turns = (MOVE, call("bash", command="rm -r ../sub"), call("bash", command="pwd"))
     result = run(*turns, capabilities=[bash], approver=lambda _: True)
-    assert texts(result)[2].startswith(f"{work}\n")
-    assert "is gone, so this started in" in texts(result)[2]
+    assert result_texts(result)[2].startswith(f"{work}\n")
+    assert "is gone, so this started in" in result_texts(result)[2]
     assert not result.steps[2].calls[0].args["cwd"]

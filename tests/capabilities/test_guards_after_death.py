@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hookline import AgentBuilder, Decision, RunResult, SQLiteJournal, ToolContext, tool
+from run_results import result_texts
+
+from hookline import AgentBuilder, Decision, SQLiteJournal, ToolContext, tool
 from hookline.capabilities import Approval, Redaction
 from hookline.testing import ScriptedDriver, call, say
 
@@ -36,12 +38,7 @@ async def delegate(context: ToolContext) -> list[str]:
     """Have a child do what is not allowed."""
     turns = [call("exec", argv=["rm", "y"]), say(f"child, {TOKEN}")]
     child = AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(exec)
-    return came(await context.spawn(child.build(), f"Use {TOKEN}.", name="child"))
-
-
-def came(result: RunResult) -> list[str]:
-    """What came of each call."""
-    return [each.text() for step in result.steps for each in step.results]
+    return result_texts(await context.spawn(child.build(), f"Use {TOKEN}.", name="child"))
 
 
 def agent(journal: SQLiteJournal, approval: Approval, turns: list[Any]) -> AgentBuilder:
@@ -78,7 +75,7 @@ def test_what_held_before_a_death_holds_after_it(tmp_path: Path) -> None:
         approval = Approval(ask="bash(git push *)", allow=["bash(die)", "delegate"])
         result = agent(journal, approval, TURNS[2:]).build().resume_sync("r1")
     assert result.status == "completed"
-    ran = [text.replace("[redacted:github-token]", "it") for text in came(result)]
+    ran = [text.replace("[redacted:github-token]", "it") for text in result_texts(result)]
     assert ran[:3] == ["ran git push with it", "ran die with it", "ran git push origin with it"]
     assert ran[3] == "Blocked: no rule allows this call of exec."
     assert "no rule allows this call of exec" in ran[4]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_results import result_texts
 
 from hookline import AgentBuilder, tool
 from hookline.capabilities import Skills
@@ -44,11 +45,6 @@ def agent(*turns: Any, skills: Skills) -> tuple[Any, ScriptedDriver]:
     driver = ScriptedDriver([*turns, say("done")])
     builder = AgentBuilder().with_driver(driver).with_tools(read).with_capability(skills)
     return builder.with_system_prompt("Be kind.").build(), driver
-
-
-def result_texts(result: Any) -> list[str]:
-    """The text of every result."""
-    return [each.text() for step in result.steps for each in step.results]
 
 
 async def test_before_each_step_the_model_is_shown_names_and_descriptions(folder: Path) -> None:

@@ -12,6 +12,7 @@ from driven import WAYS, Tape, drive, lives, on_disk
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator
+from run_results import result_texts
 from typing_extensions import TypedDict
 
 from hookline import (
@@ -69,11 +70,6 @@ def asking(*turns: Any, output: Any = Weather, **options: Any) -> tuple[Any, Scr
     return builder.with_capability(StructuredOutput(output, **options)), driver
 
 
-def texts(result: Any) -> list[str]:
-    """What came of each call."""
-    return [each.text() for step in result.steps for each in step.results]
-
-
 @pytest.mark.parametrize("way", WAYS)
 async def test_the_run_ends_with_the_value(way: str) -> None:
     """The output is of the type, the model is not asked again, and the text is its JSON."""
@@ -99,7 +95,7 @@ def test_what_does_not_fit_is_sent_back_with_what_is_wrong() -> None:
         GOOD,
     )
     result = builder.build().run_sync("go")
-    first, second, _ = texts(result)
+    first, second, _ = result_texts(result)
     assert "'city': missing" in first
     assert "'degrees': should be a valid number" in first
     assert "'degrees': nothing is that cold (given: -300)" in second
@@ -168,7 +164,7 @@ def test_other_calls_of_the_same_turn_still_run() -> None:
         calls(GOOD, call("look"), call("structured_output", city="Bergen", degrees=7))
     )
     result = builder.build().run_sync("go")
-    assert (texts(result)[1], result.output.city) == ("seen", "Bergen")
+    assert (result_texts(result)[1], result.output.city) == ("seen", "Bergen")
 
 
 def test_a_hook_may_block_it() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from driven import WAYS, drive, lives, on_disk
+from run_results import result_texts
 
 from hookline import AgentBuilder, AgentState, HookOutcome, RunStatus, StopReason, tool
 from hookline.capabilities import Task, TaskPlanning, TaskStatus
@@ -35,11 +36,6 @@ def planning(*turns: Any, **options: Any) -> Any:
     return builder.with_capability(TaskPlanning(**options)), driver
 
 
-def texts(result: Any) -> list[str]:
-    """What came of each call."""
-    return [each.text() for step in result.steps for each in step.results]
-
-
 @pytest.mark.parametrize("way", WAYS)
 async def test_the_list_is_kept_and_shown_and_not_in_the_conversation(way: str) -> None:
     """The next request ends with the list; the transcript has it only where the model wrote it."""
@@ -47,7 +43,7 @@ async def test_the_list_is_kept_and_shown_and_not_in_the_conversation(way: str) 
         todo(dig="completed", plant="in_progress"), call("look"), say("done")
     )
     result = await drive(builder.build(), way)
-    assert texts(result)[0] == "1 of 2 done.\n[x] 1: dig\n[>] 2: plant"
+    assert result_texts(result)[0] == "1 of 2 done.\n[x] 1: dig\n[>] 2: plant"
     for request in driver.requests[1:]:
         last = request.messages[-1]
         assert (last.text, last.by) == ("Your tasks:\n[x] 1: dig\n[>] 2: plant", "task-planning")
@@ -105,14 +101,14 @@ def test_a_wrong_list_is_refused_and_the_old_one_stays(todos: Any, words: str) -
         todo(first="pending"), call("todo_write", todos=todos), say("done"), max_tasks=3
     )
     result = builder.build().run_sync("go")
-    assert words in texts(result)[1]
+    assert words in result_texts(result)[1]
     assert [task.content for task in TaskPlanning.tasks(result.state)] == ["first"]
 
 
 def test_several_in_progress_may_be_allowed() -> None:
     """One at a time is an option."""
     builder, _ = planning(todo(a="in_progress", b="in_progress"), say("done"), one_at_a_time=False)
-    assert texts(builder.build().run_sync("go")) == ["0 of 2 done.\n[>] 1: a\n[>] 2: b"]
+    assert result_texts(builder.build().run_sync("go")) == ["0 of 2 done.\n[>] 1: a\n[>] 2: b"]
 
 
 def test_a_list_that_is_withheld_is_not_kept() -> None:

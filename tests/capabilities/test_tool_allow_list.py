@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pretend import bash, read, write
+from run_results import result_texts
 
 from hookline import (
     AgentBuilder,
@@ -44,11 +45,6 @@ def builder(listed: Any, *turns: Any, **options: Any) -> AgentBuilder:
     """An agent that makes these turns, held to a list."""
     made = AgentBuilder().with_driver(ScriptedDriver([*turns, say("done")])).with_tools(*TOOLS)
     return made.with_capability(ToolAllowList(listed, **options))
-
-
-def result_texts(result: Any) -> list[str]:
-    """The text of every result."""
-    return [each.text() for step in result.steps for each in step.results]
 
 
 def offered(result_of: AgentBuilder) -> list[list[str]]:

@@ -8,6 +8,7 @@ import pytest
 from driven import WAYS, drive, lives, on_disk
 from hypothesis import given
 from hypothesis import strategies as st
+from run_results import result_texts
 
 from hookline import AgentBuilder, AgentState, ToolContext, tool
 from hookline.capabilities import Metadata, TaskPlanning, ToolRegistry
@@ -46,11 +47,6 @@ def agent_of(*turns: Any, **options: Any) -> tuple[Any, ScriptedDriver]:
     return builder.with_capability(ToolRegistry(**options)), driver
 
 
-def texts(result: Any) -> list[str]:
-    """What came of each call."""
-    return [each.text() for step in result.steps for each in step.results]
-
-
 def offered(driver: ScriptedDriver) -> list[list[str]]:
     """The names of the tools in each request."""
     return [[spec.name for spec in request.tools] for request in driver.requests]
@@ -71,7 +67,7 @@ async def test_a_tool_is_offered_once_it_is_enabled(way: str) -> None:
         ["read_file", "send_email", "tools"],
         ["read_file", "send_email", "tools"],
     ]
-    assert texts(result) == [
+    assert result_texts(result) == [
         "Enabled: send_email. You can call it from your next turn on.",
         "sent to Ada",
     ]
@@ -90,7 +86,7 @@ def test_a_call_to_a_tool_that_is_not_enabled_is_blocked() -> None:
         call("create_issue", title="x"),
         say("done"),
     )
-    assert texts(builder.build().run_sync("go"))[1:] == [
+    assert result_texts(builder.build().run_sync("go"))[1:] == [
         "Blocked: the tool 'create_issue' is not enabled. To enable it, call tools with action 'enable' and names "
         "['create_issue']; then call it in your next turn.",
         "opened x",
@@ -103,7 +99,7 @@ def test_a_family_of_tools_is_enabled_by_a_pattern() -> None:
         call("tools", action="enable", names=["*_email", "read_*"]), say("x")
     )
     result = builder.build().run_sync("go")
-    assert "Enabled: send_email, read_file." in texts(result)[0]
+    assert "Enabled: send_email, read_file." in result_texts(result)[0]
     assert ToolRegistry.enabled(result.state) == ("send_email", "read_file")
     assert offered(driver)[1] == ["read_file", "send_email", "tools"]
 
@@ -118,7 +114,7 @@ def test_tools_are_listed_explained_and_found() -> None:
         say("done"),
         always=("read_file",),
     )
-    listed, helped, found, nothing = texts(builder.build().run_sync("go"))
+    listed, helped, found, nothing = result_texts(builder.build().run_sync("go"))
     assert listed == (
         "on  read_file: Read a file from the disk.\n"
         "off send_email: Send a message to somebody.\n"
@@ -145,7 +141,7 @@ def test_a_wrong_use_says_what_to_do(args: dict[str, Any], words: str) -> None:
     """Nothing is enabled by a call that went wrong."""
     builder, _ = agent_of(call("tools", **args), say("done"))
     result = builder.build().run_sync("go")
-    assert words in texts(result)[0]
+    assert words in result_texts(result)[0]
     assert ToolRegistry.enabled(result.state) == ()
 
 
@@ -184,7 +180,7 @@ def test_it_stays_enabled_for_the_conversation_and_not_for_children() -> None:
     agent = builder.build()
     first = agent.run_sync("go")
     second = agent.run_sync("again", state=first.state)
-    assert texts(second) == ["sent to Ada"]
+    assert result_texts(second) == ["sent to Ada"]
 
     child = AgentBuilder().with_tools(send_email)
     child.with_driver(ScriptedDriver([call("send_email", to="Eve", subject="x"), say("ok")]))
@@ -193,10 +189,10 @@ def test_it_stays_enabled_for_the_conversation_and_not_for_children() -> None:
     @tool
     async def delegate(context: ToolContext) -> str:
         """Hand on."""
-        return texts(await context.spawn(inner, "go"))[0]
+        return result_texts(await context.spawn(inner, "go"))[0]
 
     builder, _ = agent_of(call("delegate"), say("done"), always=("delegate",))
-    assert texts(builder.with_tools(delegate).build().run_sync("go")) == ["sent to Eve"]
+    assert result_texts(builder.with_tools(delegate).build().run_sync("go")) == ["sent to Eve"]
 
 
 async def test_tools_of_mcp_servers_are_on_demand() -> None:
@@ -214,7 +210,7 @@ async def test_tools_of_mcp_servers_are_on_demand() -> None:
         )
         builder = AgentBuilder().with_driver(driver).with_capability(mcp)
         result = await builder.with_capability(ToolRegistry()).build().run("go")
-    assert names[0] in texts(result)[0]
+    assert names[0] in result_texts(result)[0]
     assert offered(driver) == [["tools"], ["tools"], [names[0], "tools"]]
 
 
@@ -233,8 +229,8 @@ async def test_it_survives_any_death_and_the_disk(tmp_path: Path) -> None:
     whole, resumed = await lives(build)
     for result in resumed:
         assert ToolRegistry.enabled(result.state) == ("send_email",)
-        assert texts(result)[0] == texts(whole)[0]
-    assert texts(await on_disk(build, tmp_path / "j.db"))[1] == "sent to Ada"
+        assert result_texts(result)[0] == result_texts(whole)[0]
+    assert result_texts(await on_disk(build, tmp_path / "j.db"))[1] == "sent to Ada"
 
 
 @pytest.mark.parametrize("options", [{"always": "read"}, {"hide": [3]}])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hook_commands import as_json, holds, printing
+from run_results import message_texts
 
 from hookline import AgentBuilder, Decision, HookOutcome, HookPoint, RunStatus, StopReason, tool
 from hookline.capabilities import Subagent, Subagents, Summarization
@@ -36,16 +37,11 @@ def verdicts(result: Any, point: str = "before_tool_use") -> list[tuple[str, str
     ]
 
 
-def texts(result: Any) -> list[str]:
-    """The texts of the conversation."""
-    return [message.text for message in result.state.messages]
-
-
 def test_a_deny_blocks_and_the_model_reads_the_reason(stage: Any) -> None:
     """The journal has it under the name of file and command."""
     hooks = stage.claude("PreToolUse", "echo 'not on my watch' >&2; exit 2", matcher="Bash")
     result = stage.run(hooks)
-    assert "Blocked: not on my watch" in texts(result)
+    assert "Blocked: not on my watch" in message_texts(result)
     (record,) = [r for r in result.records if isinstance(r, HookRan) and r.verdict == "block"]
     assert record.hook == ".claude/settings.json: echo 'not on my watch' >&2; exit 2"
     assert result.status is RunStatus.COMPLETED
@@ -54,7 +50,7 @@ def test_a_deny_blocks_and_the_model_reads_the_reason(stage: Any) -> None:
 def test_hooks_for_other_tools_are_not_asked(stage: Any) -> None:
     """By the names that the scripts know."""
     result = stage.run(stage.claude("PreToolUse", "exit 2", matcher="Write|Edit"))
-    assert "ran ls" in texts(result)
+    assert "ran ls" in message_texts(result)
 
 
 def test_a_rewrite_is_validated_and_judged_again(stage: Any) -> None:
@@ -72,7 +68,7 @@ def test_a_rewrite_is_validated_and_judged_again(stage: Any) -> None:
         .on_before_tool_use(lambda ctx: seen.append(ctx.tool_call.args["command"]), tier="policy")
         .build()
     )
-    assert "ran ls -l" in texts(agent.run_sync("go"))
+    assert "ran ls -l" in message_texts(agent.run_sync("go"))
     assert seen == ["ls -l"]
 
 
@@ -80,7 +76,7 @@ def test_a_rewrite_that_does_not_fit_blocks(stage: Any) -> None:
     """It never runs as it was instead."""
     hooks = stage.claude("PreToolUse", before(permissionDecision="allow", updatedInput={"cmd": 1}))
     result = stage.run(hooks)
-    assert "cannot run" in texts(result)[2]
+    assert "cannot run" in message_texts(result)[2]
 
 
 def test_an_allow_lifts_the_ask_of_a_hook_and_not_of_a_policy(stage: Any) -> None:
@@ -113,9 +109,9 @@ def test_an_ask_waits_for_a_person(stage: Any, decision: str) -> None:
 def test_context_is_added_after_the_result(stage: Any) -> None:
     """Labelled with the name of the hook."""
     result = stage.run(stage.claude("PreToolUse", before(additionalContext="mind the gap")))
-    assert texts(result)[2] == "ran ls"
-    assert texts(result)[3].startswith('<hook name=".claude/settings.json')
-    assert "\nmind the gap\n</hook>" in texts(result)[3]
+    assert message_texts(result)[2] == "ran ls"
+    assert message_texts(result)[3].startswith('<hook name=".claude/settings.json')
+    assert "\nmind the gap\n</hook>" in message_texts(result)[3]
     assert result.state.messages[3].by.startswith(".claude/settings.json")
 
 
@@ -137,14 +133,14 @@ def test_all_hooks_run_when_one_denies(stage: Any) -> None:
     )
     result = stage.run(hooks)
     assert mark.exists()
-    assert any("also" in text for text in texts(result))
+    assert any("also" in text for text in message_texts(result))
     assert result.state.metadata["hookline.command_hooks"]["also"][0]["said"] == "completed"
 
 
 def test_a_failing_hook_is_reported_and_does_not_block(stage: Any) -> None:
     """In Claude's dialect; the journal has what was wrong."""
     result = stage.run(stage.claude("PreToolUse", "echo 'no such file' >&2; exit 1"))
-    assert "ran ls" in texts(result)
+    assert "ran ls" in message_texts(result)
     assert verdicts(result) == [("failed", "it ended with exit code 1: no such file")]
 
 
@@ -152,7 +148,7 @@ def test_a_source_can_be_made_to_fail_closed(stage: Any) -> None:
     """Then a guard that is broken keeps things from happening."""
     stage.claude("PreToolUse", "/no/such/guard.sh")
     result = stage.run(stage.discover(on_failure="closed"))
-    assert "so this is not let through" in texts(result)[2]
+    assert "so this is not let through" in message_texts(result)[2]
 
 
 def test_a_prompt_is_refused(stage: Any) -> None:
@@ -160,15 +156,15 @@ def test_a_prompt_is_refused(stage: Any) -> None:
     refuse = holds('"secret" in event["prompt"]') + " && { echo no >&2; exit 2; } || true"
     hooks = stage.claude("UserPromptSubmit", refuse)
     result = stage.run(hooks, say("hi"), prompt="my secret")
-    assert (result.stop_reason, texts(result)) == (StopReason.PROMPT_REFUSED, [])
+    assert (result.stop_reason, message_texts(result)) == (StopReason.PROMPT_REFUSED, [])
     assert stage.run(hooks, say("hi"), prompt="hello").text == "hi"
 
 
 def test_a_prompt_gets_context(stage: Any) -> None:
     """From plain text too."""
     result = stage.run(stage.claude("UserPromptSubmit", "echo today is Monday"), say("hi"))
-    assert "today is Monday" in texts(result)[0]
-    assert texts(result)[1] == "go"
+    assert "today is Monday" in message_texts(result)[0]
+    assert message_texts(result)[1] == "go"
 
 
 def test_a_session_can_be_refused(stage: Any) -> None:
@@ -183,9 +179,9 @@ def test_a_session_can_be_refused(stage: Any) -> None:
 def test_a_session_starts_with_context(stage: Any) -> None:
     """Called before the first prompt; the matcher compares how the session began."""
     hooks = stage.claude("SessionStart", "echo the branch is main", matcher="startup")
-    assert "the branch is main" in texts(stage.run(hooks, say("hi")))[0]
+    assert "the branch is main" in message_texts(stage.run(hooks, say("hi")))[0]
     hooks = stage.claude("SessionStart", "echo the branch is main", matcher="resume|clear")
-    assert texts(stage.run(hooks, say("hi")))[0] == "go"
+    assert message_texts(stage.run(hooks, say("hi")))[0] == "go"
 
 
 def test_feedback_after_a_tool_stands_beside_the_result(stage: Any) -> None:
@@ -193,8 +189,8 @@ def test_feedback_after_a_tool_stands_beside_the_result(stage: Any) -> None:
     result = stage.run(
         stage.claude("PostToolUse", "echo 'lint: 2 errors' >&2; exit 2", matcher="Bash")
     )
-    assert texts(result)[2] == "ran ls"
-    assert "lint: 2 errors" in texts(result)[3]
+    assert message_texts(result)[2] == "ran ls"
+    assert "lint: 2 errors" in message_texts(result)[3]
 
 
 def test_output_is_replaced(stage: Any) -> None:
@@ -202,7 +198,7 @@ def test_output_is_replaced(stage: Any) -> None:
     hooks = stage.claude(
         "PostToolUse", answering(hookSpecificOutput={"updatedToolOutput": "hidden"})
     )
-    assert texts(stage.run(hooks))[2] == "hidden"
+    assert message_texts(stage.run(hooks))[2] == "hidden"
 
 
 def test_a_tool_that_failed_is_another_event(stage: Any) -> None:
@@ -246,7 +242,7 @@ def test_a_stop_is_objected_to_until_the_hook_is_content(stage: Any) -> None:
     )
     result = stage.run(hooks, say("done"), say("tested"))
     assert result.text == "tested"
-    assert texts(result)[2] == "run the tests"
+    assert message_texts(result)[2] == "run the tests"
 
 
 def test_an_endless_objection_ends_with_the_cap(stage: Any) -> None:
@@ -261,16 +257,16 @@ def test_a_permission_request_is_answered_by_a_hook(stage: Any) -> None:
     asks = lambda ctx: HookOutcome.ask("sure?")  # noqa: E731 - a hook on one line
     allow = {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}
     hooks = stage.claude("PermissionRequest", answering(hookSpecificOutput=allow), matcher="Bash")
-    assert "ran ls" in texts(stage.run(hooks, on_before_tool_use=asks))
+    assert "ran ls" in message_texts(stage.run(hooks, on_before_tool_use=asks))
     deny = {
         "hookEventName": "PermissionRequest",
         "decision": {"behavior": "deny", "message": "never"},
     }
     hooks = stage.claude("PermissionRequest", answering(hookSpecificOutput=deny))
-    assert "Denied: never" in texts(stage.run(hooks, on_before_tool_use=asks))
+    assert "Denied: never" in message_texts(stage.run(hooks, on_before_tool_use=asks))
     edit = {"decision": {"behavior": "allow", "updatedInput": {"command": "ls -l"}}}
     hooks = stage.claude("PermissionRequest", answering(hookSpecificOutput=edit))
-    assert "ran ls -l" in texts(stage.run(hooks, on_before_tool_use=asks))
+    assert "ran ls -l" in message_texts(stage.run(hooks, on_before_tool_use=asks))
 
 
 def test_people_are_notified_of_what_nobody_answered(stage: Any) -> None:
@@ -342,7 +338,7 @@ def test_if_rules(stage: Any, rule: str, command: str, asked: bool) -> None:
     """Each command of a line counts, and what is inside of others."""
     hooks = stage.claude("PreToolUse", "exit 2", **{"if": rule})
     result = stage.run(hooks, call("bash", command=command), say("done"))
-    assert texts(result)[2].startswith("Blocked" if asked else "ran") is True
+    assert message_texts(result)[2].startswith("Blocked" if asked else "ran") is True
 
 
 def test_hooks_in_our_own_form(stage: Any) -> None:
@@ -352,13 +348,13 @@ def test_hooks_in_our_own_form(stage: Any) -> None:
         "matcher": "bash",
         "command": holds('event["tool_input"]["command"] != "rm"') + " || exit 2",
     }
-    assert "ran ls" in texts(stage.run(stage.hooks(guard)))
+    assert "ran ls" in message_texts(stage.run(stage.hooks(guard)))
     blocked = stage.run(stage.hooks(guard), call("bash", command="rm"), say("done"))
-    assert texts(blocked)[2].startswith("Blocked")
+    assert message_texts(blocked)[2].startswith("Blocked")
     broken = stage.run(stage.hooks({"on": "before_tool_use", "argv": ["/no/such"]}))
-    assert "so this is not let through" in texts(broken)[2]
+    assert "so this is not let through" in message_texts(broken)[2]
     lenient = stage.hooks({"on": "before_tool_use", "argv": ["/no/such"], "on_failure": "open"})
-    assert "ran ls" in texts(stage.run(lenient))
+    assert "ran ls" in message_texts(stage.run(lenient))
 
 
 @pytest.mark.parametrize("point", [p.value for p in HookPoint if not p.around])

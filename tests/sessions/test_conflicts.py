@@ -8,17 +8,13 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_results import message_texts
 from session_setup import SessionSetup
 
 from hookline.errors import JournalError, SessionConflictError, SessionError, UsageError
 from hookline.sessions import Session
 from hookline.state import PendingApproval
 from hookline.testing import call, say
-
-
-def said(session: Session) -> list[str]:
-    """The conversation."""
-    return [message.text for message in session.state.messages]
 
 
 async def test_the_second_of_two_writers_gets_a_conflict(setup: SessionSetup) -> None:
@@ -36,7 +32,7 @@ async def test_the_second_of_two_writers_gets_a_conflict(setup: SessionSetup) ->
     )
     assert len(setup.journal.runs()) == 1
     await two.refresh().run(agent, "from two")
-    assert said(setup.sessions.get("s")) == ["from one", "a", "from two", "b"]
+    assert message_texts(setup.sessions.get("s")) == ["from one", "a", "from two", "b"]
 
 
 async def test_a_session_that_is_running_is_not_touched(setup: SessionSetup) -> None:
@@ -53,8 +49,8 @@ async def test_a_session_that_is_running_is_not_touched(setup: SessionSetup) -> 
             refused.append(str(conflict.value))
         with pytest.raises(SessionConflictError):
             await session.run(setup.agent(say("never")), "me too")
-        assert said(other.fork()) == ["hello", "a"]
-        assert said(other.refresh())[:2] == ["hello", "a"]
+        assert message_texts(other.fork()) == ["hello", "a"]
+        assert message_texts(other.refresh())[:2] == ["hello", "a"]
         return True
 
     agent = setup.builder(call("pay", amount=5), say("done")).with_approver(approve).build()
@@ -62,7 +58,7 @@ async def test_a_session_that_is_running_is_not_touched(setup: SessionSetup) -> 
     assert setup.paid == [5]
     assert refused[0].startswith("session 's' is being run or changed by someone else now (run ")
     assert "session.refresh()" in refused[0]
-    assert said(session)[-1] == "done"
+    assert message_texts(session)[-1] == "done"
 
 
 async def test_of_two_runs_at_once_one_works(setup: SessionSetup) -> None:
@@ -76,7 +72,7 @@ async def test_of_two_runs_at_once_one_works(setup: SessionSetup) -> None:
     assert first.text == "a"  # type: ignore[union-attr]
     assert isinstance(second, SessionConflictError)
     await session.run(setup.agent(say("b")), "two")
-    assert said(session) == ["one", "a", "two", "b"]
+    assert message_texts(session) == ["one", "a", "two", "b"]
 
 
 async def test_an_answer_given_elsewhere_is_a_conflict_too(setup: SessionSetup) -> None:
@@ -148,7 +144,7 @@ async def test_a_full_disk_is_reported_and_nothing_begins(setup: SessionSetup) -
     setup.journal.is_full = False
     assert (session.version, session.status.value) == (4, "open")
     assert (await session.run(setup.agent(say("b")), "two")).run_id == "s-2"
-    assert said(session) == ["one", "a", "two", "b"]
+    assert message_texts(session) == ["one", "a", "two", "b"]
 
 
 async def test_a_disk_that_is_full_in_the_end_does_not_cost_the_result(setup: SessionSetup) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_results import result_texts
 
 from hookline import AgentBuilder, AgentState, Decision, HookOutcome, RunStatus, SQLiteJournal, tool
 from hookline.capabilities import TaintPolicy
@@ -50,11 +51,6 @@ def builder(*turns: Any, policy: TaintPolicy | None = None) -> AgentBuilder:
     driver = ScriptedDriver([*turns, say("done")])
     made = AgentBuilder().with_driver(driver).with_tools(read, look_up, pay, bash)
     return made.with_capability(policy or TaintPolicy())
-
-
-def result_texts(result: Any) -> list[str]:
-    """The text of every result."""
-    return [each.text() for step in result.steps for each in step.results]
 
 
 def blocked(*turns: Any, prompt: str = "Pay my bill.", **options: Any) -> bool:

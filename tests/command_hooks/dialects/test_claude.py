@@ -14,6 +14,7 @@ from hook_commands import as_json, printing
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_store import PlainStore
+from run_results import tool_texts
 
 from hookline import AgentBuilder, AgentState, RunStatus
 from hookline.capabilities import Approval
@@ -453,11 +454,6 @@ GUARD = (
 )
 
 
-def result_texts(result: Any) -> list[str]:
-    """What came of the calls."""
-    return [message.text for message in result.state.messages if message.role == "tool"]
-
-
 @needs_bash
 def test_a_line_for_bash_is_read_by_bash(stage: Any) -> None:
     """Where `/bin/sh` knows no lists, its error would be taken for a refusal."""
@@ -468,7 +464,7 @@ def test_a_line_for_bash_is_read_by_bash(stage: Any) -> None:
         call("write", path="a.py", content=""),
         say("done"),
     )
-    assert result_texts(written) == [f"Blocked: kept: {stage.root}/uv.lock", "wrote a.py"]
+    assert tool_texts(written) == [f"Blocked: kept: {stage.root}/uv.lock", "wrote a.py"]
 
 
 @needs_bash
@@ -480,7 +476,7 @@ def test_so_are_geminis(stage: Any) -> None:
     run = stage.run(
         stage.discover(), call("bash", command="echo secret"), call("bash", command="ls"), say("ok")
     )
-    assert result_texts(run) == ["Blocked: no secrets", "ran ls"]
+    assert tool_texts(run) == ["Blocked: no secrets", "ran ls"]
 
 
 def test_a_log_in_the_directory_of_the_agent(stage: Any) -> None:
@@ -526,7 +522,7 @@ def test_what_no_variable_can_hold_does_not_keep_a_guard_from_running(stage: Any
     """With a zero in a variable no program could be started: the guard is asked all the same."""
     hooks = stage.claude("PreToolUse", "echo no >&2; exit 2")
     run = stage.run(hooks, call("bash", command="a\0b"), say("done"))
-    assert result_texts(run) == ["Blocked: no"]
+    assert tool_texts(run) == ["Blocked: no"]
     assert (
         dialect_named("claude").event_variables({"tool_name": "a\ud800b", "prompt": "a\0b"})[
             "TOOL_NAME"

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from run_results import tool_texts
 
 from hookline import AgentBuilder, RunStatus, ToolContext, tool
 from hookline.capabilities import Bash
@@ -29,11 +30,6 @@ def said(dialect: str, event: str, ran: ProgramResult) -> ProgramAnswer:
 def codex_file(event: str, command: str, **group: str) -> dict[str, Any]:
     """A hooks.json with one hook."""
     return {"hooks": {event: [{**group, "hooks": [{"type": "command", "command": command}]}]}}
-
-
-def tool_texts(result: Any) -> list[str]:
-    """The texts of all results, as the model reads them."""
-    return [message.text for message in result.state.messages if message.role == "tool"]
 
 
 # --- Codex --------------------------------------------------------------------------------------------

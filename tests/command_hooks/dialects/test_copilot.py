@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_results import tool_texts
 
 from hookline import HookOutcome, RunStatus
 from hookline.command_hooks import Handler, HookSource, Level
@@ -27,11 +28,6 @@ def said(event: str, ran: ProgramResult, dialect: str = "copilot") -> ProgramAns
 def hook_file(**hooks: Any) -> dict[str, Any]:
     """A file in Copilot's form."""
     return {"version": 1, "hooks": hooks}
-
-
-def tool_texts(result: Any) -> list[str]:
-    """The texts of all results, as the model reads them."""
-    return [message.text for message in result.state.messages if message.role == "tool"]
 
 
 # --- files --------------------------------------------------------------------------------------------

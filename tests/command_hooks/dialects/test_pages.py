@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hook_commands import holds
+from run_results import result_texts
 
 from hookline import Agent, AgentBuilder, ToolCall, tool
 from hookline.capabilities import Skills, Subagents
@@ -58,11 +59,6 @@ def agent(stage: Any, *turns: Any, trust: Any = True) -> tuple[Agent, CommandHoo
     if "skills" in where:
         builder.with_capability(Skills(*where["skills"], commands=hooks))
     return builder.with_capability(hooks).build(), hooks
-
-
-def result_texts(result: Any) -> list[str]:
-    """The texts of all results of the run."""
-    return [each.text() for step in result.steps for each in step.results]
 
 
 def spawn(name: str) -> Any:

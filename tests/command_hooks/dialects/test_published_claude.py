@@ -7,16 +7,12 @@ import shutil
 from typing import Any
 
 import pytest
+from run_results import message_texts
 
 from hookline.testing import call, say
 
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
-
-
-def texts(result: Any) -> list[str]:
-    """The texts of the conversation."""
-    return [message.text for message in result.state.messages]
 
 
 def claude_hooks(stage: Any, **events: tuple[str, str]) -> Any:
@@ -134,7 +130,7 @@ def test_a_loop_over_stops_that_reads_the_transcript(stage: Any) -> None:
     hooks = stage.discover(plugins=[root])
     result = stage.run(hooks, say("not yet"), say("still not"), say("ok <promise>DONE</promise>"))
     assert result.text == "ok <promise>DONE</promise>"
-    assert texts(result).count("Make it work.") == 2
+    assert message_texts(result).count("Make it work.") == 2
     assert not (stage.root / ".claude/loop.local.md").exists()
 
 
@@ -154,7 +150,7 @@ def test_a_hook_in_javascript(stage: Any) -> None:
     """With keys that nobody knows."""
     stage.script("hook.js", CONTEXT_JS)
     result = stage.run(claude_hooks(stage, UserPromptSubmit=("", "node hook.js")), say("hi"))
-    assert f"Project: {stage.root}" in texts(result)[0]
+    assert f"Project: {stage.root}" in message_texts(result)[0]
 
 
 def test_a_hook_that_speaks_to_several_agents(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +164,7 @@ def test_a_hook_that_speaks_to_several_agents(stage: Any, monkeypatch: pytest.Mo
     )
     stage.script("start.sh", script)
     result = stage.run(claude_hooks(stage, SessionStart=("startup", "./start.sh")), say("hi"))
-    assert "claude" in texts(result)[0]
+    assert "claude" in message_texts(result)[0]
 
 
 RULES_PY = """#!/usr/bin/env python3

@@ -7,17 +7,13 @@ import shutil
 from typing import Any
 
 import pytest
+from run_results import message_texts
 
 from hookline import RunStatus
 from hookline.testing import call, say
 
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
-
-
-def texts(result: Any) -> list[str]:
-    """The texts of the conversation."""
-    return [message.text for message in result.state.messages]
 
 
 # --- Gemini -------------------------------------------------------------------------------------------
@@ -90,7 +86,7 @@ def test_gemini_filters_tools_and_checks_answers(stage: Any) -> None:
     )  # fmt: skip
     assert offered[0] == ["bash", "read"]
     assert result.text == "done, tests pass"
-    assert "Mention the tests." in texts(result)
+    assert "Mention the tests." in message_texts(result)
 
 
 # --- Codex --------------------------------------------------------------------------------------------
@@ -185,7 +181,7 @@ def test_cursors_loop_has_a_limit(stage: Any) -> None:
     stage.file(".cursor/hooks.json", {"version": 1, "hooks": {"stop": [hook]}})
     result = stage.run(stage.discover(), say("a"), say("b"), say("c"))
     assert result.text == "c"
-    assert [text for text in texts(result) if "again" in text] == ["again 0", "again 1"]
+    assert [text for text in message_texts(result) if "again" in text] == ["again 0", "again 1"]
 
 
 # --- Copilot ------------------------------------------------------------------------------------------
@@ -277,7 +273,7 @@ def test_a_loop_for_gemini_that_begins_anew_each_time(stage: Any) -> None:
     turns = (call("bash", command="ls"), say("first"), say("second"), say("DONE"))
     result = stage.run(stage.discover(), *turns, prompt="Build it.")
     assert (result.status, result.text) == (RunStatus.COMPLETED, "DONE")
-    assert texts(result) == ["Build it.", "DONE"]
+    assert message_texts(result) == ["Build it.", "DONE"]
 
 
 @pytest.mark.parametrize("order", [1, -1])

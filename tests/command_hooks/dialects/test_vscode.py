@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from run_results import tool_texts
 
 from hookline import HookPoint, ToolHookContext, tool
 from hookline.command_hooks import CommandHooks, Handler, HookSource, RunFacts
@@ -45,11 +46,6 @@ def inputs_sent(
     stage.run(stage.discover(), *turns)
     lines = (stage.root / "seen").read_text().splitlines()
     return [json.loads(line) for line in lines if line.strip()]
-
-
-def texts(result: Any) -> list[str]:
-    """The texts of all results, as the model reads them."""
-    return [message.text for message in result.state.messages if message.role == "tool"]
 
 
 # --- which tools a script knows -----------------------------------------------------------------------
@@ -110,7 +106,7 @@ def test_a_guard_for_files_of_vscode(stage: Any) -> None:
         call("write", path="a.txt", content="x"),
         say("done"),
     )
-    assert texts(result) == ["Blocked: made by a tool", "wrote a.txt"]
+    assert tool_texts(result) == ["Blocked: made by a tool", "wrote a.txt"]
 
 
 # --- its input ---------------------------------------------------------------------------------------
@@ -386,7 +382,7 @@ def test_a_plugin_of_copilot_gets_its_directory_and_its_data_directory(stage: An
 def test_a_place_that_a_hook_has_not_is_left_as_it_is(stage: Any, name: str) -> None:
     """It is no plugin's, and runs like any other."""
     stage.file(".github/hooks/a.json", {"hooks": {"PreToolUse": entries(f'true "${{{name}}}"')}})
-    assert texts(stage.run(stage.discover())) == ["ran ls"]
+    assert tool_texts(stage.run(stage.discover())) == ["ran ls"]
 
 
 @pytest.mark.parametrize("is_own", [True, False])

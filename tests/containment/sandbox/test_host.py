@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from run_results import is_running
 
 from hookline.containment import Sandbox
 from hookline.containment.sandbox.running_command import RunningCommand
@@ -42,7 +43,7 @@ def test_what_got_away_ends_with_the_command(
     )
     assert seen.text == "started\n"
     assert seen.ended == ("timeout" if timeout else "exited")
-    assert not _runs(f"sleep {marker}")
+    assert not is_running(f"sleep {marker}")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_a_command_that_attacks_its_supervisor_ends_all_the_same(
     marker = f"42{os.getpid() % 1000:03}"
     seen = Sandbox(tmp_path, "host").run_sync(f"{attack} sleep {marker}", timeout=timeout)
     assert (seen.ended, seen.exit_code) == (ended, 137)
-    assert not _runs(f"sleep {marker}")
+    assert not is_running(f"sleep {marker}")
 
 
 def test_what_got_away_dies_with_us(tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ def test_a_daemon_without_an_environment_does_not_outlive_a_killed_supervisor(
     attack = f"{daemon}; sleep 0.3; kill -KILL $PPID; sleep {marker}"
     seen = Sandbox(tmp_path, "host").run_sync(attack, timeout=30)
     assert (seen.ended, seen.exit_code) == ("exited", 137)
-    assert not _runs(f"sleep {marker}")
+    assert not is_running(f"sleep {marker}")
 
 
 async def test_in_an_event_loop_it_has_to_be_awaited(tmp_path: Path) -> None:
@@ -130,19 +131,9 @@ async def test_many_at_once_do_not_end_each_other(tmp_path: Path) -> None:
     assert [each.text for each in await asyncio.gather(*runs)] == ["0\n", "1\n", "2\n", "3\n"]
 
 
-def _runs(words: str) -> bool:
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if entry.read_bytes().replace(b"\0", b" ").strip() == words.encode():
-                return True
-        except OSError:
-            continue
-    return False
-
-
 def _wait_until(words: str, *, runs: bool) -> None:
     deadline = time.monotonic() + 20
-    while _runs(words) is not runs:
+    while is_running(words) is not runs:
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -157,7 +148,7 @@ def test_where_there_can_be_no_supervisor_a_command_is_ended_all_the_same(
     leave = f"sleep 0.5; (env -i setsid sleep {marker} &); sleep 60"
     late = sandbox.run_sync(leave, timeout=2)
     assert (late.ended, late.exit_code) == ("timeout", 137)
-    assert not _runs(f"sleep {marker}")
+    assert not is_running(f"sleep {marker}")
 
 
 def test_the_end_of_a_command_is_noticed_before_a_loop_closes(tmp_path: Path) -> None:
