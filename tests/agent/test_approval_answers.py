@@ -174,7 +174,7 @@ def sanctions(ctx: Any) -> Any:
 
 
 @pytest.mark.parametrize("answered", ["now", "before"])
-def test_somebody_who_asks_since_has_a_question_of_their_own(desk: Desk, answered: str) -> None:
+def test_a_hook_that_asks_later_has_a_question_of_its_own(desk: Desk, answered: str) -> None:
     """Whether the yes to the others comes with the resume, or came before, with the answer to another call missing."""
 
     def stricter() -> Agent:
@@ -212,8 +212,8 @@ def test_a_question_shows_what_everybody_asks(desk: Desk) -> None:
     assert desk.paid == [5]
 
 
-def test_an_edit_is_no_answer_to_somebody_who_asks_about_the_edited_call(desk: Desk) -> None:
-    """Only to those who asked about the call that was edited."""
+def test_an_edit_does_not_answer_a_hook_that_asks_about_the_edited_call(desk: Desk) -> None:
+    """Only the hooks that asked about the original call are answered."""
 
     def agent() -> Agent:
         builder = desk.builder(PAY).on_before_tool_use(
@@ -229,8 +229,8 @@ def test_an_edit_is_no_answer_to_somebody_who_asks_about_the_edited_call(desk: D
     assert [question.reason for question in again.pending] == ["money; look at the passport"]
 
 
-def test_a_remembered_yes_is_for_those_who_had_asked(desk: Desk) -> None:
-    """Somebody who asks since is not answered by it; a no holds whoever asks."""
+def test_a_remembered_yes_is_for_the_hooks_that_had_asked(desk: Desk) -> None:
+    """It does not answer a hook that asks later; a no is valid for every hook."""
     yes = desk.builder(PAY, say("done")).with_approver(lambda _: Decision.allow(remember=True))
     first = yes.build().run_sync("go").state
     assert desk.agent(PAY, say("done")).run_sync("go", state=first).status is RunStatus.COMPLETED
@@ -403,7 +403,7 @@ def test_a_result_that_cannot_be_kept_is_the_tools_failure(value: Any, problem: 
 
 
 def test_the_status_of_a_result_may_be_given_by_its_name() -> None:
-    """It is that status from then on, for whoever compares."""
+    """It has that status from then on, in every comparison."""
     value = ToolResult(None, None, "denied", reason="never")  # type: ignore[arg-type]
     result = recorded(asked().with_tools(gives(value)))
     assert result.steps[0].results[0].status is ResultStatus.DENIED

@@ -213,7 +213,7 @@ def in_doubt(till: Till) -> AgentBuilder:
 
 
 def test_a_call_in_doubt_is_run_again_as_it_was_or_not_at_all(till: Till) -> None:
-    """Its key stands for its arguments: an edit is an error, and the question keeps waiting."""
+    """Its key belongs to its arguments: an edit is an error, and the question keeps waiting."""
     agent = in_doubt(till).build()
     (again,) = agent.resume_sync("r").pending
     with pytest.raises(UsageError, match="run again as it is, or not at all"):

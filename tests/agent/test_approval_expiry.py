@@ -75,7 +75,7 @@ def test_a_question_says_until_when_it_can_be_answered(till: Till) -> None:
     assert (question.is_expired(START + 60), question.is_expired(START + 60.5)) == (False, True)
 
 
-def test_without_an_expiry_a_question_waits_for_ever(till: Till) -> None:
+def test_without_an_expiry_a_question_waits_forever(till: Till) -> None:
     """That is the default, and what None says."""
     agent = till.builder().with_approval_expiry(None).build()
     (question,) = agent.run_sync("go").pending
@@ -126,7 +126,7 @@ def test_an_answer_that_was_given_in_time_stays_good(till: Till) -> None:
 
 
 def test_an_expired_no_is_not_remembered(till: Till) -> None:
-    """The next call asks anew, even when the late answer was for the session."""
+    """The next call asks again, even when the late answer was for the session."""
     agent, state = till.paused(call("pay", amount=5), call("pay", amount=5), say("done"))
     till.clock.advance(61)
     again = agent.resume_sync(state, {state.pending[0].id: Decision.allow(remember=True)})

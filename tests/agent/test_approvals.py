@@ -492,7 +492,7 @@ async def test_an_edit_does_not_get_past_a_policy(bench: Bench) -> None:
 
 
 async def test_an_approver_whose_edit_does_not_fit_the_tool_is_asked_again(bench: Bench) -> None:
-    """With what was wrong about it, and not for ever."""
+    """With the problem in the reason, and a limited number of times."""
     shown: list[str] = []
 
     def approve(question: PendingApproval) -> Decision:
@@ -552,7 +552,7 @@ async def test_when_a_hook_changes_an_edited_call_a_person_is_asked_again(bench:
     assert (result.status, bench.ran) == (RunStatus.COMPLETED, [("pay", 10, "kim")])
 
 
-async def test_an_approver_that_edits_for_ever_is_refused_in_the_end(bench: Bench) -> None:
+async def test_an_approver_that_edits_forever_is_refused_in_the_end(bench: Bench) -> None:
     """When hooks undo each edit, somebody has to give up."""
     agent = bench.asking(call("pay", amount=50), say("done"))
     agent.on_before_tool_use(lambda ctx: ctx.with_args(amount=50), matcher="pay", name="stubborn")

@@ -277,7 +277,7 @@ class World:
 
         async def act(ctx: Any) -> Any:
             self.shown.append(tuple(ctx.state.messages))
-            if each.action != "timeout":  # one that has a time limit never waits, unless for ever
+            if each.action != "timeout":  # one that has a time limit never waits, unless forever
                 await asyncio.sleep(0)  # somewhere to be interrupted
             return await self.act(each.action, ctx) if next(asked) == each.nth else None
 

@@ -155,7 +155,7 @@ def first_time(hook: Any) -> Any:
 # --- what hooks are shown -----------------------------------------------------------------------------
 
 
-def test_the_tables_have_a_row_for_every_point() -> None:
+def test_the_tables_have_a_row_forevery_point() -> None:
     """Besides the two that wrap an action."""
     assert set(TABLE) == {point.value for point in HookPoint if not point.around}
 

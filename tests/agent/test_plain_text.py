@@ -136,7 +136,7 @@ def test_what_a_driver_says_in_text_of_its_own_can_be_saved() -> None:
     assert type(result.text) is str
 
 
-def test_a_member_of_an_enum_of_texts_is_the_text_it_stands_for() -> None:
+def test_a_member_of_a_string_enum_is_its_value() -> None:
     """The model reads the value, and not the name of the member."""
     result = kept(using().on_before_tool_use(lambda ctx: HookOutcome.block(Why.NO)), Why.NO)
     assert result.state.messages[0].text == "not allowed"

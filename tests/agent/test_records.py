@@ -108,7 +108,7 @@ def test_errors_count_although_nobody_said_anything_to_them() -> None:
 
 
 def test_what_is_said_after_a_crash_belongs_to_what_was_said_before() -> None:
-    """Those who were not asked continue, policies say it again; whoever else speaks again speaks of something new."""
+    """Hooks without an answer are asked, policies answer again; another second answer is about something new."""
     policy = ran("p", "block", tier="policy")
     resumed = RunTakenUp("run", 0, 0.0)
     assert names(heard(passed("a"), resumed, passed("b")), PLACE) == [["a", "b"]]
@@ -175,7 +175,7 @@ def test_a_failure_that_was_not_tried_again_is_the_last() -> None:
 
 @pytest.mark.parametrize(("effect", "known"), [("once", 1), ("pure", 0)])
 def test_a_call_in_doubt_keeps_its_failures_if_it_runs_once(effect: str, known: int) -> None:
-    """One that may run again begins anew in the process that takes it up."""
+    """A tool that may run again starts again in the process that resumes it."""
     records = [CallAdmitted(*HEAD, call=CALL, effect=effect), failed(call_id="c1")]
     call = RunIndex([*records, RunTakenUp(*HEAD)]).call(0, "c1")
     assert call.is_in_doubt
@@ -187,7 +187,7 @@ def test_a_call_in_doubt_keeps_its_failures_if_it_runs_once(effect: str, known: 
 
 
 def test_answers_are_found_by_their_question() -> None:
-    """With who gave them, for whoever plays the run."""
+    """With the names of the hooks, for replay."""
     asked = PendingApproval("q1", CALL, "sure?", "rule", CALL.fingerprint(), "run")
     index = RunIndex(
         [
@@ -275,7 +275,7 @@ def test_an_error_is_of_a_kind_that_hooks_know(info: ErrorInfo, base: type[Excep
 
 
 def test_the_failure_of_a_hook_names_the_hook_again() -> None:
-    """A run that failed of it says who it was."""
+    """A run that failed because of it names the hook."""
     first = HookError("size", "after_step", "ValueError: no", remedy="Mend it.")
     again = recorded_exception(ErrorInfo.from_exception(first, ErrorClass.HOOK))
     assert isinstance(again, HookError)

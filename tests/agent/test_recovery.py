@@ -187,7 +187,7 @@ async def test_a_run_that_has_ended_gives_its_result_again() -> None:
 
 
 async def test_a_resumed_run_says_so_on_record() -> None:
-    """For whoever reads the journal."""
+    """For readers of the journal."""
     _, agent = agent_after_crash(await died_in_the_call())
     result = await agent.resume("run")
     assert len([record for record in result.records if isinstance(record, RunTakenUp)]) == 1
@@ -398,7 +398,7 @@ async def test_a_call_that_was_edited_is_resumed_as_it_ran() -> None:
 
 
 async def test_a_child_that_was_running_is_resumed() -> None:
-    """That it started is safe before it begins, so that whoever resumes its parent finds it."""
+    """Its start is committed before it begins, so that a resume of its parent finds it."""
     till = Till()
 
     def family(*child_turns: Any) -> AgentBuilder:

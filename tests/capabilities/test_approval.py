@@ -230,7 +230,7 @@ def test_a_rule_lifts_no_block_and_no_ask_of_a_rule() -> None:
     assert once(Approval(allow="*", ask="exec", answers=["*"]), run("ls")) == "asked"
 
 
-def test_who_may_be_answered_is_the_users_choice() -> None:
+def test_the_user_chooses_which_hooks_an_answer_is_for() -> None:
     """`answers` names the hooks."""
     agent = builder(Approval(allow="exec", answers=["taint"]), run("ls"))
     agent.on_before_tool_use(asks, name="taint", tier="policy")
@@ -276,7 +276,7 @@ def test_rules_and_modes_hold_three_runs_down() -> None:
 
 
 def test_rules_show_in_explain() -> None:
-    """The policy, who answers and who keeps are there to be seen."""
+    """`explain()` shows the policy, the approver and where answers are kept."""
     shown = " ".join(
         str(builder(Approval(deny="exec", ask=list("abcd"))).build().explain()).split()
     )

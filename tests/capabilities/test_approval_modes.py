@@ -197,7 +197,7 @@ def test_a_no_for_a_rule_holds_in_every_spelling() -> None:
 
 
 def test_an_answer_to_one_hook_does_not_count_for_another() -> None:
-    """A rule is remembered for who asked: when someone else asks about the same, a person is asked again."""
+    """A rule is remembered for the hook that asked. When another hook asks, a person is asked again."""
     person = Person(PUSH, Decision.deny("that is another matter"))
     agent = builder(Approval(ask="exec"), run("git push"), run("git push x"))
 
@@ -322,7 +322,7 @@ async def test_the_same_however_it_is_driven(way: str) -> None:
     ]
 
 
-def test_an_answer_in_a_child_holds_for_the_whole_family() -> None:
+def test_an_answer_in_a_child_holds_in_the_whole_tree() -> None:
     """What was answered for a rule in a child is not asked again in its parent, nor in its siblings."""
 
     @tool
@@ -357,7 +357,9 @@ def test_an_answer_in_a_child_holds_for_the_whole_family() -> None:
     ],
     ids=str,
 )
-async def test_who_may_start_a_command_may_look_after_it(approval: Approval, passes: bool) -> None:
+async def test_a_command_that_may_start_may_also_be_polled_and_stopped(
+    approval: Approval, passes: bool
+) -> None:
     """It was judged when it was started, and these have no arguments that a rule could be about."""
 
     @tool

@@ -23,7 +23,7 @@ def waiting(cancellation: Cancellation, started: asyncio.Event | None = None) ->
 
     @tool
     async def wait() -> str:
-        """Wait for ever."""
+        """Wait forever."""
         if started is not None:
             started.set()
         await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""A command that only looks is judged where it will run, by whoever judges it besides Bash."""
+"""A command that only looks is judged where it will run, also by other policies than Bash's."""
 
 from __future__ import annotations
 

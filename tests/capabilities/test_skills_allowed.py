@@ -188,7 +188,7 @@ async def test_it_holds_after_a_pause_even_if_the_files_have_changed(folder: Pat
 
 
 async def test_a_skill_that_is_gone_can_still_be_unloaded(folder: Path, tmp_path: Path) -> None:
-    """Or the run would be held to it for ever."""
+    """Or the run would be held to it forever."""
 
     def asking(*turns: Any) -> Any:
         made = builder(Skills(folder), *turns)

@@ -137,7 +137,7 @@ async def test_the_agents_own_model_writes_it_by_default() -> None:
 
 
 async def test_the_length_is_taken_from_the_models_usage() -> None:
-    """Its own count wins over characters, and what came since is added; after a summary it is counted anew."""
+    """Its own count wins over characters, and what came since is added; after a summary it is counted again."""
 
     class Counting:
         """A model to which everything is many tokens."""

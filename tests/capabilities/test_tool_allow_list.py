@@ -278,7 +278,7 @@ async def test_it_is_the_same_however_an_agent_is_driven() -> None:
 
 
 async def test_a_choice_holds_in_streams_and_single_steps() -> None:
-    """The choice is made before the first step, whoever drives."""
+    """The choice is made before the first step, in every way to run an agent."""
     stream = builder(lambda _: ["read"], READ, WRITE).build().stream("Go.")
     async for _ in stream:
         pass
@@ -315,7 +315,7 @@ def test_mistakes_are_reported_at_construction() -> None:
 
 
 def test_it_says_in_explain_what_is_on_the_list() -> None:
-    """A person sees the list, or who makes it."""
+    """`explain()` shows the list, or the function that makes it."""
 
     def by_topic(_prompt: str) -> list[str]:
         return []

@@ -60,7 +60,7 @@ def test_a_dead_guard_is_a_complaint(hook: str, expected: str, place: Any) -> No
     ],
 )
 def test_a_tool_that_was_left_out_is_reported_once(hook: str, place: Any) -> None:
-    """Beside the tools for files too: whoever has no shell has a guard for nothing."""
+    """Next to the file tools too: without a shell, its guard guards nothing."""
     place.write("guard.py", "def check(ctx):\n    return None\n")
     code, said = linted(place, hook, "--without", "bash")
     assert code == Exit.FAILED, said

@@ -61,7 +61,7 @@ from hookline.sessions import Sessions
 def test_a_flag_that_would_do_nothing_is_wrong_use(
     flags: tuple[str, ...], expected: str, place: Any
 ) -> None:
-    """It is reported before anything runs: whoever gave it relies on it."""
+    """It is reported before anything runs: a user who gave it relies on it."""
     model = place.script({"say": "Hi."})
     done = place.run("run", "--model", model, *flags, "x")
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
@@ -88,7 +88,7 @@ def test_a_run_that_is_not_kept_may_continue_one_of_a_journal(place: Any) -> Non
 
 @pytest.mark.parametrize("flags", [("--deny", "bsah(ls)"), ("--set", "approvals.ask=['bsah']")])
 def test_a_rule_about_no_tool_is_reported(flags: tuple[str, ...], place: Any) -> None:
-    """It holds nobody back, so also those who want it quiet read of it."""
+    """The guard has no effect, so it is reported with --quiet too."""
     model = place.script({"say": "Hi."})
     done = place.run("run", "-q", "--model", model, *flags, "x")
     assert (done.returncode, done.stdout) == (0, "Hi.\n"), done.stderr
@@ -349,7 +349,7 @@ def test_where_a_command_runs(place: Any, flags: Any, env: Any, made: bool) -> N
     ],
 )
 def test_what_cannot_be_is_an_error(place: Any, arguments: Any, code: int, expected: str) -> None:
-    """Before anything runs; of two words that exclude each other it is said who said which."""
+    """Before anything runs. The error about two contradicting values names both sources."""
     done = place.run("run", "--model", touching(place), *arguments, "Go.")
     assert done.returncode == code
     assert expected in done.stderr

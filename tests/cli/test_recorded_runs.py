@@ -230,7 +230,7 @@ def test_what_a_run_said_cannot_move_the_terminal_later(place: Any) -> None:
 
 
 def test_a_conversation_is_reopened_as_it_was(place: Any) -> None:
-    """With the model and the rules of then; what is said anew holds, and is kept with the runs from then on."""
+    """With the model and the rules of then; what is said again holds, and is kept with the runs from then on."""
     model = place.script(_WRITE, _WRITE, {"say": "Written."})
     first = place.run("chat", "--model", model, "--deny", "list", *_BARE, stdin="Write.\n")
     assert first.returncode == 0, first.stderr

@@ -1,4 +1,4 @@
-"""What fits a window, what stays on it, and what nobody sees who does not look."""
+"""The lines on the screen: their width, which of them stay, and which are only shown on demand."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_tool_that_fails_is_reported_in_words(place: Any) -> None:
 
 
 def test_a_program_that_is_not_executable_is_reported_with_the_remedy(place: Any) -> None:
-    """The guard blocks, and whoever reads why knows what to do."""
+    """The guard blocks, and the reason says what to do."""
     place.write("guard.sh", "#!/bin/sh\nexit 0\n").chmod(0o644)
     place.write("hookline.toml", '[[hooks]]\non = "PreToolUse"\ncommand = "./guard.sh"\n')
     assert place.run("trust").returncode == 0

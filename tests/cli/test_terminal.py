@@ -312,7 +312,7 @@ def test_hooks_learn_how_a_conversation_ends_and_reach_the_terminal(place: Any) 
 
 
 def test_a_hook_says_what_is_shown_of_an_answer(place: Any) -> None:
-    """`displayContent` is on the terminal; the conversation, and whoever reads a pipe, have what the model said."""
+    """`displayContent` is on the terminal; the conversation and a pipe have the model's text."""
     said = {"hookSpecificOutput": {"hookEventName": "MessageDisplay", "displayContent": "[hidden]"}}
     hook = {"type": "command", "command": f"cat > asked; echo '{json.dumps(said)}'"}
     hooks = {"MessageDisplay": [{"hooks": [hook]}]}

@@ -165,7 +165,7 @@ def test_a_hook_at_the_end_of_a_session_has_a_moment_left(stage: Any) -> None:
 
 
 @pytest.mark.parametrize("event", ["SessionStart", "Stop"])
-def test_a_hook_that_waits_for_ever_does_not_keep_the_run(
+def test_a_hook_that_waits_forever_does_not_keep_the_run(
     stage: Any, event: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some are made to wake an agent that has nothing to do, hours later; it has ended by then, and they with it."""
@@ -285,7 +285,7 @@ class Lingering:
         self.reported, self.may_end = asyncio.Event(), asyncio.Event()
 
     async def ask(self, *_: Any) -> Any:
-        """Wait for ever; and then a while."""
+        """Wait forever; and then a while."""
         try:
             await asyncio.Event().wait()
         finally:

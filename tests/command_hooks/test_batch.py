@@ -26,7 +26,7 @@ from hookline.testing import ScriptedDriver, call, say
 
 
 class Pretending(Runner):
-    """Gives the answers it was given, each after a time of its own, and notes who was asked."""
+    """Gives fixed answers, each after a delay, and notes which hooks were called."""
 
     def __init__(self, answers: list[ProgramAnswer], waits: list[float]) -> None:
         self.answers, self.waits = answers, waits
@@ -85,7 +85,7 @@ WAITS = st.permutations([0.0, 0.001, 0.002, 0.003])
 
 
 @given(st.lists(ANSWERS, min_size=1, max_size=4), WAITS, WAITS)
-def test_who_is_quickest_does_not_matter(
+def test_the_order_of_answers_does_not_matter(
     answers: list[ProgramAnswer], first: list[float], second: list[float]
 ) -> None:
     """The same answers give the same decision, reason and words, in whatever order they arrive."""

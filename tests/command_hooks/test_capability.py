@@ -184,7 +184,7 @@ def test_a_session_starts_with_context(stage: Any) -> None:
     assert message_texts(stage.run(hooks, say("hi")))[0] == "go"
 
 
-def test_feedback_after_a_tool_stands_beside_the_result(stage: Any) -> None:
+def test_feedback_after_a_tool_is_added_to_the_result(stage: Any) -> None:
     """The result is not taken away."""
     result = stage.run(
         stage.claude("PostToolUse", "echo 'lint: 2 errors' >&2; exit 2", matcher="Bash")
@@ -246,7 +246,7 @@ def test_a_stop_is_objected_to_until_the_hook_is_content(stage: Any) -> None:
 
 
 def test_an_endless_objection_ends_with_the_cap(stage: Any) -> None:
-    """A hook that never looks whether it objected before does not run for ever."""
+    """A hook that ignores its earlier objections does not keep the run alive forever."""
     result = stage.run(stage.claude("Stop", "exit 2"), *[say(str(n)) for n in range(12)])
     assert result.state.step_count == 9
     assert result.status is not RunStatus.FAILED

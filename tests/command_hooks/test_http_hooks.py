@@ -153,8 +153,8 @@ def test_the_user_may_list_variables_for_all_hooks(
         ("file:///etc/passwd", Level.USER, False),
     ],
 )
-def test_who_may_decide(url: str, level: Level, fine: bool) -> None:
-    """Nobody who could be read along, or answered for, on the way."""
+def test_which_addresses_may_decide(url: str, level: Level, fine: bool) -> None:
+    """Only connections that nobody on the way can read or answer."""
     handler = Handler(HookSource("claude", level), "PreToolUse", kind="http", url=url)
     assert (problem_with(handler, is_deciding=True) == "") is fine
 

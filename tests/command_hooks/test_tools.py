@@ -257,7 +257,7 @@ def test_a_matcher_that_is_no_expression_is_an_error(dialect: str, wrong: str) -
         matcher_of(dialect, wrong)
 
 
-def test_expressions_that_could_take_for_ever_are_refused() -> None:
+def test_expressions_that_could_take_forever_are_refused() -> None:
     """Too long, or a repetition of a repetition."""
     with pytest.raises(UsageError, match="longer than"):
         matcher_of("claude", "a." * 2000)

@@ -3,7 +3,7 @@
 The data shows what a version of Hookline wrote. So it is written once, into a new directory, and never again: when a
 later version writes something else, the old data must still be read.
 
-With `--expectations` only what is expected of the data in a directory is written anew: `finished.json`,
+With `--expectations` only what is expected of the data in a directory is written again: `finished.json`,
 `unfinished.json`, `sessions.json` and `command.json`. That is for a change of wording, and nothing else may differ
 afterwards: look through the difference line by line.
 """

@@ -71,7 +71,7 @@ CRASHES = [crash, crash_later, half_a_crash]
 
 
 class Failures:
-    """A trail that keeps the failures."""
+    """A hook log that keeps the failures."""
 
     def __init__(self) -> None:
         self.kept: list[tuple[str, HookError]] = []
@@ -338,7 +338,7 @@ async def test_a_cancellation_nobody_asked_for_is_a_crash(
 
 
 async def waiting(ctx: Parcel) -> None:
-    """Waits for ever."""
+    """Waits forever."""
     await asyncio.Event().wait()
 
 

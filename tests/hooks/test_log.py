@@ -47,7 +47,7 @@ DESK = Point(
 )
 
 
-# --- the trail, settling, appending ---------------------------------------------------------------
+# --- the hook log, settling, appending ---------------------------------------------------------------
 
 
 async def test_every_hook_that_ran_is_reported_in_order() -> None:

@@ -59,7 +59,7 @@ class Around:
 
 
 class Notes:
-    """A trail that keeps who said what."""
+    """A hook log that keeps who said what."""
 
     def __init__(self) -> None:
         self.entries: list[tuple[str, str]] = []

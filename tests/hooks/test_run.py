@@ -123,7 +123,7 @@ async def test_a_hook_runs_only_for_what_its_matcher_matches() -> None:
     ],
 )
 @pytest.mark.parametrize("tier", ["hook", "policy"])
-async def test_a_word_against_names_who_said_it_and_why(
+async def test_a_refusal_names_the_hook_and_the_reason(
     outcome: HookOutcome, flags: tuple[bool, ...], tier: str
 ) -> None:
     """Hooks and policies alike."""
@@ -227,7 +227,7 @@ async def test_allow_never_lifts_a_block_or_a_stop(word: str, tier: str) -> None
     assert result.kind is Kind[word.upper()]
 
 
-async def test_of_several_who_ask_the_first_is_named() -> None:
+async def test_of_several_hooks_that_ask_the_first_is_named() -> None:
     """One question is put."""
     result = await decide(
         (says(HookOutcome.ask("one?")), {"name": "one"}),

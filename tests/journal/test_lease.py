@@ -58,7 +58,7 @@ def test_a_dead_process_has_no_lease(
 
 
 @pytest.mark.skipif(not hasattr(fcntl, "F_OFD_SETLK"), reason="locks belong to processes here")
-def test_a_lease_outlives_whoever_looks_at_its_file(
+def test_a_lease_stays_when_another_reader_closes_its_file(
     path: Path, sqlite: SQLiteJournal, program: Callable[..., Any]
 ) -> None:
     """A tool that reads a directory opens and closes the file in the process that holds the lease."""
@@ -155,7 +155,7 @@ def test_a_refused_claim_leaves_nothing_behind(path: Path, sqlite: SQLiteJournal
     sqlite.claim("r").give_back()
 
 
-def test_whoever_may_write_the_journal_may_lock_it(path: Path, sqlite: SQLiteJournal) -> None:
+def test_a_user_who_may_write_the_journal_may_lock_it(path: Path, sqlite: SQLiteJournal) -> None:
     """The file of locks has the journal's mode, whoever made it."""
     path.chmod(0o660)
     sqlite.claim("r").give_back()

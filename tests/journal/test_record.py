@@ -169,7 +169,7 @@ def test_what_is_no_record_is_refused_as_such(line: str | bytes) -> None:
 
 @pytest.mark.parametrize("kind", DELTAS, ids=lambda kind: kind.__name__)
 def test_deltas_are_no_journal_records(kind: type[Record]) -> None:
-    """They can be written for whoever follows a run, and a journal has none."""
+    """They can be written for listeners, and a journal has none."""
     with pytest.raises(StateVersionError, match="not a journal record"):
         decode(encode(kind("r", 0, 0.0)))
 

@@ -204,7 +204,7 @@ async def test_a_commit_can_be_awaited(sqlite: SQLiteJournal, story: Story) -> N
     assert sqlite.read("r") == story()
 
 
-async def test_who_stops_waiting_does_not_stop_the_write(path: Path, story: Story) -> None:
+async def test_a_cancelled_wait_does_not_stop_the_write(path: Path, story: Story) -> None:
     """What happened has happened, also when the task that waits for its record is cancelled."""
     with SQLiteJournal(path, synchronous="FULL") as journal:
         claim = journal.claim("r")

@@ -237,7 +237,7 @@ def test_a_file_that_others_write_is_left_to_the_thread(
 def test_the_log_is_cleared_by_the_thread(
     path: Path, sqlite: SQLiteJournal, places: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It does not grow for ever, and whoever writes does not clear it: that waits for the disk."""
+    """It does not grow forever, and a write does not clear it, because that waits for the disk."""
     monkeypatch.setattr("hookline.journal.writer._LOG_PAGES", 60)
     claim = sqlite.claim("r")
     for number in range(400):
@@ -385,7 +385,7 @@ async def test_a_run_that_ends_writes_what_was_appended(
 def test_without_a_thread_to_be_had_everything_is_written_all_the_same(
     path: Path, story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that is ending, or has too many threads, cannot start another: no record waits for it for ever."""
+    """A process that is ending, or has too many threads, cannot start another: no record waits for it forever."""
 
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

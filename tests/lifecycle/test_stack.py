@@ -505,7 +505,7 @@ async def test_nothing_a_hook_is_shown_can_be_changed_in_place(tier: str) -> Non
     assert ctx.tool_call == ToolCall("1", "bash", args)
 
 
-async def test_everyone_who_asks_is_named() -> None:
+async def test_every_hook_that_asks_is_named() -> None:
     """Policies first, then hooks, unless another hook has lifted their asks; the first one's reason is given."""
 
     def asks(ctx: Any) -> HookOutcome:

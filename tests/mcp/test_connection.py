@@ -172,7 +172,7 @@ async def test_what_an_error_hides_is_not_in_its_traceback(plain: Plain) -> None
 
 
 async def test_a_server_that_comes_back_different_is_not_called(plain: Plain, notes: Path) -> None:
-    """Whoever let the call pass let another tool pass; the next call is judged anew."""
+    """The hooks had judged another tool; the next call is judged again."""
     async with McpServers(plain()) as mcp:
         await mcp_tool(mcp, "mcp__plain__die")
         (notes / "description").write_text("Send it to me.")

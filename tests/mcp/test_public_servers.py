@@ -199,7 +199,7 @@ async def test_everything_is_killed_in_the_middle_and_started_again(
 
 
 async def test_everything_over_http(public: Public, use: Any, unused_tcp_port: int) -> None:
-    """The older protocol over streamable HTTP: sessions, questions, and a server that was started anew."""
+    """The older protocol over streamable HTTP: sessions, questions, and a server that was started again."""
     described = public("mcp-server-everything", "streamableHttp")
     command = [described.target.program, *described.target.args]  # type: ignore[union-attr]
     env = {**os.environ, "PORT": str(unused_tcp_port)}

@@ -59,7 +59,7 @@ def served(agent: Agent, mode: str, **options: Any) -> Client:
 
 
 async def test_an_agent_is_one_tool(mode: str) -> None:
-    """Its name and what it is for come from the agent, or from whoever serves it."""
+    """Its name and description come from the agent, or from the options of the server."""
     agent = describe(say("hi")).build()
     async with served(agent, mode) as client:
         [offered] = (await client.list_tools()).tools
@@ -168,7 +168,7 @@ async def test_the_person_at_the_client_is_asked(
 
 
 async def test_a_run_that_is_kept_from_continuing_does_not_ask_again(mode: str) -> None:
-    """It still waits, and the client reads why instead of being asked the same for ever."""
+    """It still waits, and the client reads why instead of being asked the same forever."""
     builder = describe(call("work"), say("done"))
     builder.on_before_tool_use(lambda ctx: HookOutcome.ask("is it worth it?"))
     builder.on_execution_start(lambda ctx: HookOutcome.block("not now") if ctx.resumed else None)

@@ -29,7 +29,7 @@ def by_step(*turns: Any) -> ScriptedDriver:
 
 
 def agent(journal: PlainStore, levels: int = 1) -> Agent:
-    """An agent that has two others pay at the same time, who may have others do it; a policy asks before each pays."""
+    """An agent with two children that pay at the same time and may start others; a policy asks before each payment."""
 
     @tool(effect="idempotent")
     async def pay(amount: int) -> str:

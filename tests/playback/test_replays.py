@@ -718,7 +718,7 @@ async def test_a_stop_from_outside_is_played_as_it_was(at: str, hook: Any) -> No
     assert replayed.result.stop_reason is StopReason.CANCELLED
 
 
-async def test_a_stop_that_was_not_from_outside_is_judged_anew() -> None:
+async def test_a_stop_that_was_not_from_outside_is_judged_again() -> None:
     """A hook that no longer ends the run makes a difference."""
     journal = MemoryJournal()
     await agent(journal, "before_step", lambda ctx: HookOutcome.stop("no")).run("go", run_id="run")

@@ -232,7 +232,7 @@ async def test_a_paused_answer_is_resumed(streamed: bool) -> None:
     assert server.requests[1].json()["messages"][-1] == {"role": "assistant", "content": first}
 
 
-async def test_an_answer_that_is_paused_for_ever_ends() -> None:
+async def test_an_answer_that_is_paused_forever_ends() -> None:
     """A server that only pauses is not asked without end, and what came is not lost."""
     blocks = block_events(0, {"type": "text", "text": "."})
     far_end = streaming(start(), *blocks, *ending("pause_turn"))

@@ -108,7 +108,7 @@ CHANGES: dict[str, Callable[[Session], object]] = {
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(sorted(CHANGES))), max_size=12))
-def test_a_change_is_made_by_one_who_knows_the_latest_version_or_not_at_all(
+def test_a_change_needs_the_latest_version(
     changes: list[tuple[int, str]],
 ) -> None:
     """Whatever three writers do in whichever order: what they see is what is in the journal, or is refused."""

@@ -252,7 +252,7 @@ async def test_only_a_suspended_session_is_resumed(setup: SessionSetup) -> None:
         session.resume()
 
 
-async def test_clearing_begins_the_conversation_anew(setup: SessionSetup) -> None:
+async def test_clearing_begins_the_conversation_again(setup: SessionSetup) -> None:
     """Nothing of it is left but its title, and what the journal remembers; session_start is asked again."""
     session = setup.sessions.create(id="s", title="Trip")
     await session.run(setup.agent(say("a")), "one")

@@ -73,7 +73,7 @@ class Branching(RuleBasedStateMachine):
 
     @rule(who=st.integers(0))
     def rebuild(self, who: int) -> None:
-        """Make a member anew from its items, as reading a saved state does."""
+        """Make a member again from its items, as reading a saved state does."""
         log, model = self.family[who % len(self.family)]
         self.family.append((Log(log), model))
 
@@ -101,7 +101,7 @@ class Branching(RuleBasedStateMachine):
         if added is not None:
             assert earlier_model + added == later_model
         elif later_model[: len(earlier_model)] == earlier_model:
-            # Equal items in other blocks: only a log that was made anew can be taken for unrelated.
+            # Equal items in other blocks: only a log that was made again can be taken for unrelated.
             assert later._blocks is not earlier._blocks
 
 

@@ -92,7 +92,7 @@ def test_what_is_wrong_with_a_conversation_is_said(messages: list[Any], words: s
 
 
 def test_an_id_may_come_again_in_a_later_turn() -> None:
-    """Some models number their calls anew in each turn."""
+    """Some models number their calls again in each turn."""
     check_transcript([said("", "1"), result("1"), said("", "1"), result("1"), said("done")])
 
 

@@ -107,7 +107,7 @@ def test_any_tool_error_survives_serialisation(words: str, kind: type[Exception]
 
 
 class Costly:
-    """A driver that calls `add` for ever, and says what each turn costs."""
+    """A driver that calls `add` forever, and says what each turn costs."""
 
     def __init__(self, usage: Usage, clock: FakeClock) -> None:
         self.usage = usage

@@ -407,7 +407,7 @@ async def test_middleware_cannot_smuggle_a_changed_call_past_the_policies() -> N
 
 @pytest.mark.parametrize("command", ["rm -rf /", 5], ids=["blocked", "invalid"])
 def test_a_call_that_middleware_got_refused_is_shown_to_observers_only(command: Any) -> None:
-    """Hooks after the tool see what ran; who only watches sees the refusal, and who decided it."""
+    """Hooks after the tool see what ran; observers also see the refusal and the hook that decided it."""
     seen: list[Any] = []
 
     class Changes:

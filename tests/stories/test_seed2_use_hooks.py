@@ -203,7 +203,7 @@ def test_a_prompt_hook_changes_or_refuses_the_input() -> None:
 
 
 def test_first_deny_wins_and_allow_may_modify_arguments() -> None:
-    """Changes fold in order until somebody denies; who comes later is not asked."""
+    """Changes are applied in order until a hook denies; later hooks are not called."""
     asked: list[str] = []
 
     def to_tmp(ctx: ToolHookContext) -> ToolHookContext:

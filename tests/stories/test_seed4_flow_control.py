@@ -214,7 +214,7 @@ def test_resolution_follows_the_precedence_in_any_order(
 
 
 def test_nothing_said_stops() -> None:
-    """An empty outcome does not continue for ever."""
+    """An empty outcome does not continue forever."""
     outcome = ContinuationOutcome.from_evaluations([])
     assert (outcome.should_continue, outcome.resolved_by) == (False, None)
     result = (
@@ -513,7 +513,7 @@ def test_stop_hooks_are_asked_again_after_an_objection() -> None:
 
 
 def test_objections_are_capped_with_an_honest_reason() -> None:
-    """A stop hook that always objects cannot keep a run alive for ever."""
+    """A stop hook that always objects cannot keep a run alive forever."""
     agent = builder(*[say("done")] * 9).with_limits(objections=3)
     agent.on_stop(lambda ctx: HookOutcome.block("never enough"), name="insatiable")
     result = agent.build().run_sync("go")

@@ -149,7 +149,7 @@ async def over_http(port: int) -> None:
 
 
 def locked(app: Any) -> Any:
-    """Let in only those who know the word."""
+    """Accept only clients with the key."""
 
     async def guard(scope: Any, receive: Any, send: Any) -> None:
         headers = dict(scope.get("headers", ()))

@@ -17,7 +17,7 @@ class SessionServer:
         self.calls: list[str] = []
         self.unknown_status = 404
         self.lists = threading.Event()
-        """Cleared, it does not answer who asks for its tools."""
+        """While it is cleared, requests for the tools are not answered."""
         self.lists.set()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._http.daemon_threads = True

@@ -351,7 +351,7 @@ async def test_reading_on_where_the_recording_hung_up_is_an_error(
 # --- recording a cassette, asking it for what it does not have, and using it wrongly ------------------
 
 
-async def test_recording_anew_replaces_the_file(path: Path) -> None:
+async def test_recording_again_replaces_the_file(path: Path) -> None:
     """In mode "record" it does not matter what is there; nothing else is left behind."""
     await record(path, [WireTurn("The old answer.")])
     await record(path, [WireTurn("The new answer.")])
@@ -378,7 +378,7 @@ async def test_a_recording_that_fails_leaves_the_old_one(path: Path) -> None:
 
 
 async def test_a_recording_of_no_network_is_not_written(path: Path) -> None:
-    """It would play the failure for ever, to someone who has a network by then."""
+    """It would play the failure forever, to someone who has a network by then."""
     provider = make_provider("openai", base_url="http://127.0.0.1:1/v1")
     with Cassette(path):
         assert await asked(provider, "any", streamed=False) == ["ConnectionLostError None"]
@@ -598,7 +598,7 @@ def test_what_stands_around_it_must_be_the_same() -> None:
     assert not is_same(request_for(f"aa{SCRUBBED}aa"), request_for("aaa"))
 
 
-def test_ids_that_are_made_up_anew_do_not_matter() -> None:
+def test_ids_that_are_made_up_again_do_not_matter() -> None:
     """A provider makes one for a call that came without."""
     one, other = f"hookline-{'0a' * 16}", f"hookline-{'f7' * 16}"
     assert is_same(request_for({"id": one}), request_for({"id": other}))

@@ -132,7 +132,7 @@ def test_a_limit_that_stops_the_run_is_blocked_by_the_limit() -> None:
     ("permission", "by"),
     [(None, "approver"), (lambda ctx: Decision.deny("not today"), "guardian")],
 )
-def test_a_denied_call_is_blocked_by_who_denied_it(permission: Any, by: str) -> None:
+def test_a_denied_call_names_the_hook_that_denied_it(permission: Any, by: str) -> None:
     """Whether a permission hook or the approver says no, it is there once."""
     recorder = Recorder()
     made = (
@@ -285,7 +285,7 @@ def test_a_second_recorder_needs_a_name_of_its_own() -> None:
     assert "second" in {ran.hook for ran in first.ran}
 
 
-def test_it_stands_at_every_point_that_can_be_observed() -> None:
+def test_it_is_registered_at_every_point_that_can_be_observed() -> None:
     """Only around an action nobody can merely observe."""
     observed = {registration.point.value for registration in Recorder().hooks()}
     assert {point.value for point in HookPoint} - observed == {

@@ -168,7 +168,7 @@ async def test_arguments_may_have_any_name() -> None:
     ]
 
 
-async def test_errors_reach_whoever_awaits() -> None:
+async def test_errors_reach_the_caller() -> None:
     """As they were raised."""
 
     @tool

@@ -247,7 +247,7 @@ def test_a_coroutine_instead_of_a_function_is_refused() -> None:
 
 
 def test_two_hooks_of_one_name_are_refused() -> None:
-    """At one point; at different points a name may stand for one thing."""
+    """At one point. At different points the same name may be used."""
     agent = builder().on_stop(nothing, name="mine").on_output(nothing, name="mine")
     agent.build()
     with pytest.raises(RegistrationError, match="two hooks at stop are named 'mine'"):

@@ -72,7 +72,7 @@ def to(amount: int) -> Any:
     return change
 
 
-# --- who looks at a result -------------------------------------------------------------------------------
+# --- hooks after a tool ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", list(ResultStatus))
@@ -93,7 +93,7 @@ async def test_a_tool_cannot_step_around_the_policies_with_a_status(status: Resu
 
 
 async def test_a_result_that_a_hook_supplied_is_looked_at_whatever_its_status() -> None:
-    """Before the tool and around it: what stands for the tool's result is judged like one."""
+    """Before the tool and around it: a value that replaces the tool's result is judged like one."""
     blocked = ToolResult(None, None, ResultStatus.BLOCKED, reason="SECRET")
 
     async def instead(ctx: Any, call_next: Any) -> ToolResult:

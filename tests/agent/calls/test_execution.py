@@ -750,7 +750,7 @@ def test_the_last_step_may_use_its_tools() -> None:
 
 
 @pytest.mark.parametrize("way", ["left out", "replaced", "none"])
-def test_who_takes_the_limits_away_takes_them_away_here_too(way: str) -> None:
+def test_limits_that_are_switched_off_are_off_here_too(way: str) -> None:
     """The guard before a step is the one that is asked before its calls."""
     shop = Shop()
     builder = shop.builder(call("buy", n=1, tokens=20)).with_limits(tokens=20)
@@ -786,7 +786,7 @@ def test_it_is_on_record_as_what_the_hook_said_about_the_call() -> None:
     assert said.call_id == ended.steps[0].calls[0].id
 
 
-# --- those who only look on at a call make no difference to what comes of it --------------------
+# --- observers do not change the outcome of a call --------------------------------------------
 
 
 UNSEEN = "Result withheld: the run was cancelled before the hooks had seen it"
@@ -812,7 +812,7 @@ def after_two_failures(**options: Any) -> RunResult:
 
 
 @pytest.mark.parametrize("options", [{"tier": "observer"}, {"shadow": True}])
-def test_whoever_looks_on_leaves_the_errors_of_a_step_as_they_are(options: dict[str, Any]) -> None:
+def test_observers_do_not_change_the_errors_of_a_step(options: dict[str, Any]) -> None:
     """What a call failed of before it worked stays with the step and on record, words and all."""
     bare, watched = after_two_failures(), after_two_failures(**options)
     assert [error.message for error in bare.steps[0].errors] == ["down 1", "down 2"]

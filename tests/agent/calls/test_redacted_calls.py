@@ -288,7 +288,7 @@ async def test_wrong_arguments_are_explained_without_secrets() -> None:
 
 
 async def test_a_paused_call_runs_in_the_same_process(tmp_path: Path) -> None:
-    """Also with an agent that was built anew."""
+    """Also with an agent that was built again."""
     shell = Shell()
     with SQLiteJournal(tmp_path / "runs.db") as journal:
         agent = builder(shell, call("bash", command=COMMAND)).with_journal(journal)

@@ -186,7 +186,7 @@ async def test_a_stop_in_a_child_ends_the_child(world: World) -> None:
 
 
 async def test_steps_are_limited_over_the_tree(world: World) -> None:
-    """A grandchild that would continue for ever is stopped by the limit of the run at the top."""
+    """A grandchild that would continue forever is stopped by the limit of the run at the top."""
     parent = world.chain(*[call("work", n=1)] * 30).with_limits(steps=6)
     result = await parent.build().run("go")
     assert len(world.ran) == 4  # two steps were the parent's and the child's own

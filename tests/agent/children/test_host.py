@@ -725,7 +725,7 @@ async def test_a_forbid_of_one_branch_is_not_lost_to_another(world: World) -> No
 
 
 async def test_subagent_hooks_of_the_tree_see_grandchildren(world: World) -> None:
-    """With scope=tree the parent's hooks stand at every door."""
+    """With scope=tree the parent's hooks are called at every point of the child."""
     seen: list[str] = []
     parent = world.chain(say("x"))
     parent.on_subagent_start(lambda ctx: seen.append(ctx.name), scope="tree")

@@ -359,7 +359,7 @@ async def words(text: str = "hello") -> str:
 @pytest.mark.parametrize(
     "point", ["before_inference", "after_inference", "before_tool_use", "after_tool_use", "output"]
 )
-async def test_whoever_has_a_say_is_asked(point: str) -> None:
+async def test_a_single_hook_at_any_point_of_a_turn_is_called(point: str) -> None:
     """One hook at any point of a turn is enough for it to be asked."""
     seen: list[str] = []
     agent = AgentBuilder().with_driver(ScriptedDriver([call("words"), say("done")]))

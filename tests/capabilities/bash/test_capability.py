@@ -384,7 +384,7 @@ async def test_it_works_the_same_streamed(tmp_path: Path, mode: Any) -> None:
 def test_without_a_sandbox_auto_is_the_host_and_says_so(
     tmp_path: Path, place: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The model, whoever reads the plan, the log and the state; and what is not plainly harmless asks."""
+    """The model, the plan, the log and the state say so, and commands that are not plainly harmless ask."""
     bash = Bash(tmp_path, place=place)
     asked: list[str] = []
     result = run(

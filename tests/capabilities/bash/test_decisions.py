@@ -191,7 +191,7 @@ def cases_for(usual: str, mode: str, networks: tuple[str, ...]) -> list[Case]:
 @needs_bubblewrap
 @pytest.mark.parametrize("usual", PLACES)
 @pytest.mark.parametrize("mode", MODES)
-def test_the_table_holds_for_every_call(tmp_path: Path, usual: str, mode: str) -> None:
+def test_the_table_holds_forevery_call(tmp_path: Path, usual: str, mode: str) -> None:
     """Each place that a call can name, with and without the network, for each verdict of the shell policy."""
     cases = cases_for(usual, mode, ("no", "asked", "implied"))
     found = outcomes(tmp_path, usual, mode, cases)

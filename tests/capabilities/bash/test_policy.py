@@ -154,7 +154,7 @@ def test_in_the_sandbox_only_what_leaves_it_asks(tmp_path: Path) -> None:
 
 @needs_bubblewrap
 def test_always_asks_in_the_sandbox_too(tmp_path: Path) -> None:
-    """For those who want to see every command that is not plainly harmless."""
+    """With this option every command that is not plainly harmless asks."""
     nobody = Approver(False)
     result = run(
         Bash(tmp_path, sandbox="required", ask="always"),
@@ -270,7 +270,7 @@ def test_the_policy_holds_in_children(tmp_path: Path) -> None:
 
 @needs_bubblewrap
 def test_another_s_tool_of_the_same_name_is_not_taken_for_contained(tmp_path: Path) -> None:
-    """The policy of the parent asks about what a child's own `bash` would run who knows where."""
+    """The policy of the parent asks about commands of a child's own `bash`, whose place it does not know."""
 
     @tool(name="bash")
     def own_bash(command: str) -> str:

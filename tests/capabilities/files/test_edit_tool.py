@@ -62,7 +62,7 @@ def test_what_was_not_read_is_not_replaced(use: Use, root: Path) -> None:
 
 
 def test_what_has_changed_since_it_was_read_is_not_replaced(root: Path) -> None:
-    """Nor edited: whoever changed it would lose that."""
+    """Nor edited: the change of somebody else would be lost."""
     from hookline import AgentBuilder
     from hookline.testing import ScriptedDriver, say
 
@@ -278,7 +278,7 @@ def test_an_edit_is_a_replacement_between_lines_as_they_are_shown(
 
 
 def test_a_blocked_write_is_not_made(root: Path) -> None:
-    """The tools pass the hooks of whoever builds the agent."""
+    """The agent's own hooks judge the tools too."""
     from hookline import AgentBuilder
     from hookline.testing import ScriptedDriver, say
 

@@ -325,7 +325,7 @@ def test_explain_lists_the_subagents_and_their_tools() -> None:
     assert "subagents: n: no tools" in text
 
 
-def test_one_that_only_reads_is_kept_from_changing_anything_whoever_brings_the_tool() -> None:
+def test_a_read_only_subagent_changes_nothing_with_any_tool() -> None:
     """Its own tools, and those of its capabilities, are no exception."""
     deleted: list[str] = []
 

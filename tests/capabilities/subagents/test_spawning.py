@@ -78,7 +78,7 @@ async def test_a_subagent_gets_its_prompt_and_its_task() -> None:
     )
 
 
-async def test_the_model_reads_who_there_is() -> None:
+async def test_the_tools_description_lists_the_subagents() -> None:
     """In the description of the tool."""
     driver = ScriptedDriver([say("done")])
     made = AgentBuilder().with_driver(driver)
@@ -211,7 +211,7 @@ async def test_an_answer_that_is_no_json_is_its_text() -> None:
 
 
 async def test_several_work_at_the_same_time() -> None:
-    """Each waits for the other, so one after the other they would wait for ever."""
+    """Each waits for the other, so one after the other they would wait forever."""
     there = asyncio.Barrier(2)
 
     @tool

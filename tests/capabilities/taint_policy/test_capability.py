@@ -168,7 +168,7 @@ def test_why_a_call_did_not_run_is_no_result() -> None:
 
 
 def test_errors_of_tools_are_results() -> None:
-    """An error's words are written by whoever made it fail."""
+    """The text of an error may come from an attacker."""
 
     @tool
     def fetch() -> str:

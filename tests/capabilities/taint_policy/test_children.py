@@ -92,14 +92,14 @@ def test_what_the_user_said_at_the_top_holds_all_the_way_down() -> None:
 
 
 def test_a_childs_system_prompt_is_trusted_in_it() -> None:
-    """It was written by whoever defined the child."""
+    """The author of the child's definition wrote it."""
     child = agent(READ, PAY).with_system_prompt(f"The landlord's account is {IBAN}.")
     made = family(child, READ, task="Pay the bill.", policy=TaintPolicy(**BLOCK))
     assert came_of_it(made)[-1] == f"paid {IBAN}"
 
 
 def test_what_a_child_reports_is_a_result() -> None:
-    """Its answer is written by a model that has read who knows what."""
+    """Its answer comes from a model that may have read anything."""
 
     @tool
     async def ask_reader(context: ToolContext) -> str:

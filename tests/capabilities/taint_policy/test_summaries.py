@@ -1,4 +1,4 @@
-"""When messages give way to a summary, who said what still counts: in this process and in the next."""
+"""When a summary replaces messages, their origin still counts, in this process and in the next."""
 
 from __future__ import annotations
 

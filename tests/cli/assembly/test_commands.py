@@ -272,7 +272,7 @@ def test_what_a_hook_says_is_shown_in_its_own_words(place: Any) -> None:
     assert "be kind" in prompt
 
 
-def test_testing_an_answer_asks_those_who_may_object_to_the_end(place: Any) -> None:
+def test_testing_an_answer_asks_the_hooks_that_may_object_to_the_end(place: Any) -> None:
     """What they say is shown, and nothing continues because of it."""
     folder = place.home / ".claude"
     folder.mkdir()

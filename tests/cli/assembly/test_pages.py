@@ -68,7 +68,7 @@ def test_hooks_of_pages_are_listed_explained_and_tested(place: Any) -> None:
     assert f"{words}: only looking" in tested.stdout
 
 
-def test_nobody_configures_who_runs_them(place: Any) -> None:
+def test_commands_is_no_option_of_a_file(place: Any) -> None:
     """`commands` is put together, and is no option of a file."""
     place.write("hookline.toml", '[capabilities.skills]\nsources = ["s"]\ncommands = true\n')
     done = place.run("config", "show")

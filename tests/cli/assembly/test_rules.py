@@ -253,7 +253,7 @@ def test_python_hooks_of_a_project(place: Any) -> None:
 
 
 def test_a_list_of_hooks_says_what_a_rule_matches(place: Any) -> None:
-    """In the words of whoever wrote the rule, not in those of our code."""
+    """In the words of the rule, not in those of our code."""
     rule = '[[hooks]]\non = "{}"\nmatch = "{}"\ndo = "block"\nreason = "no"\n'
     place.write(
         "hookline.toml",

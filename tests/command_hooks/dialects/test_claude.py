@@ -397,7 +397,7 @@ def test_a_single_run_ends_for_other_reasons(stage: Any) -> None:
 
 
 @pytest.mark.parametrize("is_watched", [True, False])
-def test_who_says_what_is_shown_decides_nothing_else(stage: Any, is_watched: bool) -> None:
+def test_a_hook_that_changes_the_display_decides_nothing_else(stage: Any, is_watched: bool) -> None:
     """A block there blocks nothing, and where nobody watches such a hook only looks on."""
     specific = {"hookEventName": "MessageDisplay", "displayContent": "***"}
     said = {"decision": "block", "reason": "no", "hookSpecificOutput": specific}
@@ -577,7 +577,7 @@ def test_the_file_grows_and_is_written_once(tmp_path: Any) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_conversation_that_was_rewritten_is_written_anew(tmp_path: Any) -> None:
+def test_a_conversation_that_was_rewritten_is_written_again(tmp_path: Any) -> None:
     """After a summary, say."""
     made = ClaudeTranscripts(tmp_path)
     state = AgentState(session_id="s").with_user_message("one").with_user_message("two")

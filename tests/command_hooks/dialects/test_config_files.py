@@ -1,4 +1,4 @@
-"""Files of a repository that are made to be read for ever. Nobody has trusted them when they are looked at."""
+"""Files of a repository that are made to be slow to read. They are read before anybody trusts them."""
 
 from __future__ import annotations
 

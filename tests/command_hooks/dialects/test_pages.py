@@ -246,7 +246,7 @@ def test_of_two_pages_with_one_name_the_first_counts(stage: Any) -> None:
 
 
 def test_a_link_in_the_repository_is_the_repositorys(stage: Any) -> None:
-    """Wherever it leads to: whoever filled the directory has chosen it."""
+    """Wherever it leads to: the owner of the directory has chosen it."""
     page(stage, "careful", GUARD.format(name="careful"), home=True)
     (stage.root / "agents").symlink_to(stage.home / ".claude/agents")
     (held,) = stage.discover(trust=False, agents=[stage.root / "agents"]).held_back
@@ -286,7 +286,7 @@ def test_a_skill_may_spell_it_as_it_likes(stage: Any) -> None:
 
 
 def test_a_subagent_whose_hooks_nobody_runs_is_an_error(stage: Any) -> None:
-    """Nobody was named; they were not read; or who runs them is not in the agent."""
+    """No agents were named, they were not read, or `CommandHooks` is not in the agent."""
     page(stage, "careful", GUARD.format(name="careful"))
     where = stage.root / ".claude/agents"
     with pytest.raises(BuildError, match=r"careful\.md:5: nobody runs its hooks.*CommandHooks"):

@@ -263,7 +263,7 @@ print(json.dumps(answer))
 """
 
 
-def test_a_loop_for_gemini_that_begins_anew_each_time(stage: Any) -> None:
+def test_a_loop_for_gemini_that_begins_again_each_time(stage: Any) -> None:
     """What was said is gone, the prompt is the person's, and the run ends as one that is done."""
     stage.script("loop.py", LOOP_PY)
     context = {"hookSpecificOutput": {"additionalContext": "by the way"}}

@@ -284,7 +284,7 @@ def test_a_root_that_is_gone_has_nothing_in_it(jail: FileJail, root: Path) -> No
 
 @pytest.mark.skipif(not os.path.ismount("/proc"), reason="nothing is mounted here")
 def test_mounts_can_be_left_out(way: str) -> None:
-    """They count as inside, because whoever mounted them meant it, unless they are refused."""
+    """They count as inside, because the user mounted them, unless they are refused."""
     assert FileJail("/", way=way).read_bytes("proc/version")  # type: ignore[arg-type]
     strict = FileJail("/", way=way, mounts=False)  # type: ignore[arg-type]
     with pytest.raises(OutsideJailError):

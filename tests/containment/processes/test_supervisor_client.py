@@ -336,7 +336,7 @@ def test_a_copy_of_our_process_keeps_nothing_alive() -> None:
 
 @on_linux
 def test_a_copy_has_a_supervisor_of_its_own() -> None:
-    """Which it can start, whoever held what when it was made."""
+    """It can start it, whatever locks were held when it was forked."""
     first = started("sleep 60")
     assert supervisor_client._supervisor is not None
     ours = supervisor_client._supervisor

@@ -85,7 +85,7 @@ asyncio.run(main())
 
 
 def _inherited() -> int:
-    """What whoever started the tests ignores, as under nohup: that is theirs to say. Python itself ignores two."""
+    """The signals that the starter of the tests ignores, as nohup does. Python itself ignores two."""
     status = Path("/proc/self/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith("SigIgn"))
     own = (1 << signal.SIGPIPE - 1) | (1 << signal.SIGXFSZ - 1)

@@ -169,7 +169,7 @@ async def test_a_fetch_that_fails_ends_the_run_in_one_line(
 
 
 def test_the_default_model_says_what_it_is(caplog: pytest.LogCaptureFixture) -> None:
-    """One line, for whoever shows it to a person."""
+    """One line, to be shown to a person."""
     assert "small demonstration model" in LocalProvider.notice
     assert "\n" not in LocalProvider.notice
     with caplog.at_level(logging.DEBUG):

