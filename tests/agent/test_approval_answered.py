@@ -66,7 +66,7 @@ class Desk:
         )
 
     def killed_in_the_call(self) -> Desk:
-        """What is left of it when the process dies in the last call that started."""
+        """The journal of a process that dies in the last call that started."""
         lines = [decode(line) for _, line in self.journal.written]
         starts = [at for at, record in enumerate(lines) if record.type == "call"]
         return Desk(self.journal.cut(starts[-1] + 1), self.effect)

@@ -411,7 +411,7 @@ def test_the_status_of_a_result_may_be_given_by_its_name() -> None:
 
 
 def changed(**fields: Any) -> Callable[[Any], Any]:
-    """A hook that changes what came of a tool."""
+    """A hook that changes the result of a tool."""
     return lambda ctx: replace(ctx, execution=replace(ctx.execution or ToolResult("x"), **fields))
 
 

@@ -591,7 +591,7 @@ async def test_hooks_that_time_out_still_do_so_while_a_run_is_cancelled() -> Non
 
 
 async def test_a_cancelled_state_can_be_run_again() -> None:
-    """The conversation is valid, and says what became of the calls."""
+    """The conversation is valid, and has the outcome of the calls."""
     work = Work()
     driver = ScriptedDriver([call("hang"), say("all right")])
     agent = AgentBuilder().with_driver(driver).with_tools(*work.tools()).build()

@@ -126,7 +126,7 @@ async def test_a_person_may_be_asked_about_a_call_in_doubt(answer: Decision, ran
 async def test_a_check_may_find_out_about_a_call_in_doubt(
     found: Any, status: Any, ran: int
 ) -> None:
-    """It is given the call and its key, and says what came of it; a check that fails finds out nothing."""
+    """It gets the call and its key, and returns the outcome; after a failed check the outcome stays unknown."""
     asked: list[InDoubt] = []
 
     async def check(doubt: InDoubt) -> Any:

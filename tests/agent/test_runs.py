@@ -193,7 +193,7 @@ async def test_leaving_after_the_last_state_is_not_cancelling() -> None:
 
 
 async def test_the_way_out_is_taken_even_if_the_task_is_cancelled_on_it() -> None:
-    """Session_end runs although the caller gave up while execution_end was at work."""
+    """session_end runs although the caller stopped waiting during execution_end."""
     seen: list[str] = []
 
     async def linger(ctx: Any) -> None:

@@ -54,7 +54,7 @@ def builder(approval: Approval, *turns: Any) -> AgentBuilder:
 
 
 def once(approval: Approval, made: Any) -> str:
-    """What comes of one call: its result, or `asked`."""
+    """The outcome of one call: its result, or `asked`."""
     result = builder(approval, made).build().run_sync("Go.")
     return "asked" if result.pending else result_texts(result)[0]
 

@@ -30,7 +30,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def came(project: Path, approval: Approval, *made: Any) -> list[str]:
-    """What comes of calls of the file tools."""
+    """The outcomes of calls of the file tools."""
     driver = ScriptedDriver([calls(*made), say("done")])
     agent = AgentBuilder().with_driver(driver).with_capability(Files(project))
     result = agent.with_capability(approval).build().run_sync("Go.")

@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from run_results import result_texts
-
 from hookline import AgentBuilder, Decision, SQLiteJournal, ToolContext, tool
 from hookline.capabilities import Approval, Redaction
 from hookline.testing import ScriptedDriver, call, say
@@ -31,6 +29,11 @@ def exec(argv: list[str]) -> str:
     if argv == ["die"] and os.environ.get("DIES"):
         os._exit(9)
     return f"ran {' '.join(argv)} with {TOKEN}"
+
+
+def result_texts(result: Any) -> list[str]:
+    """The texts of all results; this file is also run as a program, without the path of the tests."""
+    return [each.text() for step in result.steps for each in step.results]
 
 
 @tool

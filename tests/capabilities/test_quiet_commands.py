@@ -33,7 +33,7 @@ def read() -> str:
 
 
 def came(capability: Any, bash: Bash, *turns: Any) -> list[str]:
-    """What comes of calls, if every question is answered with no."""
+    """The outcomes of calls, if every question is answered with no."""
     builder = AgentBuilder().with_driver(ScriptedDriver([*turns, say("done")])).with_tools(read)
     builder.with_capability(bash).with_capability(capability).with_approver("deny")
     result = builder.build().run_sync("Go.")

@@ -32,7 +32,7 @@ def builder(*turns: Any) -> AgentBuilder:
 
 
 def kept(result: RunResult) -> str:
-    """All that is left of a run."""
+    """Everything that a run leaves behind."""
     return f"{result.state.to_json()!r} {result!r} {result.explain()} {result.output!r}"
 
 

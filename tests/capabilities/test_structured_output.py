@@ -338,7 +338,7 @@ class Event(BaseModel):
 
 
 def given_by(output: Any, args: dict[str, Any]) -> tuple[Any, str]:
-    """The output of a run in which the model calls the tool once, and what came of the call."""
+    """The output of a run in which the model calls the tool once, and the result of the call."""
     driver = ScriptedDriver([call("structured_output", **args)])
     capability: Any = StructuredOutput(output, attempts=1)
     result = AgentBuilder().with_driver(driver).with_capability(capability).build().run_sync("go")

@@ -217,7 +217,7 @@ def child_agent(*turns: Any) -> AgentBuilder:
     return AgentBuilder().with_driver(ScriptedDriver([*turns, say("done")])).with_tools(*TOOLS)
 
 
-def came_of_it(top: AgentBuilder, child: AgentBuilder) -> Any:
+def child_results(top: AgentBuilder, child: AgentBuilder) -> Any:
     """The results of a child's calls; the top run starts the child."""
     result = top.with_tools(delegate_to(child)).build().run_sync("Look.")
     return result.steps[0].results[0].result
@@ -238,7 +238,7 @@ def test_children_are_held_to_the_list_of_the_top(depth: int, chooses: bool) -> 
         made = AgentBuilder().with_driver(ScriptedDriver([spawn, say("done")]))
         child = made.with_tools(delegate_to(child))
     top = builder(choose if chooses else ["spawn_subagent", "read"], spawn)
-    result = came_of_it(top, child)
+    result = child_results(top, child)
     while len(result) == 1:  # a child's results are one text to its parent
         result = json.loads(result[0])
     assert result[0] == "text of a.txt"
@@ -258,7 +258,7 @@ def test_a_child_with_a_list_of_its_own_has_both() -> None:
     """The list of a child holds besides, and cannot add to that of the top."""
     child = child_agent(READ, WRITE).with_capability(ToolAllowList(["write"], name="own"))
     top = builder(["spawn_subagent", "read"], call("spawn_subagent", task="x"))
-    result = came_of_it(top, child)
+    result = child_results(top, child)
     assert all(text.startswith("Blocked") for text in result)
 
 

@@ -278,7 +278,7 @@ def test_what_hooks_print_is_not_what_a_command_says(
 
 
 def test_a_full_disk_is_reported_once(place: Any) -> None:
-    """What is left of the output is given up."""
+    """The rest of the output is dropped."""
     model = place.script({"say": "Hi."})
     done = shell(place, ">/dev/full", "run", "-q", "--model", model, "x", *_BARE)
     assert (done.returncode, done.stderr.count("cannot be written")) == (1, 1)

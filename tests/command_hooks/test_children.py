@@ -58,7 +58,7 @@ def test_hooks_watch_child_runs_too(stage: Any) -> None:
 
 
 def test_a_child_has_one_name_that_can_be_a_files(stage: Any) -> None:
-    """When it begins, at work and when it stops: scripts keep what they know of it under that name."""
+    """When it begins, while it works and when it stops: scripts use that name as a key."""
     note = 'touch "agent-$(' + printing('event["agent_id"]') + ')"'
     entry = [{"hooks": [{"type": "command", "command": note}]}]
     events = {"SubagentStart": entry, "SubagentStop": entry}

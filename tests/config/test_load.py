@@ -1,4 +1,4 @@
-"""What files may say, what becomes of what they say wrongly, and where commands run."""
+"""What files may contain, how mistakes are reported, and where commands run."""
 
 from __future__ import annotations
 

@@ -278,7 +278,7 @@ async def test_attachments_need_a_provider_that_takes_them(turn: Any) -> None:
 
 
 async def test_hooks_and_results_are_the_loops(turn: Any) -> None:
-    """A broken call, an unknown tool, a blocked call: the model reads what came of each."""
+    """A broken call, an unknown tool, a blocked call: the model reads the outcome of each."""
     made, provider = driver(
         said(calls=[{"tool": "add", "args": "{"}, {"tool": "ad", "args": {}}]),
         CALL,

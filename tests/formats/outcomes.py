@@ -1,4 +1,4 @@
-"""What came of a recorded run, as plain JSON: written down with the data, and compared by the tests."""
+"""The outcome of a recorded run, as plain JSON: written down with the data, and compared by the tests."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _TOOK = re.compile(r"\d+\.\d\d s\b")
 
 
 async def resumed(case: Case, world: World, journal: SQLiteJournal) -> dict[str, Any]:
-    """What comes of an unfinished run when it is resumed."""
+    """The outcome of an unfinished run when it is resumed."""
     return result_of(await case.resume(world, journal), world)
 
 
@@ -111,7 +111,7 @@ def listed(journal: SQLiteJournal) -> list[Any]:
 
 
 async def sessions(path: Path, folder: Path) -> dict[str, Any]:
-    """What the sessions of a journal look like, and what comes of them when they continue."""
+    """What the sessions of a journal look like, and their outcome when they continue."""
     copied = folder / "sessions.db"
     shutil.copy(path, copied)
     world = World(folder, start=LATER)

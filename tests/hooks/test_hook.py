@@ -399,7 +399,7 @@ def test_an_observer_cannot_be_middleware(hook: Any) -> None:
 
 @pytest.mark.parametrize("tier", ["policy", "observer"])
 def test_only_tier_hook_wraps_an_action(tier: str) -> None:
-    """A policy judges before, an observer looks on after."""
+    """A policy judges before, an observer observes after."""
     error = refused(two, AROUND, tier=tier)
     assert "only tier 'hook' can wrap an action" in str(error)
     assert "before_tool_use" in error.remedy

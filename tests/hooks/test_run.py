@@ -366,7 +366,7 @@ async def changing(ctx: Parcel) -> Parcel:
 async def test_nothing_an_observer_does_reaches_the_outcome(
     hook: Hook, on_failure: str | None, point: Point[Any]
 ) -> None:
-    """Words, changes, nonsense and crashes: the result is as without it, and the next observer looks on."""
+    """Answers, changes, nonsense and crashes: the result is the same without it, and the next observer is called."""
     seen: list[Parcel] = []
     judge = lambda ctx: ctx.noted("judged")  # noqa: E731 - the same hook twice
     watched = await decide(

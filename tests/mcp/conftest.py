@@ -24,7 +24,7 @@ PROGRAMS = "Scripts" if os.name == "nt" else "bin"
 
 
 class Used(NamedTuple):
-    """What came of a run."""
+    """The result of a run."""
 
     run: RunResult
     results: list[ToolResult]

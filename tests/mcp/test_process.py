@@ -258,7 +258,9 @@ async def test_a_server_that_does_not_want_us_is_quoted(plain: Plain) -> None:
 
 async def test_an_invalid_list_is_reported(plain: Plain) -> None:
     """What is not in the protocol is not passed on."""
-    with pytest.raises(ToolSourceError, match="answered the list of its tools with what is not"):
+    with pytest.raises(
+        ToolSourceError, match="answered the list of its tools with something that is not"
+    ):
         await McpServers(plain("--nonsense")).__aenter__()
 
 

@@ -201,7 +201,7 @@ async def test_a_changed_call_is_a_difference_although_its_result_is_the_same() 
 async def test_a_difference_in_what_the_model_is_asked_is_found(
     then: Any, now: Any, what: str
 ) -> None:
-    """Whether it is asked at all, what it is asked where hooks say so, and what comes of it."""
+    """Whether it is asked at all, what it is asked where hooks say so, and the outcome."""
 
     def hooked(hook: Any) -> AgentBuilder:
         made = builder(TURNS)

@@ -297,7 +297,7 @@ OBSERVERS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("what", OBSERVERS)
 async def test_subscribing_an_observer_never_changes_the_result(what: str) -> None:
-    """One observer at every point: it may watch, crash, return anything, and nothing comes of it."""
+    """One observer at every point: it may watch, crash or return anything, without any effect."""
     plain = await observed_run().build().run("go")
     watched = observed_run()
     for point in POINTS:

@@ -43,7 +43,7 @@ class Census:
         ]
 
 
-def test_a_tool_may_be_made_of_what_else_the_agent_has() -> None:
+def test_a_tool_may_depend_on_the_rest_of_the_agent() -> None:
     """Also of what was added after the capability; each agent of a builder gets its own."""
     census = Census()
     builder = AgentBuilder().with_capability(census).with_tools(look)

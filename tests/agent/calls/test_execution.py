@@ -881,7 +881,7 @@ def refuse(ctx: object) -> HookOutcome:
 async def test_a_cancelled_run_keeps_what_the_hooks_had_cleared(
     judges: tuple[Any, ...], options: dict[str, Any], text: str
 ) -> None:
-    """Whoever only looks on costs a call nothing; a result that not everyone has judged is withheld."""
+    """Observers do not affect a call; a result that not every hook has judged is withheld."""
     ended = await cancelled_meanwhile(*judges, **options)
     assert ended.status is RunStatus.CANCELLED
     assert [each.text() for each in ended.steps[0].results] == [text]

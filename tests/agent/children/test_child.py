@@ -171,7 +171,7 @@ async def test_observers_of_the_tree_see_the_childs_points(world: World) -> None
 
 
 async def test_a_stop_in_a_child_ends_the_child(world: World) -> None:
-    """The parent reads what came of it and continues."""
+    """The parent reads its result and continues."""
     world.add("child", world.builder(call("work", n=13), say("never")))
     parent = world.builder(call("delegate", to="child"), say("noted"))
     parent.on_before_tool_use(

@@ -385,7 +385,7 @@ async def test_siblings_of_a_waiting_child_are_not_run_again(world: World) -> No
 
 
 async def test_cancelling_after_a_resume_settles_the_waiting_call(world: World) -> None:
-    """The outer conversation is valid whatever becomes of the child."""
+    """The outer conversation is valid however the child ends."""
     world.add("child", world.builder(call("work", n=1), say("x")))
     agent = asks(world.builder(call("delegate", to="child"), say("never"))).build()
     paused = await agent.run("go", run_id="r")

@@ -139,7 +139,7 @@ TABLE = [
     ),
     _row("`read-only`: anything else", "runs runs runs blocked", lambda c: True),
 ]  # fmt: skip
-"""What becomes of a call where there is a sandbox. The first row that fits decides."""
+"""The outcome of a call with a sandbox. The first row that fits decides."""
 
 WITHOUT_A_SANDBOX = [
     _row(
@@ -165,7 +165,7 @@ def expected(table: list[Any], case: Case) -> str:
 
 
 def outcomes(work: Path, usual: str, mode: str, cases: list[Case]) -> list[str]:
-    """What becomes of the calls, if every question is answered with no."""
+    """The outcomes of the calls, if every question is answered with no."""
     turn = calls(*(call("bash", **case.args) for case in cases))
     driver = ScriptedDriver([turn, say("done")])
     policy: Any = Policy()

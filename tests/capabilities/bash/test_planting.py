@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewra
 
 
 def run(builder: AgentBuilder, *turns: Any) -> list[str]:
-    """What came of each call that a model makes."""
+    """The result of each call that a model makes."""
     builder.with_driver(ScriptedDriver([*turns, say("done")]))
     result = builder.with_approver(lambda _: True).build().run_sync("Go.")
     return [made.text() for step in result.steps for made in step.results]

@@ -23,7 +23,7 @@ HARMLESS, UNKNOWN, DEADLY = "ls", "touch made", "sudo ls"
 
 
 def statuses(result: RunResult) -> list[str]:
-    """What became of the calls."""
+    """The statuses of the calls."""
     return [made.status.value for step in result.steps for made in step.results]
 
 

@@ -38,7 +38,7 @@ def builder(root: Path, *turns: object, **options: object) -> AgentBuilder:
 
 
 def results(result: object) -> list[object]:
-    """What came of each call."""
+    """The result of each call."""
     return [each for step in result.steps for each in step.results]  # type: ignore[attr-defined]
 
 
@@ -371,7 +371,7 @@ def test_a_change_is_made_once(
     command = [sys.executable, "-c", DYING, str(root), str(journal), name, repr(arguments)]
     assert subprocess.run(command, check=False).returncode == 9
     assert (root / "notes.txt").read_text() == content
-    # The model reads the file next: whatever became of the change, it sees it.
+    # The model reads the file next, and sees whether the change was made.
     turns = [call("read", path="notes.txt"), say("done")]
     with SQLiteJournal(journal) as store:
         builder = AgentBuilder().with_driver(ScriptedDriver(turns)).with_capability(Files(root))

@@ -85,7 +85,7 @@ def test_they_can_be_shown(root: Path) -> None:
 
 
 def statuses(result: RunResult) -> list[str]:
-    """What became of the calls."""
+    """The statuses of the calls."""
     return [made.status.value for step in result.steps for made in step.results]
 
 

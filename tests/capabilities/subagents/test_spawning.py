@@ -1,4 +1,4 @@
-"""Starting a subagent: what its starter gets, whatever becomes of it."""
+"""Starting a subagent: what its starter gets, however it ends."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def test_what_the_model_said_first_is_its_own() -> None:
 
 
 def test_results_of_the_same_step_were_not_read_yet() -> None:
-    """Calls of one step were made without knowing what comes of each other."""
+    """Calls of one step were made without knowing each other's results."""
     assert not blocked(calls(READ, PAY))
 
 

@@ -398,7 +398,7 @@ def test_a_single_run_ends_for_other_reasons(stage: Any) -> None:
 
 @pytest.mark.parametrize("is_watched", [True, False])
 def test_a_hook_that_changes_the_display_decides_nothing_else(stage: Any, is_watched: bool) -> None:
-    """A block there blocks nothing, and where nobody watches such a hook only looks on."""
+    """A block there blocks nothing, and without a person such a hook only observes."""
     specific = {"hookEventName": "MessageDisplay", "displayContent": "***"}
     said = {"decision": "block", "reason": "no", "hookSpecificOutput": specific}
     shown: list[str] = []
@@ -496,7 +496,7 @@ def test_a_command_with_quotes_stays_one_word(stage: Any) -> None:
 
 
 def test_what_is_reported() -> None:
-    """The event, the tool, its input as JSON and key by key, and what came of it."""
+    """The event, the tool, its input as JSON and key by key, and the result."""
     given = {"file_path": "/p/a", "replace_all": True, "-i": 1}
     variables = dialect_named("claude").event_variables(
         {"tool_name": "Edit", "tool_input": given, "tool_response": {"ok": 1}}

@@ -146,7 +146,7 @@ KEEP = (
 
 
 def test_the_record_of_the_conversation(stage: Any) -> None:
-    """First the session; then who said what, with the calls and what came of them."""
+    """First the session; then each message with its author, with the calls and their results."""
     hooks = settings(stage, AfterAgent=KEEP)
     stage.run(hooks, call("bash", command="ls"), say("done"), prompt="Look around.")
     session, asked, called, said = lines(stage.root / "kept")

@@ -353,7 +353,7 @@ def test_a_copy_has_a_supervisor_of_its_own() -> None:
 
 @on_linux
 def test_a_slow_supervisor_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As long as it is at work: to give it up would end what it keeps for others."""
+    """While it is in use: to abandon it would end processes of others."""
     other = started("sleep 60")
     monkeypatch.setattr(supervisor_client, "_LOOK", 0.0001)
     program = started("exit 3")

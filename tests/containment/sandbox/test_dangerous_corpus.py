@@ -188,7 +188,7 @@ def _left(path: str, work: Path) -> tuple[object, ...]:
 
 @pytest.fixture(scope="module")
 def record() -> Iterator[Record]:
-    """What came of all the commands."""
+    """The results of all commands."""
     with directory() as base, pytest.MonkeyPatch.context() as patch:
         ground = Ground(base)
         patch.setenv("HOME", str(ground.home.path))

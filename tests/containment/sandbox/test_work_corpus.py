@@ -223,7 +223,7 @@ class Results:
 
 @pytest.fixture(scope="module")
 def results(workshop: Workshop) -> Results:
-    """What came of every section that can be run here."""
+    """The results of every section that can be run here."""
     found = Results()
     for section in sections():
         if not section.missing:

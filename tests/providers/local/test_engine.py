@@ -209,7 +209,7 @@ def test_a_processor_is_left_for_the_rest(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processors)), raising=False)
     started: list[int] = []
     monkeypatch.setattr(
-        "hookline.providers.local.engine._started",
+        "hookline.providers.local.engine._start_server",
         lambda path, threads, context: started.append(threads) or Server(),
     )
     LlamaEngine.load(Path("x.gguf"))
