@@ -92,7 +92,7 @@ class AgentServer:
         client = _ConnectedClient(ctx)
         try:
             if params.request_state is not None:
-                return await self._take_up(client, params)
+                return await self._resume_paused(client, params)
             return await self._settle(client, await self._begin(client, params.arguments or {}))
         except HooklineError as error:
             return types.CallToolResult(content=[types.TextContent(text=str(error))], is_error=True)
@@ -104,7 +104,7 @@ class AgentServer:
         run_id = os.urandom(16).hex()
         return await self._run_with_progress(client, run_id, self._agent.run(prompt, run_id=run_id))
 
-    async def _take_up(
+    async def _resume_paused(
         self, client: _ConnectedClient, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Resume a run with the answers of the client. Without all answers it stays paused."""
