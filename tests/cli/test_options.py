@@ -156,7 +156,7 @@ _MAIN = "import sys; from hookline.cli import main; sys.exit(main())"
         (2, "config show --jso", "there is no flag '--jso' here. Did you mean '--json'?"),
         (2, "run --mod plan hi", "there is no flag '--mod' here. Did you mean '--mode'?"),
         (2, "hooks test --prompt a --answer b", "--prompt and --answer are several things"),
-        (2, "hooks test --prompt a --result b", "--result is what a tool gives"),
+        (2, "hooks test --prompt a --result b", "--result is what a tool returns"),
         (2, "hooks test write a.txt", "the arguments are not JSON"),
         (2, "trust --show --revoke", "not allowed with argument"),
         (2, "trust --list --revoke", "not allowed with argument"),
