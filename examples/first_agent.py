@@ -36,7 +36,7 @@ def only_build(ctx: ToolHookContext) -> HookOutcome | None:
 
 
 def audit(ctx: ToolHookContext) -> None:
-    AUDIT.append(f"{written(ctx.tool_call)}: {ctx.execution.status}")
+    AUDIT.append(f"{call_text(ctx.tool_call)}: {ctx.execution.status}")
 
 
 def describe() -> AgentBuilder:
@@ -55,7 +55,7 @@ def describe() -> AgentBuilder:
     )
 
 
-def written(made: ToolCall) -> str:
+def call_text(made: ToolCall) -> str:
     return f"{made.name}({', '.join(f'{key}={value}' for key, value in made.args.items())})"
 
 
@@ -70,8 +70,8 @@ SHOWN = {  # type of record -> what to say about it
     "hooks": lambda r: f"{r.point}: {' and '.join(r.hooks)} did not object",
     "hook": lambda r: f"{r.point}: {r.hook} says {r.verdict}{r.reason and f', {r.reason}'}",
     "request": lambda r: f"what the model reads (number of messages: {r.messages})",
-    "response": lambda r: r.text or f"the model calls {' and '.join(map(written, r.calls))}",
-    "call": lambda r: f"{written(r.call)} is about to run",
+    "response": lambda r: r.text or f"the model calls {' and '.join(map(call_text, r.calls))}",
+    "call": lambda r: f"{call_text(r.call)} is about to run",
     "tool_result": lambda r: f"{r.result.name} -> {r.result.text()}",
     "step": lambda r: f"step {r.step.number} is settled: {r.step.type}, {what_now(r.step.outcome)}",
     "status": lambda r: r.status,

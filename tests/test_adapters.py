@@ -52,7 +52,7 @@ def test_a_state_processor_is_a_hook(position: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "steps"),
     [
-        (True, 1),  # going on is allowed, and the default guard allows stopping: that wins
+        (True, 1),  # continuing is allowed, and the default guard allows stopping: that wins
         (ContinuationDecision.REQUEST_CONTINUATION, 3),
         (ContinuationDecision.FORBID_CONTINUATION, 1),
         (ContinuationEvaluation("me", ContinuationDecision.REQUEST_CONTINUATION, "more"), 3),
@@ -126,7 +126,7 @@ class HandsOn:
         return await go_on(made, state)
 
 
-async def test_tool_middleware_that_changes_the_state_is_told_that_it_cannot() -> None:
+async def test_tool_middleware_that_changes_the_state_gets_an_error() -> None:
     """The change would be lost, so it is an error that names the middleware and the way to do it."""
     agent = builder(call("add", a=1), say("done"))
     result = (

@@ -108,7 +108,7 @@ async def test_the_loop_is_free_while_a_thread_works() -> None:
 
 
 async def test_nobody_has_to_wait_for_a_thread() -> None:
-    """Cancelling the waiting leaves it behind; it neither keeps the program alive nor is heard of again."""
+    """After a cancelled wait it is abandoned: it does not keep the program alive, and its result is ignored."""
     release, seen = threading.Event(), []
 
     def work() -> str:
@@ -128,7 +128,7 @@ async def test_nobody_has_to_wait_for_a_thread() -> None:
 
 
 def test_a_thread_may_outlive_its_loop() -> None:
-    """It finishes quietly when there is nobody left to tell."""
+    """It ends without a message when nobody waits for it."""
     release, seen = threading.Event(), []
 
     def work() -> None:
@@ -166,21 +166,21 @@ async def test_once_can_be_awaited_by_others() -> None:
     assert await asyncio.gather(Once(lambda: later(1)), Once(lambda: later(2))) == [(1,), (2,)]
 
 
-async def test_being_cancelled_is_told_from_a_cancellation_nobody_asked_for() -> None:
+async def test_being_cancelled_is_distinguished_from_a_cancellation_nobody_asked_for() -> None:
     """A CancelledError alone says nothing: what counts is whether someone cancelled this task."""
-    told: list[bool] = []
+    answers: list[bool] = []
 
     async def spurious() -> None:
         try:
             raise asyncio.CancelledError
         except asyncio.CancelledError:
-            told.append(is_being_cancelled())
+            answers.append(is_being_cancelled())
 
     async def cancelled() -> None:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            told.append(is_being_cancelled())
+            answers.append(is_being_cancelled())
             raise
 
     await spurious()
@@ -189,7 +189,7 @@ async def test_being_cancelled_is_told_from_a_cancellation_nobody_asked_for() ->
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert told == [False, True]
+    assert answers == [False, True]
 
 
 def test_outside_of_any_task_nothing_is_being_cancelled() -> None:

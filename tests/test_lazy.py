@@ -11,7 +11,7 @@ import hookline.markdown
 
 
 def test_a_package_loads_a_module_when_one_of_its_names_is_used() -> None:
-    """Importing the package alone loads none of its modules."""
+    """Importing only the package loads none of its modules."""
     code = """
 import sys, hookline.markdown as package
 assert "hookline.markdown.document" not in sys.modules

@@ -37,7 +37,7 @@ def test_an_env_file_is_known_by_its_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", OTHER_FILES)
 def test_a_sample_is_no_env_file(name: str) -> None:
-    """A file that only shows how to write one, or is something else, is none."""
+    """An example file, or a file of another kind, is no secret file."""
     assert not is_env_file(name)
 
 

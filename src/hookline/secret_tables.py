@@ -99,7 +99,7 @@ _ENV_FILE = re.compile(
 def is_env_file(name: str) -> bool:
     """Whether a file of this name, without its directory, sets variables that may be secrets: `.env.local`, `prod.env`.
 
-    A sample (`.env.example`) is none. Neither is `.envrc`: it is a program, which people commit.
+    A sample (`.env.example`) is not a secret. Neither is `.envrc`: it is a program, which people commit.
     """
     lower = name.lower()
     lower = COPY_ENDING.sub("", lower) or lower

@@ -66,7 +66,7 @@ class Desk:
         )
 
     def killed_in_the_call(self) -> Desk:
-        """What is left of it when the process dies in the last call that started."""
+        """The journal of a process that dies in the last call that started."""
         lines = [decode(line) for _, line in self.journal.written]
         starts = [at for at, record in enumerate(lines) if record.type == "call"]
         return Desk(self.journal.cut(starts[-1] + 1), self.effect)
@@ -99,7 +99,7 @@ async def test_another_answer_to_an_answered_question_is_refused(
 
 @pytest.mark.parametrize("child", [False, True])
 async def test_the_same_answer_may_be_given_again(*, child: bool) -> None:
-    """Whoever sends an answer and hears nothing sends it again."""
+    """A sender that gets no reply sends its answer again."""
     desk, question = await answered(True, child=child)
     result = await desk.agent(say("done"), child=child).resume("run", {question: True})
     assert (result.status, desk.paid) == (RunStatus.COMPLETED, [5])
@@ -155,8 +155,8 @@ async def test_a_call_in_doubt_that_a_new_policy_refuses_stays_in_doubt(verdict:
     paused = await builder().build().resume("run")
     strict = builder(say("done")).on_before_tool_use(lambda ctx: verdict, tier="policy").build()
     result = await strict.resume("run", {paused.pending[0].id: True})
-    (told,) = result.steps[0].results
-    assert (told.status, told.reason) == (ResultStatus.IN_DOUBT, verdict.reason)
+    (outcome,) = result.steps[0].results
+    assert (outcome.status, outcome.reason) == (ResultStatus.IN_DOUBT, verdict.reason)
 
 
 async def test_a_call_in_doubt_stays_in_doubt_when_the_run_is_cancelled() -> None:

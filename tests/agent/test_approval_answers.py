@@ -137,7 +137,7 @@ def test_no_two_questions_about_a_call_have_one_id(desk: Desk, rounds: int) -> N
     assert len({question.id for question in seen}) == len(seen)
 
 
-def test_a_call_that_was_edited_and_approved_is_taken_up_as_it_was_approved(desk: Desk) -> None:
+def test_a_call_that_was_edited_and_approved_is_resumed_as_it_was_approved(desk: Desk) -> None:
     """After every record: whatever a process dies of, nobody is asked twice and nothing else is paid."""
     asked: list[int] = []
 
@@ -174,7 +174,7 @@ def sanctions(ctx: Any) -> Any:
 
 
 @pytest.mark.parametrize("answered", ["now", "before"])
-def test_somebody_who_asks_since_has_a_question_of_their_own(desk: Desk, answered: str) -> None:
+def test_a_hook_that_asks_later_has_a_question_of_its_own(desk: Desk, answered: str) -> None:
     """Whether the yes to the others comes with the resume, or came before, with the answer to another call missing."""
 
     def stricter() -> Agent:
@@ -212,8 +212,8 @@ def test_a_question_shows_what_everybody_asks(desk: Desk) -> None:
     assert desk.paid == [5]
 
 
-def test_an_edit_is_no_answer_to_somebody_who_asks_about_the_edited_call(desk: Desk) -> None:
-    """Only to those who asked about the call that was edited."""
+def test_an_edit_does_not_answer_a_hook_that_asks_about_the_edited_call(desk: Desk) -> None:
+    """Only the hooks that asked about the original call are answered."""
 
     def agent() -> Agent:
         builder = desk.builder(PAY).on_before_tool_use(
@@ -229,8 +229,8 @@ def test_an_edit_is_no_answer_to_somebody_who_asks_about_the_edited_call(desk: D
     assert [question.reason for question in again.pending] == ["money; look at the passport"]
 
 
-def test_a_remembered_yes_is_for_those_who_had_asked(desk: Desk) -> None:
-    """Somebody who asks since is not answered by it; a no holds whoever asks."""
+def test_a_remembered_yes_is_for_the_hooks_that_had_asked(desk: Desk) -> None:
+    """It does not answer a hook that asks later; a no is valid for every hook."""
     yes = desk.builder(PAY, say("done")).with_approver(lambda _: Decision.allow(remember=True))
     first = yes.build().run_sync("go").state
     assert desk.agent(PAY, say("done")).run_sync("go", state=first).status is RunStatus.COMPLETED
@@ -315,7 +315,7 @@ def test_a_child_that_waits_is_resumed_with_the_run_it_is_a_part_of(desk: Desk) 
 # --- edits that cannot be taken -----------------------------------------------------------------------
 
 
-def test_whoever_edits_a_call_so_that_it_does_not_fit_is_told(desk: Desk) -> None:
+def test_an_edit_that_does_not_fit_the_tool_is_reported(desk: Desk) -> None:
     """And the question keeps waiting: nothing is used up."""
     (question,) = desk.agent(PAY).run_sync("go", run_id="r").pending
     for edit in (Decision.edit(amount="lots"), Decision.edit(tip=1)):
@@ -377,7 +377,7 @@ def asked() -> AgentBuilder:
 
 
 def recorded(builder: AgentBuilder) -> Any:
-    """The run's result; its journal and its saved state can be read, and tell the same."""
+    """The run's result; its journal and its saved state can be read, and contain the same."""
     journal = MemoryJournal()
     result = builder.with_journal(journal).build().run_sync("go", run_id="r")
     assert fold(journal.read("r")).state.messages == result.state.messages
@@ -403,7 +403,7 @@ def test_a_result_that_cannot_be_kept_is_the_tools_failure(value: Any, problem: 
 
 
 def test_the_status_of_a_result_may_be_given_by_its_name() -> None:
-    """It is that status from then on, for whoever compares."""
+    """It has that status from then on, in every comparison."""
     value = ToolResult(None, None, "denied", reason="never")  # type: ignore[arg-type]
     result = recorded(asked().with_tools(gives(value)))
     assert result.steps[0].results[0].status is ResultStatus.DENIED
@@ -411,7 +411,7 @@ def test_the_status_of_a_result_may_be_given_by_its_name() -> None:
 
 
 def changed(**fields: Any) -> Callable[[Any], Any]:
-    """A hook that changes what came of a tool."""
+    """A hook that changes the result of a tool."""
     return lambda ctx: replace(ctx, execution=replace(ctx.execution or ToolResult("x"), **fields))
 
 
@@ -486,7 +486,7 @@ def test_a_message_that_cannot_be_kept_is_the_hooks_failure(message: Any) -> Non
 
 @pytest.mark.parametrize("message", MISFITS)
 def test_a_run_does_not_begin_with_messages_that_cannot_be_kept(message: Any) -> None:
-    """Whoever made the state is told."""
+    """The error is raised where the state is passed in."""
     agent = AgentBuilder().with_driver(ScriptedDriver([say("done")])).build()
     with pytest.raises(TranscriptError, match="message"):
         agent.run_sync("go", state=AgentState(messages=Log([message])))
@@ -496,7 +496,7 @@ def test_a_run_does_not_begin_with_messages_that_cannot_be_kept(message: Any) ->
     "fields", [{"system": 5}, {"model": None}, {"tool_choice": 1}, {"tools": ("use",)}]
 )
 def test_a_request_that_cannot_be_made_again_is_the_hooks_failure(fields: dict[str, Any]) -> None:
-    """A run that is taken up does again what its hooks did."""
+    """A run that is resumed does again what its hooks did."""
     builder = AgentBuilder().with_driver(ScriptedDriver([say("done")])).with_tools(gives("x"))
     odd = builder.on_before_inference(
         lambda ctx: ctx.with_request(replace(ctx.request, **fields)), name="odd"
@@ -556,7 +556,7 @@ def test_a_journal_refuses_what_it_could_not_read() -> None:
         ContinuationEvaluation("x", ContinuationDecision.ALLOW_STOP, "", "so"),  # type: ignore[arg-type]
     ],
 )
-def test_a_word_on_going_on_that_says_nothing_is_the_hooks_failure(said: Any) -> None:
+def test_a_word_on_continuing_that_says_nothing_is_the_hooks_failure(said: Any) -> None:
     """Whether the hook returns it or leaves it in its context."""
     for hook in (
         lambda ctx: said,

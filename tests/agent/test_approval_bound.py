@@ -76,7 +76,7 @@ def till() -> Till:
 
 
 def test_an_answer_is_used_once(till: Till) -> None:
-    """Another process that has the same answer is told that nobody waits for it."""
+    """Another process with the same answer gets an error: no question waits for it."""
     till.agent().resume_sync("r", {QUESTION: True})
     with pytest.raises(UsageError, match=rf"no question with id '{QUESTION}' waits .* nothing"):
         till.agent().resume_sync("r", {QUESTION: True})
@@ -154,7 +154,7 @@ def test_an_answer_on_record_is_for_the_call_it_was_given_for(till: Till) -> Non
 
 
 def test_a_no_that_comes_second_does_not_undo_a_yes_that_was_used(till: Till) -> None:
-    """What is on record counts: the call may have run, and whoever says no hears so."""
+    """What is on record counts: the call may have run, and a later "no" gets an error that says so."""
     till.dies = True
     with pytest.raises(Died):
         till.agent().resume_sync("r", {QUESTION: True})
@@ -184,7 +184,7 @@ def test_a_yes_is_used_up_when_its_call_started(till: Till) -> None:
 
 
 def test_whether_to_run_a_call_again_can_be_answered_in_another_process(till: Till) -> None:
-    """The run pauses with that question, and an answer to the first one is none to it."""
+    """The run pauses with that question, and an answer to the first question does not answer it."""
     till.dies = True
     with pytest.raises(Died):
         till.agent().resume_sync("r", {QUESTION: Decision.allow(remember=True)})
@@ -213,7 +213,7 @@ def in_doubt(till: Till) -> AgentBuilder:
 
 
 def test_a_call_in_doubt_is_run_again_as_it_was_or_not_at_all(till: Till) -> None:
-    """Its key stands for its arguments: whoever edits it is told, and the question keeps waiting."""
+    """Its key belongs to its arguments: an edit is an error, and the question keeps waiting."""
     agent = in_doubt(till).build()
     (again,) = agent.resume_sync("r").pending
     with pytest.raises(UsageError, match="run again as it is, or not at all"):
@@ -224,7 +224,7 @@ def test_a_call_in_doubt_is_run_again_as_it_was_or_not_at_all(till: Till) -> Non
     assert (settled.status, settled.reason) == (ResultStatus.IN_DOUBT, "leave it")
 
 
-def test_an_approver_that_edits_a_call_in_doubt_is_told(till: Till) -> None:
+def test_an_approver_that_edits_a_call_in_doubt_is_reported(till: Till) -> None:
     """It is asked again, with what is wrong; and a permission hook that edits it has said no."""
 
     def approve(question: PendingApproval) -> Decision:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from plain_store import PlainStore
+from run_results import result_texts
 
 from hookline import (
     Agent,
@@ -66,11 +67,6 @@ def till() -> Till:
     return Till()
 
 
-def told(result: Any) -> list[str]:
-    """What the model was told about the calls."""
-    return [made.text() for step in result.steps for made in step.results]
-
-
 def test_a_question_says_until_when_it_can_be_answered(till: Till) -> None:
     """In seconds since 1970, on the run's clock, and it is saved with the state."""
     _, state = till.paused()
@@ -79,7 +75,7 @@ def test_a_question_says_until_when_it_can_be_answered(till: Till) -> None:
     assert (question.is_expired(START + 60), question.is_expired(START + 60.5)) == (False, True)
 
 
-def test_without_an_expiry_a_question_waits_for_ever(till: Till) -> None:
+def test_without_an_expiry_a_question_waits_forever(till: Till) -> None:
     """That is the default, and what None says."""
     agent = till.builder().with_approval_expiry(None).build()
     (question,) = agent.run_sync("go").pending
@@ -93,7 +89,7 @@ def test_an_answer_that_comes_too_late_is_a_no(till: Till, after: float, paid: l
     till.clock.advance(after)
     result = agent.resume_sync(state, {state.pending[0].id: Decision.allow()})
     assert (result.status, till.paid) == (RunStatus.COMPLETED, paid)
-    assert told(result) == (["paid 5"] if paid else [LATE])
+    assert result_texts(result) == (["paid 5"] if paid else [LATE])
     (answered,) = [record for record in result.records if isinstance(record, ApprovalAnswered)]
     assert answered.by == ("resume" if paid else "expiry")
 
@@ -102,7 +98,7 @@ def test_nobody_has_to_answer_an_expired_question(till: Till) -> None:
     """Resumed without an answer, the run continues."""
     agent, state = till.paused()
     till.clock.advance(61)
-    assert told(agent.resume_sync(state)) == [LATE]
+    assert result_texts(agent.resume_sync(state)) == [LATE]
 
 
 def test_resuming_too_early_does_not_make_it_last_longer(till: Till) -> None:
@@ -113,7 +109,7 @@ def test_resuming_too_early_does_not_make_it_last_longer(till: Till) -> None:
     assert again.status is RunStatus.PAUSED
     assert again.state.pending == state.pending
     till.clock.advance(20)
-    assert told(agent.resume_sync(again, {state.pending[0].id: True})) == [LATE]
+    assert result_texts(agent.resume_sync(again, {state.pending[0].id: True})) == [LATE]
 
 
 def test_an_answer_that_was_given_in_time_stays_good(till: Till) -> None:
@@ -126,11 +122,11 @@ def test_an_answer_that_was_given_in_time_stays_good(till: Till) -> None:
     assert [question.id for question in partly.pending] == [second.id]
     till.clock.advance(50)
     result = agent.resume_sync(partly, {second.id: True})
-    assert (told(result), till.paid) == (["paid 1", LATE], [1])
+    assert (result_texts(result), till.paid) == (["paid 1", LATE], [1])
 
 
 def test_an_expired_no_is_not_remembered(till: Till) -> None:
-    """The next call asks anew, even when the late answer was for the session."""
+    """The next call asks again, even when the late answer was for the session."""
     agent, state = till.paused(call("pay", amount=5), call("pay", amount=5), say("done"))
     till.clock.advance(61)
     again = agent.resume_sync(state, {state.pending[0].id: Decision.allow(remember=True)})
@@ -166,7 +162,7 @@ def test_an_approver_that_takes_too_long_has_said_no(till: Till, after: float) -
         return True
 
     result = till.builder().with_approver(approve).build().run_sync("go")
-    assert told(result) == (["paid 5"] if after == 59 else [LATE])
+    assert result_texts(result) == (["paid 5"] if after == 59 else [LATE])
 
 
 async def test_an_approver_that_never_answers_is_not_waited_for(till: Till) -> None:
@@ -182,7 +178,7 @@ async def test_an_approver_that_never_answers_is_not_waited_for(till: Till) -> N
 
     agent = till.builder().with_approval_expiry(0.01).with_approver(approve).build()
     result = await agent.run("go")
-    assert (told(result), ended) == ([LATE], ["cancelled"])
+    assert (result_texts(result), ended) == ([LATE], ["cancelled"])
 
 
 async def test_a_time_out_of_the_approvers_own_is_its_failure(till: Till) -> None:
@@ -192,7 +188,7 @@ async def test_a_time_out_of_the_approvers_own_is_its_failure(till: Till) -> Non
         raise TimeoutError("no connection")
 
     result = await till.builder().with_approver(approve).build().run("go")
-    assert told(result) == ["Denied: the approver failed (TimeoutError: no connection)"]
+    assert result_texts(result) == ["Denied: the approver failed (TimeoutError: no connection)"]
 
 
 def test_hooks_and_remembered_answers_are_never_late(till: Till) -> None:
@@ -200,13 +196,13 @@ def test_hooks_and_remembered_answers_are_never_late(till: Till) -> None:
     _, state = till.paused()
     till.clock.advance(61)
     hooked = till.builder(say("done")).on_permission_request(lambda ctx: Decision.allow())
-    assert told(hooked.build().resume_sync(state)) == ["paid 5"]
+    assert result_texts(hooked.build().resume_sync(state)) == ["paid 5"]
     approved = till.builder(call("pay", amount=7), say("done"))
     approved.with_approver(lambda question: Decision.allow(remember=True))
     known = approved.build().run_sync("go").state
     till.clock.advance(1000)
     later = till.builder(call("pay", amount=7), say("done")).build().run_sync("go", state=known)
-    assert told(later) == ["paid 7"]
+    assert result_texts(later) == ["paid 7"]
 
 
 def test_a_child_cannot_wait_longer_than_its_parent(till: Till) -> None:
@@ -232,11 +228,11 @@ def test_a_late_answer_is_refused_in_another_process_too(till: Till) -> None:
     till.clock.advance(61)
     agent = till.builder(say("done")).with_journal(till.journal).build()
     result = agent.resume_sync("r", {"r/0/call_1_1": True})
-    assert (told(result), till.paid) == ([LATE], [])
+    assert (result_texts(result), till.paid) == ([LATE], [])
 
 
 def test_a_question_that_a_dead_process_asked_expires_too(till: Till) -> None:
-    """Taken up later, the run asks the same question, with the time it had."""
+    """Resumed later, the run asks the same question, with the time it had."""
 
     class Died(BaseException):
         """What ends the process."""
@@ -252,7 +248,7 @@ def test_a_question_that_a_dead_process_asked_expires_too(till: Till) -> None:
     till.journal = till.journal.cut(begun[asked] + 1)
     till.clock.advance(61)
     result = till.builder(say("done")).with_journal(till.journal).build().resume_sync("r")
-    assert (told(result), till.paid) == ([LATE], [])
+    assert (result_texts(result), till.paid) == ([LATE], [])
     questions = [record for record in result.records if isinstance(record, ApprovalAsked)]
     assert len(questions) == 1
 

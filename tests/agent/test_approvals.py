@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from approving import Bench, statuses
 from plain_store import PlainStore
+from run_results import result_texts
 
 from hookline import (
     Agent,
@@ -293,11 +294,6 @@ def describe(*turns: Any) -> AgentBuilder:
     return AgentBuilder().with_driver(ScriptedDriver([*turns, say("done")])).with_tools(order)
 
 
-def said(result: Any) -> list[str]:
-    """What the calls of a run gave."""
-    return [each.text() for step in result.steps for each in step.results]
-
-
 async def test_the_approver_answers() -> None:
     """It sees the question as a call, and who asked; the journal has both the question and the answer."""
     asked: list[PendingApproval] = []
@@ -307,7 +303,7 @@ async def test_the_approver_answers() -> None:
         return Decision.allow("it is cheap")
 
     result = await describe(call("order")).with_approver(approver).build().run("go")
-    assert said(result) == ["allow: it is cheap"]
+    assert result_texts(result) == ["allow: it is cheap"]
     [approval] = asked
     assert (approval.tool_call.name, approval.tool_call.args) == ("pay", {"price": 5})
     assert (approval.reason, approval.asked_by) == ("it costs something", "order")
@@ -322,14 +318,14 @@ async def test_with_nobody_there_the_answer_is_no() -> None:
     """The run does not pause in the middle of a tool."""
     result = await describe(call("order")).build().run("go")
     assert result.status is RunStatus.COMPLETED
-    assert said(result) == ["deny: nobody is there to answer it now"]
+    assert result_texts(result) == ["deny: nobody is there to answer it now"]
 
 
 async def test_permission_hooks_are_asked_first() -> None:
     """As they are when a hook asks."""
     builder = describe(call("order")).with_approver(lambda _: True)
     builder.on_permission_request(lambda ctx: Decision.deny(f"no {ctx.tool_call.name}ing"))
-    assert said(await builder.build().run("go")) == ["deny: no paying"]
+    assert result_texts(await builder.build().run("go")) == ["deny: no paying"]
 
 
 async def test_every_question_has_an_id_of_its_own() -> None:
@@ -353,10 +349,10 @@ async def test_a_child_asks_the_approver_of_its_parent() -> None:
     @tool
     async def delegate(context: ToolContext) -> str:
         """Let another do it."""
-        return said(await context.spawn(child, "go"))[0]
+        return result_texts(await context.spawn(child, "go"))[0]
 
     parent = describe(call("delegate")).with_tools(delegate).with_approver(lambda _: True)
-    assert said(await parent.build().run("go")) == ["allow: "]
+    assert result_texts(await parent.build().run("go")) == ["allow: "]
 
 
 @pytest.mark.parametrize("remember", [True, False])
@@ -374,7 +370,7 @@ async def test_an_answer_can_be_remembered(remember: bool) -> None:
 
 
 async def test_a_tool_in_a_thread_cannot_ask() -> None:
-    """It is told how it could."""
+    """The error says how it could."""
 
     @tool
     def order_sync(context: ToolContext) -> str:
@@ -384,7 +380,7 @@ async def test_a_tool_in_a_thread_cannot_ask() -> None:
         return str(asyncio.run(context.ask(ToolCall("", "pay"), "it costs something")))
 
     builder = describe(call("order_sync")).with_tools(order_sync).with_approver(lambda _: True)
-    [text] = said(await builder.build().run("go"))
+    [text] = result_texts(await builder.build().run("go"))
     assert "Make the tool async" in text
 
 
@@ -496,7 +492,7 @@ async def test_an_edit_does_not_get_past_a_policy(bench: Bench) -> None:
 
 
 async def test_an_approver_whose_edit_does_not_fit_the_tool_is_asked_again(bench: Bench) -> None:
-    """With what was wrong about it, and not for ever."""
+    """With the problem in the reason, and a limited number of times."""
     shown: list[str] = []
 
     def approve(question: PendingApproval) -> Decision:
@@ -516,7 +512,7 @@ async def test_an_approver_whose_edit_does_not_fit_the_tool_is_asked_again(bench
 
 
 async def test_a_permission_hooks_edit_that_does_not_fit_is_an_invalid_call(bench: Bench) -> None:
-    """No person is there to mend it: the model reads what is wrong."""
+    """No person is there to fix it: the model reads what is wrong."""
     agent = bench.asking(call("pay", amount=5), say("done"))
     agent.on_permission_request(lambda _: Decision.edit(amount="lots"))
     result = await agent.build().run("go")
@@ -556,7 +552,7 @@ async def test_when_a_hook_changes_an_edited_call_a_person_is_asked_again(bench:
     assert (result.status, bench.ran) == (RunStatus.COMPLETED, [("pay", 10, "kim")])
 
 
-async def test_an_approver_that_edits_for_ever_is_refused_in_the_end(bench: Bench) -> None:
+async def test_an_approver_that_edits_forever_is_refused_in_the_end(bench: Bench) -> None:
     """When hooks undo each edit, somebody has to give up."""
     agent = bench.asking(call("pay", amount=50), say("done"))
     agent.on_before_tool_use(lambda ctx: ctx.with_args(amount=50), matcher="pay", name="stubborn")
@@ -582,7 +578,7 @@ async def test_a_remembered_yes_holds_for_the_same_call_for_the_session(bench: B
     assert again.pending[0].tool_call.args["amount"] == 6
 
 
-async def test_an_answer_is_not_remembered_unless_told(bench: Bench) -> None:
+async def test_an_answer_is_not_remembered_by_default(bench: Bench) -> None:
     """Once means once."""
     pay = call("pay", amount=5)
     agent = bench.asking(pay, pay, say("done")).build()
@@ -671,7 +667,7 @@ def test_a_question_is_bound_to_tool_and_arguments() -> None:
 
 
 async def test_a_denied_call_is_no_error(bench: Bench) -> None:
-    """Neither error hooks nor error budgets hear of it."""
+    """It neither calls error hooks nor counts as an error."""
     heard: list[Any] = []
     agent = (
         bench.asking(call("pay", amount=5), say("ok")).with_approver("deny").on_error(heard.append)
@@ -741,8 +737,8 @@ def tree() -> Tree:
 
 def adds_up(result: RunResult) -> bool:
     """Whether the journal says that the run remembers what its state says it remembers."""
-    told = fold(result.records)
-    return dict(told.state.remembered) == dict(result.state.remembered)
+    folded = fold(result.records)
+    return dict(folded.state.remembered) == dict(result.state.remembered)
 
 
 PAY = call("pay", amount=5)
@@ -812,7 +808,7 @@ def test_an_answer_that_a_paused_child_gets_holds_afterwards(tree: Tree) -> None
     assert adds_up(result)
 
 
-def test_a_run_that_is_taken_up_remembers_what_its_children_were_answered(tree: Tree) -> None:
+def test_a_run_that_is_resumed_remembers_what_its_children_were_answered(tree: Tree) -> None:
     """After every record: the answer is asked for again, or known; and the same is remembered in the end."""
     tree.journal = PlainStore()
 

@@ -273,7 +273,7 @@ async def test_a_result_whose_hooks_were_interrupted_is_withheld() -> None:
         await asyncio.sleep(60)
 
     async def secret() -> str:
-        """Tell."""
+        """Report it."""
         return "hunter2"
 
     agent = AgentBuilder().with_driver(ScriptedDriver([call("secret")])).with_tools(secret)
@@ -286,7 +286,7 @@ async def test_a_result_whose_hooks_were_interrupted_is_withheld() -> None:
     assert "hunter2" not in result.state.to_json()
 
 
-async def test_cancelling_while_the_hooks_of_a_lost_run_are_told() -> None:
+async def test_cancelling_while_the_hooks_of_a_lost_run_are_called() -> None:
     """The error hook is interrupted; the way out is taken all the same."""
     waiting = asyncio.Event()
     ends: list[Any] = []
@@ -392,7 +392,7 @@ async def test_a_sync_tool_can_see_that_it_is_no_longer_wanted() -> None:
 
 
 async def test_cancel_without_a_name_cancels_all_runs() -> None:
-    """It says how many it told; those that have ended are not among them."""
+    """It returns how many runs it cancelled; runs that have ended do not count."""
     driver = Hangs()
     agent = AgentBuilder().with_driver(driver).build()
     tasks = [start(agent) for _ in range(3)]
@@ -545,7 +545,7 @@ async def test_a_hook_that_is_interrupted_while_a_run_is_cancelled_does_not_end_
 
 
 @pytest.mark.parametrize("point", ["before_inference", "after_inference"])
-async def test_cancelling_while_error_hooks_hear_of_a_hooks_failure_settles_the_step(
+async def test_cancelling_while_error_hooks_handle_a_hooks_failure_settles_the_step(
     point: str,
 ) -> None:
     """The step had begun, so it ends."""
@@ -569,7 +569,7 @@ async def test_cancelling_while_error_hooks_hear_of_a_hooks_failure_settles_the_
 
 
 async def test_hooks_that_time_out_still_do_so_while_a_run_is_cancelled() -> None:
-    """A time limit of a hook's own is told apart from the cancellation around it."""
+    """A time limit of a hook's own is distinguished from the cancellation around it."""
     driver = Hangs()
     log: list[str] = []
 
@@ -591,7 +591,7 @@ async def test_hooks_that_time_out_still_do_so_while_a_run_is_cancelled() -> Non
 
 
 async def test_a_cancelled_state_can_be_run_again() -> None:
-    """The conversation is valid, and says what became of the calls."""
+    """The conversation is valid, and has the outcome of the calls."""
     work = Work()
     driver = ScriptedDriver([call("hang"), say("all right")])
     agent = AgentBuilder().with_driver(driver).with_tools(*work.tools()).build()

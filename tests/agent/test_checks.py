@@ -160,7 +160,7 @@ def test_half_a_character_in_a_result_is_the_tools_failure(value: ToolResult, pa
 
 @pytest.mark.parametrize("message", [UserMessage(HALF), UserMessage("x", HALF)], ids=["text", "by"])
 def test_a_run_does_not_begin_with_half_a_character_in_a_message(message: UserMessage) -> None:
-    """Whoever made the message hears of it."""
+    """The error is raised where the message is created."""
     agent = AgentBuilder().with_driver(ScriptedDriver([say("x")])).build()
     with pytest.raises(NotJSONError, match="a message of the user says is not valid Unicode"):
         agent.run_sync(state=AgentState(messages=Log([message])))

@@ -1,4 +1,4 @@
-"""Text is told as it comes, and what a hook may withhold is held back."""
+"""Text is streamed as it comes. Text that a hook may withhold is held back."""
 
 from __future__ import annotations
 
@@ -92,18 +92,18 @@ async def test_text_that_was_withheld_never_leaks(point: str, verdict: str) -> N
     agent = AgentBuilder().with_driver(Speaks("the password is hunter2", "sorry"))
     stream = agent.add_hook(point, withhold).build().stream("go")
     records = await read(stream)
-    told = "".join(deltas(records))
+    text = "".join(deltas(records))
     assert "hunter2" not in repr(records)
     assert "hunter2" not in stream.result.text
     assert [record.seq for record in records if record.type != "text_delta"] == [
         record.seq for record in stream.result.records
     ]
     if point == "after_inference" and verdict == "block":
-        assert told == "sorry"
+        assert text == "sorry"
 
 
-async def test_who_listens_hears_the_answer_as_the_output_hooks_left_it() -> None:
-    """In every record that has it; an answer that was sent back to work is not heard at all."""
+async def test_listeners_get_the_answer_as_the_output_hooks_left_it() -> None:
+    """In every record that has it; an answer that was sent back to work does not reach them."""
     heard: list[Record] = []
     agent = (
         AgentBuilder()
@@ -153,7 +153,7 @@ async def test_text_before_tool_calls_is_released_when_the_step_continues() -> N
 
 
 async def test_text_of_an_answer_that_was_sent_back_is_not_the_answer() -> None:
-    """With output hooks present, only what the caller gets is told."""
+    """With output hooks present, only what the caller gets is streamed."""
     agent = AgentBuilder().with_driver(Speaks("draft", "final"))
     agent.on_output(lambda ctx: ctx.output.upper())
     agent.on_stop(lambda ctx: HookOutcome.block("again") if ctx.state.step_count < 2 else None)
@@ -200,7 +200,7 @@ async def test_what_was_held_back_comes_as_the_model_said_it(point: str) -> None
 
 
 async def test_of_what_was_held_back_only_that_comes_which_still_holds() -> None:
-    """A call that was taken out is not heard of, and what was changed comes as it is now."""
+    """A removed call is not streamed, and a changed one is streamed as changed."""
 
     def change(ctx: Any) -> Any:
         if not ctx.response.calls:
@@ -212,7 +212,7 @@ async def test_of_what_was_held_back_only_that_comes_which_still_holds() -> None
     assert await pieces(agent) == ["r:***", "t:let me ", 'x:{"a":7}', "t:see"]
 
 
-async def test_the_thinking_of_an_answer_that_an_output_hook_changed_is_not_told() -> None:
+async def test_the_thinking_of_an_answer_that_an_output_hook_changed_is_not_streamed() -> None:
     """It may say what the answer was."""
     assert await pieces(thinking("output", lambda ctx: "***")) == [*FIRST, "t:***"]
 
@@ -245,7 +245,7 @@ async def test_text_of_an_attempt_that_failed_is_dropped_when_it_was_held() -> N
 
 
 async def test_a_policy_of_the_tree_holds_back_a_childs_text() -> None:
-    """Whoever listens to the parent hears the child, so the same must hold there."""
+    """Listeners of the parent also get the child's records, so the same must hold there."""
     child = AgentBuilder().with_driver(Speaks("hunter2")).build()
 
     async def delegate(context: ToolContext) -> str:
@@ -263,7 +263,7 @@ async def test_a_policy_of_the_tree_holds_back_a_childs_text() -> None:
     assert "hunter2" not in "".join(deltas(await read(agent.build().stream("go"))))
 
 
-async def test_progress_is_told_as_it_happens() -> None:
+async def test_progress_is_streamed_as_it_happens() -> None:
     """Between the call and its result."""
 
     async def work(context: ToolContext) -> str:
@@ -276,8 +276,8 @@ async def test_progress_is_told_as_it_happens() -> None:
     agent = AgentBuilder().with_driver(ScriptedDriver([call("work"), say("ok")])).with_tools(work)
     records = await read(agent.build().stream("go"))
     kinds = [record.type for record in records]
-    told = [record for record in records if isinstance(record, ToolProgress)]
-    assert [record.message for record in told] == [1, 2]
+    progress = [record for record in records if isinstance(record, ToolProgress)]
+    assert [record.message for record in progress] == [1, 2]
     assert kinds.index("call") < kinds.index("progress") < kinds.index("tool_result")
 
 

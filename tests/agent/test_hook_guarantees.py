@@ -68,7 +68,7 @@ async def test_evaluations_stay_when_another_hook_fails() -> None:
 
 @pytest.mark.parametrize("point", IN_A_STEP)
 async def test_the_error_policy_decides_about_a_hook_inside_a_step(point: str) -> None:
-    """It may let it be, and then the run continues; what the journal says was done is what was done."""
+    """It may ignore it, and then the run continues. The journal has what was really done."""
     for action, status in (
         (ErrorAction.IGNORE, RunStatus.COMPLETED),
         (ErrorAction.STOP, RunStatus.FAILED),
@@ -156,7 +156,7 @@ async def test_what_middleware_hands_on_is_on_record() -> None:
 
 
 @pytest.mark.parametrize("observed", [False, True])
-async def test_an_observer_of_the_output_changes_nothing_that_is_heard(observed: bool) -> None:
+async def test_an_observer_of_the_output_does_not_change_the_stream(observed: bool) -> None:
     """It cannot withhold, so nothing is held back for it."""
     heard: list[Record] = []
     agent = builder(say("draft"), say("final")).on_event(heard.append)
@@ -168,7 +168,7 @@ async def test_an_observer_of_the_output_changes_nothing_that_is_heard(observed:
     assert answers == ["draft", "final"]
 
 
-async def test_an_answer_that_becomes_a_value_is_heard_as_that_value() -> None:
+async def test_an_answer_that_becomes_a_value_is_streamed_as_that_value() -> None:
     """In the words of the result."""
     heard: list[Record] = []
     agent = builder(say("five")).on_event(heard.append)

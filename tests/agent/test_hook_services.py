@@ -54,10 +54,10 @@ def second(*words: Any) -> ScriptedDriver:
 def test_it_is_on_record_and_paid_for() -> None:
     """The answer has a record of its own, and its tokens count for the run and its limits."""
     result = asking([], driver=second("a", "b")).build().run_sync("go")
-    told = [
+    progress = [
         (r.name, r.number, r.step, r.response.text) for r in result.records if r.type == "consulted"
     ]
-    assert told == [("second", 1, 0, "a"), ("second", 1, 1, "b")]
+    assert progress == [("second", 1, 0, "a"), ("second", 1, 1, "b")]
     assert result.usage.total_tokens == 202
     builder = asking([], driver=second("a", "b", "c")).with_limits(tokens=50)
     assert builder.build().run_sync("go").stop_reason is StopReason.TOKEN_LIMIT
@@ -74,7 +74,7 @@ def test_without_a_driver_the_agents_own_model_is_asked() -> None:
 
 
 def test_failures_are_tried_again_as_the_policy_says() -> None:
-    """A rate limit is waited for; what fails for good is the hook's own failure, and is not counted twice."""
+    """A rate limit is waited for; a final failure is the hook's own, and is not counted twice."""
     driver = second(RateLimitError("slow", retry_after=3), "a", "b")
     result = asking([], driver=driver).build().run_sync("go")
     assert (result.status, len(driver.requests)) == (RunStatus.COMPLETED, 3)
@@ -88,7 +88,7 @@ def test_failures_are_tried_again_as_the_policy_says() -> None:
 
 
 @pytest.mark.parametrize("point", ["before_inference", "after_step", "should_continue"])
-async def test_a_run_that_is_taken_up_has_the_answer(point: str) -> None:
+async def test_a_run_that_is_resumed_has_the_answer(point: str) -> None:
     """After any record: the model is not asked again for what is on record, and everything is counted once."""
     asked: list[list[str]] = []
 
@@ -97,8 +97,8 @@ async def test_a_run_that_is_taken_up_has_the_answer(point: str) -> None:
         driver = ScriptedDriver([lambda state: say(f"at {state.step_count}", tokens=100)] * 9)
         return asking(asked[-1], driver=driver, point=point).with_journal(journal).build()
 
-    whole, taken_up = await lives(build)
-    for result in taken_up:
+    whole, resumed = await lives(build)
+    for result in resumed:
         assert result.state.metadata == whole.state.metadata
         assert result.usage == whole.usage
         consulted = [(r.step, r.number) for r in result.records if r.type == "consulted"]
@@ -141,12 +141,12 @@ async def test_an_agent_that_a_hook_runs_is_a_child() -> None:
             lambda ctx: seen.append(ctx.state.run_id), tier="policy", name="seen"
         ).build()
 
-    whole, taken_up = await lives(build)
+    whole, resumed = await lives(build)
     assert whole.state.metadata == {"judged": ["fine", "fine"]}
     assert whole.usage.total_tokens == 42
     places = {run_id.rsplit("/", 2)[0] for run_id in seen if run_id != "run"}
     assert places == {"run/0/judge", "run/1/judge"}
-    for result in taken_up:
+    for result in resumed:
         assert result.state.metadata == whole.state.metadata
         assert (result.usage, result.state.counters.steps) == (
             whole.usage,
@@ -171,9 +171,9 @@ async def test_children_of_calls_are_not_taken_for_those_of_hooks() -> None:
         builder = AgentBuilder().with_driver(Numbering()).with_tools(delegate)
         return builder.with_journal(journal).build()
 
-    whole, taken_up = await lives(build)
+    whole, resumed = await lives(build)
     assert whole.usage.total_tokens == 20
-    assert {result.usage.total_tokens for result in taken_up} == {20}
+    assert {result.usage.total_tokens for result in resumed} == {20}
 
 
 def _delegating(inner: Any) -> Any:
@@ -216,8 +216,8 @@ def test_it_must_be_said_on_whose_behalf() -> None:
         assert isinstance(error.__cause__, UsageError)
 
 
-async def test_replay_gives_the_hook_what_it_was_told() -> None:
-    """A replayed run asks no model for a hook either, and an agent whose hook asks something else is told apart."""
+async def test_replay_gives_the_hook_the_recorded_answer() -> None:
+    """A replayed run asks no model for a hook either. A hook that asks something new is a difference."""
     from hookline import replay
 
     tape = Tape()
@@ -299,7 +299,7 @@ class Judge:
 
 
 async def test_an_answer_about_one_call_is_never_taken_for_another() -> None:
-    """Taken up after any record: hooks that gave their verdict do not ask again, and nobody gets their answers."""
+    """Resumed after any record: hooks that gave their verdict do not ask again, and nobody gets their answers."""
     whole = Tape()
     first = await gated(Judge(), whole).build().run("go", run_id="run")
     assert [result.status for result in first.steps[0].results] == ["ok", "blocked"]

@@ -277,7 +277,7 @@ class World:
 
         async def act(ctx: Any) -> Any:
             self.shown.append(tuple(ctx.state.messages))
-            if each.action != "timeout":  # one that has a time limit never waits, unless for ever
+            if each.action != "timeout":  # one that has a time limit never waits, unless forever
                 await asyncio.sleep(0)  # somewhere to be interrupted
             return await self.act(each.action, ctx) if next(asked) == each.nth else None
 
@@ -402,7 +402,7 @@ def check_run(world: World, results: list[RunResult]) -> None:
         records = list(result.records)
         first = records[0].seq
         assert [record.seq for record in records] == list(range(first, first + len(records)))
-        assert first == counted  # a resumed run goes on counting
+        assert first == counted  # a resumed run continues counting
         counted += len(records)
         assert isinstance(records[-1], RunFinished)
         assert records[-1].status is result.status
@@ -424,7 +424,7 @@ def check_run(world: World, results: list[RunResult]) -> None:
 
 
 def transcript(results: list[RunResult]) -> list[str]:
-    """What a run came to, as text that can be compared."""
+    """The outcome of a run, as text that can be compared."""
     return [result.state.to_json() for result in results]
 
 

@@ -155,7 +155,7 @@ def first_time(hook: Any) -> Any:
 # --- what hooks are shown -----------------------------------------------------------------------------
 
 
-def test_the_tables_have_a_row_for_every_point() -> None:
+def test_the_tables_have_a_row_forevery_point() -> None:
     """Besides the two that wrap an action."""
     assert set(TABLE) == {point.value for point in HookPoint if not point.around}
 
@@ -474,7 +474,7 @@ async def test_an_observer_that_fails_never_reaches_the_run(point: str, failure:
 
 
 @pytest.mark.parametrize("point", REACHED)
-async def test_a_meaningless_answer_is_told_what_it_may_be(point: str) -> None:
+async def test_the_error_about_a_meaningless_answer_lists_the_valid_ones(point: str) -> None:
     """The error names the hook, what it returned and what it may return."""
     errors: list[Any] = []
     stage = Stage()

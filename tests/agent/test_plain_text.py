@@ -1,4 +1,4 @@
-"""Text of a class of its own is plain text from where it enters: what a run was told can always be saved."""
+"""Text of a subclass of `str` becomes plain text where it enters a run, so that a run can always be saved."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def using() -> AgentBuilder:
 
 
 def kept(builder: AgentBuilder, prompt: str = "go", **options: str) -> Any:
-    """The run's result; its journal and its saved state tell the same, in plain text."""
+    """The run's result; its journal and its saved state contain the same, in plain text."""
     journal = MemoryJournal()
     result = builder.with_journal(journal).build().run_sync(prompt, **options)
     again = AgentState.from_json(result.state.to_json())
@@ -136,7 +136,7 @@ def test_what_a_driver_says_in_text_of_its_own_can_be_saved() -> None:
     assert type(result.text) is str
 
 
-def test_a_member_of_an_enum_of_texts_is_the_text_it_stands_for() -> None:
+def test_a_member_of_a_string_enum_is_its_value() -> None:
     """The model reads the value, and not the name of the member."""
     result = kept(using().on_before_tool_use(lambda ctx: HookOutcome.block(Why.NO)), Why.NO)
     assert result.state.messages[0].text == "not allowed"

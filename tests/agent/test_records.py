@@ -79,9 +79,9 @@ def answered() -> Record:
 
 
 def test_hooks_that_speak_one_after_the_other_speak_of_one_thing() -> None:
-    """Whether they say something or let it be; observers and hooks around it are not among them."""
-    told = (passed("a", "b"), ran("c", "ask"), ran("o", tier="observer"), passed("d"))
-    rounds = heard(*told, ran("x", point="around_tool_use"))
+    """Whether or not they answered. Observers and hooks around the action do not count."""
+    records = (passed("a", "b"), ran("c", "ask"), ran("o", tier="observer"), passed("d"))
+    rounds = heard(*records, ran("x", point="around_tool_use"))
     assert names(rounds, PLACE) == [["a", "b", "c", "d"]]
     assert rounds.points() == {"before_tool_use"}
 
@@ -108,19 +108,19 @@ def test_errors_count_although_nobody_said_anything_to_them() -> None:
 
 
 def test_what_is_said_after_a_crash_belongs_to_what_was_said_before() -> None:
-    """Those who were not asked continue, policies say it again; whoever else speaks again speaks of something new."""
+    """Hooks without an answer are asked, policies answer again; another second answer is about something new."""
     policy = ran("p", "block", tier="policy")
-    taken_up = RunTakenUp("run", 0, 0.0)
-    assert names(heard(passed("a"), taken_up, passed("b")), PLACE) == [["a", "b"]]
-    again = heard(passed("a"), ran("p", tier="policy"), taken_up, policy)
+    resumed = RunTakenUp("run", 0, 0.0)
+    assert names(heard(passed("a"), resumed, passed("b")), PLACE) == [["a", "b"]]
+    again = heard(passed("a"), ran("p", tier="policy"), resumed, policy)
     assert [each.verdict for each in again.at(PLACE, 0)] == ["proceed", "block"]
-    assert names(heard(passed("a"), answered(), taken_up, passed("a")), PLACE) == [["a"], ["a"]]
-    settled = heard(passed("a"), StepFinished("run", 0, 0.0, Step(0)), taken_up, passed("b"))
+    assert names(heard(passed("a"), answered(), resumed, passed("a")), PLACE) == [["a"], ["a"]]
+    settled = heard(passed("a"), StepFinished("run", 0, 0.0, Step(0)), resumed, passed("b"))
     assert names(settled, PLACE) == [["a"], ["b"]]
 
 
 def test_points_of_the_run_belong_to_no_step() -> None:
-    """Whichever was made last; and only hooks about a call are told apart by it."""
+    """Whichever was made last; and only hooks about a call are distinguished by it."""
     assert place_of("output", 3, "") == ("output", None, "")
     assert place_of("error", 3, "c1") == ("error", 3, "")
     assert place_of("after_tool_use", 3, "c1") == ("after_tool_use", 3, "c1")
@@ -175,7 +175,7 @@ def test_a_failure_that_was_not_tried_again_is_the_last() -> None:
 
 @pytest.mark.parametrize(("effect", "known"), [("once", 1), ("pure", 0)])
 def test_a_call_in_doubt_keeps_its_failures_if_it_runs_once(effect: str, known: int) -> None:
-    """One that may run again begins anew in the process that takes it up."""
+    """A tool that may run again starts again in the process that resumes it."""
     records = [CallAdmitted(*HEAD, call=CALL, effect=effect), failed(call_id="c1")]
     call = RunIndex([*records, RunTakenUp(*HEAD)]).call(0, "c1")
     assert call.is_in_doubt
@@ -187,7 +187,7 @@ def test_a_call_in_doubt_keeps_its_failures_if_it_runs_once(effect: str, known: 
 
 
 def test_answers_are_found_by_their_question() -> None:
-    """With who gave them, for whoever plays the run."""
+    """With the names of the hooks, for replay."""
     asked = PendingApproval("q1", CALL, "sure?", "rule", CALL.fingerprint(), "run")
     index = RunIndex(
         [
@@ -218,7 +218,7 @@ def test_a_hooks_child_is_found_by_what_it_was_asked() -> None:
     assert index.child_names["run/0/c1/1"] == "helper"
 
 
-def test_what_models_told_hooks_is_found_by_step_and_name() -> None:
+def test_model_answers_to_hooks_are_found_by_step_and_name() -> None:
     """Each time it was asked."""
     said = [ModelConsulted(*HEAD, name="critic", step=2, digest=digest) for digest in "ab"]
     assert RunIndex(said).consultations == {(2, "critic"): said}
@@ -275,7 +275,7 @@ def test_an_error_is_of_a_kind_that_hooks_know(info: ErrorInfo, base: type[Excep
 
 
 def test_the_failure_of_a_hook_names_the_hook_again() -> None:
-    """A run that failed of it says who it was."""
+    """A run that failed because of it names the hook."""
     first = HookError("size", "after_step", "ValueError: no", remedy="Mend it.")
     again = recorded_exception(ErrorInfo.from_exception(first, ErrorClass.HOOK))
     assert isinstance(again, HookError)

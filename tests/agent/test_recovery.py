@@ -40,7 +40,7 @@ from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 @settings(max_examples=150, deadline=None)
 @given(case=cases, where=st.integers(0, 10_000))
-def test_a_run_that_is_taken_up_becomes_what_it_would_have_become(case: Case, where: int) -> None:
+def test_a_run_that_is_resumed_becomes_what_it_would_have_become(case: Case, where: int) -> None:
     """After any record: the same transcript, state and counts, and no hook that is on record runs again."""
     whole = World(case, Tape())
     expected = asyncio.run(driven(whole, whole.agent().run("go", run_id="run")))
@@ -58,7 +58,7 @@ def test_a_run_that_is_taken_up_becomes_what_it_would_have_become(case: Case, wh
 
 
 def _check_not_repeated(case: Case, again: World, known: set[Any]) -> None:
-    """Policies aside, a verdict on record is reused and its side effects are not repeated."""
+    """Except for policies, a verdict on record is reused and its side effects are not repeated."""
     for entry in again.hooked:
         number, run_id, index, call_id = entry.split(" ")
         point, _ = case.hooks[int(number)]
@@ -83,7 +83,7 @@ async def died_in_the_call(script: tuple[tuple[str, ...], ...] = (("pay",),)) ->
     return cut(world.tape, at)
 
 
-def taken_up(tape: Tape, **options: Any) -> tuple[World, Any]:
+def agent_after_crash(tape: Tape, **options: Any) -> tuple[World, Any]:
     """An agent for that tape, with these options of the journal."""
     world = World(Case((("pay",),), ()), tape)
     agent = world._builder("agent", world.case.script).with_journal(tape, **options).build()
@@ -92,10 +92,10 @@ def taken_up(tape: Tape, **options: Any) -> tuple[World, Any]:
 
 async def test_a_call_that_must_run_once_is_in_doubt_and_the_model_reads_that() -> None:
     """It is not started again, whatever it did."""
-    world, agent = taken_up(await died_in_the_call())
+    world, agent = agent_after_crash(await died_in_the_call())
     result = await agent.resume("run")
-    (told,) = result.steps[0].results
-    assert (told.status, world.used) == (ResultStatus.IN_DOUBT, [])
+    (outcome,) = result.steps[0].results
+    assert (outcome.status, world.used) == (ResultStatus.IN_DOUBT, [])
     assert result.state.messages[2].text.startswith("In doubt: the process died")
     assert result.status is RunStatus.COMPLETED
 
@@ -105,7 +105,7 @@ async def test_a_call_that_must_run_once_is_in_doubt_and_the_model_reads_that() 
 )
 async def test_a_person_may_be_asked_about_a_call_in_doubt(answer: Decision, ran: int) -> None:
     """The run pauses with the question; yes runs it again with the same key."""
-    world, agent = taken_up(await died_in_the_call(), on_in_doubt="ask")
+    world, agent = agent_after_crash(await died_in_the_call(), on_in_doubt="ask")
     paused = await agent.resume("run")
     (pending,) = paused.pending
     assert (paused.status, pending.asked_by) == (RunStatus.PAUSED, "in-doubt")
@@ -126,7 +126,7 @@ async def test_a_person_may_be_asked_about_a_call_in_doubt(answer: Decision, ran
 async def test_a_check_may_find_out_about_a_call_in_doubt(
     found: Any, status: Any, ran: int
 ) -> None:
-    """It is given the call and its key, and says what came of it; a check that fails finds out nothing."""
+    """It gets the call and its key, and returns the outcome; after a failed check the outcome stays unknown."""
     asked: list[InDoubt] = []
 
     async def check(doubt: InDoubt) -> Any:
@@ -135,7 +135,7 @@ async def test_a_check_may_find_out_about_a_call_in_doubt(
             raise found
         return found
 
-    world, agent = taken_up(await died_in_the_call(), on_in_doubt=check)
+    world, agent = agent_after_crash(await died_in_the_call(), on_in_doubt=check)
     result = await agent.resume("run")
     assert (result.steps[0].results[0].status, len(world.used)) == (status, ran)
     assert (asked[0].call.name, asked[0].idempotency_key) == ("pay", "run/0/call_1_1")
@@ -186,15 +186,15 @@ async def test_a_run_that_has_ended_gives_its_result_again() -> None:
     assert len(world.tape.written) == written
 
 
-async def test_a_taken_up_run_says_so_on_record() -> None:
-    """For whoever reads the journal."""
-    _, agent = taken_up(await died_in_the_call())
+async def test_a_resumed_run_says_so_on_record() -> None:
+    """For readers of the journal."""
+    _, agent = agent_after_crash(await died_in_the_call())
     result = await agent.resume("run")
     assert len([record for record in result.records if isinstance(record, RunTakenUp)]) == 1
 
 
 async def test_a_run_id_is_used_once() -> None:
-    """A second run of that id is told how to continue with the first."""
+    """The error about a second run of that id says how to resume the first."""
     world = World(Case((("look",),), ()), Tape())
     await world.agent().run("go", run_id="run")
     with pytest.raises(UsageError, match=r"is in the journal already.*agent.resume"):
@@ -221,7 +221,7 @@ class FullClaim(TapeClaim):
 
 
 async def test_a_run_whose_journal_cannot_be_written_fails_before_its_tools_run() -> None:
-    """The intent must be safe first. What was written stays, and can be gone on from."""
+    """The intent must be safe first. What was written stays, and can be continued."""
     world = World(Case((("pay",),), ()), FullDisk())
     result = await world.agent().run("go", run_id="run")
     assert (result.status, world.used) == (RunStatus.FAILED, [])
@@ -263,7 +263,7 @@ def test_a_run_that_has_ended_says_what_ended_it(kind: str) -> None:
     assert not again.outcome.should_continue
 
 
-# --- a run taken up by an agent that has changed meanwhile: what is on record stands, and only what is new is judged
+# --- a run resumed by an agent that has changed meanwhile: what is on record stands, and only what is new is judged
 
 
 class Till:
@@ -329,19 +329,19 @@ async def test_a_result_on_record_stands_whatever_a_new_hook_thinks_of_the_call(
     builder = till.builder().on_before_tool_use(LATE[verdict], name="late")
     builder.on_after_tool_use(lambda ctx: HookOutcome.block("withheld"), name="late too")
     result = await builder.build().resume("run")
-    assert [told.text() for told in result.steps[0].results] == ["receipt for 5"]
+    assert [outcome.text() for outcome in result.steps[0].results] == ["receipt for 5"]
     assert result.steps[0].calls[0].args == {"amount": 5}
     assert till.paid == [5]
 
 
 async def test_a_call_whose_tool_is_gone_is_in_doubt() -> None:
-    """It had started: to say that there is no such tool would be to say that it had not."""
+    """It had started, so the answer is not "there is no such tool", which would mean that it had not."""
     till = await paid_and_died("call")
     agent = AgentBuilder().with_driver(ScriptedDriver([say("done")])).with_journal(till.tape)
     result = await agent.build().resume("run")
-    (told,) = result.steps[0].results
-    assert told.status is ResultStatus.IN_DOUBT
-    assert "no tool of today" in told.text()
+    (outcome,) = result.steps[0].results
+    assert outcome.status is ResultStatus.IN_DOUBT
+    assert "no tool of today" in outcome.text()
 
 
 async def test_a_tool_that_was_declared_harmless_since_is_not_run_again() -> None:
@@ -371,7 +371,7 @@ async def test_a_new_hook_is_not_asked_about_an_answer_that_was_given() -> None:
     assert asked == ["before_step 1", "before_inference 1", "after_inference 1"]
 
 
-async def test_a_call_that_was_edited_is_taken_up_as_it_ran() -> None:
+async def test_a_call_that_was_edited_is_resumed_as_it_ran() -> None:
     """A person changed the amount, a hook changed it again, the person said yes: that is the call in doubt."""
     till = Till()
     answers = iter((Decision.edit(amount=50), Decision.allow()))
@@ -397,8 +397,8 @@ async def test_a_call_that_was_edited_is_taken_up_as_it_ran() -> None:
     assert till.paid == [40]
 
 
-async def test_a_child_that_was_running_is_taken_up() -> None:
-    """That it started is safe before it begins, so that whoever takes up its parent finds it."""
+async def test_a_child_that_was_running_is_resumed() -> None:
+    """Its start is committed before it begins, so that a resume of its parent finds it."""
     till = Till()
 
     def family(*child_turns: Any) -> AgentBuilder:
@@ -418,7 +418,7 @@ async def test_a_child_that_was_running_is_taken_up() -> None:
     assert "child_started" in [record.type for record in till.tape.read("run")]
     again = family(say("child done")).with_driver(ScriptedDriver([say("all done")]))
     result = await again.build().resume("run")
-    assert [told.text() for told in result.steps[0].results] == ["child done"]
+    assert [outcome.text() for outcome in result.steps[0].results] == ["child done"]
     assert till.paid == [1]
 
 
@@ -474,7 +474,7 @@ async def test_a_child_is_sent_back_as_often_over_all_processes() -> None:
         assert again.hooked == whole.hooked[4 - len(again.hooked) :]
 
 
-async def test_objections_to_two_children_at_once_are_told_apart() -> None:
+async def test_objections_to_two_children_at_once_are_distinguished() -> None:
     """What a hook said of one child is not taken for what it said of the other."""
     case = Case((("delegate", "delegate"),), (("subagent_stop", "object"),))
     whole = World(case, Tape())
@@ -565,7 +565,7 @@ async def test_a_child_that_waits_ends_when_a_hook_fails_over_its_sibling() -> N
 
 
 async def test_a_child_that_waits_ends_when_a_hook_ends_the_run() -> None:
-    """Its call did not come to its end, and the child does not either."""
+    """Its call did not end, and the child does not either."""
     stop = two_children(lambda ctx: ctx.forbid("enough"))
     stop.on_after_step(lambda ctx: None)
     paused = await stop.build().run("go")
@@ -642,15 +642,15 @@ async def test_a_call_that_must_run_once_is_in_doubt_when_its_children_were_done
     for at in (at for at in whole.cuts() if begun < at <= settled + 1):
         paid: list[str] = []
         result = await paying(Tape(whole.written[:at]), paid).resume("run")
-        (told,) = result.steps[0].results
+        (outcome,) = result.steps[0].results
         if done < at <= settled:
-            assert (told.status, paid) == (ResultStatus.IN_DOUBT, [])
+            assert (outcome.status, paid) == (ResultStatus.IN_DOUBT, [])
         else:
-            assert (told.status, paid) == (ResultStatus.OK, ["fine"] * (at <= done))
+            assert (outcome.status, paid) == (ResultStatus.OK, ["fine"] * (at <= done))
         assert result.state.counters.steps == expected.state.counters.steps
 
 
-# --- a paused run goes on with the answers it gets, in this process or another ------------------
+# --- a paused run continues with the answers it gets, in this process or another ------------------
 
 
 # --- resuming -----------------------------------------------------------------------------------------

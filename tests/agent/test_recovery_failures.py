@@ -1,4 +1,4 @@
-"""What failed, was refused or was withheld before a process died is so afterwards, and is told once."""
+"""What failed, was refused or was withheld before a process died stays so after it, and is reported once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def whole(case: Case) -> tuple[RunResult, Tape]:
     return await driven(world, world.agent().run("go", run_id="run")), world.tape
 
 
-async def taken_up(case: Case, tape: Tape, at: int) -> RunResult:
+async def resume_case(case: Case, tape: Tape, at: int) -> RunResult:
     """The run of a process that died after so many records, at its end."""
     world = World(case, cut(tape, at))
     return await driven(world, world.agent().resume("run"))
@@ -56,7 +56,7 @@ async def test_a_run_that_had_failed_has_failed(
     """Of the same error, also when the process died before it could say so."""
     case = Case((script,), hooks, on_error=STOP)
     expected, tape = await whole(case)
-    result = await taken_up(case, tape, after(tape, kind))
+    result = await resume_case(case, tape, after(tape, kind))
     assert (expected.status, result.status) == (RunStatus.FAILED, RunStatus.FAILED)
     assert result.error is not None
     assert story_of(result) == story_of(expected)
@@ -66,12 +66,12 @@ async def test_a_call_that_ends_the_run_ends_it_from_its_record_too() -> None:
     """Its result is on record, the step is not settled: the error policy has said stop, and is not asked again."""
     case = Case((("fails", "look"),), on_error=STOP)
     expected, tape = await whole(case)
-    result = await taken_up(case, tape, after(tape, "tool_result"))
+    result = await resume_case(case, tape, after(tape, "tool_result"))
     assert result.status is RunStatus.FAILED
     assert story_of(result) == story_of(expected)
 
 
-async def test_the_agent_failed_hooks_hear_of_a_failure_in_another_process() -> None:
+async def test_agent_failed_hooks_are_called_for_a_failure_in_another_process() -> None:
     """With an exception of the name, the words and the kind it had."""
     case = Case((("fails",),), on_error=STOP)
     _, tape = await whole(case)
@@ -86,7 +86,7 @@ async def test_the_agent_failed_hooks_hear_of_a_failure_in_another_process() -> 
 
 
 async def test_a_run_that_was_cancelled_is_cancelled() -> None:
-    """And does not come to an ordinary end because nobody lived to say so."""
+    """It does not become an ordinary end because the process died."""
     tape = Tape()
 
     @tool(effect="pure")
@@ -111,7 +111,7 @@ async def test_what_hooks_noted_of_a_failed_run_is_kept() -> None:
     """Also of one that failed before its first step had begun."""
     case = Case((("look",),), (("before_step", "crash"), ("error", "note")), on_error=STOP)
     expected, tape = await whole(case)
-    result = await taken_up(case, tape, after(tape, "status"))
+    result = await resume_case(case, tape, after(tape, "status"))
     assert dict(result.state.metadata) == {"note-1": 0}
     assert story_of(result) == story_of(expected)
 
@@ -130,7 +130,7 @@ async def test_a_refused_prompt_makes_no_step_in_another_process(action: str) ->
     expected = await driven(world, builder.build().run("go", run_id="run"))
     assert on_record == [[]]
     assert world.tape.cuts() == [len(world.tape.written)]
-    result = await taken_up(case, world.tape, len(world.tape.written))
+    result = await resume_case(case, world.tape, len(world.tape.written))
     assert (result.status, result.steps) == (RunStatus.STOPPED, ())
     assert result.stop_reason in (StopReason.PROMPT_REFUSED, StopReason.HOOK)
     assert story_of(result) == story_of(expected)
@@ -148,15 +148,15 @@ async def test_a_refused_prompt_makes_no_step_in_another_process(action: str) ->
         (("after_step", "crash"),),
     ],
 )
-async def test_a_hook_that_had_failed_is_told_of_once(hooks: tuple[tuple[str, str], ...]) -> None:
+async def test_a_hook_that_had_failed_is_reported_once(hooks: tuple[tuple[str, str], ...]) -> None:
     """In the errors of the step, and on record."""
     case = Case((("look", "invalid"),), hooks)
     expected, tape = await whole(case)
     for at in tape.cuts():
-        result = await taken_up(case, tape, at)
-        told = [record for record in result.records if isinstance(record, ErrorRaised)]
+        result = await resume_case(case, tape, at)
+        errors = [record for record in result.records if isinstance(record, ErrorRaised)]
         assert [step.errors for step in result.steps] == [step.errors for step in expected.steps]
-        assert len(told) == sum(len(step.errors) for step in expected.steps)
+        assert len(errors) == sum(len(step.errors) for step in expected.steps)
 
 
 class Busy:
@@ -172,7 +172,7 @@ class Busy:
         return await ScriptedDriver([say("here")]).infer(request, turn)
 
 
-async def test_failed_attempts_count_in_the_process_that_came_to_the_answer() -> None:
+async def test_failed_attempts_count_in_the_process_that_got_the_answer() -> None:
     """A process that died in between had failures of its own, which led to nothing."""
     tape = Tape()
 
@@ -195,7 +195,7 @@ async def test_an_error_hook_says_again_what_it_said_of_a_call_on_record() -> No
     """It is not called a second time, and what it noted is not lost."""
     case = Case((("fails",),), (("error", "note"),))
     expected, tape = await whole(case)
-    result = await taken_up(case, tape, after(tape, "tool_result"))
+    result = await resume_case(case, tape, after(tape, "tool_result"))
     assert dict(result.state.metadata) == dict(expected.state.metadata) != {}
 
 
@@ -246,13 +246,13 @@ async def test_calls_that_did_not_run_have_the_arguments_they_would_have_run_wit
     expected, tape = await whole(case)
     assert dict(expected.steps[1].calls[0].args) == {"at": ""}
     for at in tape.cuts():
-        assert story_of(await taken_up(case, tape, at)) == story_of(expected)
+        assert story_of(await resume_case(case, tape, at)) == story_of(expected)
 
 
 async def test_a_call_that_did_not_run_is_not_on_record_as_started() -> None:
     """Its result says so already."""
     case = Case((("look", "unknown"),), on_error=STOP)
     expected, tape = await whole(case)
-    result = await taken_up(case, tape, after(tape, "tool_result"))
+    result = await resume_case(case, tape, after(tape, "tool_result"))
     assert "call" not in [record.type for record in result.records]
     assert story_of(result) == story_of(expected)

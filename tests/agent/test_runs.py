@@ -130,28 +130,28 @@ async def test_a_run_cancelled_before_it_began_keeps_the_reason() -> None:
 
 
 async def test_cancelling_in_the_last_step_cancels() -> None:
-    """Told before it ended, the run does not end as if nothing had been said."""
-    agent = builder(say("hi")).on_after_step(lambda ctx: told.append(agent.cancel())).build()
-    told: list[int] = []
+    """A cancellation before the end of the run takes effect."""
+    agent = builder(say("hi")).on_after_step(lambda ctx: counts.append(agent.cancel())).build()
+    counts: list[int] = []
     agent = (
         builder(say("hi"))
-        .on_after_step(lambda ctx: told.append(agent.cancel()) or None)  # type: ignore[func-returns-value]
+        .on_after_step(lambda ctx: counts.append(agent.cancel()) or None)  # type: ignore[func-returns-value]
         .build()
     )
     result = await agent.run("go")
-    assert (told, result.status) == ([1], RunStatus.CANCELLED)
+    assert (counts, result.status) == ([1], RunStatus.CANCELLED)
 
 
 async def test_cancelling_on_the_way_out_is_too_late_and_says_so() -> None:
     """Zero runs were still there to be cancelled, and the answer stands."""
-    told: list[int] = []
+    counts: list[int] = []
     agent = (
         builder(say("hi"))
-        .on_execution_end(lambda ctx: told.append(agent.cancel()) or None)  # type: ignore[func-returns-value]
+        .on_execution_end(lambda ctx: counts.append(agent.cancel()) or None)  # type: ignore[func-returns-value]
         .build()
     )
     result = await agent.run("go")
-    assert (told, result.text, result.status) == ([0], "hi", RunStatus.COMPLETED)
+    assert (counts, result.text, result.status) == ([0], "hi", RunStatus.COMPLETED)
 
 
 async def test_breaking_out_of_a_stream_cancels_the_run() -> None:
@@ -193,7 +193,7 @@ async def test_leaving_after_the_last_state_is_not_cancelling() -> None:
 
 
 async def test_the_way_out_is_taken_even_if_the_task_is_cancelled_on_it() -> None:
-    """Session_end runs although the caller gave up while execution_end was at work."""
+    """session_end runs although the caller stopped waiting during execution_end."""
     seen: list[str] = []
 
     async def linger(ctx: Any) -> None:

@@ -112,7 +112,7 @@ async def test_a_stream_yields_every_record_in_order(script: str) -> None:
     assert [record.seq for record in kept] == list(range(len(kept)))
 
 
-async def test_the_records_of_a_run_tell_its_story() -> None:
+async def test_the_records_of_a_run_are_complete_and_in_order() -> None:
     """The kinds of records, in the order things happen."""
     result = await builder(call("add", a=1), say("2")).build().run("go")
     assert [record.type for record in result.records] == [
@@ -363,7 +363,7 @@ async def test_an_id_is_free_again_when_its_stream_has_ended() -> None:
 # --- listeners ----------------------------------------------------------------------------------------
 
 
-async def test_listeners_hear_what_the_journal_keeps() -> None:
+async def test_listeners_get_what_the_journal_keeps() -> None:
     """In order, as it happens, and each of them."""
     one: list[Record] = []
     two: list[Record] = []
@@ -410,7 +410,7 @@ async def test_an_answer_stands_when_a_hook_stops_the_run_over_it(output: str) -
     assert (stream.result.text, stream.result.status) == (text, RunStatus.STOPPED)
 
 
-async def test_an_answer_that_is_discarded_and_ends_the_run_is_not_heard() -> None:
+async def test_an_answer_that_is_discarded_and_ends_the_run_is_not_streamed() -> None:
     """Blocking discards it, and forbidding ends the run: together they do both."""
     agent = builder(say("SECRET")).on_after_inference(
         lambda ctx: HookOutcome.block("not that", ctx.forbid("not that")), name="dlp"

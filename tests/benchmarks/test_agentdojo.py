@@ -71,7 +71,7 @@ def play(dojo: Any, *defences: Any, person: Any = None, attacked: bool = True) -
 
 
 def texts(result: Any) -> list[str]:
-    """What every call came to, letters apart."""
+    """The text of every result, letters apart."""
     results = [each for step in result.steps for each in step.results]
     return [each.text() for each in results if each.name != "read_letter"]
 
@@ -164,8 +164,8 @@ def test_the_table_counts_pairs_and_tasks_apart(dojo: Any) -> None:
     assert len(dojo.trust_report.as_json(rows, results)["played"]) == 4
 
 
-def test_wrong_options_are_told() -> None:
-    """A suite that is none is named before anything is installed."""
+def test_wrong_options_are_reported() -> None:
+    """An unknown suite is reported before anything is installed."""
     command = [sys.executable, str(PLACE / "measure_trust.py"), "--suites", "bank"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2

@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_results import result_texts
 
-from hookline import AgentBuilder, Decision, HookOutcome, RunResult, ToolContext, tool
+from hookline import AgentBuilder, Decision, HookOutcome, ToolContext, tool
 from hookline.capabilities import Approval, ApprovalMode, Files, StructuredOutput
 from hookline.errors import BuildError, UsageError
 from hookline.state import PendingApproval
@@ -52,15 +53,10 @@ def builder(approval: Approval, *turns: Any) -> AgentBuilder:
     )
 
 
-def came(result: RunResult) -> list[str]:
-    """What came of each call."""
-    return [each.text() for step in result.steps for each in step.results]
-
-
 def once(approval: Approval, made: Any) -> str:
-    """What comes of one call: its result, or `asked`."""
+    """The outcome of one call: its result, or `asked`."""
     result = builder(approval, made).build().run_sync("Go.")
-    return "asked" if result.pending else came(result)[0]
+    return "asked" if result.pending else result_texts(result)[0]
 
 
 def test_rules_deny_ask_and_allow() -> None:
@@ -83,7 +79,7 @@ def test_a_question_names_its_rule() -> None:
         return True
 
     agent = builder(Approval(ask="bash(git push *)"), run("git push")).with_approver(approver)
-    assert came(agent.build().run_sync("Go.")) == ["ran git push"]
+    assert result_texts(agent.build().run_sync("Go.")) == ["ran git push"]
     assert asked[0].asked_by == "approval"
     assert asked[0].reason == "the rule `bash(git push *)` asks about it"
 
@@ -112,7 +108,7 @@ def test_what_a_server_says_of_its_tools_is_not_believed(mode: str) -> None:
 
     def one(approval: Approval) -> list[str]:
         agent = builder(approval, call("mcp__notes__read")).with_tools(notes)
-        return came(agent.build().run_sync("Go."))
+        return result_texts(agent.build().run_sync("Go."))
 
     assert one(Approval(mode=mode)) != ["notes"]
     assert one(Approval(allow="mcp__notes__*", mode=mode)) == ["notes"]
@@ -212,7 +208,7 @@ def test_a_rule_answers_the_asks_it_may_answer(hook: str, tier: str, passes: boo
     agent = builder(Approval(allow="bash(git push *)"), run("git push"))
     agent.on_before_tool_use(asks, name=hook, tier=tier)
     result = agent.build().run_sync("Go.")
-    assert (came(result) == ["ran git push"]) is passes
+    assert (result_texts(result) == ["ran git push"]) is passes
     assert bool(result.pending) is not passes
 
 
@@ -230,15 +226,15 @@ def test_a_rule_lifts_no_block_and_no_ask_of_a_rule() -> None:
     """What another hook blocks stays blocked, and what a rule asks about is not answered by another."""
     agent = builder(Approval(allow="*", answers=["*"]), run("ls"))
     agent.on_before_tool_use(lambda ctx: HookOutcome.block("no"), name="bash-policy")
-    assert came(agent.build().run_sync("Go.")) == ["Blocked: no"]
+    assert result_texts(agent.build().run_sync("Go.")) == ["Blocked: no"]
     assert once(Approval(allow="*", ask="exec", answers=["*"]), run("ls")) == "asked"
 
 
-def test_who_may_be_answered_is_the_users_choice() -> None:
+def test_the_user_chooses_which_hooks_an_answer_is_for() -> None:
     """`answers` names the hooks."""
     agent = builder(Approval(allow="exec", answers=["taint"]), run("ls"))
     agent.on_before_tool_use(asks, name="taint", tier="policy")
-    assert came(agent.build().run_sync("Go.")) == ["ran ls"]
+    assert result_texts(agent.build().run_sync("Go.")) == ["ran ls"]
 
 
 # --- children -----------------------------------------------------------------------------------------
@@ -258,7 +254,7 @@ def family(approval: Approval, *turns: Any, approver: Any = None) -> AgentBuilde
         else:
             inner.with_driver(ScriptedDriver([*turns, say("done")]))
         result = await context.spawn(inner.build(), "Go.", name=f"child{depth}")
-        return came(result)
+        return result_texts(result)
 
     driver = ScriptedDriver([call("delegate", depth=2), say("done")])
     made = AgentBuilder().with_driver(driver).with_tools(delegate).with_capability(approval)
@@ -269,18 +265,18 @@ def test_rules_and_modes_hold_three_runs_down() -> None:
     """What is denied at the top is denied in a child's child's child; the mode holds there too."""
     approval = Approval(deny="bash(git push *)", ask="send", allow="delegate")
     result = family(approval, calls(run("git push"), run("ls"))).build().run_sync("Go.")
-    assert "`bash(git push *)` denies it" in came(result)[0]
-    assert "ran ls" in came(result)[0]
+    assert "`bash(git push *)` denies it" in result_texts(result)[0]
+    assert "ran ls" in result_texts(result)[0]
     paused = family(approval, call("send", to="me")).build().run_sync("Go.")
     assert [question.asked_by for question in paused.pending] == ["approval"]
     strict = Approval(allow=["delegate", "bash(ls *)"], mode="deny_unlisted")
     result = family(strict, calls(run("ls"), call("send", to="me"))).build().run_sync("Go.")
-    assert "ran ls" in came(result)[0]
-    assert "no rule allows this call of send" in came(result)[0]
+    assert "ran ls" in result_texts(result)[0]
+    assert "no rule allows this call of send" in result_texts(result)[0]
 
 
 def test_rules_show_in_explain() -> None:
-    """The policy, who answers and who keeps are there to be seen."""
+    """`explain()` shows the policy, the approver and where answers are kept."""
     shown = " ".join(
         str(builder(Approval(deny="exec", ask=list("abcd"))).build().explain()).split()
     )
@@ -293,7 +289,7 @@ def test_decisions_of_the_approver_are_bound_to_a_call_as_before() -> None:
     answers = iter([Decision.allow(), Decision.deny("enough")])
     agent = builder(Approval(ask="send"), call("send", to="a"), call("send", to="a"))
     result = agent.with_approver(lambda _question: next(answers)).build().run_sync("Go.")
-    assert came(result) == ["sent to a", "Denied: enough"]
+    assert result_texts(result) == ["sent to a", "Denied: enough"]
 
 
 def test_what_a_running_tool_asks_is_for_a_person() -> None:
@@ -307,4 +303,4 @@ def test_what_a_running_tool_asks_is_for_a_person() -> None:
 
     agent = builder(Approval(allow="bash", answers=["*"]), call("bash", command="ls"))
     result = agent.with_tools(bash).build().run_sync("Go.")
-    assert came(result) == ["deny"]
+    assert result_texts(result) == ["deny"]

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_results import result_texts
 
 from hookline import (
     AgentBuilder,
     AgentState,
     Decision,
     HookOutcome,
-    RunResult,
     SQLiteJournal,
     ToolContext,
     tool,
@@ -50,11 +50,6 @@ def builder(approval: Approval, *turns: Any) -> AgentBuilder:
     )
 
 
-def came(result: RunResult) -> list[str]:
-    """What came of each call."""
-    return [each.text() for step in result.steps for each in step.results]
-
-
 # --- modes that change --------------------------------------------------------------------------------
 
 
@@ -70,7 +65,7 @@ async def test_a_mode_changes_in_the_middle_of_a_run() -> None:
             approval.set_mode("default", run_id=state.run_id)
         if number == 2:
             approval.set_mode("deny_unlisted")
-    texts = came(stream.result)
+    texts = result_texts(stream.result)
     assert [text.split(":")[0] for text in texts] == ["Blocked", "ran make", "Blocked"]
     assert stream.result.state.metadata["hookline.approval"]["mode"] == "deny_unlisted"
     assert approval.mode_of(stream.result.state) == "deny_unlisted"
@@ -83,9 +78,9 @@ async def test_a_mode_of_one_run_is_not_that_of_another() -> None:
     stream = builder(approval, run("a"), run("b")).build().iterate("Go.")
     async for state in stream:
         approval.set_mode("plan", run_id=state.run_id)
-    assert came(stream.result)[1].startswith("Blocked: plan mode")
+    assert result_texts(stream.result)[1].startswith("Blocked: plan mode")
     other = await builder(approval, run("a")).build().run("Go.")
-    assert came(other) == ["ran a"]
+    assert result_texts(other) == ["ran a"]
 
 
 def test_a_mode_goes_with_the_state() -> None:
@@ -97,21 +92,21 @@ def test_a_mode_goes_with_the_state() -> None:
     result = builder(approval).build().run_sync("Go.", run_id="second")
     saved = AgentState.from_json(result.state.to_json())
     again = builder(Approval(), run("ls")).build().run_sync("Go on.", state=saved)
-    assert came(again) == ["Blocked: no rule allows this call of exec."]
+    assert result_texts(again) == ["Blocked: no rule allows this call of exec."]
 
 
 def test_a_mode_that_cannot_be_understood_is_the_strictest() -> None:
     """A state that says something else than a mode lets nothing through."""
     state = AgentState().with_metadata("hookline.approval", {"mode": "yolo"})
     result = builder(Approval(), run("ls")).build().run_sync("Go.", state=state)
-    assert came(result) == ["Blocked: no rule allows this call of exec."]
+    assert result_texts(result) == ["Blocked: no rule allows this call of exec."]
 
 
 def test_the_model_does_not_write_the_mode() -> None:
     """A tool that writes metadata cannot be used to change it."""
     made = call("write_metadata", key="hookline.approval", value="x")
     result = builder(Approval(allow="*"), made).build().run_sync("Go.")
-    assert came(result) == ["Blocked: 'hookline.approval' is not for the model to write."]
+    assert result_texts(result) == ["Blocked: 'hookline.approval' is not for the model to write."]
 
 
 def test_a_mode_can_change_while_a_run_is_paused() -> None:
@@ -121,11 +116,11 @@ def test_a_mode_can_change_while_a_run_is_paused() -> None:
     paused = agent.run_sync("Go.")
     approval.set_mode("deny_unlisted", run_id=paused.state.run_id)
     answers = {question.id: Decision.allow() for question in paused.pending}
-    assert came(agent.resume_sync(paused, answers))[0].startswith("Blocked")
+    assert result_texts(agent.resume_sync(paused, answers))[0].startswith("Blocked")
     agent = builder(approval, run("make")).build()
     paused = agent.run_sync("Go.")
     approval.set_mode("default", run_id=paused.state.run_id)
-    assert came(agent.resume_sync(paused)) == ["ran make"]
+    assert result_texts(agent.resume_sync(paused)) == ["ran make"]
 
 
 async def test_a_mode_for_all_goes_before_what_a_run_was_given_earlier() -> None:
@@ -136,14 +131,14 @@ async def test_a_mode_for_all_goes_before_what_a_run_was_given_earlier() -> None
         approval.set_mode("accept_edits", run_id=state.run_id)
     approval.set_mode("plan")
     again = await builder(approval, run("make")).build().run("On.", state=stream.result.state)
-    assert came(again)[-1].startswith("Blocked: plan mode")
+    assert result_texts(again)[-1].startswith("Blocked: plan mode")
     approval.set_mode("default", run_id="third")
     third = await (
         builder(approval, run("make")).build().run("On.", state=again.state, run_id="third")
     )
-    assert came(third)[-1] == "ran make"
+    assert result_texts(third)[-1] == "ran make"
     fourth = await builder(approval, run("make")).build().run("On.", state=third.state)
-    assert came(fourth)[-1] == "ran make"  # nobody has set another one since
+    assert result_texts(fourth)[-1] == "ran make"  # nobody has set another one since
 
 
 def test_a_mode_for_all_holds_for_a_run_that_waits() -> None:
@@ -157,14 +152,14 @@ def test_a_mode_for_all_holds_for_a_run_that_waits() -> None:
     paused = agent.run_sync("Go.", run_id="waiting")
     approval.set_mode("plan")
     answers = {question.id: Decision.allow() for question in paused.pending}
-    assert came(agent.resume_sync(paused, answers))[0].startswith("Blocked: plan mode")
+    assert result_texts(agent.resume_sync(paused, answers))[0].startswith("Blocked: plan mode")
 
 
 # --- answers that are remembered ----------------------------------------------------------------------
 
 
 class Person:
-    """Answers what it is told to, and counts the questions."""
+    """Gives fixed answers and counts the questions."""
 
     def __init__(self, *answers: Decision) -> None:
         self.answers = list(answers)
@@ -184,7 +179,12 @@ def test_an_answer_for_a_rule_holds_for_all_it_is_about() -> None:
     texts = ["git push", "git push origin main", "git pull", "sudo git push"]
     agent = builder(Approval(ask="exec"), *map(run, texts)).with_approver(person).build()
     result = agent.run_sync("Go.")
-    assert came(result) == ["ran git push", "ran git push origin main", "Denied: no", "Denied: no"]
+    assert result_texts(result) == [
+        "ran git push",
+        "ran git push origin main",
+        "Denied: no",
+        "Denied: no",
+    ]
     assert list(result.state.remembered) == ["approval: bash(git push *)"]
 
 
@@ -193,11 +193,11 @@ def test_a_no_for_a_rule_holds_in_every_spelling() -> None:
     person = Person(Decision.deny("never push", rule="bash(git push *)"))
     texts = ["git push", "git -C x push", "sudo git push"]
     agent = builder(Approval(ask="exec"), *map(run, texts)).with_approver(person).build()
-    assert came(agent.run_sync("Go.")) == ["Denied: never push"] * 3
+    assert result_texts(agent.run_sync("Go.")) == ["Denied: never push"] * 3
 
 
-def test_an_answer_to_one_hook_is_none_to_another() -> None:
-    """A rule is remembered for who asked: when someone else asks about the same, a person is asked again."""
+def test_an_answer_to_one_hook_does_not_count_for_another() -> None:
+    """A rule is remembered for the hook that asked. When another hook asks, a person is asked again."""
     person = Person(PUSH, Decision.deny("that is another matter"))
     agent = builder(Approval(ask="exec"), run("git push"), run("git push x"))
 
@@ -205,19 +205,19 @@ def test_an_answer_to_one_hook_is_none_to_another() -> None:
         return HookOutcome.ask("tainted") if "x" in ctx.tool_call.args["argv"] else None
 
     agent.on_before_tool_use(taint, name="taint", tier="policy").with_approver(person)
-    assert came(agent.build().run_sync("Go.")) == [
+    assert result_texts(agent.build().run_sync("Go.")) == [
         "ran git push",
         "Denied: that is another matter",
     ]
     assert person.asked[1].askers == ("approval", "taint")
 
 
-def test_a_rule_that_is_none_is_a_no() -> None:
+def test_an_invalid_rule_is_a_no() -> None:
     """An answer whose rule cannot be understood lets nothing through, and says why."""
     agent = builder(Approval(ask="exec"), run("ls")).with_approver(
         Person(Decision.allow(rule="bash("))
     )
-    assert "came with a rule that is none" in came(agent.build().run_sync("Go."))[0]
+    assert "came with a rule that is none" in result_texts(agent.build().run_sync("Go."))[0]
 
 
 def test_answers_are_kept_in_the_session_and_the_journal(tmp_path: Path) -> None:
@@ -227,11 +227,11 @@ def test_answers_are_kept_in_the_session_and_the_journal(tmp_path: Path) -> None
         agent = builder(Approval(ask="exec"), run("git push")).with_journal(journal)
         session = Sessions(journal).create(id="pushing")
         result = session.run_sync(agent.with_approver(Person(PUSH)).build(), "Go.")
-        assert came(result) == ["ran git push"]
+        assert result_texts(result) == ["ran git push"]
     with SQLiteJournal(path) as journal:
         again = builder(Approval(ask="exec"), run("git push origin")).with_journal(journal)
         result = Sessions(journal).get("pushing").run_sync(again.build(), "Go on.")
-        assert came(result)[-1] == "ran git push origin"
+        assert result_texts(result)[-1] == "ran git push origin"
 
 
 async def test_answers_can_be_revoked(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ async def test_answers_can_be_revoked(tmp_path: Path) -> None:
         if number == 2:
             (name,) = state.remembered
             approval.revoke(name, run_id=state.run_id)
-    assert came(stream.result) == ["ran git push", "ran git push a", "Denied: not any more"]
+    assert result_texts(stream.result) == ["ran git push", "ran git push a", "Denied: not any more"]
     assert stream.result.state.remembered == {}
 
 
@@ -276,7 +276,7 @@ def test_what_was_revoked_is_forgotten_in_the_journal_too(tmp_path: Path) -> Non
     with SQLiteJournal(tmp_path / "runs.db") as journal:
         agent = builder(approval, *turns).with_approver(person).with_journal(journal).build()
         result = agent.run_sync("Go.")
-        assert came(result)[-1] == "Denied: each time"
+        assert result_texts(result)[-1] == "Denied: each time"
         story = fold(journal.read(result.state.run_id))
     assert story.state.remembered == result.state.remembered == {}
 
@@ -314,7 +314,7 @@ async def test_the_same_however_it_is_driven(way: str) -> None:
         async for _ in stream:
             pass
         result = stream.result
-    assert came(result) == [
+    assert result_texts(result) == [
         "ran git push",
         "Blocked: the rule `bash(rm *)` denies it",
         "ran ls",
@@ -322,20 +322,22 @@ async def test_the_same_however_it_is_driven(way: str) -> None:
     ]
 
 
-def test_an_answer_in_a_child_holds_for_the_whole_family() -> None:
+def test_an_answer_in_a_child_holds_in_the_whole_tree() -> None:
     """What was answered for a rule in a child is not asked again in its parent, nor in its siblings."""
 
     @tool
     async def delegate(context: ToolContext) -> list[str]:
         """Have a child push."""
         child = AgentBuilder().with_driver(ScriptedDriver([run("git push x"), say("done")]))
-        return came(await context.spawn(child.with_tools(exec).build(), "Go.", name="child"))
+        return result_texts(
+            await context.spawn(child.with_tools(exec).build(), "Go.", name="child")
+        )
 
     person = Person(PUSH)
     turns = [call("delegate"), run("git push y"), call("delegate")]
     agent = builder(Approval(ask="bash(git push *)"), *turns).with_tools(delegate)
     result = agent.with_approver(person).build().run_sync("Go.")
-    assert came(result) == ['["ran git push x"]', "ran git push y", '["ran git push x"]']
+    assert result_texts(result) == ['["ran git push x"]', "ran git push y", '["ran git push x"]']
     assert len(person.asked) == 1
 
 
@@ -355,7 +357,9 @@ def test_an_answer_in_a_child_holds_for_the_whole_family() -> None:
     ],
     ids=str,
 )
-async def test_who_may_start_a_command_may_look_after_it(approval: Approval, passes: bool) -> None:
+async def test_a_command_that_may_start_may_also_be_polled_and_stopped(
+    approval: Approval, passes: bool
+) -> None:
     """It was judged when it was started, and these have no arguments that a rule could be about."""
 
     @tool
@@ -365,4 +369,4 @@ async def test_who_may_start_a_command_may_look_after_it(approval: Approval, pas
 
     agent = builder(approval, call("bash_stop", id="bg-1")).with_tools(bash_stop)
     result = await agent.with_approver("deny").build().run("Go.")
-    assert (came(result) == ["stopped bg-1"]) is passes
+    assert (result_texts(result) == ["stopped bg-1"]) is passes

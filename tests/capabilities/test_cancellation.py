@@ -23,7 +23,7 @@ def waiting(cancellation: Cancellation, started: asyncio.Event | None = None) ->
 
     @tool
     async def wait() -> str:
-        """Wait for ever."""
+        """Wait forever."""
         if started is not None:
             started.set()
         await asyncio.Event().wait()
@@ -68,7 +68,7 @@ async def test_once_used_nothing_starts_until_it_is_reset() -> None:
 
 
 @pytest.mark.parametrize("way", ["run", "stream", "iterate"])
-async def test_a_time_interrupts_what_is_going_on(way: str) -> None:
+async def test_a_time_interrupts_what_is_in_progress(way: str) -> None:
     """However the run is driven, it ends in the middle of the tool when its time is over."""
     agent = waiting(Cancellation(seconds=0.05)).build()
     if way == "run":

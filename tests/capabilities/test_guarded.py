@@ -1,4 +1,4 @@
-"""Approval and Redaction together: driven any way, taken up after any record, replayed, and judged again."""
+"""Approval and Redaction together: driven any way, resumed after any record, replayed, and judged again."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ async def test_guards_together(way: str) -> None:
 
 
 async def test_it_is_the_same_run_after_any_death() -> None:
-    """Taken up after any record: the same conversation, the same answers, and no secret in any of them."""
-    whole, taken_up = await lives(guarded, f"I am {TOKEN}.")
-    for result in taken_up:
+    """Resumed after any record: the same conversation, the same answers, and no secret in any of them."""
+    whole, resumed = await lives(guarded, f"I am {TOKEN}.")
+    for result in resumed:
         assert tuple(result.state.messages) == tuple(whole.state.messages)
         assert result.state.remembered == whole.state.remembered
         assert result.state.metadata == whole.state.metadata

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hookline import AgentBuilder, Decision, RunResult, SQLiteJournal, ToolContext, tool
+from hookline import AgentBuilder, Decision, SQLiteJournal, ToolContext, tool
 from hookline.capabilities import Approval, Redaction
 from hookline.testing import ScriptedDriver, call, say
 
@@ -31,17 +31,17 @@ def exec(argv: list[str]) -> str:
     return f"ran {' '.join(argv)} with {TOKEN}"
 
 
+def result_texts(result: Any) -> list[str]:
+    """The texts of all results; this file is also run as a program, without the path of the tests."""
+    return [each.text() for step in result.steps for each in step.results]
+
+
 @tool
 async def delegate(context: ToolContext) -> list[str]:
     """Have a child do what is not allowed."""
     turns = [call("exec", argv=["rm", "y"]), say(f"child, {TOKEN}")]
     child = AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(exec)
-    return came(await context.spawn(child.build(), f"Use {TOKEN}.", name="child"))
-
-
-def came(result: RunResult) -> list[str]:
-    """What came of each call."""
-    return [each.text() for step in result.steps for each in step.results]
+    return result_texts(await context.spawn(child.build(), f"Use {TOKEN}.", name="child"))
 
 
 def agent(journal: SQLiteJournal, approval: Approval, turns: list[Any]) -> AgentBuilder:
@@ -67,7 +67,7 @@ def first_life(path: str) -> None:
 
 
 def test_what_held_before_a_death_holds_after_it(tmp_path: Path) -> None:
-    """The mode and the answer are taken up with the run, and children are held to them."""
+    """The mode and the answer are restored with the run, and apply to children."""
     path = tmp_path / "runs.db"
     died = subprocess.run(
         [sys.executable, __file__, str(path)], env={**os.environ, "DIES": "1"}, check=False
@@ -78,7 +78,7 @@ def test_what_held_before_a_death_holds_after_it(tmp_path: Path) -> None:
         approval = Approval(ask="bash(git push *)", allow=["bash(die)", "delegate"])
         result = agent(journal, approval, TURNS[2:]).build().resume_sync("r1")
     assert result.status == "completed"
-    ran = [text.replace("[redacted:github-token]", "it") for text in came(result)]
+    ran = [text.replace("[redacted:github-token]", "it") for text in result_texts(result)]
     assert ran[:3] == ["ran git push with it", "ran die with it", "ran git push origin with it"]
     assert ran[3] == "Blocked: no rule allows this call of exec."
     assert "no rule allows this call of exec" in ran[4]

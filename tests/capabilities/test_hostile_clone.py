@@ -59,7 +59,7 @@ def clone(tmp_path: Path) -> Path:
     "mode", ["default", "accept_edits", "ask_unlisted", "deny_unlisted", "plan"]
 )
 def test_a_hostile_clone_runs_nothing(clone: Path, mode: Any) -> None:
-    """Whatever is asked of it, no marker appears."""
+    """Whatever is called, no marker appears."""
     turn = calls(*(call("bash", command=text) for text in COMMANDS))
     builder = AgentBuilder().with_driver(ScriptedDriver([turn, say("done")]))
     builder.with_capability(Bash(clone, sandbox="host")).with_capability(Approval(mode=mode))

@@ -10,6 +10,7 @@ import pytest
 from driven import WAYS, drive, lives, on_disk
 from hypothesis import given
 from hypothesis import strategies as st
+from run_results import result_texts
 
 from hookline import AgentBuilder, AgentState
 from hookline.capabilities import Metadata
@@ -25,11 +26,6 @@ def noting(*turns: Any, journal: Any = None, **options: Any) -> Any:
     return builder.with_capability(Metadata(**options)).build()
 
 
-def texts(result: Any) -> list[str]:
-    """What came of each call."""
-    return [each.text() for step in result.steps for each in step.results]
-
-
 WRITE_AND_READ = (
     call("write_metadata", key="colour", value="blue"),
     calls(call("read_metadata", key="colour"), call("list_metadata")),
@@ -40,7 +36,7 @@ WRITE_AND_READ = (
 async def test_what_is_written_can_be_read_and_is_in_the_state(way: str) -> None:
     """A note is read back in a later step, listed, and kept in its namespace, whichever way the run is driven."""
     result = await drive(noting(*WRITE_AND_READ), way)
-    assert texts(result) == [
+    assert result_texts(result) == [
         "wrote colour",
         "blue",
         '[{"key":"colour","chars":6,"writable":true}]',
@@ -60,7 +56,7 @@ def test_values_are_json_of_any_kind_and_null_removes() -> None:
         call("write_metadata", key="n", value=None),
         call("read_metadata", key="n"),
     ).run_sync("go")
-    assert texts(result)[2:] == [
+    assert result_texts(result)[2:] == [
         '{"a":[1,2.5,true,null,"x"]}',
         "removed n",
         "Error: there is no metadata under 'n'. list_metadata shows what there is.",
@@ -79,7 +75,7 @@ def test_what_hooks_keep_is_neither_seen_nor_overwritten() -> None:
     assert result.state.metadata == {"approved": False, "notes": {"approved": True}}
     secret = AgentState().with_metadata("token", "s3cret")
     result = noting(call("read_metadata", key="token")).run_sync("go", state=secret)
-    assert texts(result) == [
+    assert result_texts(result) == [
         "Error: there is no metadata under 'token'. list_metadata shows what there is."
     ]
 
@@ -101,7 +97,7 @@ def test_patterns_open_keys_of_the_state() -> None:
         deny=("*secret*",),
     )
     result = agent.run_sync("go", state=state)
-    assert texts(result) == [
+    assert result_texts(result) == [
         "wrote ticket_7",
         "Error: 'ticket_secret' is not yours to use. Use another key.",
         "Error: 'user' can be read and not written. Write under another key.",
@@ -130,7 +126,7 @@ def test_caps_are_kept_also_within_one_step() -> None:
         max_chars=20, max_entries=2, max_total_chars=12,
     )  # fmt: skip
     result = agent.run_sync("go")
-    assert texts(result) == [
+    assert result_texts(result) == [
         "Error: the value for 'a' has 52 characters of JSON; 20 are the most. "
         "Write less, or split it over several keys.",
         "wrote a",
@@ -155,7 +151,7 @@ def test_caps_are_kept_also_within_one_step() -> None:
 def test_a_key_is_a_plain_word(key: str) -> None:
     """Keys that nobody could type again are refused."""
     result = noting(call("write_metadata", key=key, value=1)).run_sync("go")
-    assert "cannot be a key" in texts(result)[0]
+    assert "cannot be a key" in result_texts(result)[0]
     assert result.state.metadata == {}
 
 
@@ -170,14 +166,17 @@ def test_a_write_that_is_withheld_is_not_kept() -> None:
 
 
 async def test_it_survives_any_death_and_the_disk(tmp_path: Path) -> None:
-    """Taken up after any record, the notes are what they would have been."""
+    """Resumed after any record, the notes are what they would have been."""
 
     def build(journal: Any) -> Any:
         return noting_by_step(journal)
 
-    whole, taken_up = await lives(build)
-    for result in taken_up:
-        assert (texts(result), result.state.metadata) == (texts(whole), whole.state.metadata)
+    whole, resumed = await lives(build)
+    for result in resumed:
+        assert (result_texts(result), result.state.metadata) == (
+            result_texts(whole),
+            whole.state.metadata,
+        )
     assert (await on_disk(build, tmp_path / "j.db")).state.metadata == {"notes": {"colour": "blue"}}
 
 

@@ -1,4 +1,4 @@
-"""A command that only looks is judged where it will run, by whoever judges it besides Bash."""
+"""A command that only looks is judged where it will run, also by other policies than Bash's."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read() -> str:
 
 
 def came(capability: Any, bash: Bash, *turns: Any) -> list[str]:
-    """What comes of calls, if every question is answered with no."""
+    """The outcomes of calls, if every question is answered with no."""
     builder = AgentBuilder().with_driver(ScriptedDriver([*turns, say("done")])).with_tools(read)
     builder.with_capability(bash).with_capability(capability).with_approver("deny")
     result = builder.build().run_sync("Go.")

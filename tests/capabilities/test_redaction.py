@@ -71,10 +71,10 @@ LEAKS = [
 
 @pytest.fixture
 def heard() -> Iterator[list[str]]:
-    """What listeners are told."""
-    told: list[str] = []
-    yield told
-    assert secrets_in("".join(told)) == []
+    """What listeners get."""
+    reports: list[str] = []
+    yield reports
+    assert secrets_in("".join(reports)) == []
 
 
 def test_nothing_secret_is_kept(tmp_path: Path, heard: list[str]) -> None:
@@ -100,19 +100,19 @@ def test_nothing_secret_is_kept(tmp_path: Path, heard: list[str]) -> None:
 
 
 @pytest.mark.parametrize("way", ["run", "stream", "iterate"])
-async def test_nothing_secret_is_told(way: str) -> None:
-    """However a run is driven, and whatever pieces an answer comes in, nobody hears a secret."""
+async def test_no_listener_gets_a_secret(way: str) -> None:
+    """However a run is driven, and whatever pieces an answer comes in, nobody gets a secret."""
     agent = builder(*LEAKS).build()
-    told: list[str] = []
+    reports: list[str] = []
     if way == "run":
         result = await agent.run("Go.")
-        told.append(str(result.records))
+        reports.append(str(result.records))
     else:
         stream: Any = getattr(agent, way)("Go.")
         async for each in stream:
-            told.append(str(each))
+            reports.append(str(each))
         result = stream.result
-    text = "".join(told)
+    text = "".join(reports)
     assert secrets_in(text) == []
     assert "[redacted:github-token]" in text
 
@@ -234,11 +234,11 @@ def test_a_state_from_before_is_redacted(tmp_path: Path) -> None:
     assert secrets_in(in_file(path)) == []
 
 
-def test_what_a_model_is_told_of_tools_is_redacted() -> None:
+def test_tool_descriptions_for_the_model_are_redacted() -> None:
     """A description may come from a server or a file; the tool is called by its name as ever."""
-    told = tool(lambda: "found", name="find", description=f"Finds {KNOWN} with {TOKEN}.")
+    finder = tool(lambda: "found", name="find", description=f"Finds {KNOWN} with {TOKEN}.")
     driver = ScriptedDriver([call("find"), call("find"), say("done")])
-    agent = AgentBuilder().with_driver(driver).with_tools(told)
+    agent = AgentBuilder().with_driver(driver).with_tools(finder)
     result = agent.with_capability(Redaction(values=[KNOWN])).build().run_sync("Go.")
     assert [made.text() for step in result.steps for made in step.results] == ["found"] * 2
     for request in driver.requests:

@@ -32,7 +32,7 @@ def builder(*turns: Any) -> AgentBuilder:
 
 
 def kept(result: RunResult) -> str:
-    """All that is left of a run."""
+    """Everything that a run leaves behind."""
     return f"{result.state.to_json()!r} {result!r} {result.explain()} {result.output!r}"
 
 
@@ -54,7 +54,7 @@ def ask(_ctx: Any) -> HookOutcome:
 @pytest.mark.parametrize("hook", [block, stop, ask])
 @pytest.mark.parametrize("tier", ["policy", "hook"])
 def test_reasons_hold_no_secrets(hook: Any, tier: str) -> None:
-    """Why a call was blocked, the run stopped or a person asked is told without them."""
+    """The reason of a block, a stop or a question has no secrets."""
     agent = builder(call("look", at="x")).on_before_tool_use(hook, tier=tier, name="judge")
     result = agent.build().run_sync("Go.")
     assert "[redacted:known-value]" in kept(result)
@@ -82,7 +82,7 @@ def test_the_reason_of_a_person_holds_no_secrets() -> None:
 
 
 def test_evaluations_and_notes_hold_no_secrets() -> None:
-    """What a hook says about going on, and what it notes in the state."""
+    """What a hook says about continuing, and what it notes in the state."""
     agent = builder().on_before_step(lambda ctx: ctx.forbid(f"because of {KNOWN}"))
     assert KNOWN not in kept(agent.build().run_sync("Go."))
     agent = builder().on_before_step(lambda ctx: ctx.with_metadata("note", {"of": [KNOWN]}))
@@ -111,7 +111,7 @@ def test_a_critic_keeps_no_secrets() -> None:
 
 
 def test_a_secret_is_no_name_of_a_tool() -> None:
-    """A model that calls a secret is told of no such tool, under a name that it can be shown."""
+    """A model that uses a secret as a tool's name gets "no such tool" with a redacted name."""
     driver = ScriptedDriver([call(TOKEN, x=1), say("done")])
     agent = builder().with_driver(driver).build()
     result = agent.run_sync("Go.")
@@ -121,7 +121,7 @@ def test_a_secret_is_no_name_of_a_tool() -> None:
 
 
 def test_a_tool_keeps_its_name() -> None:
-    """A tool that there is can be called, whatever its name looks like."""
+    """An existing tool can be called, whatever its name looks like."""
 
     @tool(name=TOKEN)
     def odd() -> str:

@@ -130,7 +130,7 @@ def test_the_agents_own_model_judges_by_default() -> None:
 @pytest.mark.parametrize(
     ("critic", "words"),
     [
-        (lambda draft: None, "the critic said None, which is no verdict"),
+        (lambda draft: None, "the critic said None, which is not a verdict"),
         (lambda draft: "", "the critic said ''"),
         (lambda draft: 1 / 0, "division by zero"),
         (judging("Hm, well."), "the critic said 'Hm, well.'"),
@@ -151,7 +151,7 @@ def test_a_critic_that_fails_does_not_approve(critic: Any, words: str) -> None:
 
 
 def test_what_a_failure_counts_as_can_be_chosen() -> None:
-    """An error for the error policy, or, if one insists, an approval that says that it is none."""
+    """An error for the error policy or, as an option, an approval that says that nobody judged."""
     builder, _ = answering(say("a"), critic=lambda draft: 1 / 0, on_failure="fail")
     failed = builder.build().run_sync("go")
     assert (failed.status, type(failed.error.__cause__)) == (RunStatus.FAILED, ZeroDivisionError)
@@ -205,7 +205,7 @@ def test_an_agent_may_be_the_critic() -> None:
 
 
 def test_it_judges_a_structured_output_and_not_the_talk_before() -> None:
-    """Where the answer is given by a tool, that is what the critic sees; and the model is told what is wrong."""
+    """Where the answer is given by a tool, that is what the critic sees; and the model reads what is wrong."""
     seen: list[str] = []
 
     def critic(draft: Draft) -> Any:
@@ -237,7 +237,7 @@ def test_a_limit_is_stronger() -> None:
 
 
 async def test_it_survives_any_death_the_disk_and_replay(tmp_path: Path) -> None:
-    """Taken up after any record: the same verdicts and counts, and no critic is asked again for what is on record."""
+    """Resumed after any record: the same verdicts and counts, and no critic is asked again for what is on record."""
 
     def build(journal: Any) -> Any:
         def judge(state: Any) -> Any:
@@ -248,9 +248,9 @@ async def test_it_survives_any_death_the_disk_and_replay(tmp_path: Path) -> None
         builder, _ = answering(*turns, critic="good", model=model)
         return builder.with_journal(journal).build() if journal is not None else builder.build()
 
-    whole, taken_up = await lives(build)
+    whole, resumed = await lives(build)
     assert (whole.text, whole.usage.output_tokens) == ("b", 60)
-    for result in taken_up:
+    for result in resumed:
         assert (result.text, result.usage, result.status) == (whole.text, whole.usage, whole.status)
         assert result.state.metadata == whole.state.metadata
     again = await on_disk(build, tmp_path / "j.db")
@@ -266,8 +266,8 @@ async def test_it_survives_any_death_the_disk_and_replay(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: SelfCritique(""), "is no critic"),
-        (lambda: SelfCritique(5), "is no critic"),  # type: ignore[arg-type]
+        (lambda: SelfCritique(""), "is not a critic"),
+        (lambda: SelfCritique(5), "is not a critic"),  # type: ignore[arg-type]
         (lambda: SelfCritique("x", rounds=-1), "rounds=-1"),
         (lambda: SelfCritique("x", timeout=0), "timeout=0"),
         (lambda: SelfCritique("x", on_failure="ignore"), "on_failure='ignore'"),  # type: ignore[arg-type]
@@ -298,7 +298,7 @@ def test_nonsense_is_refused(make: Any, words: str) -> None:
         "I think so",
     ],
 )
-def test_what_is_no_clear_yes_is_none(said: str) -> None:
+def test_anything_but_a_clear_yes_is_a_no(said: str) -> None:
     """An answer is never approved by accident."""
     critic = SelfCritique("Is it good?", model=ScriptedDriver([say(said)]), rounds=0)
     agent = AgentBuilder().with_driver(ScriptedDriver([say("an answer")]))
@@ -323,7 +323,7 @@ def test_a_critic_that_blocks_is_left_behind() -> None:
 
 def test_criteria_that_say_nothing_are_refused() -> None:
     """When the agent is built."""
-    with pytest.raises(BuildError, match="is no critic"):
+    with pytest.raises(BuildError, match="is not a critic"):
         SelfCritique("  ")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_results import result_texts
 
 from hookline import AgentBuilder, tool
 from hookline.capabilities import Skills
@@ -46,11 +47,6 @@ def agent(*turns: Any, skills: Skills) -> tuple[Any, ScriptedDriver]:
     return builder.with_system_prompt("Be kind.").build(), driver
 
 
-def told(result: Any) -> list[str]:
-    """What every call came to."""
-    return [each.text() for step in result.steps for each in step.results]
-
-
 async def test_before_each_step_the_model_is_shown_names_and_descriptions(folder: Path) -> None:
     """In the request only: the conversation does not grow by it. What is for people is not shown."""
     built, driver = agent(call("read", path="a"), skills=Skills(folder))
@@ -70,7 +66,7 @@ async def test_a_skill_is_loaded_with_a_list_of_its_files(folder: Path) -> None:
         call("load_skill", name="pdf", file="references/forms.md"),
         skills=Skills(folder),
     )
-    page, file = told(await built.run("go"))
+    page, file = result_texts(await built.run("go"))
     assert "Fill form 7 in." in page
     assert "- references/forms.md (16 bytes)" in page
     assert file == "All about forms."
@@ -91,7 +87,7 @@ async def test_what_cannot_be_loaded_is_an_error_the_model_can_act_on(
 ) -> None:
     """It names what there is."""
     built, _ = agent(call("load_skill", **args), skills=Skills(folder))
-    (text,) = told(await built.run("go"))
+    (text,) = result_texts(await built.run("go"))
     assert words in text
 
 
@@ -111,7 +107,7 @@ async def test_the_files_of_a_skill_that_a_person_started_can_be_read(folder: Pa
     (folder / "deploy/hosts.md").write_text("one, two")
     read_it = call("load_skill", name="deploy", file="hosts.md")
     built, _ = agent(read_it, skills=Skills(folder))
-    assert told(await built.run("/deploy staging")) == ["one, two"]
+    assert result_texts(await built.run("/deploy staging")) == ["one, two"]
 
 
 async def test_a_skill_that_is_not_for_people_is_not_started_by_them(tmp_path: Path) -> None:
@@ -145,7 +141,7 @@ async def test_an_agent_that_may_not_load_is_shown_nothing(folder: Path) -> None
     assert driver.requests[0].system == ""
 
 
-def test_explain_and_lint_tell_what_there_is(folder: Path) -> None:
+def test_explain_and_lint_list_the_skills(folder: Path) -> None:
     """And what is wrong, with file and line; the rest works."""
     (folder / "broken").mkdir()
     (folder / "broken/SKILL.md").write_text("---\nname: x\ndescription: [\n---\n")
@@ -162,7 +158,7 @@ def test_wrong_use_is_an_error(folder: Path) -> None:
     """Before anything runs."""
     with pytest.raises(BuildError, match="there are no skills to give"):
         Skills()
-    with pytest.raises(BuildError, match="outside='maybe' means nothing"):
+    with pytest.raises(BuildError, match="outside='maybe' is not valid"):
         Skills(folder, outside="maybe")  # type: ignore[arg-type]
     with pytest.raises(BuildError, match="from directories, or from one library"):
         Skills(SkillLibrary(folder), folder)
@@ -174,9 +170,9 @@ async def test_a_changed_page_counts_when_the_agent_is_built_again(folder: Path)
     """What a run was shown stays what it loads."""
     built, _ = agent(call("load_skill", name="git"), skills=Skills(folder))
     (folder / "git/SKILL.md").write_text("---\nname: git\ndescription: d\n---\nChanged.")
-    assert "Do it." in told(await built.run("go"))[0]
+    assert "Do it." in result_texts(await built.run("go"))[0]
     built, _ = agent(call("load_skill", name="git"), skills=Skills(folder))
-    assert "Changed." in told(await built.run("go"))[0]
+    assert "Changed." in result_texts(await built.run("go"))[0]
 
 
 async def test_several_calls_in_one_step(folder: Path) -> None:
@@ -185,5 +181,5 @@ async def test_several_calls_in_one_step(folder: Path) -> None:
         calls(call("load_skill", name="git"), call("load_skill", name="pdf")), skills=Skills(folder)
     )
     result = await built.run("go")
-    assert len(told(result)) == 2
+    assert len(result_texts(result)) == 2
     assert result.state.metadata["skills.active"]["name"] == "pdf"

@@ -49,8 +49,8 @@ def builder(skills: Skills, *turns: Any) -> AgentBuilder:
     return made.with_tools(structured_output).with_capability(skills)
 
 
-def told(result: Any) -> list[str]:
-    """What every call came to, the loading of skills apart."""
+def result_texts(result: Any) -> list[str]:
+    """The text of every result, the loading of skills apart."""
     results = [each for step in result.steps for each in step.results]
     return [each.text() for each in results if each.name != "load_skill"]
 
@@ -87,7 +87,7 @@ async def test_only_what_it_allows_runs(folder: Path) -> None:
         .run("go")
     )
     no = blocked("reader", "Read, Bash(git:*)")
-    assert told(result) == [
+    assert result_texts(result) == [
         "wrote a",
         "text of a",
         "ran git status && git log",
@@ -115,7 +115,7 @@ async def test_rules_about_paths_hold(folder: Path) -> None:
         .run("go")
     )
     no = blocked("docs", "Read(docs/**)")
-    assert told(result) == ["text of docs/a.md", "text of /project/docs/b.md", no]
+    assert result_texts(result) == ["text of docs/a.md", "text of /project/docs/b.md", no]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ async def test_when_a_skill_stops_being_active(folder: Path, then: Any, outcome:
     """When another is loaded, or when it is unloaded itself; not by what fails, or by looking at a file."""
     turns = [call("load_skill", name="reader"), then, WRITE]
     result = await builder(Skills(folder), *turns).build().run("go")
-    assert outcome in told(result)[-1]
+    assert outcome in result_texts(result)[-1]
 
 
 async def test_a_run_begins_without_an_active_skill(folder: Path) -> None:
@@ -144,8 +144,8 @@ async def test_a_run_begins_without_an_active_skill(folder: Path) -> None:
     ).build()
     first = await agent.run("go")
     second = await agent.run("more", state=first.state)
-    assert "allows only" in told(first)[0]
-    assert told(second) == ["wrote a"]
+    assert "allows only" in result_texts(first)[0]
+    assert result_texts(second) == ["wrote a"]
 
 
 async def test_outside_may_ask_instead(folder: Path) -> None:
@@ -158,7 +158,7 @@ async def test_outside_may_ask_instead(folder: Path) -> None:
         return True
 
     agent = builder(Skills(folder, outside="ask"), *turns).with_approver(approve).build()
-    assert told(await agent.run("go")) == ["wrote a"]
+    assert result_texts(await agent.run("go")) == ["wrote a"]
     assert asked == ["skill 'reader' is active and allows only Read, Bash(git:*)"]
 
 
@@ -167,7 +167,7 @@ async def test_what_a_skill_allows_is_no_permission(folder: Path) -> None:
     turns = [call("load_skill", name="reader"), call("read", path="a")]
     made = builder(Skills(folder), *turns).with_approver("deny")
     made.on_before_tool_use(lambda ctx: HookOutcome.ask("?"), matcher="read", tier="policy")
-    assert told(await made.build().run("go"))[0].startswith("Denied")
+    assert result_texts(await made.build().run("go"))[0].startswith("Denied")
 
 
 async def test_it_holds_after_a_pause_even_if_the_files_have_changed(folder: Path) -> None:
@@ -184,11 +184,11 @@ async def test_it_holds_after_a_pause_even_if_the_files_have_changed(folder: Pat
     state = AgentState.from_json(paused.state.to_json())
     answers = {each.id: True for each in state.pending}
     result = await asking(WRITE).resume(state, answers)
-    assert told(result) == ["text of a", blocked("reader", "Read, Bash(git:*)")]
+    assert result_texts(result) == ["text of a", blocked("reader", "Read, Bash(git:*)")]
 
 
 async def test_a_skill_that_is_gone_can_still_be_unloaded(folder: Path, tmp_path: Path) -> None:
-    """Or the run would be held to it for ever."""
+    """Or the run would be held to it forever."""
 
     def asking(*turns: Any) -> Any:
         made = builder(Skills(folder), *turns)
@@ -199,8 +199,8 @@ async def test_a_skill_that_is_gone_can_still_be_unloaded(folder: Path, tmp_path
     unload = call("load_skill", name="Reader", unload=True)
     answers = {each.id: True for each in paused.pending}
     result = await asking(WRITE, unload, WRITE).resume(paused.state, answers)
-    assert "allows only" in told(result)[1]
-    assert told(result)[2] == "wrote a"
+    assert "allows only" in result_texts(result)[1]
+    assert result_texts(result)[2] == "wrote a"
 
 
 async def test_it_holds_when_another_process_takes_the_run_up(folder: Path, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ async def test_it_holds_when_another_process_takes_the_run_up(folder: Path, tmp_
     again = made(WRITE).build()
     result = await again.resume("r", {each.id: True for each in paused.pending})
     journal.close()
-    assert told(result)[-1] == blocked("reader", "Read, Bash(git:*)")
+    assert result_texts(result)[-1] == blocked("reader", "Read, Bash(git:*)")
 
 
 async def test_it_holds_in_what_the_agent_starts(folder: Path) -> None:

@@ -12,6 +12,7 @@ from driven import WAYS, Tape, drive, lives, on_disk
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator
+from run_results import result_texts
 from typing_extensions import TypedDict
 
 from hookline import (
@@ -69,11 +70,6 @@ def asking(*turns: Any, output: Any = Weather, **options: Any) -> tuple[Any, Scr
     return builder.with_capability(StructuredOutput(output, **options)), driver
 
 
-def texts(result: Any) -> list[str]:
-    """What came of each call."""
-    return [each.text() for step in result.steps for each in step.results]
-
-
 @pytest.mark.parametrize("way", WAYS)
 async def test_the_run_ends_with_the_value(way: str) -> None:
     """The output is of the type, the model is not asked again, and the text is its JSON."""
@@ -92,14 +88,14 @@ async def test_the_run_ends_with_the_value(way: str) -> None:
 
 
 def test_what_does_not_fit_is_sent_back_with_what_is_wrong() -> None:
-    """Missing fields, wrong types and the model's own validators are told, and the next call may be right."""
+    """Missing fields, wrong types and failed validators are reported to the model, which may try again."""
     builder, _ = asking(
         call("structured_output", degrees="warm"),
         call("structured_output", city="Oslo", degrees=-300),
         GOOD,
     )
     result = builder.build().run_sync("go")
-    first, second, _ = texts(result)
+    first, second, _ = result_texts(result)
     assert "'city': missing" in first
     assert "'degrees': should be a valid number" in first
     assert "'degrees': nothing is that cold (given: -300)" in second
@@ -151,7 +147,7 @@ def test_json_in_text_may_be_taken(text: str) -> None:
     assert (result.output, result.status, len(driver.requests)) == (OSLO, RunStatus.COMPLETED, 1)
 
 
-def test_json_in_text_that_does_not_fit_is_told() -> None:
+def test_json_in_text_that_does_not_fit_is_reported() -> None:
     """The model reads what is wrong with it."""
     builder, driver = asking(say('{"city": "Oslo"}'), GOOD, parse_text=True)
     assert builder.build().run_sync("go").output == OSLO
@@ -168,7 +164,7 @@ def test_other_calls_of_the_same_turn_still_run() -> None:
         calls(GOOD, call("look"), call("structured_output", city="Bergen", degrees=7))
     )
     result = builder.build().run_sync("go")
-    assert (texts(result)[1], result.output.city) == ("seen", "Bergen")
+    assert (result_texts(result)[1], result.output.city) == ("seen", "Bergen")
 
 
 def test_a_hook_may_block_it() -> None:
@@ -199,7 +195,7 @@ def test_each_run_of_a_conversation_gives_its_own() -> None:
 
 
 def test_open_tasks_can_send_it_back() -> None:
-    """Another capability may object to the end; the model is told, and gives its output again: text will not do."""
+    """After an objection to the end the model must give its output again; text is not enough."""
     builder, driver = asking(
         call("todo_write", todos=[{"content": "check"}]),
         GOOD,
@@ -213,23 +209,23 @@ def test_open_tasks_can_send_it_back() -> None:
 
 
 async def test_it_survives_any_death_and_the_disk(tmp_path: Path) -> None:
-    """Taken up after any record, also after its last, the output is the same value, and the counts are the same."""
+    """Resumed after any record, also after its last, the output is the same value, and the counts are the same."""
     script = [call("look"), say("cold"), call("structured_output", city="Oslo"), GOOD]
 
     def build(journal: Any) -> Any:
         builder, _ = asking(*[lambda state: script[state.step_count]] * 4)
         return builder.with_journal(journal).build()
 
-    whole, taken_up = await lives(build)
+    whole, resumed = await lives(build)
     assert whole.output == OSLO
-    for result in taken_up:
+    for result in resumed:
         assert (result.output, result.text) == (whole.output, whole.text)
         assert (result.status, result.stop_reason) == (whole.status, whole.stop_reason)
         assert result.state.metadata == whole.state.metadata
     assert (await on_disk(build, tmp_path / "j.db")).output == OSLO
 
 
-async def test_a_finished_run_tells_its_value_in_another_process(tmp_path: Path) -> None:
+async def test_a_finished_run_has_its_value_in_another_process(tmp_path: Path) -> None:
     """From the journal, and from a saved state."""
     builder, _ = asking(GOOD)
     with_journal = builder.with_journal(SQLiteJournal(tmp_path / "j.db")).build()
@@ -342,7 +338,7 @@ class Event(BaseModel):
 
 
 def given_by(output: Any, args: dict[str, Any]) -> tuple[Any, str]:
-    """The output of a run in which the model calls the tool once, and what came of the call."""
+    """The output of a run in which the model calls the tool once, and the result of the call."""
     driver = ScriptedDriver([call("structured_output", **args)])
     capability: Any = StructuredOutput(output, attempts=1)
     result = AgentBuilder().with_driver(driver).with_capability(capability).build().run_sync("go")

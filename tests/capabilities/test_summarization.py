@@ -136,8 +136,8 @@ async def test_the_agents_own_model_writes_it_by_default() -> None:
     assert "shorter" in summaries(result.state.messages)[0]
 
 
-async def test_what_the_model_used_tells_how_long_it_is() -> None:
-    """Its own count wins over characters, and what came since is added; after a summary it is counted anew."""
+async def test_the_length_is_taken_from_the_models_usage() -> None:
+    """Its own count wins over characters, and what came since is added; after a summary it is counted again."""
 
     class Counting:
         """A model to which everything is many tokens."""
@@ -201,7 +201,7 @@ def test_a_hook_may_forbid_it() -> None:
 
 
 async def test_a_policy_of_the_tree_holds_in_child_runs() -> None:
-    """What the parent forbids at before_compact, a child's summarising asks for in vain."""
+    """What the parent forbids at before_compact is forbidden for a child's summary too."""
     model = writing()
     child = looking(model)[0].build()
 
@@ -218,7 +218,7 @@ async def test_a_policy_of_the_tree_holds_in_child_runs() -> None:
 
 
 def test_a_hook_may_give_other_instructions() -> None:
-    """What it says is what the summariser is told; its metadata is kept."""
+    """Its text is the instruction for the summariser; its metadata is kept."""
     model = writing()
     builder, _ = looking(model)
     builder.on_before_compact(
@@ -238,7 +238,7 @@ def test_a_hook_may_give_other_instructions() -> None:
     ],
 )
 def test_a_hook_may_end_the_run(answer: Any, reason: str) -> None:
-    """A stop, or a word against going on, counts as it does anywhere."""
+    """A stop, or a word against continuing, counts as it does anywhere."""
     builder, _ = looking()
     result = builder.on_before_compact(answer, name="end").build().run_sync("go")
     assert (result.status, result.state.ending.reason) == (RunStatus.STOPPED, reason)
@@ -252,7 +252,7 @@ def test_a_hook_that_fails_keeps_the_conversation() -> None:
     assert (result.is_completed, model.requests) == (True, [])
 
 
-def test_a_hook_that_speaks_is_heard() -> None:
+def test_a_hook_can_change_the_instructions() -> None:
     """A message that a before_compact hook adds is in the conversation, once."""
     builder, driver = looking()
 
@@ -308,17 +308,17 @@ def test_a_summariser_that_is_busy_is_asked_again() -> None:
 
 
 async def test_it_survives_any_death_and_is_written_once(tmp_path: Path) -> None:
-    """Taken up after any record: the same conversation and counts, and no summary on record is written again."""
+    """Resumed after any record: the same conversation and counts, and no summary on record is written again."""
     asked: list[ScriptedDriver] = []
 
     def build(journal: Any) -> Any:
         asked.append(ScriptedDriver([lambda s: say(f"summary at {s.step_count}", tokens=20)] * 20))
         return looking(asked[-1], journal=journal)[0].build()
 
-    whole, taken_up = await lives(build)
+    whole, resumed = await lives(build)
     written = len(asked[0].requests)
     assert written >= 2
-    for result, model in zip(taken_up, asked[1:], strict=True):
+    for result, model in zip(resumed, asked[1:], strict=True):
         assert tuple(result.state.messages) == tuple(whole.state.messages)
         assert (result.usage, result.state.metadata) == (whole.usage, whole.state.metadata)
         kinds = [record.type for record in result.records]
@@ -491,7 +491,7 @@ def test_it_is_within_the_budget_whenever_that_can_be(
 
 
 @given(conversations, rooms)
-def test_cutting_comes_to_an_end(messages: Any, limits: CutLimits) -> None:
+def test_cutting_terminates(messages: Any, limits: CutLimits) -> None:
     """Cut again and again, a conversation gets shorter until there is nothing left to give way."""
     for _ in range(len(messages) + 1):
         cut = choose_cut(messages, SIZES.message, limits)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from driven import WAYS, drive, lives, on_disk
+from run_results import result_texts
 
 from hookline import AgentBuilder, AgentState, HookOutcome, RunStatus, StopReason, tool
 from hookline.capabilities import Task, TaskPlanning, TaskStatus
@@ -35,11 +36,6 @@ def planning(*turns: Any, **options: Any) -> Any:
     return builder.with_capability(TaskPlanning(**options)), driver
 
 
-def texts(result: Any) -> list[str]:
-    """What came of each call."""
-    return [each.text() for step in result.steps for each in step.results]
-
-
 @pytest.mark.parametrize("way", WAYS)
 async def test_the_list_is_kept_and_shown_and_not_in_the_conversation(way: str) -> None:
     """The next request ends with the list; the transcript has it only where the model wrote it."""
@@ -47,7 +43,7 @@ async def test_the_list_is_kept_and_shown_and_not_in_the_conversation(way: str) 
         todo(dig="completed", plant="in_progress"), call("look"), say("done")
     )
     result = await drive(builder.build(), way)
-    assert texts(result)[0] == "1 of 2 done.\n[x] 1: dig\n[>] 2: plant"
+    assert result_texts(result)[0] == "1 of 2 done.\n[x] 1: dig\n[>] 2: plant"
     for request in driver.requests[1:]:
         last = request.messages[-1]
         assert (last.text, last.by) == ("Your tasks:\n[x] 1: dig\n[>] 2: plant", "task-planning")
@@ -70,7 +66,7 @@ def test_a_finished_list_is_not_shown() -> None:
 
 
 def test_a_list_that_is_not_touched_is_brought_to_mind() -> None:
-    """After so many steps without a change the model is told; writing the list starts the count anew."""
+    """After so many steps without a change the model gets a reminder; writing the list resets the count."""
     looks = [call("look") for _ in range(3)]
     builder, driver = planning(
         todo(a="pending"), *looks, todo(a="in_progress"), call("look"), say("done"),
@@ -100,19 +96,19 @@ def test_a_list_that_is_not_touched_is_brought_to_mind() -> None:
     ],
 )
 def test_a_wrong_list_is_refused_and_the_old_one_stays(todos: Any, words: str) -> None:
-    """Each mistake is named so that the model can mend it."""
+    """Each mistake is named so that the model can fix it."""
     builder, _ = planning(
         todo(first="pending"), call("todo_write", todos=todos), say("done"), max_tasks=3
     )
     result = builder.build().run_sync("go")
-    assert words in texts(result)[1]
+    assert words in result_texts(result)[1]
     assert [task.content for task in TaskPlanning.tasks(result.state)] == ["first"]
 
 
 def test_several_in_progress_may_be_allowed() -> None:
     """One at a time is an option."""
     builder, _ = planning(todo(a="in_progress", b="in_progress"), say("done"), one_at_a_time=False)
-    assert texts(builder.build().run_sync("go")) == ["0 of 2 done.\n[>] 1: a\n[>] 2: b"]
+    assert result_texts(builder.build().run_sync("go")) == ["0 of 2 done.\n[>] 1: a\n[>] 2: b"]
 
 
 def test_a_list_that_is_withheld_is_not_kept() -> None:
@@ -166,7 +162,7 @@ def test_objections_are_counted_for_each_run() -> None:
 
 
 async def test_it_survives_any_death_and_the_disk(tmp_path: Path) -> None:
-    """Taken up after any record: the same list, the same transcript, the same number of objections."""
+    """Resumed after any record: the same list, the same transcript, the same number of objections."""
     script = [todo(a="pending"), call("look"), say("done?"), todo(a="completed"), say("done")]
 
     def build(journal: Any) -> Any:
@@ -175,8 +171,8 @@ async def test_it_survives_any_death_and_the_disk(tmp_path: Path) -> None:
         )
         return builder.with_journal(journal).build()
 
-    whole, taken_up = await lives(build)
-    for result in taken_up:
+    whole, resumed = await lives(build)
+    for result in resumed:
         assert tuple(result.state.messages) == tuple(whole.state.messages)
         assert (result.state.metadata, result.text) == (whole.state.metadata, whole.text)
     again = await on_disk(build, tmp_path / "j.db")

@@ -1,4 +1,4 @@
-"""All of them at once: one agent with every capability, however it is driven, taken up after any record, replayed."""
+"""All of them at once: one agent with every capability, however it is driven, resumed after any record, replayed."""
 
 from __future__ import annotations
 
@@ -135,10 +135,10 @@ def test_the_agent_says_what_it_is_made_of() -> None:
 
 
 async def test_it_is_the_same_run_after_any_death(tmp_path: Path) -> None:
-    """Taken up after any record: the same conversation, the same state, the same value, the same bill."""
-    whole, taken_up = await lives(everything)
+    """Resumed after any record: the same conversation, the same state, the same value, the same bill."""
+    whole, resumed = await lives(everything)
     assert whole.output == House(rooms=3, empty=True)
-    for result in taken_up:
+    for result in resumed:
         assert tuple(result.state.messages) == tuple(whole.state.messages)
         assert result.state.metadata == whole.state.metadata
         assert (result.output, result.usage) == (whole.output, whole.usage)
@@ -172,10 +172,10 @@ async def test_a_child_has_its_own(tmp_path: Path) -> None:
         builder = AgentBuilder().with_driver(driver).with_tools(delegate).with_journal(journal)
         return builder.with_capability(Metadata()).with_clock(FakeClock()).build()
 
-    whole, taken_up = await lives(parent)
+    whole, resumed = await lives(parent)
     assert whole.steps[0].results[0].result["output"] == '{"rooms":3,"empty":true}'
     assert whole.state.metadata == {}
-    for result in taken_up[:: max(1, len(taken_up) // 40)]:
+    for result in resumed[:: max(1, len(resumed) // 40)]:
         assert result.steps[0].results[0].result == whole.steps[0].results[0].result
         assert result.usage == whole.usage
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pretend import bash, read, write
+from run_results import result_texts
 
 from hookline import (
     AgentBuilder,
@@ -46,13 +47,8 @@ def builder(listed: Any, *turns: Any, **options: Any) -> AgentBuilder:
     return made.with_capability(ToolAllowList(listed, **options))
 
 
-def told(result: Any) -> list[str]:
-    """What every call came to."""
-    return [each.text() for step in result.steps for each in step.results]
-
-
 def offered(result_of: AgentBuilder) -> list[list[str]]:
-    """The tools that the model was told of, turn by turn."""
+    """The tools in each request to the model."""
     agent = result_of.build()
     agent.run_sync("Read it.")
     driver: Any = agent.definition.driver
@@ -62,7 +58,7 @@ def offered(result_of: AgentBuilder) -> list[list[str]]:
 def test_only_what_is_listed_is_called() -> None:
     """The model reads what is on the list."""
     result = builder(["read", "bash"], READ, WRITE).build().run_sync("Go.")
-    assert told(result) == [
+    assert result_texts(result) == [
         "text of a.txt",
         "Blocked: write is not on the task's list of tools: read, bash",
     ]
@@ -77,7 +73,7 @@ def test_rules_can_be_about_arguments() -> None:
         call("bash", command="git status"),
         call("bash", command="git status; rm -rf x"),
     )
-    result = told(builder(listed, *turns).build().run_sync("Go."))
+    result = result_texts(builder(listed, *turns).build().run_sync("Go."))
     assert [text.startswith("Blocked: this call of") for text in result] == [
         False,
         True,
@@ -96,7 +92,7 @@ def test_what_looks_after_a_command_goes_with_it() -> None:
 
     for listed, is_on in ((["bash(sleep 9)"], True), (["read"], False)):
         agent = builder(listed, call("bash_poll", id="1")).with_tools(bash_poll)
-        result = told(agent.build().run_sync("Go."))[0]
+        result = result_texts(agent.build().run_sync("Go."))[0]
         assert result == "1 is running" if is_on else result.startswith("Blocked: bash_poll")
         assert ("bash_poll" in offered(builder(listed).with_tools(bash_poll))[0]) is is_on
 
@@ -104,7 +100,7 @@ def test_what_looks_after_a_command_goes_with_it() -> None:
 def test_an_empty_list_allows_nothing_but_the_answer() -> None:
     """An answer in a form is no act."""
     turns = calls(READ, WRITE, call("structured_output", answer="42"))
-    result = told(builder([], turns).build().run_sync("Go."))
+    result = result_texts(builder([], turns).build().run_sync("Go."))
     assert result[0] == "Blocked: read is not on the task's list of tools: nothing is on it"
     assert result[2] == "42"
 
@@ -143,20 +139,24 @@ def test_a_function_chooses_by_the_prompt(is_async: bool) -> None:
     chosen = choose_later if is_async else choose
     agent = builder(chosen, READ, WRITE, say("1"), READ, WRITE).build()
     first = agent.run_sync("Look at it.")
-    assert told(first)[1].startswith("Blocked: write is not on the task's list of tools: read")
+    assert result_texts(first)[1].startswith(
+        "Blocked: write is not on the task's list of tools: read"
+    )
     second = agent.run_sync("Now write it.", state=first.state)
-    assert [text[:7] for text in told(second)[-2:]] == ["Blocked", "wrote a"]
+    assert [text[:7] for text in result_texts(second)[-2:]] == ["Blocked", "wrote a"]
     assert asked == ["Look at it.", "Now write it."]
 
 
 @pytest.mark.parametrize("nothing", [None, []])
 def test_what_was_not_chosen_is_not_on_the_list(nothing: Any) -> None:
     """A function that has no idea gives no tools."""
-    assert told(builder(lambda _: nothing, READ).build().run_sync("Go."))[0].startswith("Blocked")
+    assert result_texts(builder(lambda _: nothing, READ).build().run_sync("Go."))[0].startswith(
+        "Blocked"
+    )
 
 
 def test_a_state_without_a_choice_has_nothing_on_the_list() -> None:
-    """A run that had begun without the list is not gone on with as if everything were on it."""
+    """A run that had begun without the list is not continued as if everything were on it."""
     plain = AgentBuilder().with_driver(ScriptedDriver([READ, say("x")])).with_tools(*TOOLS)
     ask = plain.on_before_tool_use(lambda _: HookOutcome.ask("?"), name="asks")
     paused = ask.build().run_sync("Go.")
@@ -164,7 +164,9 @@ def test_a_state_without_a_choice_has_nothing_on_the_list() -> None:
     agent = builder(lambda _: ["read"]).build()
     state = AgentState.from_json(paused.state.to_json())
     resumed = agent.resume_sync(state, {question.id: True for question in state.pending})  # type: ignore[misc]
-    assert told(resumed) == ["Blocked: read is not on the task's list of tools: nothing is on it"]
+    assert result_texts(resumed) == [
+        "Blocked: read is not on the task's list of tools: nothing is on it"
+    ]
 
 
 def test_a_function_that_fails_refuses_the_prompt() -> None:
@@ -175,7 +177,7 @@ def test_a_function_that_fails_refuses_the_prompt() -> None:
 
     result = builder(broken, READ).build().run_sync("Go.")
     assert result.status is RunStatus.STOPPED
-    assert told(result) == []
+    assert result_texts(result) == []
     result = builder(lambda _: "read", READ).build().run_sync("Go.")
     assert result.status is RunStatus.STOPPED
     assert "were given as 'read'" in result.explain()
@@ -188,7 +190,9 @@ def test_the_list_is_not_for_the_model_to_write() -> None:
         call("write_metadata", key="a", value=["b"]),
         WRITE,
     )
-    result = told(builder(lambda _: ["read", "write_metadata"], *turns).build().run_sync("Go."))
+    result = result_texts(
+        builder(lambda _: ["read", "write_metadata"], *turns).build().run_sync("Go.")
+    )
     assert result[0] == "Blocked: the notes of Hookline are not for a model to write"
     assert result[1] == "noted"
     assert result[2].startswith("Blocked")
@@ -198,12 +202,12 @@ def test_the_list_is_not_for_the_model_to_write() -> None:
 
 
 def delegate_to(child: AgentBuilder) -> Any:
-    """A tool that starts a child and tells what its calls came to."""
+    """A tool that starts a child and returns the results of its calls."""
 
     @tool
     async def spawn_subagent(task: str, context: ToolContext) -> list[str]:
         """Have another agent do it."""
-        return told(await context.spawn(child.build(), task))
+        return result_texts(await context.spawn(child.build(), task))
 
     return spawn_subagent
 
@@ -213,8 +217,8 @@ def child_agent(*turns: Any) -> AgentBuilder:
     return AgentBuilder().with_driver(ScriptedDriver([*turns, say("done")])).with_tools(*TOOLS)
 
 
-def came_of_it(top: AgentBuilder, child: AgentBuilder) -> Any:
-    """What the calls of a child came to that the run at the top starts."""
+def child_results(top: AgentBuilder, child: AgentBuilder) -> Any:
+    """The results of a child's calls; the top run starts the child."""
     result = top.with_tools(delegate_to(child)).build().run_sync("Look.")
     return result.steps[0].results[0].result
 
@@ -234,14 +238,14 @@ def test_children_are_held_to_the_list_of_the_top(depth: int, chooses: bool) -> 
         made = AgentBuilder().with_driver(ScriptedDriver([spawn, say("done")]))
         child = made.with_tools(delegate_to(child))
     top = builder(choose if chooses else ["spawn_subagent", "read"], spawn)
-    result = came_of_it(top, child)
-    while len(result) == 1:  # what a child was told is one text to its parent
+    result = child_results(top, child)
+    while len(result) == 1:  # a child's results are one text to its parent
         result = json.loads(result[0])
     assert result[0] == "text of a.txt"
     assert result[1].startswith("Blocked: write is not on the task's list of tools")
 
 
-def test_children_are_not_told_of_other_tools_either() -> None:
+def test_requests_of_children_have_no_other_tools_either() -> None:
     """What is hidden at the top is hidden below."""
     child = child_agent()
     top = builder(["spawn_subagent", "read"], call("spawn_subagent", task="x"))
@@ -254,7 +258,7 @@ def test_a_child_with_a_list_of_its_own_has_both() -> None:
     """The list of a child holds besides, and cannot add to that of the top."""
     child = child_agent(READ, WRITE).with_capability(ToolAllowList(["write"], name="own"))
     top = builder(["spawn_subagent", "read"], call("spawn_subagent", task="x"))
-    result = came_of_it(top, child)
+    result = child_results(top, child)
     assert all(text.startswith("Blocked") for text in result)
 
 
@@ -274,7 +278,7 @@ async def test_it_is_the_same_however_an_agent_is_driven() -> None:
 
 
 async def test_a_choice_holds_in_streams_and_single_steps() -> None:
-    """The choice is made before the first step, whoever drives."""
+    """The choice is made before the first step, in every way to run an agent."""
     stream = builder(lambda _: ["read"], READ, WRITE).build().stream("Go.")
     async for _ in stream:
         pass
@@ -288,7 +292,7 @@ async def test_a_choice_holds_in_streams_and_single_steps() -> None:
 
 
 def test_a_choice_survives_the_process(tmp_path: Path) -> None:
-    """A run that pauses and is gone on with elsewhere keeps its list; the function is not asked again."""
+    """A run that pauses and is continued elsewhere keeps its list; the function is not asked again."""
 
     def made(choose: Any, *turns: Any) -> AgentBuilder:
         built = builder(choose, *turns).with_journal(SQLiteJournal(tmp_path / "runs.db"))
@@ -297,21 +301,21 @@ def test_a_choice_survives_the_process(tmp_path: Path) -> None:
     paused = made(lambda _: ["read"], READ).build().run_sync("Go.", run_id="one")
     answers: Any = {question.id: True for question in paused.pending}
     resumed = made(lambda _: ["write"], WRITE).build().resume_sync("one", answers)
-    assert told(resumed)[0] == "text of a.txt"
-    assert told(resumed)[1].startswith("Blocked: write")
+    assert result_texts(resumed)[0] == "text of a.txt"
+    assert result_texts(resumed)[1].startswith("Blocked: write")
 
 
-def test_mistakes_are_told_at_once() -> None:
+def test_mistakes_are_reported_at_construction() -> None:
     """Bad lists name what is wrong."""
     for wrong in ("read", 7, None, Rule.parse("read")):
-        with pytest.raises(BuildError, match="is no list of tools"):
+        with pytest.raises(BuildError, match="is not a list of tools"):
             ToolAllowList(wrong)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="never closed"):
         ToolAllowList(["read("])
 
 
 def test_it_says_in_explain_what_is_on_the_list() -> None:
-    """A person sees the list, or who makes it."""
+    """`explain()` shows the list, or the function that makes it."""
 
     def by_topic(_prompt: str) -> list[str]:
         return []

@@ -8,10 +8,11 @@ import pytest
 from driven import WAYS, drive, lives, on_disk
 from hypothesis import given
 from hypothesis import strategies as st
+from run_results import result_texts
 
 from hookline import AgentBuilder, AgentState, ToolContext, tool
 from hookline.capabilities import Metadata, TaskPlanning, ToolRegistry
-from hookline.capabilities.tool_registry import ranked, words_of
+from hookline.capabilities.tool_registry import rank_tools, words_of
 from hookline.errors import BuildError
 from hookline.mcp import McpServer, McpServers
 from hookline.state import ToolSpec
@@ -46,11 +47,6 @@ def agent_of(*turns: Any, **options: Any) -> tuple[Any, ScriptedDriver]:
     return builder.with_capability(ToolRegistry(**options)), driver
 
 
-def texts(result: Any) -> list[str]:
-    """What came of each call."""
-    return [each.text() for step in result.steps for each in step.results]
-
-
 def offered(driver: ScriptedDriver) -> list[list[str]]:
     """The names of the tools in each request."""
     return [[spec.name for spec in request.tools] for request in driver.requests]
@@ -71,7 +67,7 @@ async def test_a_tool_is_offered_once_it_is_enabled(way: str) -> None:
         ["read_file", "send_email", "tools"],
         ["read_file", "send_email", "tools"],
     ]
-    assert texts(result) == [
+    assert result_texts(result) == [
         "Enabled: send_email. You can call it from your next turn on.",
         "sent to Ada",
     ]
@@ -90,7 +86,7 @@ def test_a_call_to_a_tool_that_is_not_enabled_is_blocked() -> None:
         call("create_issue", title="x"),
         say("done"),
     )
-    assert texts(builder.build().run_sync("go"))[1:] == [
+    assert result_texts(builder.build().run_sync("go"))[1:] == [
         "Blocked: the tool 'create_issue' is not enabled. To enable it, call tools with action 'enable' and names "
         "['create_issue']; then call it in your next turn.",
         "opened x",
@@ -103,7 +99,7 @@ def test_a_family_of_tools_is_enabled_by_a_pattern() -> None:
         call("tools", action="enable", names=["*_email", "read_*"]), say("x")
     )
     result = builder.build().run_sync("go")
-    assert "Enabled: send_email, read_file." in texts(result)[0]
+    assert "Enabled: send_email, read_file." in result_texts(result)[0]
     assert ToolRegistry.enabled(result.state) == ("send_email", "read_file")
     assert offered(driver)[1] == ["read_file", "send_email", "tools"]
 
@@ -118,7 +114,7 @@ def test_tools_are_listed_explained_and_found() -> None:
         say("done"),
         always=("read_file",),
     )
-    listed, helped, found, nothing = texts(builder.build().run_sync("go"))
+    listed, helped, found, nothing = result_texts(builder.build().run_sync("go"))
     assert listed == (
         "on  read_file: Read a file from the disk.\n"
         "off send_email: Send a message to somebody.\n"
@@ -145,7 +141,7 @@ def test_a_wrong_use_says_what_to_do(args: dict[str, Any], words: str) -> None:
     """Nothing is enabled by a call that went wrong."""
     builder, _ = agent_of(call("tools", **args), say("done"))
     result = builder.build().run_sync("go")
-    assert words in texts(result)[0]
+    assert words in result_texts(result)[0]
     assert ToolRegistry.enabled(result.state) == ()
 
 
@@ -184,7 +180,7 @@ def test_it_stays_enabled_for_the_conversation_and_not_for_children() -> None:
     agent = builder.build()
     first = agent.run_sync("go")
     second = agent.run_sync("again", state=first.state)
-    assert texts(second) == ["sent to Ada"]
+    assert result_texts(second) == ["sent to Ada"]
 
     child = AgentBuilder().with_tools(send_email)
     child.with_driver(ScriptedDriver([call("send_email", to="Eve", subject="x"), say("ok")]))
@@ -193,10 +189,10 @@ def test_it_stays_enabled_for_the_conversation_and_not_for_children() -> None:
     @tool
     async def delegate(context: ToolContext) -> str:
         """Hand on."""
-        return texts(await context.spawn(inner, "go"))[0]
+        return result_texts(await context.spawn(inner, "go"))[0]
 
     builder, _ = agent_of(call("delegate"), say("done"), always=("delegate",))
-    assert texts(builder.with_tools(delegate).build().run_sync("go")) == ["sent to Eve"]
+    assert result_texts(builder.with_tools(delegate).build().run_sync("go")) == ["sent to Eve"]
 
 
 async def test_tools_of_mcp_servers_are_on_demand() -> None:
@@ -214,12 +210,12 @@ async def test_tools_of_mcp_servers_are_on_demand() -> None:
         )
         builder = AgentBuilder().with_driver(driver).with_capability(mcp)
         result = await builder.with_capability(ToolRegistry()).build().run("go")
-    assert names[0] in texts(result)[0]
+    assert names[0] in result_texts(result)[0]
     assert offered(driver) == [["tools"], ["tools"], [names[0], "tools"]]
 
 
 async def test_it_survives_any_death_and_the_disk(tmp_path: Path) -> None:
-    """Taken up after any record, the same tools are offered and called."""
+    """Resumed after any record, the same tools are offered and called."""
     script = [
         call("tools", action="enable", names=["send_email"]),
         call("send_email", to="Ada", subject="x"),
@@ -230,11 +226,11 @@ async def test_it_survives_any_death_and_the_disk(tmp_path: Path) -> None:
         builder, _ = agent_of(*[lambda state: script[state.step_count]] * 3)
         return builder.with_journal(journal, on_in_doubt=lambda doubt: None).build()
 
-    whole, taken_up = await lives(build)
-    for result in taken_up:
+    whole, resumed = await lives(build)
+    for result in resumed:
         assert ToolRegistry.enabled(result.state) == ("send_email",)
-        assert texts(result)[0] == texts(whole)[0]
-    assert texts(await on_disk(build, tmp_path / "j.db"))[1] == "sent to Ada"
+        assert result_texts(result)[0] == result_texts(whole)[0]
+    assert result_texts(await on_disk(build, tmp_path / "j.db"))[1] == "sent to Ada"
 
 
 @pytest.mark.parametrize("options", [{"always": "read"}, {"hide": [3]}])
@@ -245,7 +241,7 @@ def test_nonsense_is_refused(options: dict[str, Any]) -> None:
 
 
 def test_what_is_always_to_be_offered_has_to_be_there() -> None:
-    """A name that no tool has is told of; those of servers may come later."""
+    """A name that no tool has is reported; tools of servers may come later."""
     builder, _ = agent_of(say("done"), always=("read_*", "nope", "mcp__github__*"))
     assert [str(found) for found in builder.build().lint() if "always=" in str(found)] != []
     assert all("read_*" not in str(found) for found in builder.build().lint())
@@ -292,14 +288,14 @@ SPECS = [
 )
 def test_the_best_comes_first(query: str, first: str) -> None:
     """Names count more than descriptions, and endings do not matter."""
-    assert ranked(SPECS, query, 5)[0].name == first
+    assert rank_tools(SPECS, query, 5)[0].name == first
 
 
 def test_what_has_nothing_to_do_with_it_is_not_found() -> None:
     """No match is an empty answer, and there are never more than asked for."""
-    assert ranked(SPECS, "xylophone", 5) == []
-    assert ranked(SPECS, "?!", 5) == []
-    assert len(ranked(SPECS, "file", 2)) == 2
+    assert rank_tools(SPECS, "xylophone", 5) == []
+    assert rank_tools(SPECS, "?!", 5) == []
+    assert len(rank_tools(SPECS, "file", 2)) == 2
 
 
 def test_names_are_split_into_words() -> None:
@@ -310,7 +306,7 @@ def test_names_are_split_into_words() -> None:
 @given(st.text(max_size=60))
 def test_any_query_can_be_answered(query: str) -> None:
     """Whatever a model writes, what is found is a part of what there is, each once, and always the same."""
-    found = [spec.name for spec in ranked(SPECS, query, 20)]
+    found = [spec.name for spec in rank_tools(SPECS, query, 20)]
     assert len(set(found)) == len(found)
     assert set(found) <= {spec.name for spec in SPECS}
-    assert found == [spec.name for spec in ranked(SPECS[::-1], query, 20)]
+    assert found == [spec.name for spec in rank_tools(SPECS[::-1], query, 20)]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shlex
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from terminal import Terminal
+
+from hookline.cli.approval_prompt import preview
+from hookline.cli.terminal import Paint
+from hookline.state import ToolCall
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no pseudo-terminals here")
 
@@ -32,7 +38,7 @@ def asked(place: Any, call: dict[str, Any], columns: int = 120, **env: str) -> T
 
 
 @pytest.mark.parametrize(
-    ("keys", "told", "code"),
+    ("keys", "expected", "code"),
     [
         ("y", "Made 'a.txt'", 0),
         ("Y", "Made 'a.txt'", 0),
@@ -43,7 +49,7 @@ def asked(place: Any, call: dict[str, Any], columns: int = 120, **env: str) -> T
         ("q", "paused: 1 question to answer", 5),
     ],
 )
-def test_a_key_answers(keys: str, told: str, code: int, place: Any) -> None:
+def test_a_key_answers(keys: str, expected: str, code: int, place: Any) -> None:
     """What is asked, by whom and why is shown with the change as a diff; one key answers."""
     terminal = asked(place, _WRITE)
     terminal.wait_for("? explain")
@@ -54,7 +60,7 @@ def test_a_key_answers(keys: str, told: str, code: int, place: Any) -> None:
         terminal.wait_for(": ")
         terminal.press(keys[1:])
     assert terminal.end() == code, terminal.text
-    assert told in terminal.text
+    assert expected in terminal.text
 
 
 def test_an_answer_for_the_session_or_a_rule_is_not_asked_again(place: Any) -> None:
@@ -94,7 +100,7 @@ def test_a_command_is_changed_as_a_command(place: Any) -> None:
     terminal.press("\x15rm -rf /\r")
     assert terminal.end() == 0, terminal.text
     assert "Blocked" in terminal.text
-    assert "block bash(rm -rf /)" in terminal.text  # it is told about the call that it is now
+    assert "block bash(rm -rf /)" in terminal.text  # the message is about the changed call
 
 
 @pytest.mark.parametrize(("key", "code"), [("\x03", 130), ("\x15\x04", 5)])
@@ -153,16 +159,14 @@ def test_colours_do_not_count_as_columns(place: Any) -> None:
 
 @pytest.mark.parametrize("key", ["", "d", "e"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_being_told_to_end_is_heard_at_a_question(
-    key: str, number: signal.Signals, place: Any
-) -> None:
-    """Whatever is being typed: the question stays open, and the run can be gone on with."""
+def test_a_signal_ends_the_run_at_a_question(key: str, number: signal.Signals, place: Any) -> None:
+    """Whatever is being typed: the question stays open, and the run can be continued."""
     terminal = asked(place, _WRITE)
     terminal.wait_for("? explain")
     if key:
         terminal.press(key)
         terminal.wait_for("tell the model: " if key == "d" else '"new\\n"}')
-    terminal.tell_until(number, "paused: 1 question to answer")
+    terminal.signal_until(number, "paused: 1 question to answer")
     assert terminal.end() == 130, terminal.text
     assert "paused" in place.run("runs").stdout
 
@@ -172,15 +176,15 @@ def test_an_explanation_is_as_wide_as_the_window(place: Any) -> None:
     terminal = asked(place, _WRITE, columns=60)
     terminal.wait_for("? explain")
     terminal.press("?")
-    told = terminal.wait_for("asked in run")
-    assert "for this call: runs" in told  # too narrow for a table
-    assert max(map(len, told.replace("\r", "").splitlines())) < 60
+    shown = terminal.wait_for("asked in run")
+    assert "for this call: runs" in shown  # too narrow for a table
+    assert max(map(len, shown.replace("\r", "").splitlines())) < 60
     terminal.wait_for("? explain")
     terminal.resize(150)
     terminal.press("?")
-    told = terminal.wait_for("asked in run")
-    assert "for this call  " in told
-    assert 100 < max(map(len, told.replace("\r", "").splitlines())) < 150
+    shown = terminal.wait_for("asked in run")
+    assert "for this call  " in shown
+    assert 100 < max(map(len, shown.replace("\r", "").splitlines())) < 150
     terminal.wait_for("? explain")
     terminal.press("n")
     assert terminal.end() == 0, terminal.text
@@ -195,13 +199,13 @@ def test_the_hooks_of_a_conversation_fit_the_window(place: Any) -> None:
     assert talk.end() == 0
     explained = opened(place, "hooks", "explain", *_BARE, columns=62)
     assert explained.end() == 0
-    for told in (talk.text, explained.text):
-        lines = told.replace("\r", "").splitlines()
+    for screen in (talk.text, explained.text):
+        lines = screen.replace("\r", "").splitlines()
         assert max(len(line) for line in lines if not line.startswith("session ")) <= 62
 
 
 @pytest.mark.parametrize(
-    ("editor", "told"),
+    ("editor", "expected"),
     [
         ("false", "the editor ended with exit code 1: nothing is changed"),
         ("true", "nothing was changed: y runs it as it is"),
@@ -209,16 +213,16 @@ def test_the_hooks_of_a_conversation_fit_the_window(place: Any) -> None:
         ("", "nothing was changed: y runs it as it is"),
     ],
 )
-def test_leaving_the_editor_is_no_yes(editor: str, told: str, place: Any) -> None:
+def test_leaving_the_editor_is_no_yes(editor: str, expected: str, place: Any) -> None:
     """One that fails, one that changes nothing, and a line that stays as it is: the question is asked again."""
     terminal = asked(place, _WRITE, EDITOR=editor)
     terminal.wait_for("? explain")
     terminal.press("e")
     if not editor:
         terminal.wait_for("arguments: ")
-        terminal.press_until("\r", told)
+        terminal.press_until("\r", expected)
     else:
-        terminal.wait_for(told)
+        terminal.wait_for(expected)
     terminal.wait_for("? explain")
     terminal.press("n")
     assert terminal.end() == 0, terminal.text
@@ -256,3 +260,79 @@ def test_a_question_is_asked_again_after_ctrl_z(place: Any) -> None:
     terminal.wait_for("done;")
     terminal.press("exit 7\r")
     assert terminal.end() == 7
+
+
+# --- the preview of a call: a person sees all that it would do ---
+
+
+def lines(folder: Path, **args: Any) -> list[str]:
+    """A call as it is shown."""
+    return preview(ToolCall("c", "tool", args), folder, Paint(io.StringIO(), {}))
+
+
+def test_a_command_with_all_that_goes_with_it(tmp_path: Path) -> None:
+    """Where it runs, and what it is given besides; what is not asked for is left out."""
+    args = {"timeout": None, "background": False, "cwd": "sub", "place": "host", "network": False}
+    assert lines(tmp_path, command="ls\npwd", **args) == [
+        "$ ls",
+        "pwd",
+        "cwd: sub",
+        "place: host",
+    ]
+    assert lines(tmp_path, argv=["rm", "a b"], **args) == [
+        "$ rm 'a b'",
+        "cwd: sub",
+        "place: host",
+    ]
+
+
+def test_a_file_that_is_written_as_a_diff_to_what_is_there(tmp_path: Path) -> None:
+    """New or changed, down to the line break at its end."""
+    assert lines(tmp_path, path="a", content="x\n")[2:] == ["@@ -0,0 +1 @@", "+x"]
+    (tmp_path / "a").write_text("x")
+    assert lines(tmp_path, path="a", content="x") == ["a: no change"]
+    preview = lines(tmp_path, path="a", content="x\n")
+    assert preview[3:] == ["-x", "\\ no line break at the end", "+x"]
+    assert lines(tmp_path, path="a", content="y", mode="append")[-1] == "mode: append"
+
+
+def test_every_replacement_of_an_edit(tmp_path: Path) -> None:
+    """One or several at once, with what says how often."""
+    one = lines(tmp_path, path="a", old="x", new="y", replace_all=True, edits=None)
+    assert one[3:] == ["-x", "+y", "replace_all: true"]
+    several = lines(
+        tmp_path,
+        path="a",
+        old="",
+        new="",
+        replace_all=False,
+        edits=[{"old": "one", "new": "two"}, {"old": "three", "new": ""}],
+    )
+    assert [line for line in several if line in ("-one", "+two", "-three")] == [
+        "-one",
+        "+two",
+        "-three",
+    ]
+    assert not any("no change" in line for line in several)
+
+
+@pytest.mark.parametrize("value", ["\x1b[2J", "\u202e"])
+def test_nothing_in_it_moves_the_terminal(value: str, tmp_path: Path) -> None:
+    """In a command, a path, a diff or an argument."""
+    for args in (
+        {"command": value},
+        {"argv": [value]},
+        {"path": value, "content": value},
+        {"path": "a", "old": value, "new": "x"},
+        {"other": value},
+        {"other": {"deep": value}},
+    ):
+        assert not any(value in line for line in lines(tmp_path, **args)), args
+
+
+def test_what_is_long_says_how_long(tmp_path: Path) -> None:
+    """Lines, and one line."""
+    assert lines(tmp_path, text="\n".join("abc" * 100))[-1] == "... and 240 lines more"
+    assert lines(tmp_path, text="x" * 5_000)[0].endswith("... and 3,006 characters more")
+    content = "\n".join(map(str, range(10_000)))
+    assert lines(tmp_path, path="a", content=content)[-1].endswith("lines more")

@@ -1,4 +1,4 @@
-"""Completion, asked of the shells themselves."""
+"""Completion, tested in the real shells."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_zsh_completes_what_is_typed(place: Any) -> None:
         ("hookline run -f ta", "hookline run -f task.md"),
     ):
         terminal.wait_for("ready> ")
-        terminal.press(f"{typed}\t\x01echo said: \r")  # the line, completed, is told and not run
+        terminal.press(f"{typed}\t\x01echo said: \r")  # the completed line is printed and not run
         terminal.wait_for(f"\nsaid: {completed}")
     terminal.press("exit\r")
     terminal.end()

@@ -23,7 +23,7 @@ def linted(place: Any, hook: str, *arguments: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
-    ("hook", "told"),
+    ("hook", "expected"),
     [
         ('match = "bsah"\ndo = "block"', "a tool 'bsah', which the agent does not have. Did you mean 'bash'?"),
         ('match = "nothing_like_it"\ndo = "block"', "a tool 'nothing_like_it'"),
@@ -41,12 +41,12 @@ def linted(place: Any, hook: str, *arguments: str) -> tuple[int, str]:
         ('command = "./plain.sh"', "'./plain.sh' is not executable"),
     ],
 )  # fmt: skip
-def test_a_dead_guard_is_a_complaint(hook: str, told: str, place: Any) -> None:
-    """A tool that there is none of, in whichever way it is named, and a program that cannot be started."""
+def test_a_dead_guard_is_a_complaint(hook: str, expected: str, place: Any) -> None:
+    """A tool that does not exist, however it is named, and a program that cannot be started."""
     place.write("plain.sh", "exit 0\n")
     code, said = linted(place, hook)
     assert code == Exit.FAILED, said
-    assert told in said
+    assert expected in said
     assert "no mistakes found" not in said
 
 
@@ -60,7 +60,7 @@ def test_a_dead_guard_is_a_complaint(hook: str, told: str, place: Any) -> None:
     ],
 )
 def test_a_tool_that_was_left_out_is_reported_once(hook: str, place: Any) -> None:
-    """Beside the tools for files too: whoever has no shell has a guard for nothing."""
+    """Next to the file tools too: without a shell, its guard guards nothing."""
     place.write("guard.py", "def check(ctx):\n    return None\n")
     code, said = linted(place, hook, "--without", "bash")
     assert code == Exit.FAILED, said
@@ -84,7 +84,7 @@ def test_a_tool_that_was_left_out_is_reported_once(hook: str, place: Any) -> Non
         'command = "echo done"',
     ],
 )
-def test_what_may_be_right_is_none(hook: str, place: Any) -> None:
+def test_what_may_be_right_is_no_finding(hook: str, place: Any) -> None:
     """Other agents' names in rules, patterns of what may come, and commands that look before they run."""
     place.write("plain.sh", "exit 0\n")
     place.write("check.sh", "#!/bin/sh\nexit 0\n").chmod(0o755)
@@ -93,7 +93,7 @@ def test_what_may_be_right_is_none(hook: str, place: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hooks", "told"),
+    ("hooks", "expected"),
     [
         ({"PreToolUs": [{"hooks": [{"type": "command", "command": "true"}]}]}, "'PreToolUs' is no event"),
         ({"PreToolUse": [{"matcher": "(", "hooks": [{"type": "command", "command": "true"}]}]}, "is left out"),
@@ -108,14 +108,14 @@ def test_what_may_be_right_is_none(hook: str, place: Any) -> None:
     ],
 )  # fmt: skip
 def test_so_is_what_was_left_out_of_other_agents_files(
-    hooks: dict[str, Any], told: str, place: Any
+    hooks: dict[str, Any], expected: str, place: Any
 ) -> None:
-    """An event that there is not, a matcher that cannot be read, a script that is gone."""
+    """An unknown event, a matcher that cannot be read, a missing script."""
     place.write(".claude/settings.json", json.dumps({"hooks": hooks}))
     place.run("trust")
     done = place.run("hooks", "lint")
     assert done.returncode == Exit.FAILED, done.stderr
-    assert told in done.stdout
+    assert expected in done.stdout
 
 
 def test_so_is_a_tool_where_cursor_looks_in_the_command(place: Any) -> None:

@@ -172,7 +172,7 @@ def test_what_it_says_cannot_move_the_terminal(place: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("[capabilities.fils]", ":1: there is no capability 'fils'. Did you mean 'files'?"),
         ("[capabilities.files]\nreadonly = true", ":2: 'files' has no option 'readonly'."),
@@ -189,7 +189,7 @@ def test_what_it_says_cannot_move_the_terminal(place: Any) -> None:
         ('[agents.a.approvals]\nask = ["("]', ":2: the rule '('"),
     ],
 )
-def test_a_mistake_is_reported_before_trust_and_after(text: str, told: str, place: Any) -> None:
+def test_a_mistake_is_reported_before_trust_and_after(text: str, expected: str, place: Any) -> None:
     """With its line, without loading anything: also what is not in force yet, and when it is to be trusted."""
     path: Path = place.write("hookline.toml", text)
     for arguments in (("config", "show"), ("tools",), ("trust",)):
@@ -197,7 +197,7 @@ def test_a_mistake_is_reported_before_trust_and_after(text: str, told: str, plac
         assert done.returncode == 6, (arguments, done.stdout, done.stderr)
         assert str(path) in done.stderr
         assert done.stderr.count(str(path)) == 1
-        assert told in done.stderr
+        assert expected in done.stderr
 
 
 def test_rules_without_names_may_be_alike(place: Any) -> None:

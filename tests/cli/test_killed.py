@@ -114,7 +114,7 @@ def _killed_when_they_run(place: Any, seconds: str, count: int, *turns: dict[str
     assert _until(lambda: _sleepers(seconds) == 0)
 
 
-def test_a_run_that_is_resumed_tells_its_hooks_that_the_session_continues(place: Any) -> None:
+def test_hooks_of_a_resumed_run_learn_that_the_session_continues(place: Any) -> None:
     """Hooks are sent SessionStart once more, their variables are set again, and the run plays the same."""
     start = "cat >> starts; echo 'export GREETING=hello' >> \"$CLAUDE_ENV_FILE\"; echo 'be kind'"
     group = {"hooks": [{"type": "command", "command": start}]}
@@ -127,10 +127,10 @@ def test_a_run_that_is_resumed_tells_its_hooks_that_the_session_continues(place:
     assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
     starts = (place.project / "starts").read_text().splitlines()
     assert [json.loads(line)["source"] for line in starts] == ["startup", "resume"]
-    told = place.run("show", "--json").stdout.splitlines()
-    said = [json.loads(line) for line in told if '"type":"hook"' in line and "be kind" in line]
+    lines = place.run("show", "--json").stdout.splitlines()
+    said = [json.loads(line) for line in lines if '"type":"hook"' in line and "be kind" in line]
     assert [each["point"] for each in said] == ["session_start", "execution_start"]
-    assert any("[hello]" in line for line in told)
+    assert any("[hello]" in line for line in lines)
     replayed = place.run("replay", *_last_run(place))
     assert "is identical" in replayed.stdout + replayed.stderr, replayed
 

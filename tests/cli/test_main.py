@@ -18,7 +18,7 @@ from hookline.cli import main
 _SOURCE = Path(__file__).parents[2] / "src"
 
 
-def test_it_tells_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_prints_its_version(capsys: pytest.CaptureFixture[str]) -> None:
     """On stdout, alone, with success."""
     assert main(["--version"]) == 0
     shown = capsys.readouterr()
@@ -45,7 +45,7 @@ def test_without_arguments_it_explains_itself(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["--versoin"], "there is no flag '--versoin' here. Did you mean '--version'?"),
         (["--vers"], "there is no flag '--vers' here."),
@@ -56,11 +56,11 @@ def test_without_arguments_it_explains_itself(capsys: pytest.CaptureFixture[str]
             "Did you mean '--model'? (`hookline run --help` says more)",
         ),
         (["hooks", "list", "--jsn"], "Did you mean '--json'?"),
-        (["show", "one", "two"], "'two' has no meaning here."),
+        (["show", "one", "two"], "'two' is not expected here."),
     ],
 )
 def test_what_it_does_not_know_is_an_error(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One line on stderr that says what was probably meant, and the exit code for wrong use."""
     try:
@@ -70,7 +70,7 @@ def test_what_it_does_not_know_is_an_error(
     assert code == 2
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert told in shown.err
+    assert expected in shown.err
     assert shown.err.count("\n") == 1
 
 

@@ -113,11 +113,11 @@ def ours(project: Path, target: str) -> McpServer:
 
 async def run_far(server: McpServer, approver: Any = None) -> tuple[Any, list[Any]]:
     """Let an agent of ours call the far agent; gives the result of the call and what it reported."""
-    told: list[Any] = []
+    messages: list[Any] = []
 
     def hear(record: Any) -> None:
         if record.type == "progress":
-            told.append(record.message["message"])
+            messages.append(record.message["message"])
 
     driver = ScriptedDriver([call("mcp__far__run", prompt="go"), say("done")])
     async with McpServers(server) as mcp:
@@ -125,23 +125,23 @@ async def run_far(server: McpServer, approver: Any = None) -> tuple[Any, list[An
         if approver is not None:
             builder.with_approver(approver)
         result = await builder.build().run("go")
-    return result.steps[0].results[0], told
+    return result.steps[0].results[0], messages
 
 
 @pytest.mark.parametrize("target", ["agents:agent", "agents:opened"])
 async def test_an_agent_uses_an_agent(project: Path, target: str) -> None:
-    """Over pipes, whatever the far one prints; it tells how it goes."""
-    result, told = await run_far(ours(project, target))
+    """Over pipes, whatever the far one prints; it reports progress."""
+    result, messages = await run_far(ours(project, target))
     assert result.result == "All done."
-    assert told == ["step 1", "calls work", "work: half done", "step 2"]
+    assert messages == ["step 1", "calls work", "work: half done", "step 2"]
     assert (project / "closed").exists() == (target == "agents:opened")
 
 
 async def test_an_agent_uses_an_agent_over_http(over_http: Callable[[str], str]) -> None:
     """The same over streamable HTTP."""
-    result, told = await run_far(McpServer.http(over_http("agents:builder"), name="far"))
+    result, messages = await run_far(McpServer.http(over_http("agents:builder"), name="far"))
     assert result.result == "All done."
-    assert told == ["step 1", "calls work", "work: half done", "step 2"]
+    assert messages == ["step 1", "calls work", "work: half done", "step 2"]
 
 
 async def test_what_the_far_agent_asks_our_approver_answers(project: Path) -> None:
@@ -282,9 +282,7 @@ def test_where_nobody_can_listen_is_reported(
 
 
 @pytest.mark.parametrize("address", ["8000", "host:port", "host:70000", ":80"])
-def test_an_address_that_is_none_is_wrong_use(
-    address: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_invalid_address_is_wrong_use(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     """With an example of one."""
     with pytest.raises(SystemExit) as exit:
         main(["mcp-serve", "agents:agent", "--http", address])

@@ -17,7 +17,7 @@ from hookline.sessions import Sessions
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "expected"),
     [
         (("--without", "bahs"), "--without: there is no capability 'bahs'. Did you mean 'bash'?"),
         (("--without", ""), "--without: there is no capability ''."),
@@ -59,13 +59,13 @@ from hookline.sessions import Sessions
     ],
 )
 def test_a_flag_that_would_do_nothing_is_wrong_use(
-    flags: tuple[str, ...], told: str, place: Any
+    flags: tuple[str, ...], expected: str, place: Any
 ) -> None:
-    """It is reported before anything runs: whoever gave it relies on it."""
+    """It is reported before anything runs: a user who gave it relies on it."""
     model = place.script({"say": "Hi."})
     done = place.run("run", "--model", model, *flags, "x")
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
-    assert told in done.stderr
+    assert expected in done.stderr
     assert done.stderr.count("\n") == 1
 
 
@@ -88,7 +88,7 @@ def test_a_run_that_is_not_kept_may_continue_one_of_a_journal(place: Any) -> Non
 
 @pytest.mark.parametrize("flags", [("--deny", "bsah(ls)"), ("--set", "approvals.ask=['bsah']")])
 def test_a_rule_about_no_tool_is_reported(flags: tuple[str, ...], place: Any) -> None:
-    """It holds nobody back, so also those who want it quiet read of it."""
+    """The guard has no effect, so it is reported with --quiet too."""
     model = place.script({"say": "Hi."})
     done = place.run("run", "-q", "--model", model, *flags, "x")
     assert (done.returncode, done.stdout) == (0, "Hi.\n"), done.stderr
@@ -108,7 +108,7 @@ def test_a_rule_of_a_file_is_reported_where_it_is_clear_what_it_means(place: Any
 
 @pytest.mark.parametrize("action", ["test", "explain"])
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (("raed", "ls"), "there is no tool 'raed'. Did you mean 'read'?"),
         (("nosuch", "ls"), "there is no tool 'nosuch'. Your tools are: read,"),
@@ -116,12 +116,12 @@ def test_a_rule_of_a_file_is_reported_where_it_is_clear_what_it_means(place: Any
     ],
 )
 def test_a_tool_that_is_not_there_is_reported_first(
-    action: str, words: tuple[str, ...], told: str, place: Any
+    action: str, words: tuple[str, ...], expected: str, place: Any
 ) -> None:
     """What its arguments would be does not matter then."""
     done = place.run("hooks", action, *words)
     assert (done.returncode, done.stdout) == (2, "")
-    assert told in done.stderr
+    assert expected in done.stderr
 
 
 def test_a_step_without_a_run_is_wrong_use(place: Any) -> None:
@@ -139,7 +139,7 @@ _MAIN = "import sys; from hookline.cli import main; sys.exit(main())"
 
 
 @pytest.mark.parametrize(
-    ("code", "words", "told"),
+    ("code", "words", "expected"),
     [
         (2, "run --model nope:x hi", "--model: there is no provider 'nope'"),
         (2, "run --model bogus hi", "anthropic, google, local, openai, script."),
@@ -151,17 +151,17 @@ _MAIN = "import sys; from hookline.cli import main; sys.exit(main())"
         (6, "tools --capability structured_output", "needs the option 'output'"),
         (2, "hooks explain nope", "there is no tool 'nope'"),
         (2, "hooks list nope", "An agent of your own is named module:agent."),
-        (2, "hooks list --points nope", "'nope' has no meaning here"),
+        (2, "hooks list --points nope", "'nope' is not expected here"),
         (2, "hooks list --point", "there is no flag '--point' here. Did you mean '--points'?"),
         (2, "config show --jso", "there is no flag '--jso' here. Did you mean '--json'?"),
         (2, "run --mod plan hi", "there is no flag '--mod' here. Did you mean '--mode'?"),
         (2, "hooks test --prompt a --answer b", "--prompt and --answer are several things"),
-        (2, "hooks test --prompt a --result b", "--result is what a tool gives"),
+        (2, "hooks test --prompt a --result b", "--result is what a tool returns"),
         (2, "hooks test write a.txt", "the arguments are not JSON"),
         (2, "trust --show --revoke", "not allowed with argument"),
         (2, "trust --list --revoke", "not allowed with argument"),
         (2, "tools nope", "there is no tool 'nope'"),
-        (2, "tools read write", "'write' has no meaning here"),
+        (2, "tools read write", "'write' is not expected here"),
         (2, "run -c --at x hi", "'x' is not a whole number"),
         (2, "mcp-serve nope", "'nope' does not name an agent"),
         (2, "mcp-serve nope:agent", "there is no module 'nope'"),
@@ -170,11 +170,11 @@ _MAIN = "import sys; from hookline.cli import main; sys.exit(main())"
         (0, "runs", 'no runs here yet: hookline run "..."'),
     ],
 )
-def test_a_mistake_is_reported(code: int, words: str, told: str, place: Any) -> None:
+def test_a_mistake_is_reported(code: int, words: str, expected: str, place: Any) -> None:
     """In one line, which is about the command and not about Python."""
     done = place.run(*words.split(), OPENAI_API_KEY="")
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
-    assert told in done.stderr
+    assert expected in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -237,12 +237,12 @@ def test_a_directory_that_is_gone_is_reported(place: Any) -> None:
 
 
 def test_the_doctor_says_where_a_model_cannot_be_kept(place: Any) -> None:
-    """Before it is fetched in vain."""
+    """Before it is fetched."""
     place.write("file", "")
-    told = place.run("doctor", HOOKLINE_CACHE_DIR=str(place.project / "file/models")).stdout
-    if "local model" not in told:
+    report = place.run("doctor", HOOKLINE_CACHE_DIR=str(place.project / "file/models")).stdout
+    if "local model" not in report:
         pytest.skip("local models cannot run here")
-    assert "export HOOKLINE_CACHE_DIR=..., and then: hookline model get" in told
+    assert "export HOOKLINE_CACHE_DIR=..., and then: hookline model get" in report
 
 
 def test_a_run_is_dropped_only_when_all_that_are_named_are_there(place: Any) -> None:
@@ -261,9 +261,9 @@ def test_a_run_is_dropped_only_when_all_that_are_named_are_there(place: Any) -> 
 @pytest.mark.parametrize("command", ["runs", "show"])
 def test_a_setting_that_would_do_nothing_is_reported(command: str, place: Any) -> None:
     """Whoever sets it relies on it."""
-    told = place.run(command, "--set", "limits.steps=3")
-    assert told.returncode == Exit.USAGE
-    assert "has no effect" in told.stderr
+    done = place.run(command, "--set", "limits.steps=3")
+    assert done.returncode == Exit.USAGE
+    assert "has no effect" in done.stderr
 
 
 def test_the_hooks_of_now_are_asked_about_a_run_of_another_project(place: Any) -> None:
@@ -289,11 +289,11 @@ def test_a_conversation_that_somebody_else_is_in_is_reported_once(place: Any) ->
     with SQLiteJournal(path) as journal:
         session = Sessions(journal).list(limit=1)[0].id
         claim = journal.claim(f"session/{session}")
-        told = place.run("chat", "-c", "--model", model, *_BARE, stdin="Hi.\n")
+        done = place.run("chat", "-c", "--model", model, *_BARE, stdin="Hi.\n")
         claim.give_back()
-    assert told.returncode == Exit.FAILED
-    assert told.stderr.count("is being run or changed by someone else") == 1
-    assert told.stderr.endswith("or continue in a copy: /fork\n")
+    assert done.returncode == Exit.FAILED
+    assert done.stderr.count("is being run or changed by someone else") == 1
+    assert done.stderr.endswith("or continue in a copy: /fork\n")
 
 
 # --- where commands run, as the command line says it ---
@@ -332,7 +332,7 @@ def test_where_a_command_runs(place: Any, flags: Any, env: Any, made: bool) -> N
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "expected"),
     [
         (("--place", "nowhere"), Exit.USAGE, "choose from"),
         (("--place", "host", "--without", "bash"), Exit.USAGE, "--place is about 'bash'"),
@@ -348,11 +348,11 @@ def test_where_a_command_runs(place: Any, flags: Any, env: Any, made: bool) -> N
         ),
     ],
 )
-def test_what_cannot_be_is_an_error(place: Any, arguments: Any, code: int, told: str) -> None:
-    """Before anything runs; of two words that exclude each other it is said who said which."""
+def test_what_cannot_be_is_an_error(place: Any, arguments: Any, code: int, expected: str) -> None:
+    """Before anything runs. The error about two contradicting values names both sources."""
     done = place.run("run", "--model", touching(place), *arguments, "Go.")
     assert done.returncode == code
-    assert told in done.stderr
+    assert expected in done.stderr
 
 
 def test_config_show_refuses_a_wrong_variable(place: Any) -> None:
@@ -375,8 +375,8 @@ def test_doctor_says_where_commands_run(place: Any) -> None:
         in place.run("doctor", HOOKLINE_PLACE="host").stdout
     )
     if shutil.which("bwrap") is not None:
-        told = place.run("doctor", HOOKLINE_PLACE="read-only").stdout
-        assert "passed its test; place read-only" in told
+        report = place.run("doctor", HOOKLINE_PLACE="read-only").stdout
+        assert "passed its test; place read-only" in report
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="there is no bubblewrap")

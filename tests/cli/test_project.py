@@ -110,8 +110,8 @@ def test_doctor_says_what_to_do(place: Any) -> None:
 def test_tools_and_hooks_are_listed(place: Any) -> None:
     """With what each came with."""
     assert "read    files  Read a file." in place.run("tools", *_BARE).stdout
-    told = json.loads(place.run("tools", "read", "--json", *_BARE).stdout)
-    assert "path" in told["parameters"]["properties"]
+    found = json.loads(place.run("tools", "read", "--json", *_BARE).stdout)
+    assert "path" in found["parameters"]["properties"]
     listed = place.run("hooks", "list", "--json", *_BARE).stdout.splitlines()
     assert {"files-jail", "approval"} <= {json.loads(line)["hook"] for line in listed}
     assert "a block: the call is not run" in place.run("hooks", "list", "--points").stdout
@@ -153,7 +153,7 @@ def cpu_seconds(place: Any, *arguments: str) -> float:
     return min(taken)
 
 
-def test_it_loads_little_to_tell_its_version(place: Any) -> None:
+def test_it_loads_little_to_print_its_version(place: Any) -> None:
     """No agent, no asyncio, no pydantic: what a version needs."""
     program = "import sys; from hookline.cli import main; main(['--version']); print(*sys.modules)"
     done = subprocess.run(

@@ -191,7 +191,7 @@ def test_another_project_has_runs_of_its_own(place: Any) -> None:
 
 
 def test_a_broken_journal_of_another_project_is_left_out(place: Any) -> None:
-    """And told: it keeps nobody from their own runs, nor from those of a third project."""
+    """A message says so. Runs of the own project and of a third one stay available."""
     model = place.script({"say": "Hi."})
     done = place.run("run", "--model", model, "x", "--without", "bash")
     assert done.returncode == 0, done.stderr
@@ -223,12 +223,12 @@ def agent():
 
 
 def test_what_a_child_did_can_be_shown(place: Any) -> None:
-    """The story of a run names the command that tells the child's."""
+    """The output for a run names the command that shows the child's."""
     place.write("family.py", _FAMILY)
     model = place.script({"call": "ask"}, {"say": "Done."})
     assert place.run("run", "family:agent", "--model", model, "Go.").returncode == 0
-    told = place.run("show").stdout
-    command = next(line for line in told.splitlines() if ": hookline show " in line)
+    shown = place.run("show").stdout
+    command = next(line for line in shown.splitlines() if ": hookline show " in line)
     child = place.run("show", command.rpartition(" ")[2].strip("'"))
     assert child.returncode == 0, child.stderr
     assert "the child says hi" in child.stdout
@@ -246,13 +246,13 @@ def test_what_a_run_said_cannot_move_the_terminal_later(place: Any) -> None:
         ("show", "--full", "--hooks"),
         ("runs",),
     ):
-        told = place.run(*command)
-        assert "\x1b" not in told.stdout + told.stderr, command
-        assert told.stdout
+        done = place.run(*command)
+        assert "\x1b" not in done.stdout + done.stderr, command
+        assert done.stdout
 
 
 def test_a_conversation_is_reopened_as_it_was(place: Any) -> None:
-    """With the model and the rules of then; what is said anew holds, and is kept with the runs from then on."""
+    """With the model and the rules of then; what is said again holds, and is kept with the runs from then on."""
     model = place.script(_WRITE, _WRITE, {"say": "Written."})
     first = place.run("chat", "--model", model, "--deny", "list", *_BARE, stdin="Write.\n")
     assert first.returncode == 0, first.stderr
@@ -281,9 +281,9 @@ def test_a_run_that_is_over_is_not_run_again(place: Any) -> None:
     model = place.script({"say": "It is there."})
     assert place.run("run", "--model", model, "Look.", *_BARE).returncode == 0
     (run_id,) = run_ids(place)
-    told = place.run("resume")
-    assert (told.returncode, told.stdout) == (0, "It is there.\n")
-    assert told.stderr == (
+    done = place.run("resume")
+    assert (done.returncode, done.stdout) == (0, "It is there.\n")
+    assert done.stderr == (
         f"hookline: run {run_id} is over (done): nothing in it waits. "
         f'To continue from there: hookline run --from {run_id} "..."\n'
     )
@@ -302,9 +302,9 @@ def test_the_exit_code_of_a_run_that_is_over_is_its_own(place: Any) -> None:
     model = place.script(_READ, {"say": "It is there."})
     ended = place.run("run", "--model", model, "--max-steps", "1", "Look.", *_BARE)
     assert ended.returncode == Exit.LIMIT
-    told = place.run("resume")
-    assert told.returncode == Exit.LIMIT
-    assert "is over (stopped by 'limits', step_limit: steps: 1 of 1 used)" in told.stderr
+    done = place.run("resume")
+    assert done.returncode == Exit.LIMIT
+    assert "is over (stopped by 'limits', step_limit: steps: 1 of 1 used)" in done.stderr
 
 
 def test_what_is_set_for_a_resume_holds(place: Any) -> None:
@@ -364,15 +364,15 @@ def interrupted(place: Any, *arguments: str) -> None:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         assert process.stdout is not None
-        told = process.stdout.readline()
-        while told and "stopping after this step" not in told:
-            told = process.stdout.readline()
+        output = process.stdout.readline()
+        while output and "stopping after this step" not in output:
+            output = process.stdout.readline()
         go.touch()
-        told += process.stdout.read()
+        output += process.stdout.read()
     begun.unlink()
     go.unlink()
-    assert process.returncode == Exit.INTERRUPTED, told
-    assert "reopen: hookline resume " in told
+    assert process.returncode == Exit.INTERRUPTED, output
+    assert "reopen: hookline resume " in output
 
 
 _AGENT = """
@@ -409,7 +409,7 @@ def test_what_was_interrupted_continues(place: Any) -> None:
 
 
 def test_what_a_limit_ended_continues_with_more(place: Any) -> None:
-    """As its closing line says, as another run; without more of it, what it came to is shown again."""
+    """Its last line says how: as another run. Without a higher limit its outcome is shown again."""
     place.write("mine.py", _AGENT)
     model = place.script({"call": "work"}, {"say": "All done."})
     ended = place.run("run", "mine:agent", "--model", model, "--timeout", "3", "Go.")
@@ -417,9 +417,9 @@ def test_what_a_limit_ended_continues_with_more(place: Any) -> None:
     (first,) = run_ids(place)
     command = f"hookline resume {first} --set limits.seconds=6"
     assert ended.stderr.rstrip().endswith(f"reopen: {command}")
-    told = place.run("resume")
-    assert (told.returncode, run_ids(place)) == (Exit.LIMIT, [first])
-    assert command in told.stderr
+    done = place.run("resume")
+    assert (done.returncode, run_ids(place)) == (Exit.LIMIT, [first])
+    assert command in done.stderr
     (place.project / "go").touch()
     ended = place.run(*command.split()[1:])
     assert (ended.returncode, ended.stdout) == (0, "All done.\n"), ended.stderr
@@ -459,17 +459,17 @@ def test_a_run_of_a_conversation_is_answered_as_its_command_says(place: Any) -> 
 
 def test_without_any_run_the_remedy_is_to_begin(place: Any) -> None:
     """There is no list to look at."""
-    told = place.run("resume")
-    assert told.returncode == Exit.FAILED
-    assert told.stderr == 'hookline: there is no run here yet. Begin with: hookline run "...".\n'
+    done = place.run("resume")
+    assert done.returncode == Exit.FAILED
+    assert done.stderr == 'hookline: there is no run here yet. Begin with: hookline run "...".\n'
 
 
-def test_verdicts_of_a_run_that_is_taken_up_say_what_they_are_about(place: Any) -> None:
+def test_verdicts_of_a_run_that_is_resumed_say_what_they_are_about(place: Any) -> None:
     """Another process had seen the calls."""
     calls = [{"call": "read", "args": {"path": name}} for name in ("a.txt", "b.txt")]
     model = place.script({"calls": calls}, {"say": "Done."})
     waiting = place.run("run", "--model", model, "--ask", "read", "Look.", *_BARE)
     assert waiting.returncode == Exit.WAITING
-    told = place.run("resume", "--deny", "all").stderr
+    done = place.run("resume", "--deny", "all").stderr
     for name in ("a.txt", "b.txt"):
-        assert f"ask read({name})" in told
+        assert f"ask read({name})" in done

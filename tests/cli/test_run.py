@@ -62,7 +62,7 @@ def test_json_is_the_journals_records(place: Any) -> None:
 
 
 def test_quiet_is_the_answer_alone(place: Any) -> None:
-    """And where there is none, a line that says why."""
+    """Without an answer, a line says why."""
     done = place.run("run", "-q", "--model", place.script({"say": "Hi."}), "Hello.", *_BARE)
     assert (done.stdout, done.stderr) == ("Hi.\n", "")
     done = place.run(
@@ -139,7 +139,7 @@ def test_a_conversation_continues(place: Any) -> None:
 
 
 def test_what_continues_has_the_flags_of_before(place: Any) -> None:
-    """The agent, the model and the rules: a conversation does not change its powers when it is reopened as told."""
+    """The agent, the model and the rules: a conversation that is reopened with the printed command keeps them."""
     place.write(
         "mine.py",
         "from hookline import AgentBuilder\n"
@@ -259,7 +259,7 @@ def test_flags_hold_for_a_builder_and_not_for_what_is_built(place: Any) -> None:
 
 
 def test_a_changed_request_is_left_to_the_journal(place: Any) -> None:
-    """A hook that adds to every request is not told of in every step."""
+    """A hook that adds to every request is not reported in every step."""
     todos = [{"content": "dig", "status": "pending"}]
     model = place.script({"call": "todo_write", "args": {"todos": todos}}, {"say": "Done."})
     done = place.run("run", "--model", model, "x", "--capability", "task_planning", *_BARE)
@@ -277,7 +277,7 @@ def test_an_answer_is_given_whatever_fails_when_the_session_ends(place: Any) -> 
 
 
 def test_an_answer_is_printed_though_a_hook_fails_when_all_is_over(place: Any) -> None:
-    """It was given before; the exit code and the closing line tell of the failure."""
+    """It was printed before; the exit code and the last line report the failure."""
     place.write("late.py", "def bad(ctx):\n    raise RuntimeError('boom')\n")
     place.write("hookline.toml", '[[hooks]]\non = "session_end"\nrun = "late:bad"\n')
     assert place.run("trust").returncode == 0

@@ -1,4 +1,4 @@
-"""What fits a window, what stays on it, and what nobody sees who does not look."""
+"""The lines on the screen: their width, which of them stay, and which are only shown on demand."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from terminal import Terminal
 
 from hookline.cli.terminal import (
     TOGETHER,
+    align_columns,
     columns,
-    fitted,
-    in_columns,
-    wrapped,
+    fit_text,
+    wrap_text,
 )
 
 _LETTERS = st.text(st.sampled_from("ab c漢字é\u0301 -"), max_size=60)
@@ -28,7 +28,7 @@ _needs_posix = pytest.mark.skipif(os.name != "posix", reason="there are no pseud
 def test_what_is_fitted_fits(parts: list[str], room: int) -> None:
     """Wide characters count twice, marks and colours not at all; what was cut says so, and ends its colour."""
     text = "".join(parts)
-    shown = fitted(text, room)
+    shown = fit_text(text, room)
     assert columns(shown) <= room
     if shown != text:
         assert columns(text) > room
@@ -39,7 +39,7 @@ def test_what_is_fitted_fits(parts: list[str], room: int) -> None:
 @given(_LETTERS, st.integers(8, 40), st.sampled_from(["", "  "]))
 def test_what_is_wrapped_fits_and_loses_nothing(text: str, room: int, indent: str) -> None:
     """Every word is there, in order, and no line is too wide."""
-    lines = wrapped(text, room, indent)
+    lines = wrap_text(text, room, indent)
     assert all(columns(line) <= room for line in lines)
     assert "".join("".join(lines).split()) == "".join(text.split())
 
@@ -47,8 +47,8 @@ def test_what_is_wrapped_fits_and_loses_nothing(text: str, room: int, indent: st
 def test_words_that_belong_together_stay_together() -> None:
     """Unless there is no room for them in any line."""
     pair = f"d no,{TOGETHER}and{TOGETHER}say"
-    assert wrapped(f"one two {pair}", 14) == ["one two d", "no, and say"]
-    assert wrapped(pair, 8) == ["d", "no, and", "say"]
+    assert wrap_text(f"one two {pair}", 14) == ["one two d", "no, and say"]
+    assert wrap_text(pair, 8) == ["d", "no, and", "say"]
 
 
 _NAP = """
@@ -105,7 +105,7 @@ def test_nothing_is_coloured_in_a_pipe(place: Any) -> None:
 def test_colours_stay_whole_where_a_line_is_broken(room: int) -> None:
     """However narrow the window is: half a code would be shown as letters."""
     text = f"  \x1b[1mp\x1b[0m all{TOGETHER}write(/out.txt)  \x1b[1;33mlonger-than-that\x1b[0m"
-    lines = wrapped(text, room, "  ")
+    lines = wrap_text(text, room, "  ")
     assert "".join(lines).count("\x1b[") == 4
     assert all(re.sub(r"\x1b\[[0-9;]*m", "", line).isprintable() for line in lines)
     assert all(columns(line) <= room for line in lines)
@@ -122,7 +122,7 @@ def test_a_tool_that_fails_is_reported_in_words(place: Any) -> None:
 
 
 def test_a_program_that_is_not_executable_is_reported_with_the_remedy(place: Any) -> None:
-    """The guard blocks, and whoever reads why knows what to do."""
+    """The guard blocks, and the reason says what to do."""
     place.write("guard.sh", "#!/bin/sh\nexit 0\n").chmod(0o644)
     place.write("hookline.toml", '[[hooks]]\non = "PreToolUse"\ncommand = "./guard.sh"\n')
     assert place.run("trust").returncode == 0
@@ -132,5 +132,5 @@ def test_a_program_that_is_not_executable_is_reported_with_the_remedy(place: Any
 
 def test_columns_are_as_wide_as_what_is_in_them() -> None:
     """Wide characters count twice, and nothing is left at the end of a line."""
-    assert in_columns([["a", "b", "c"], ["\u6f22", "", ""]]) == ["a   b  c", "\u6f22"]
-    assert in_columns([]) == []
+    assert align_columns([["a", "b", "c"], ["\u6f22", "", ""]]) == ["a   b  c", "\u6f22"]
+    assert align_columns([]) == []

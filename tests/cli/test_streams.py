@@ -96,8 +96,8 @@ def test_a_full_disk_is_reported_in_one_line(arguments: tuple[str, ...], place: 
     more = ("--model", model, *_BARE) if arguments[0] == "run" else ()
     done = shell(place, ">/dev/full", *arguments, *more)
     assert done.returncode == 1
-    told = "hookline: standard output cannot be written: No space left on device."
-    assert told in done.stderr
+    message = "hookline: standard output cannot be written: No space left on device."
+    assert message in done.stderr
     assert "hookline show" in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -123,7 +123,7 @@ _GONE = [
 
 @pytest.mark.parametrize("ending", _GONE)
 @pytest.mark.parametrize("more", [(), ("--json",), ("--deny", "lost")])
-def test_a_run_continues_when_nobody_hears_of_it(
+def test_a_run_continues_when_nobody_reads_its_output(
     ending: str, more: tuple[str, ...], place: Any
 ) -> None:
     """What is reported about a run never becomes a failure in it: all steps are made, and the answer is given."""
@@ -278,7 +278,7 @@ def test_what_hooks_print_is_not_what_a_command_says(
 
 
 def test_a_full_disk_is_reported_once(place: Any) -> None:
-    """What is left of the output is given up."""
+    """The rest of the output is dropped."""
     model = place.script({"say": "Hi."})
     done = shell(place, ">/dev/full", "run", "-q", "--model", model, "x", *_BARE)
     assert (done.returncode, done.stderr.count("cannot be written")) == (1, 1)

@@ -89,7 +89,7 @@ def test_ctrl_c_stops_one_that_was_built_after_its_step(own: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (("own:built", "--model", "script:x"), "built already, so --model cannot change it"),
         (("own:build", "--sandbox", "host"), "--sandbox cannot change an agent of your own"),
@@ -101,12 +101,12 @@ def test_ctrl_c_stops_one_that_was_built_after_its_step(own: Any) -> None:
     ],
 )
 def test_a_flag_that_would_do_nothing_is_an_error(
-    arguments: tuple[str, ...], told: str, own: Any
+    arguments: tuple[str, ...], expected: str, own: Any
 ) -> None:
     """Whoever gave it relies on it."""
     done = own.run("run", *arguments, "x")
     assert done.returncode == 2, done.stderr
-    assert told in done.stderr
+    assert expected in done.stderr
 
 
 def test_what_flags_say_holds_for_a_builder(own: Any) -> None:
@@ -156,7 +156,7 @@ def test_what_waits_for_trust_is_not_about_it(own: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "expected"),
     [
         ("import nosuchthing\n", "mine.py:1: ModuleNotFoundError: No module named"),
         ("\ndef (\n", "mine.py:2: SyntaxError: "),
@@ -165,13 +165,15 @@ def test_what_waits_for_trust_is_not_about_it(own: Any) -> None:
     ],
 )
 def test_an_agent_that_cannot_be_loaded_is_reported_with_its_place(
-    code: str, told: str, own: Any
+    code: str, expected: str, own: Any
 ) -> None:
     """Who, where, and what to do."""
     own.write("mine.py", code)
     done = own.run("run", "mine:agent", "x")
     assert done.returncode == 1
-    assert done.stderr.startswith(f"hookline: 'mine:agent' cannot be loaded: {told}"), done.stderr
+    assert done.stderr.startswith(f"hookline: 'mine:agent' cannot be loaded: {expected}"), (
+        done.stderr
+    )
     remedy = "Install 'nosuchthing' for" if "nosuch" in code else "Fix that"
     assert remedy in done.stderr
     assert len(done.stderr.splitlines()) == 1

@@ -76,7 +76,7 @@ def test_no_color(place: Any) -> None:
 
 
 def test_ctrl_c_once_stops_after_the_step_and_saves(place: Any) -> None:
-    """The tool that runs is not cut off; the run can be gone on with."""
+    """The tool that runs is not cut off; the run can be continued."""
     place.write("slow.py", _SLOW)
     terminal = opened(place, "run", "slow:naps", "Rest.")
     terminal.wait_for("run nap(seconds=3")
@@ -121,9 +121,9 @@ def test_ctrl_c_while_a_hook_waits_is_reported_in_words(place: Any) -> None:
     terminal.wait_for("stopping after this step")
     terminal.press("\x03")
     assert terminal.end() == 130, terminal.text
-    for told in (terminal.text, place.run("show").stdout):
-        assert "failed list(): it was cancelled while it waited" in " ".join(told.split())
-        assert "CancelledError" not in told
+    for shown in (terminal.text, place.run("show").stdout):
+        assert "failed list(): it was cancelled while it waited" in " ".join(shown.split())
+        assert "CancelledError" not in shown
 
 
 def test_ctrl_c_at_a_question_leaves_it_open(place: Any) -> None:
@@ -138,7 +138,7 @@ def test_ctrl_c_at_a_question_leaves_it_open(place: Any) -> None:
     assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
 
 
-def test_being_told_to_end_is_heard(place: Any) -> None:
+def test_a_signal_to_end_is_obeyed(place: Any) -> None:
     """SIGTERM cancels the run, which is saved as cancelled."""
     place.write("slow.py", _SLOW)
     terminal = opened(place, "run", "slow:long_nap", "Rest.")
@@ -219,7 +219,7 @@ def test_a_reader_who_leaves_early_is_no_error(place: Any) -> None:
 
 
 def test_chat(place: Any) -> None:
-    """A conversation with history, several lines, slash commands and an approval, that can be gone on with."""
+    """A conversation with history, several lines, slash commands and an approval, that can be continued."""
     model = place.script(
         {"say": "Hello you."}, {"call": "list", "args": {}}, {"say": "Nothing."}, {"say": "Bye."}
     )
@@ -255,11 +255,11 @@ def test_every_turn_of_a_conversation_streams(place: Any) -> None:
         terminal.wait_for("> ")
         terminal.press("Count.\r")
         terminal.wait_for("one two")
-        told = terminal.wait_for("three")
-        assert "step" not in told
-        told = terminal.wait_for("reopen")
-        assert "step 1 scripted" in told
-        assert "| step" not in told
+        shown = terminal.wait_for("three")
+        assert "step" not in shown
+        shown = terminal.wait_for("reopen")
+        assert "step 1 scripted" in shown
+        assert "| step" not in shown
     terminal.wait_for("> ")
     terminal.press_until("\x04", "continue: hookline chat")
     assert terminal.end() == 0, terminal.text
@@ -286,7 +286,7 @@ def test_a_text_of_several_lines_and_an_interrupted_one(place: Any) -> None:
     assert "> one two" in place.run("show").stdout.replace("\n", " ").replace("  ", " ")
 
 
-def test_hooks_hear_how_a_conversation_ends_and_reach_the_terminal(place: Any) -> None:
+def test_hooks_learn_how_a_conversation_ends_and_reach_the_terminal(place: Any) -> None:
     """It is cleared, and it is left; a title of theirs gets to the terminal as it is."""
     said = r'{"terminalSequence": "\u001b]2;at work\u0007"}'
     hooks = {
@@ -312,7 +312,7 @@ def test_hooks_hear_how_a_conversation_ends_and_reach_the_terminal(place: Any) -
 
 
 def test_a_hook_says_what_is_shown_of_an_answer(place: Any) -> None:
-    """`displayContent` is on the terminal; the conversation, and whoever reads a pipe, have what the model said."""
+    """`displayContent` is on the terminal; the conversation and a pipe have the model's text."""
     said = {"hookSpecificOutput": {"hookEventName": "MessageDisplay", "displayContent": "[hidden]"}}
     hook = {"type": "command", "command": f"cat > asked; echo '{json.dumps(said)}'"}
     hooks = {"MessageDisplay": [{"hooks": [hook]}]}

@@ -82,7 +82,7 @@ def test_git_asks_until_its_repository_is_trusted(place: Any) -> None:
 
 
 def test_a_repository_that_names_a_program_cannot_be_trusted(place: Any) -> None:
-    """The error says which setting it is; a directory without a repository is none."""
+    """The error says which setting it is; a directory without a repository is no repository."""
     nothing = place.run("trust", "--repository", ".")
     assert nothing.returncode == Exit.USAGE
     assert "it has no .git, so it is no repository" in nothing.stderr

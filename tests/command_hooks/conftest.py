@@ -101,7 +101,7 @@ def stage(tmp_path: Path) -> Stage:
 
 @pytest.fixture(autouse=True)
 def _no_files_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is read from, or written to, the directories of whoever runs the tests."""
+    """Tests do not read or write the directories of the user who runs them."""
     for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     for name in list(os.environ):

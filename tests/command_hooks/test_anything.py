@@ -1,4 +1,4 @@
-"""Whatever files say and hooks answer: it is told, and nothing breaks."""
+"""Arbitrary files and answers of hooks: mistakes are reported, and nothing breaks."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ FILES = [
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(hooks=ANY_JSON, top=OBJECTS)
 def test_any_file_is_read(tmp_path: Path, file: str, hooks: Any, top: dict[str, Any]) -> None:
-    """What makes no sense is told; an agent can be built with what is left."""
+    """Nonsense is reported; an agent can be built with the rest."""
     path = tmp_path / file
     path.parent.mkdir(parents=True, exist_ok=True)
     events = ("PreToolUse", "BeforeTool", "preToolUse", "Stop", "stop")

@@ -63,7 +63,7 @@ def test_nothing_waits_for_it_and_what_it_decides_does_not_count(stage: Any) -> 
     assert mark.exists()
 
 
-def test_its_words_are_told_before_the_next_step(stage: Any) -> None:
+def test_the_model_reads_its_text_before_the_next_step(stage: Any) -> None:
     """Once."""
     mark = stage.root / "mark"
     say_it = (
@@ -90,7 +90,7 @@ def test_it_can_send_the_agent_back_to_work(stage: Any) -> None:
 
 
 @pytest.mark.parametrize("event", ["PostToolUse", "Stop"])
-def test_an_agent_does_not_stop_before_it_was_heard(stage: Any, event: str) -> None:
+def test_an_agent_does_not_stop_before_it_has_answered(stage: Any, event: str) -> None:
     """If it may wake the agent it is waited for, also where it was started by the end itself."""
     mark = stage.root / "mark"
     found = f"[ -e {mark} ] && exit 0; sleep 1; touch {mark}; echo 'tests fail' >&2; exit 2"
@@ -165,7 +165,7 @@ def test_a_hook_at_the_end_of_a_session_has_a_moment_left(stage: Any) -> None:
 
 
 @pytest.mark.parametrize("event", ["SessionStart", "Stop"])
-def test_a_hook_that_waits_for_ever_does_not_keep_the_run(
+def test_a_hook_that_waits_forever_does_not_keep_the_run(
     stage: Any, event: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some are made to wake an agent that has nothing to do, hours later; it has ended by then, and they with it."""
@@ -204,7 +204,7 @@ def waiting(stage: Any) -> Any:
     return wait
 
 
-def test_nothing_waits_for_it_and_its_words_are_told_at_the_next_step(stage: Any) -> None:
+def test_nothing_waits_for_it_and_the_model_reads_its_text_at_the_next_step(stage: Any) -> None:
     """It was started like any other, and said on its first line what it is."""
     stage.script("late.sh", LATE)
     hooks = stage.claude("PostToolUse", "./late.sh", matcher="Bash")
@@ -279,17 +279,17 @@ def test_the_first_line_says_it(printed: bytes, seconds: float | None) -> None:
 
 
 class Lingering:
-    """Asks hooks that take a moment to end when they are told to."""
+    """Calls hooks that take a moment to end after a signal."""
 
     def __init__(self) -> None:
-        self.told, self.may_end = asyncio.Event(), asyncio.Event()
+        self.reported, self.may_end = asyncio.Event(), asyncio.Event()
 
     async def ask(self, *_: Any) -> Any:
-        """Wait for ever; and then a while."""
+        """Wait forever; and then a while."""
         try:
             await asyncio.Event().wait()
         finally:
-            self.told.set()
+            self.reported.set()
             await self.may_end.wait()
 
 
@@ -305,7 +305,7 @@ async def test_a_cancellation_is_not_lost_while_the_last_hooks_are_ended(
     unused: Any = None
     beside.start(handler, ctx, unused)  # type: ignore[arg-type]
     ending = asyncio.create_task(beside.end(ctx))
-    await runner.told.wait()
+    await runner.reported.wait()
     ending.cancel()
     runner.may_end.set()
     await asyncio.wait([ending])

@@ -1,4 +1,4 @@
-"""Hooks of one point: started together, heard in order, and merged the same way every time."""
+"""Hooks of one point start together; their answers are merged in order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hookline.testing import ScriptedDriver, call, say
 
 
 class Pretending(Runner):
-    """Gives the answers it was given, each after a time of its own, and notes who was asked."""
+    """Gives fixed answers, each after a delay, and notes which hooks were called."""
 
     def __init__(self, answers: list[ProgramAnswer], waits: list[float]) -> None:
         self.answers, self.waits = answers, waits
@@ -85,7 +85,7 @@ WAITS = st.permutations([0.0, 0.001, 0.002, 0.003])
 
 
 @given(st.lists(ANSWERS, min_size=1, max_size=4), WAITS, WAITS)
-def test_who_is_quickest_does_not_matter(
+def test_the_order_of_answers_does_not_matter(
     answers: list[ProgramAnswer], first: list[float], second: list[float]
 ) -> None:
     """The same answers give the same decision, reason and words, in whatever order they arrive."""
@@ -106,13 +106,13 @@ def test_the_strictest_wins(answers: list[ProgramAnswer]) -> None:
 
 
 @given(st.lists(ANSWERS, min_size=1, max_size=4))
-def test_what_is_told_to_the_model_is_never_lost(answers: list[ProgramAnswer]) -> None:
+def test_text_for_the_model_is_never_lost(answers: list[ProgramAnswer]) -> None:
     """Whoever blocked first."""
     result = decide(answers, [0.0] * 4)
-    told = [message.text for message in result.context.state.messages]
+    texts = [message.text for message in result.context.state.messages]
     wanted = [text for answer in answers for text in answer.contexts]
-    assert len(told) == len(wanted)
-    assert all(f"\n{text}\n" in shown for text, shown in zip(wanted, told, strict=True))
+    assert len(texts) == len(wanted)
+    assert all(f"\n{text}\n" in shown for text, shown in zip(wanted, texts, strict=True))
 
 
 @pytest.mark.parametrize("first", ["ask", "allow"])
@@ -141,7 +141,7 @@ def test_a_programs_allow_answers_a_scripts_question(stage: Any) -> None:
 
 
 def test_hooks_run_at_the_same_time(stage: Any) -> None:
-    """Three that wait for each other come to an end."""
+    """Three that wait for each other all end."""
     meet = "touch {0}; for i in $(seq 400); do [ $(ls | grep -c '^m[0-9]') = 3 ] && exit 0; sleep 0.02; done; exit 1"
     hooks = stage.claude("PreToolUse", *(meet.format(f"m{n}") for n in range(3)))
     result = stage.run(hooks)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hook_commands import as_json, holds, printing
+from run_results import message_texts
 
 from hookline import AgentBuilder, Decision, HookOutcome, HookPoint, RunStatus, StopReason, tool
 from hookline.capabilities import Subagent, Subagents, Summarization
@@ -36,16 +37,11 @@ def verdicts(result: Any, point: str = "before_tool_use") -> list[tuple[str, str
     ]
 
 
-def texts(result: Any) -> list[str]:
-    """The texts of the conversation."""
-    return [message.text for message in result.state.messages]
-
-
 def test_a_deny_blocks_and_the_model_reads_the_reason(stage: Any) -> None:
     """The journal has it under the name of file and command."""
     hooks = stage.claude("PreToolUse", "echo 'not on my watch' >&2; exit 2", matcher="Bash")
     result = stage.run(hooks)
-    assert "Blocked: not on my watch" in texts(result)
+    assert "Blocked: not on my watch" in message_texts(result)
     (record,) = [r for r in result.records if isinstance(r, HookRan) and r.verdict == "block"]
     assert record.hook == ".claude/settings.json: echo 'not on my watch' >&2; exit 2"
     assert result.status is RunStatus.COMPLETED
@@ -54,7 +50,7 @@ def test_a_deny_blocks_and_the_model_reads_the_reason(stage: Any) -> None:
 def test_hooks_for_other_tools_are_not_asked(stage: Any) -> None:
     """By the names that the scripts know."""
     result = stage.run(stage.claude("PreToolUse", "exit 2", matcher="Write|Edit"))
-    assert "ran ls" in texts(result)
+    assert "ran ls" in message_texts(result)
 
 
 def test_a_rewrite_is_validated_and_judged_again(stage: Any) -> None:
@@ -72,7 +68,7 @@ def test_a_rewrite_is_validated_and_judged_again(stage: Any) -> None:
         .on_before_tool_use(lambda ctx: seen.append(ctx.tool_call.args["command"]), tier="policy")
         .build()
     )
-    assert "ran ls -l" in texts(agent.run_sync("go"))
+    assert "ran ls -l" in message_texts(agent.run_sync("go"))
     assert seen == ["ls -l"]
 
 
@@ -80,7 +76,7 @@ def test_a_rewrite_that_does_not_fit_blocks(stage: Any) -> None:
     """It never runs as it was instead."""
     hooks = stage.claude("PreToolUse", before(permissionDecision="allow", updatedInput={"cmd": 1}))
     result = stage.run(hooks)
-    assert "cannot run" in texts(result)[2]
+    assert "cannot run" in message_texts(result)[2]
 
 
 def test_an_allow_lifts_the_ask_of_a_hook_and_not_of_a_policy(stage: Any) -> None:
@@ -98,7 +94,7 @@ def test_an_allow_lifts_the_ask_of_a_hook_and_not_of_a_policy(stage: Any) -> Non
 
 @pytest.mark.parametrize("decision", ["ask", "defer"])
 def test_an_ask_waits_for_a_person(stage: Any, decision: str) -> None:
-    """Who is told which hook asked."""
+    """The name of the hook that asked is shown."""
     hooks = stage.claude(
         "PreToolUse", before(permissionDecision=decision, permissionDecisionReason="prod")
     )
@@ -110,12 +106,12 @@ def test_an_ask_waits_for_a_person(stage: Any, decision: str) -> None:
     assert stage.run(hooks, with_approver=lambda asked: True).status is RunStatus.COMPLETED
 
 
-def test_context_is_told_after_the_result(stage: Any) -> None:
+def test_context_is_added_after_the_result(stage: Any) -> None:
     """Labelled with the name of the hook."""
     result = stage.run(stage.claude("PreToolUse", before(additionalContext="mind the gap")))
-    assert texts(result)[2] == "ran ls"
-    assert texts(result)[3].startswith('<hook name=".claude/settings.json')
-    assert "\nmind the gap\n</hook>" in texts(result)[3]
+    assert message_texts(result)[2] == "ran ls"
+    assert message_texts(result)[3].startswith('<hook name=".claude/settings.json')
+    assert "\nmind the gap\n</hook>" in message_texts(result)[3]
     assert result.state.messages[3].by.startswith(".claude/settings.json")
 
 
@@ -130,21 +126,21 @@ def test_continue_false_ends_the_run(stage: Any) -> None:
 
 
 def test_all_hooks_run_when_one_denies(stage: Any) -> None:
-    """A deny does not stop the others, and what they tell the model is not lost."""
+    """A deny does not stop the other hooks, and their text for the model is not lost."""
     mark = stage.root / "mark"
     hooks = stage.claude(
         "PreToolUse", "echo no >&2; exit 2", f"touch {mark}; {before(additionalContext='also')}"
     )
     result = stage.run(hooks)
     assert mark.exists()
-    assert any("also" in text for text in texts(result))
+    assert any("also" in text for text in message_texts(result))
     assert result.state.metadata["hookline.command_hooks"]["also"][0]["said"] == "completed"
 
 
-def test_a_failing_hook_is_told_loudly_and_lets_things_through(stage: Any) -> None:
+def test_a_failing_hook_is_reported_and_does_not_block(stage: Any) -> None:
     """In Claude's dialect; the journal has what was wrong."""
     result = stage.run(stage.claude("PreToolUse", "echo 'no such file' >&2; exit 1"))
-    assert "ran ls" in texts(result)
+    assert "ran ls" in message_texts(result)
     assert verdicts(result) == [("failed", "it ended with exit code 1: no such file")]
 
 
@@ -152,7 +148,7 @@ def test_a_source_can_be_made_to_fail_closed(stage: Any) -> None:
     """Then a guard that is broken keeps things from happening."""
     stage.claude("PreToolUse", "/no/such/guard.sh")
     result = stage.run(stage.discover(on_failure="closed"))
-    assert "so this is not let through" in texts(result)[2]
+    assert "so this is not let through" in message_texts(result)[2]
 
 
 def test_a_prompt_is_refused(stage: Any) -> None:
@@ -160,15 +156,15 @@ def test_a_prompt_is_refused(stage: Any) -> None:
     refuse = holds('"secret" in event["prompt"]') + " && { echo no >&2; exit 2; } || true"
     hooks = stage.claude("UserPromptSubmit", refuse)
     result = stage.run(hooks, say("hi"), prompt="my secret")
-    assert (result.stop_reason, texts(result)) == (StopReason.PROMPT_REFUSED, [])
+    assert (result.stop_reason, message_texts(result)) == (StopReason.PROMPT_REFUSED, [])
     assert stage.run(hooks, say("hi"), prompt="hello").text == "hi"
 
 
 def test_a_prompt_gets_context(stage: Any) -> None:
     """From plain text too."""
     result = stage.run(stage.claude("UserPromptSubmit", "echo today is Monday"), say("hi"))
-    assert "today is Monday" in texts(result)[0]
-    assert texts(result)[1] == "go"
+    assert "today is Monday" in message_texts(result)[0]
+    assert message_texts(result)[1] == "go"
 
 
 def test_a_session_can_be_refused(stage: Any) -> None:
@@ -181,20 +177,20 @@ def test_a_session_can_be_refused(stage: Any) -> None:
 
 
 def test_a_session_starts_with_context(stage: Any) -> None:
-    """Told before the first prompt; the matcher is how it began."""
+    """Called before the first prompt; the matcher compares how the session began."""
     hooks = stage.claude("SessionStart", "echo the branch is main", matcher="startup")
-    assert "the branch is main" in texts(stage.run(hooks, say("hi")))[0]
+    assert "the branch is main" in message_texts(stage.run(hooks, say("hi")))[0]
     hooks = stage.claude("SessionStart", "echo the branch is main", matcher="resume|clear")
-    assert texts(stage.run(hooks, say("hi")))[0] == "go"
+    assert message_texts(stage.run(hooks, say("hi")))[0] == "go"
 
 
-def test_feedback_after_a_tool_stands_beside_the_result(stage: Any) -> None:
+def test_feedback_after_a_tool_is_added_to_the_result(stage: Any) -> None:
     """The result is not taken away."""
     result = stage.run(
         stage.claude("PostToolUse", "echo 'lint: 2 errors' >&2; exit 2", matcher="Bash")
     )
-    assert texts(result)[2] == "ran ls"
-    assert "lint: 2 errors" in texts(result)[3]
+    assert message_texts(result)[2] == "ran ls"
+    assert "lint: 2 errors" in message_texts(result)[3]
 
 
 def test_output_is_replaced(stage: Any) -> None:
@@ -202,11 +198,11 @@ def test_output_is_replaced(stage: Any) -> None:
     hooks = stage.claude(
         "PostToolUse", answering(hookSpecificOutput={"updatedToolOutput": "hidden"})
     )
-    assert texts(stage.run(hooks))[2] == "hidden"
+    assert message_texts(stage.run(hooks))[2] == "hidden"
 
 
 def test_a_tool_that_failed_is_another_event(stage: Any) -> None:
-    """And a call that was blocked is none."""
+    """A blocked call is no failure."""
     log = stage.root / "log"
     stage.file(".claude/settings.json", {"hooks": {
         event: [{"hooks": [{"type": "command", "command": NAME + f" >> {log}"}]}]
@@ -226,7 +222,7 @@ def test_a_tool_that_failed_is_another_event(stage: Any) -> None:
     assert log.read_text().split() == ["PostToolUseFailure", "PostToolUse"]
 
 
-def test_a_batch_is_told_once_for_a_step(stage: Any) -> None:
+def test_a_batch_is_reported_once_for_a_step(stage: Any) -> None:
     """With all its calls, and only if there were any; it can end the run."""
     log = stage.root / "log"
     hooks = stage.claude(
@@ -240,17 +236,17 @@ def test_a_batch_is_told_once_for_a_step(stage: Any) -> None:
 
 
 def test_a_stop_is_objected_to_until_the_hook_is_content(stage: Any) -> None:
-    """It is told when it has objected before."""
+    """Its input says when it has objected before."""
     hooks = stage.claude(
         "Stop", holds('event["stop_hook_active"]') + " || { echo 'run the tests' >&2; exit 2; }"
     )
     result = stage.run(hooks, say("done"), say("tested"))
     assert result.text == "tested"
-    assert texts(result)[2] == "run the tests"
+    assert message_texts(result)[2] == "run the tests"
 
 
 def test_an_endless_objection_ends_with_the_cap(stage: Any) -> None:
-    """A hook that never looks whether it objected before does not run for ever."""
+    """A hook that ignores its earlier objections does not keep the run alive forever."""
     result = stage.run(stage.claude("Stop", "exit 2"), *[say(str(n)) for n in range(12)])
     assert result.state.step_count == 9
     assert result.status is not RunStatus.FAILED
@@ -261,16 +257,16 @@ def test_a_permission_request_is_answered_by_a_hook(stage: Any) -> None:
     asks = lambda ctx: HookOutcome.ask("sure?")  # noqa: E731 - a hook on one line
     allow = {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}
     hooks = stage.claude("PermissionRequest", answering(hookSpecificOutput=allow), matcher="Bash")
-    assert "ran ls" in texts(stage.run(hooks, on_before_tool_use=asks))
+    assert "ran ls" in message_texts(stage.run(hooks, on_before_tool_use=asks))
     deny = {
         "hookEventName": "PermissionRequest",
         "decision": {"behavior": "deny", "message": "never"},
     }
     hooks = stage.claude("PermissionRequest", answering(hookSpecificOutput=deny))
-    assert "Denied: never" in texts(stage.run(hooks, on_before_tool_use=asks))
+    assert "Denied: never" in message_texts(stage.run(hooks, on_before_tool_use=asks))
     edit = {"decision": {"behavior": "allow", "updatedInput": {"command": "ls -l"}}}
     hooks = stage.claude("PermissionRequest", answering(hookSpecificOutput=edit))
-    assert "ran ls -l" in texts(stage.run(hooks, on_before_tool_use=asks))
+    assert "ran ls -l" in message_texts(stage.run(hooks, on_before_tool_use=asks))
 
 
 def test_people_are_notified_of_what_nobody_answered(stage: Any) -> None:
@@ -296,7 +292,7 @@ def test_a_session_ends_on_every_way_out(stage: Any) -> None:
     assert log.read_text().split() == ["StopFailure", "unknown", "SessionEnd", "other"]
 
 
-def test_what_the_user_is_told_is_in_the_journal(stage: Any) -> None:
+def test_messages_to_the_user_are_in_the_journal(stage: Any) -> None:
     """As the reason of a hook that let things be."""
     result = stage.run(stage.claude("PreToolUse", answering(systemMessage="checked")))
     assert verdicts(result) == [("proceed", "checked")]
@@ -342,7 +338,7 @@ def test_if_rules(stage: Any, rule: str, command: str, asked: bool) -> None:
     """Each command of a line counts, and what is inside of others."""
     hooks = stage.claude("PreToolUse", "exit 2", **{"if": rule})
     result = stage.run(hooks, call("bash", command=command), say("done"))
-    assert texts(result)[2].startswith("Blocked" if asked else "ran") is True
+    assert message_texts(result)[2].startswith("Blocked" if asked else "ran") is True
 
 
 def test_hooks_in_our_own_form(stage: Any) -> None:
@@ -352,18 +348,18 @@ def test_hooks_in_our_own_form(stage: Any) -> None:
         "matcher": "bash",
         "command": holds('event["tool_input"]["command"] != "rm"') + " || exit 2",
     }
-    assert "ran ls" in texts(stage.run(stage.hooks(guard)))
+    assert "ran ls" in message_texts(stage.run(stage.hooks(guard)))
     blocked = stage.run(stage.hooks(guard), call("bash", command="rm"), say("done"))
-    assert texts(blocked)[2].startswith("Blocked")
+    assert message_texts(blocked)[2].startswith("Blocked")
     broken = stage.run(stage.hooks({"on": "before_tool_use", "argv": ["/no/such"]}))
-    assert "so this is not let through" in texts(broken)[2]
+    assert "so this is not let through" in message_texts(broken)[2]
     lenient = stage.hooks({"on": "before_tool_use", "argv": ["/no/such"], "on_failure": "open"})
-    assert "ran ls" in texts(stage.run(lenient))
+    assert "ran ls" in message_texts(stage.run(lenient))
 
 
 @pytest.mark.parametrize("point", [p.value for p in HookPoint if not p.around])
 def test_our_own_hooks_are_asked_at_every_point(stage: Any, point: str) -> None:
-    """Each is told at which one."""
+    """Each input names its event."""
     log = stage.root / "log"
     hooks = stage.hooks({"on": point, "command": printing('event["point"]') + f" >> {log}"})
     asks = lambda ctx: HookOutcome.ask("sure?")  # noqa: E731 - a hook on one line
@@ -373,7 +369,7 @@ def test_our_own_hooks_are_asked_at_every_point(stage: Any, point: str) -> None:
         assert set(log.read_text().split()) == {point}
 
 
-def test_wrong_use_is_told(tmp_path: Path) -> None:
+def test_wrong_use_is_reported(tmp_path: Path) -> None:
     """When the capability is made."""
     from hookline.command_hooks import CommandHooks
 
@@ -401,7 +397,7 @@ def looking(hooks: Any) -> Any:
 
 
 def test_a_hook_before_a_summary(stage: Any) -> None:
-    """It is told, and can keep the conversation as it is."""
+    """It is called, and can keep the conversation as it is."""
     log = stage.root / "log"
     result = looking(stage.claude("PreCompact", f"cat >> {log}", matcher="auto"))
     sent = json.loads(log.read_text().splitlines()[0])
@@ -412,7 +408,7 @@ def test_a_hook_before_a_summary(stage: Any) -> None:
 
 
 def test_hooks_after_a_summary(stage: Any) -> None:
-    """They are told once of each, and may tell the model what it has to know again."""
+    """They are called once for each, and may remind the model of what it needs."""
     log = stage.root / "log"
     entry = {"type": "command", "command": f"cat >> {log}; echo Mind the dust."}
     events = {"PostCompact": "auto", "SessionStart": "compact|resume"}

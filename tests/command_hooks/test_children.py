@@ -1,4 +1,4 @@
-"""Child runs, paused runs, and runs that another process takes up."""
+"""Child runs, paused runs, and runs that another process resumes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def results(state: Any) -> list[str]:
 
 
 def test_hooks_watch_child_runs_too(stage: Any) -> None:
-    """They are told who is at work."""
+    """Their input names the agent."""
     log = stage.root / "log"
     hooks = stage.claude(
         "PreToolUse", printing('event["agent_type"]') + f" >> {log}; exit 2", matcher="Bash"
@@ -58,7 +58,7 @@ def test_hooks_watch_child_runs_too(stage: Any) -> None:
 
 
 def test_a_child_has_one_name_that_can_be_a_files(stage: Any) -> None:
-    """When it begins, at work and when it stops: scripts keep what they know of it under that name."""
+    """When it begins, while it works and when it stops: scripts use that name as a key."""
     note = 'touch "agent-$(' + printing('event["agent_id"]') + ')"'
     entry = [{"hooks": [{"type": "command", "command": note}]}]
     events = {"SubagentStart": entry, "SubagentStop": entry}

@@ -54,7 +54,7 @@ def test_a_dialect_of_your_own_needs_four_things(stage: Any) -> None:
 
 
 def test_a_dialect_needs_a_name_and_events() -> None:
-    """What is none is refused, and so is the name of one of ours."""
+    """An invalid dialect is refused, and so is the name of a built-in one."""
 
     class Nameless(Toy):
         name = ""
@@ -68,7 +68,7 @@ def test_a_dialect_needs_a_name_and_events() -> None:
 
 
 def test_an_unknown_dialect_is_an_error() -> None:
-    """The remedy names those that there are."""
+    """The remedy lists the known ones."""
     with pytest.raises(errors.UsageError, match="hookline, claude, gemini"):
         dialect_named("fortran")
 

@@ -131,7 +131,7 @@ def test_managed_settings_can_leave_out_all_others(stage: Any, tmp_path: Path) -
     assert any("user" in said or "~" in said for said in warnings)
 
 
-def test_what_is_wrong_is_told_and_the_rest_stays_in_force(stage: Any) -> None:
+def test_mistakes_are_reported_and_the_rest_stays_in_force(stage: Any) -> None:
     """One bad entry does not take the others with it."""
     content = {
         "hooks": {
@@ -162,7 +162,7 @@ def test_what_is_wrong_is_told_and_the_rest_stays_in_force(stage: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "\x00", "{'a': 1}"])
-def test_a_file_that_cannot_be_read_is_told(stage: Any, text: str) -> None:
+def test_a_file_that_cannot_be_read_is_reported(stage: Any, text: str) -> None:
     """And does not keep anything from starting."""
     stage.file(".claude/settings.json", text)
     found = stage.discover()
@@ -171,7 +171,7 @@ def test_a_file_that_cannot_be_read_is_told(stage: Any, text: str) -> None:
 
 
 def test_comments_in_json_are_passed_over(stage: Any) -> None:
-    """Some agents allow them, and addresses in texts are none."""
+    """Some agents allow comments; addresses in strings are no comments."""
     hook = '{"type": "command", "command": "curl http://x/*y*/"}'
     stage.file(
         ".gemini/settings.json", f'{{"hooks": {{"BeforeTool": [ // one\n {{"hooks": [{hook}]}}]}}}}'
@@ -289,7 +289,7 @@ def test_cursors_commands_run_where_they_are(stage: Any) -> None:
 
 
 def test_copilots_files(stage: Any) -> None:
-    """All files of a directory; events in Pascal case are told in the form of VS Code."""
+    """All files of a directory; events in Pascal case are sent in VS Code's form."""
     camel = {"preToolUse": [{"type": "command", "bash": "a", "timeoutSec": 5, "env": {"X": "1"}}]}
     stage.file(".github/hooks/1.json", {"version": 1, "hooks": camel})
     stage.file(

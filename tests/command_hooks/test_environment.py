@@ -267,7 +267,7 @@ def test_they_are_there_for_later_hooks(stage: Any) -> None:
 
 
 def test_what_decides_which_programs_run_is_left_out_and_said(stage: Any) -> None:
-    """The path above all; the user is told, and the command has the path it had."""
+    """The path above all: the user gets a message, and the command keeps its path."""
     lines = "export PATH=/evil:$PATH\\nexport LD_PRELOAD=/x.so\\nexport FINE=1\\n"
     stage.file(
         ".claude/settings.json",

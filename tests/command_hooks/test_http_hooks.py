@@ -16,7 +16,7 @@ from hookline.journal import HookRan
 
 
 class Server:
-    """Answers every request as it was told to, and keeps what it was sent."""
+    """Gives every request a fixed answer, and keeps the requests."""
 
     def __init__(self) -> None:
         self.status, self.body, self.headers = 200, "", {}
@@ -153,13 +153,13 @@ def test_the_user_may_list_variables_for_all_hooks(
         ("file:///etc/passwd", Level.USER, False),
     ],
 )
-def test_who_may_decide(url: str, level: Level, fine: bool) -> None:
-    """Nobody who could be read along, or answered for, on the way."""
+def test_which_addresses_may_decide(url: str, level: Level, fine: bool) -> None:
+    """Only connections that nobody on the way can read or answer."""
     handler = Handler(HookSource("claude", level), "PreToolUse", kind="http", url=url)
     assert (problem_with(handler, is_deciding=True) == "") is fine
 
 
-def test_who_only_looks_on_may_be_told_in_the_clear() -> None:
+def test_an_observer_may_use_plain_http() -> None:
     """Its answer decides nothing."""
     handler = Handler(
         HookSource("claude", Level.USER), "PostToolUse", kind="http", url="http://log.example/"

@@ -81,7 +81,7 @@ def test_nobody_is_asked_about_a_call_that_was_configured(stage: Any) -> None:
 
 
 def test_it_holds_in_child_runs_that_have_no_such_tool(stage: Any) -> None:
-    """The server is the agent's, whoever is at work."""
+    """The server is the agent's, in child runs too."""
     hooks = guarded(stage)
     ran = stage.root / "ran"
 
@@ -106,7 +106,7 @@ def test_it_holds_in_child_runs_that_have_no_such_tool(stage: Any) -> None:
 
 
 def test_one_that_names_no_tool_is_left_out(stage: Any) -> None:
-    """And told."""
+    """This is reported."""
     assert "needs 'server'" in guarded(stage, server="").warnings[0]
 
 

@@ -24,16 +24,16 @@ def asking(stage: Any, event: str, **more: Any) -> Any:
 
 
 def test_a_no_before_a_tool_denies_the_call_and_ends_the_run(stage: Any) -> None:
-    """Unless the file says that the agent is told instead."""
+    """Unless the file says that the model reads it instead."""
     turns = (call("bash", command="ls"), NO, say("done"))
     result = stage.run(asking(stage, "PreToolUse"), *turns)
     assert (result.status.value, result.text) == ("stopped", "")
     assert result.state.messages[2].text == "Not run: not like this"
-    told = stage.run(asking(stage, "PreToolUse", continueOnBlock=True), *turns)
-    assert (told.state.messages[2].text, told.text) == ("Blocked: not like this", "done")
+    result = stage.run(asking(stage, "PreToolUse", continueOnBlock=True), *turns)
+    assert (result.state.messages[2].text, result.text) == ("Blocked: not like this", "done")
 
 
-def test_an_agents_no_is_told_and_the_run_continues(stage: Any) -> None:
+def test_the_model_reads_an_agents_no_and_the_run_continues(stage: Any) -> None:
     """Before a tool and after it; and nothing is impossible to an agent."""
     for event, words in (("PreToolUse", "Blocked: not like this"), ("PostToolUse", "ran ls")):
         hooks = asking(stage, event, type="agent")
@@ -50,7 +50,9 @@ def fails() -> str:
     raise ValueError("no")
 
 
-def test_a_no_after_a_failure_is_told_and_one_after_a_batch_ends_the_run(stage: Any) -> None:
+def test_the_model_reads_a_no_after_a_failure_and_one_after_a_batch_ends_the_run(
+    stage: Any,
+) -> None:
     """Whatever `continueOnBlock` says."""
     stage.tools = (*stage.tools, fails)
     result = stage.run(asking(stage, "PostToolUseFailure"), call("fails"), NO, say("done"))
@@ -61,7 +63,7 @@ def test_a_no_after_a_failure_is_told_and_one_after_a_batch_ends_the_run(stage: 
 
 
 def test_no_agent_answers_for_a_person(stage: Any) -> None:
-    """A hook of that kind is left out where a person would be asked, and that is told."""
+    """A hook of that kind is left out where a person would be asked, and this is reported."""
     hooks = asking(stage, "PermissionRequest", type="agent")
     assert (hooks.handlers, "'agent' is not run there" in hooks.warnings[0]) == ((), True)
 
@@ -80,7 +82,7 @@ def test_a_no_to_stopping_sends_the_agent_back(stage: Any) -> None:
 
 
 def test_what_can_never_be_met_does_not_send_it_back(stage: Any) -> None:
-    """The user is told."""
+    """The user gets a message."""
     never = say('{"ok": false, "reason": "there are no tests", "impossible": true}')
     result = stage.run(asking(stage, "Stop"), say("draft"), never)
     assert result.text == "draft"
@@ -88,13 +90,13 @@ def test_what_can_never_be_met_does_not_send_it_back(stage: Any) -> None:
 
 
 def test_a_no_after_a_tool_ends_the_run_unless_it_says_otherwise(stage: Any) -> None:
-    """`continueOnBlock` has the agent told instead."""
+    """With `continueOnBlock` the model reads it instead."""
     turns = (call("bash", command="ls"), NO)
     result = stage.run(asking(stage, "PostToolUse"), *turns)
     assert (result.status.value, result.explain()[:0]) == ("stopped", "")
-    told = stage.run(asking(stage, "PostToolUse", continueOnBlock=True), *turns, say("done"))
-    assert told.text == "done"
-    assert any("not like this" in message.text for message in told.state.messages)
+    result = stage.run(asking(stage, "PostToolUse", continueOnBlock=True), *turns, say("done"))
+    assert result.text == "done"
+    assert any("not like this" in message.text for message in result.state.messages)
 
 
 def test_a_prompt_can_be_refused(stage: Any) -> None:
@@ -135,15 +137,15 @@ def test_an_agent_may_look_around_and_change_nothing(stage: Any) -> None:
 def test_nobody_is_asked_about_the_child_that_answers_for_a_hook(stage: Any) -> None:
     """Or there would be no end of it."""
     hook = {"type": "agent", "prompt": "Is all well?"}
-    told = {"type": "command", "command": "cat >> told"}
+    reporting = {"type": "command", "command": "cat >> events"}
     hooks = {
         "Stop": [{"hooks": [hook]}],
-        "SubagentStop": [{"hooks": [hook, told]}],
-        "SubagentStart": [{"hooks": [told]}],
+        "SubagentStop": [{"hooks": [hook, reporting]}],
+        "SubagentStart": [{"hooks": [reporting]}],
     }
     stage.file(".claude/settings.json", {"hooks": hooks})
     assert stage.run(stage.discover(), say("draft"), YES).text == "draft"
-    assert not (stage.root / "told").exists()
+    assert not (stage.root / "events").exists()
 
 
 def test_cursor_has_such_hooks_too(stage: Any) -> None:
@@ -155,7 +157,7 @@ def test_cursor_has_such_hooks_too(stage: Any) -> None:
 
 
 def test_events_that_no_model_answers(stage: Any) -> None:
-    """They are told when the file is read."""
+    """They are reported when the file is read."""
     hooks = asking(stage, "SessionStart")
     assert hooks.handlers == ()
     assert "'prompt' is not run there" in hooks.warnings[0]
@@ -169,7 +171,7 @@ def test_the_event_is_where_the_prompt_says_or_after_it() -> None:
 
 
 def test_reading_verdicts() -> None:
-    """Words around it do not matter; a verdict that is none is none."""
+    """Text around it does not matter; an invalid verdict does not count."""
     assert read_verdict('Well: {"ok": false, "reason": "x"} so') == ModelVerdict(False, "x")
     assert read_verdict(json.dumps({"ok": True, "reason": 3})) == ModelVerdict(True)
     assert read_verdict("yes") is None
@@ -190,7 +192,7 @@ def test_a_hook_may_name_the_model_that_answers(stage: Any, kind: str) -> None:
         assert result.state.messages[2].text == "Blocked: says the other"
 
 
-def test_a_model_that_means_nothing_here_is_told_and_the_agents_own_answers(stage: Any) -> None:
+def test_an_unknown_model_is_reported_and_the_agents_own_answers(stage: Any) -> None:
     """Rather than nobody."""
     hooks = asking(stage, "PreToolUse", model="haiku", continueOnBlock=True)
     (warning,) = hooks.warnings

@@ -98,7 +98,7 @@ def capped(stage: Any, hooks: Any, *turns: Any) -> AgentBuilder:
 
 @pytest.mark.parametrize("tier", ["hook", "policy"])
 def test_where_the_cap_is_lifted_other_hooks_have_theirs(stage: Any, tier: str) -> None:
-    """A hook of the program that objects for ever ends the run, however often a script may object."""
+    """A hook of the program that objects forever ends the run, however often a script may object."""
     hooks = stage.claude("Stop", "exit 0")
     builder = capped(stage, hooks, *[say("no")] * 20)
     builder.on_stop(lambda ctx: HookOutcome.block("more"), name="mine", tier=tier)

@@ -1,4 +1,4 @@
-"""One program: fed, heard, and ended with all that it started."""
+"""One program: its input, its output, and its end with all that it started."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ async def test_a_program_that_never_reads_is_not_waited_for() -> None:
 
 
 async def test_a_program_that_reads_and_writes_a_lot_does_not_lock_up() -> None:
-    """It is fed and heard at the same time."""
+    """Its input is written while its output is read."""
     ran = await run_program(sh("cat", stdin=b"y" * 900_000))
     assert len(ran.stdout) == 900_000
 
 
 async def test_a_flood_is_read_and_dropped() -> None:
-    """What is kept is bounded, and the program comes to its end."""
+    """The kept output is bounded, and the program can end."""
     ran = await run_program(sh("head -c 30000000 /dev/zero; echo end >&2"))
     assert (len(ran.stdout), ran.stderr) == (MOST_OUTPUT, "end\n")
 
@@ -243,7 +243,7 @@ async def test_there_is_no_terminal() -> None:
 
 
 def test_the_terminal_of_the_agent_is_out_of_reach() -> None:
-    """Where there is one, a hook has a session of its own; where there is none, it is in ours."""
+    """With a terminal a hook has a session of its own; without one it is in ours."""
     code = (
         "import asyncio, os\n"
         "from hookline.command_hooks.programs import ProgramSpec, run_program\n"

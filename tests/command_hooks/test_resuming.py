@@ -1,4 +1,4 @@
-"""A run that waited, and is taken up by another process: its hooks hear that the session continues."""
+"""A run that waited, and is resumed by another process: its hooks learn that the session continues."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def agent(stage: Any, hooks: Any, journal: Any, *turns: Any) -> Any:
 
 
 def sources(stage: Any) -> list[str]:
-    """How the session began, each time that hooks were told so."""
+    """How the session began, in each call of the hooks."""
     lines = (stage.root / "starts").read_text().splitlines()
     return [json.loads(line)["source"] for line in lines]
 
 
-def test_they_are_told_and_what_they_set_is_there_again(stage: Any) -> None:
-    """In another process nobody knows what the first one was told."""
+def test_they_are_called_and_what_they_set_is_there_again(stage: Any) -> None:
+    """A new process knows nothing of the first one."""
     journal = PlainStore()
     turns = (call("bash", command='echo "[$GREETING]"'), say("done"))
     paused = agent(stage, hooked(stage), journal, *turns).run_sync("go", run_id="r")
@@ -67,7 +67,7 @@ def test_the_same_process_has_not_begun_again(stage: Any) -> None:
 
 
 @pytest.mark.parametrize(("matcher", "times"), [("startup", 1), ("resume|startup", 2)])
-def test_matchers_tell_the_two_apart(stage: Any, matcher: str, times: int) -> None:
+def test_matchers_distinguish_the_two(stage: Any, matcher: str, times: int) -> None:
     """As where a conversation is continued."""
     journal = PlainStore()
     turns = (call("bash", command="ls"), say("done"))
@@ -79,14 +79,14 @@ def test_matchers_tell_the_two_apart(stage: Any, matcher: str, times: int) -> No
 
 @pytest.mark.parametrize("is_same", [True, False])
 def test_what_a_person_has_answered_no_hook_is_asked_about(stage: Any, is_same: bool) -> None:
-    """They were asked before the person was, and told that somebody waits: in this process, or in another."""
+    """They were called before the person was asked, and notified of the question, in this process or another."""
     no = {"behavior": "deny", "message": "no"}
     said = json.dumps(
         {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": no}}
     )
     entries = {
         "PermissionRequest": f"[ -e asked ] && echo '{said}'; echo x >> asked",
-        "Notification": "echo x >> told",
+        "Notification": "echo x >> notified",
     }
     hooks = {
         event: [{"hooks": [{"type": "command", "command": command}]}]
@@ -99,7 +99,7 @@ def test_what_a_person_has_answered_no_hook_is_asked_about(stage: Any, is_same: 
     other = first if is_same else agent(stage, stage.discover(), journal, *turns[1:])
     result = other.resume_sync("r", {paused.pending[0].id: True})
     assert any(message.text.startswith("ran") for message in result.state.messages)
-    assert (stage.root / "asked").read_text() == (stage.root / "told").read_text() == "x\n"
+    assert (stage.root / "asked").read_text() == (stage.root / "notified").read_text() == "x\n"
 
 
 # --- a run whose process died ---------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def agent_up(stage: Any, journal: Any, command: str = START_UP, matcher: str = "
 
 
 def sources_up(stage: Any) -> list[str]:
-    """How the session began, each time that hooks were told so."""
+    """How the session began, in each call of the hooks."""
     lines = (stage.root / "starts").read_text().splitlines()
     return [json.loads(line)["source"] for line in lines]
 
@@ -153,8 +153,8 @@ def texts(messages: Any) -> list[str]:
 
 
 @pytest.mark.timeout(300)
-async def test_wherever_it_died_they_are_told_and_it_plays_the_same(stage: Any) -> None:
-    """The source is `resume`, what they set and say is there again, and replay and journal tell the same story."""
+async def test_wherever_it_died_they_are_called_and_replay_is_identical(stage: Any) -> None:
+    """The source is `resume`, what they set and say is there again, and replay and journal agree."""
     first = PlainStore()
     await agent_up(stage, first).run("go", run_id="r")
     found = deaths(first)
@@ -182,12 +182,12 @@ async def test_it_dies_twice(stage: Any) -> None:
     journal = deaths(first)[1]
     count = len(journal.written)
     await agent_up(stage, journal).resume("r")
-    told = [
+    places = [
         at
         for at, record in enumerate(journal.read("r"))
         if at >= count and isinstance(record, HookRan)
     ]
-    again = journal.cut(told[0] + 1)
+    again = journal.cut(places[0] + 1)
     result = await agent_up(stage, again).resume("r")
     assert sources_up(stage) == ["startup", "resume", "resume"]
     said = texts(result.state.messages)
@@ -209,8 +209,8 @@ async def test_one_that_wants_no_more_of_it_ends_the_run(stage: Any) -> None:
         assert replayed.identical, replayed
 
 
-async def test_matchers_tell_a_new_process_from_the_first(stage: Any) -> None:
-    """Who wants to hear of new sessions alone hears nothing."""
+async def test_matchers_distinguish_a_new_process_from_the_first(stage: Any) -> None:
+    """Hooks for new sessions only are not called."""
     first = PlainStore()
     await agent_up(stage, first, matcher="startup").run("go", run_id="r")
     await agent_up(stage, deaths(first)[1], matcher="startup").resume("r")

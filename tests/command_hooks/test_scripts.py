@@ -56,7 +56,7 @@ def project(tmp_path: Path) -> Path:
     ],
 )
 def test_what_a_command_runs(project: Path, command: str, scripts: list[str]) -> None:
-    """The program, or the script that an interpreter is given; what it only reads is none of it."""
+    """The program, or the script that an interpreter is given; files that it only reads do not count."""
     handler = Handler(HookSource("claude"), "PreToolUse", command=command)
     assert sorted(scripts_of(handler, project)) == sorted(str(project / name) for name in scripts)
 

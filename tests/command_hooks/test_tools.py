@@ -261,12 +261,12 @@ def test_cursors_matchers_look_at_the_text_of_a_command() -> None:
 @pytest.mark.parametrize("wrong", ["(", "[a", "a{2,1}.", "(?P<", "*a."])
 @pytest.mark.parametrize("dialect", ["claude", "codex", "cursor", "copilot"])
 def test_a_matcher_that_is_no_expression_is_an_error(dialect: str, wrong: str) -> None:
-    """A guard with a wrong matcher would guard nothing, so it is told when it is read."""
+    """A guard with a wrong matcher would guard nothing, so it is reported when it is read."""
     with pytest.raises(UsageError, match="not a regular expression"):
         matcher_of(dialect, wrong)
 
 
-def test_expressions_that_could_take_for_ever_are_refused() -> None:
+def test_expressions_that_could_take_forever_are_refused() -> None:
     """Too long, or a repetition of a repetition."""
     with pytest.raises(UsageError, match="longer than"):
         matcher_of("claude", "a." * 2000)

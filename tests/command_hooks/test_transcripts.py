@@ -39,7 +39,7 @@ def test_codexs_record(tmp_path: Path) -> None:
     """What was said, which commands and patches there were, and what they gave."""
     lines = written(tmp_path, "codex")
     assert lines[0]["type"] == "session_meta"
-    assert lines[0]["payload"]["id"] == PLACE.session_uuid  # as in what its hooks are told
+    assert lines[0]["payload"]["id"] == PLACE.session_uuid  # as in the input of its hooks
     items = [line["payload"] for line in lines if line["type"] == "response_item"]
     assert [item["type"] for item in items] == [
         "message", "message", "function_call", "function_call_output", "custom_tool_call", "message",
@@ -100,7 +100,7 @@ def test_what_is_settled_is_written_once(tmp_path: Path, dialect: str) -> None:
 def test_scripts_find_the_last_words(
     stage: Any, dialect: str, event: str, key: str, words: str
 ) -> None:
-    """In the file that they are told of, where Claude's find theirs in its own."""
+    """In the file that their input names; Claude's hooks find theirs in another."""
     log = stage.root / "log"
     found = f"""grep -v event_msg "$(jq -r .{key})" | tail -1 > {log}"""
     hook = {"on": event, "dialect": dialect, "command": found}

@@ -67,7 +67,7 @@ def test_an_example_is_what_it_says(text: str) -> None:
     ],
 )
 def test_an_editor_marks_the_same_mistakes(data: dict[str, object]) -> None:
-    """Keys that are not known, words that are none, numbers that are too small."""
+    """Unknown keys, invalid words, numbers that are too small."""
     with pytest.raises(jsonschema.ValidationError):
         _EDITOR.validate(data)
 

@@ -1,4 +1,4 @@
-"""What files may say, what becomes of what they say wrongly, and where commands run."""
+"""What files may contain, how mistakes are reported, and where commands run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def user_file(environ: dict[str, str], text: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "told"),
+    ("text", "line", "problem"),
     [
         ('modle = "x"', 1, "'modle' is not a setting. Did you mean 'model'?"),
         ('[limits]\nsteps = "a"', 2, "'limits.steps' is 'a': expected a whole number, got text."),
@@ -57,7 +57,7 @@ def user_file(environ: dict[str, str], text: str) -> Path:
     ],
 )
 def test_a_mistake_is_reported_with_its_line(
-    text: str, line: int, told: str, project: Path, environ: dict[str, str]
+    text: str, line: int, problem: str, project: Path, environ: dict[str, str]
 ) -> None:
     """File, line, the setting, what is wrong, and what was probably meant."""
     path = project / "hookline.toml"
@@ -65,7 +65,7 @@ def test_a_mistake_is_reported_with_its_line(
     with pytest.raises(ConfigError) as error:
         load(project, environ)
     assert str(error.value).startswith(f"{path}:{line}: ")
-    assert told in str(error.value)
+    assert problem in str(error.value)
 
 
 def test_what_is_not_toml(project: Path, environ: dict[str, str]) -> None:

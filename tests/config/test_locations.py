@@ -1,4 +1,4 @@
-"""Files and variables that are there, and cannot mean anything: told, and never passed over."""
+"""Files and variables that cannot mean anything are reported, and never ignored."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_other_variables_are_ignored(name: str, project: Path, environ: dict[str
 def test_a_file_without_an_end_is_reported(
     name: str, project: Path, environ: dict[str, str]
 ) -> None:
-    """A repository cannot have us read for ever."""
+    """A repository cannot have us read forever."""
     path = project / name
     path.parent.mkdir(exist_ok=True)
     with path.open("wb") as file:

@@ -52,7 +52,7 @@ def test_an_environment_is_found_below_a_directory_and_nowhere_else(project: Pat
 
 @needs_bubblewrap
 def test_a_contained_command_cannot_change_what_runs_us(project: Path) -> None:
-    """Neither the environment nor what it lies in; who wants it so leaves it out."""
+    """Neither the environment nor the directory around it; an option leaves it out."""
     attempt = (
         "echo x > env/.venv/bin/python; rm -rf env/.venv; mv env gone; mkdir -p env/.venv/lib/x"
     )

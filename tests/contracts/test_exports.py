@@ -102,7 +102,7 @@ HOOK_OPTIONS = {
 
 
 def has_member(cls: type, name: str) -> bool:
-    """Tell whether a class defines a name, or declares it as a field of its instances."""
+    """Whether a class defines a name, or declares it as a field of its instances."""
     return hasattr(cls, name) or any(name in inspect.get_annotations(c) for c in cls.__mro__)
 
 

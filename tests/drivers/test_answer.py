@@ -104,7 +104,7 @@ async def test_the_generator_is_closed_when_the_provider_fails(turn: Any) -> Non
 
 
 async def test_the_generator_is_closed_when_the_reader_fails(turn: Any) -> None:
-    """Whoever hears the text may fail too, and the connection is not left open."""
+    """A listener of the text may fail too, and the connection is closed."""
     provider = Plays(TextPiece("a"), TextPiece("b"), EndPiece())
 
     def hear(text: str) -> None:
@@ -134,7 +134,7 @@ async def test_every_call_has_an_id_of_its_own(
 
 
 async def test_arguments_that_are_no_json_are_kept(turn: Any) -> None:
-    """The loop tells the model what it wrote."""
+    """The loop shows the model what it wrote."""
     pieces = [CallPiece(0, "a", "add", '{"x": '), EndPiece()]
     response = await ask(Plays(*pieces), REQUEST, turn)
     assert response.calls[0].malformed == '{"x": '

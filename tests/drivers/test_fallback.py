@@ -38,7 +38,7 @@ def errors(records: Any) -> list[tuple[str, str]]:
 
 
 async def test_the_next_model_is_asked_when_one_fails() -> None:
-    """The answer says whose it is, and the record who failed; every turn begins with the first again."""
+    """The answer names its model, and the record those that failed; every turn begins with the first again."""
     first, one = model("one", BUSY, WireTurn("hi again"))
     second, two = model("two", WireTurn("hi"))
     agent = builder(first, second).build()
@@ -114,7 +114,7 @@ async def test_a_longer_memory_can_be_fallen_back_on() -> None:
 
 
 def shown(records: list[Record]) -> str:
-    """The text as a reader shows it who follows the rule: what came before an error is dropped."""
+    """The text as a correct reader shows it: what came before an error is dropped."""
     text = ""
     for record in records:
         if isinstance(record, TextDelta):

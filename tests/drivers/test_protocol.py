@@ -164,8 +164,8 @@ QUOTED = '{"tool": "add", "args": {"a": 1}}'
         f'Such as {{"calls": [{QUOTED}]}}.',
     ],
 )
-def test_a_call_that_is_only_quoted_is_none(text: str) -> None:
-    """The model is told, and nothing runs."""
+def test_a_quoted_call_is_no_call(text: str) -> None:
+    """The model gets an error, and nothing runs."""
     assert read(text).problem.startswith("There are words around a call")
     assert read(text).calls == ()
 

@@ -51,10 +51,10 @@ def said(**turn: Any) -> str:
 CALL = said(thought="Sum.", calls=[{"tool": "add", "args": {"a": 2, "b": 3}}])
 
 
-# --- what the model is told -----------------------------------------------------------------------------
+# --- the request ----------------------------------------------------------------------------------------
 
 
-async def test_the_model_is_told_the_protocol_and_the_tools_in_words(turn: Any) -> None:
+async def test_the_request_describes_the_protocol_and_the_tools(turn: Any) -> None:
     """After the system prompt; no tools go over the wire."""
     made, provider = driver(said(answer="5"))
     await made.infer(REQUEST, turn)
@@ -65,7 +65,7 @@ async def test_the_model_is_told_the_protocol_and_the_tools_in_words(turn: Any) 
     assert line in sent.system.splitlines()
 
 
-async def test_what_happened_before_is_told_in_words(turn: Any) -> None:
+async def test_earlier_steps_are_in_the_request_as_text(turn: Any) -> None:
     """Calls as the model should have written them, results together in one message."""
     made, provider = driver(said(answer="5"))
     calls = (ToolCall("1", "add", {"a": 2}), ToolCall("2", "sub", malformed="{broken"))
@@ -102,7 +102,7 @@ async def test_without_tools_there_is_no_protocol(turn: Any, changes: dict[str, 
 
 
 async def test_the_model_is_constrained_where_its_provider_can(turn: Any) -> None:
-    """To one object with exactly these tools, unless told not to."""
+    """To one object with exactly these tools, by default."""
     for options, constrained in (
         ({}, True),
         ({"features": PLAIN}, False),
@@ -219,7 +219,7 @@ async def test_a_turn_that_became_too_long_is_called_that(turn: Any) -> None:
     assert provider.requests[1].messages[-1].text.startswith("It was cut off")
 
 
-async def test_what_was_used_in_vain_counts() -> None:
+async def test_usage_of_invalid_answers_counts() -> None:
     """Against the limits of the run, and in its usage."""
     made, _ = driver("{", "{", "{")
     result = await AgentBuilder().with_driver(made).with_tools(add).build().run("2+3?")
@@ -228,18 +228,18 @@ async def test_what_was_used_in_vain_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choice", "told", "problem"),
+    ("choice", "expected", "problem"),
     [
         ("required", "You must call a tool now.", "You must call a tool."),
         ("add", "You must call the tool add now.", "You must call the tool add."),
     ],
 )
-async def test_a_tool_can_be_required(turn: Any, choice: str, told: str, problem: str) -> None:
+async def test_a_tool_can_be_required(turn: Any, choice: str, expected: str, problem: str) -> None:
     """An answer will not do, and is not shown."""
     made, provider = driver(said(answer="No."), CALL, tool_choice=choice)
     response = await made.infer(REQUEST, turn)
     assert [call.name for call in response.calls] == ["add"]
-    assert told in provider.requests[0].system
+    assert expected in provider.requests[0].system
     assert provider.requests[1].messages[-1].text.startswith(problem)
     assert turn.text == []
 
@@ -278,7 +278,7 @@ async def test_attachments_need_a_provider_that_takes_them(turn: Any) -> None:
 
 
 async def test_hooks_and_results_are_the_loops(turn: Any) -> None:
-    """A broken call, an unknown tool, a blocked call: the model reads what came of each."""
+    """A broken call, an unknown tool, a blocked call: the model reads the outcome of each."""
     made, provider = driver(
         said(calls=[{"tool": "add", "args": "{"}, {"tool": "ad", "args": {}}]),
         CALL,
@@ -290,9 +290,9 @@ async def test_hooks_and_results_are_the_loops(turn: Any) -> None:
     assert (result.text, result.status) == ("I give up.", RunStatus.COMPLETED)
     statuses = [each.status.value for step in result.steps for each in step.results]
     assert statuses == ["invalid", "invalid", "blocked"]
-    told = str(provider.requests[2])
+    request = str(provider.requests[2])
     for part in ("not a JSON object", "there is no tool 'ad'", "no sums today"):
-        assert part in told
+        assert part in request
 
 
 async def test_cancelling_closes_the_connection() -> None:

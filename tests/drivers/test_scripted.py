@@ -237,7 +237,7 @@ def test_it_is_a_driver() -> None:
 
 
 def test_it_has_a_name_before_it_answers() -> None:
-    """Hooks at the very beginning are told it."""
+    """Hooks at the very beginning get it."""
     names: list[str] = []
     builder = AgentBuilder().with_driver(ScriptedDriver([say("hi")]))
     agent = builder.on_session_start(lambda ctx: names.append(ctx.run.model)).build()

@@ -37,7 +37,7 @@ def builder(*turns: WireTurn) -> tuple[AgentBuilder, ScriptedProvider]:
     return AgentBuilder().with_driver(driver).with_tools(add), provider
 
 
-async def test_a_stream_has_an_event_for_everything() -> None:
+async def test_a_stream_has_an_event_foreverything() -> None:
     """Text, thinking, arguments, progress, verdicts, usage: each typed, each in its place."""
     made, _ = builder(SUM, WireTurn("It is 5."))
     made.on_before_tool_use(lambda ctx: HookOutcome.allow("sums are fine"), name="fine")
@@ -108,7 +108,7 @@ async def test_nothing_is_shown_before_a_hook_that_may_withhold_it(
 
 
 async def test_a_slow_reader_slows_the_model_down() -> None:
-    """No more than a piece is read ahead of whoever reads along."""
+    """At most one piece is read ahead of the reader."""
     ahead: list[int] = []
     sent = 0
 

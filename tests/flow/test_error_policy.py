@@ -57,7 +57,7 @@ def action(policy: ErrorPolicy, error_class: ErrorClass, failures: int = 1) -> E
     ids=lambda value: type(value).__name__,
 )
 def test_every_exception_has_a_class(exception: BaseException, error_class: ErrorClass) -> None:
-    """The most telling one: a time-out of the model is a time-out, one of a tool is the tool's."""
+    """The most specific one: a time-out of the model is a time-out, one of a tool is a tool error."""
     assert classify(exception) is error_class
 
 
@@ -107,7 +107,7 @@ def test_ignoring_tool_errors_is_the_default() -> None:
 
 
 @pytest.mark.parametrize("failures", [1, 2, 10, 1000])
-def test_what_is_ignored_is_ignored_for_ever(failures: int) -> None:
+def test_what_is_ignored_is_ignored_forever(failures: int) -> None:
     """Only retries and the total have a budget."""
     assert action(ErrorPolicy(), ErrorClass.TOOL, failures) is IGNORE
 
@@ -169,7 +169,7 @@ def test_delays_are_first_times_factor_to_the_power() -> None:
     assert delays == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
 
 
-def test_who_says_how_long_to_wait_is_listened_to() -> None:
+def test_a_wait_that_the_server_asks_for_is_obeyed() -> None:
     """A rate limit knows better than the back-off, also when it wants longer, within what is allowed."""
     policy = ErrorPolicy()
     asked = policy.decide(ErrorClass.RATE_LIMIT, 1, 1, RateLimitError("slow", retry_after=42.0))

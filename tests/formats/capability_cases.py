@@ -235,7 +235,7 @@ def skills(world: World) -> AgentBuilder:
 
 
 def subagents(world: World) -> AgentBuilder:
-    """Two subagents in one step, one from a file, and one that there is not."""
+    """Two subagents in one step, one from a file, and one that does not exist."""
     seeker = Subagent(
         "seeker", "Looks.", "You look.", tools=["look"], limits={"steps": 5},
         model=Steps(world, "seeker", (call("look", at="far"), say("Seen."))),

@@ -196,7 +196,7 @@ class Case(NamedTuple):
 
 
 IN_DOUBT: dict[str, Any] = {}
-"""What becomes of calls in doubt, by case; all others are told."""
+"""How calls in doubt are resolved, by case; in all others the model reads that the outcome is unknown."""
 
 
 def pending_of(journal: SQLiteJournal, run_id: str) -> tuple[Any, ...]:

@@ -80,7 +80,7 @@ def found_out(doubt: Any) -> Any:
 
 
 def known_result(doubt: Any) -> Any:
-    """Somebody who knows what came of the payment."""
+    """Somebody who knows the result of the payment."""
     return {"paid": doubt.call.args["amount"], "key": doubt.idempotency_key}
 
 

@@ -1,4 +1,4 @@
-"""What came of a recorded run, as plain JSON: written down with the data, and compared by the tests."""
+"""The outcome of a recorded run, as plain JSON: written down with the data, and compared by the tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def plain(value: Any) -> Any:
     return json.loads(json.dumps(value, default=str))
 
 
-def told(state: AgentState) -> list[Any]:
+def result_texts(state: AgentState) -> list[Any]:
     """The conversation."""
     return plain(transcript(state.messages))  # type: ignore[no-any-return]
 
@@ -45,7 +45,7 @@ def result_of(result: RunResult, world: World) -> dict[str, Any]:
         "requests": result.usage.requests,
         "tool_calls": result.state.counters.tool_calls,
         "metadata": sorted(result.state.metadata),
-        "transcript": told(result.state),
+        "transcript": result_texts(result.state),
         "did": world.did,
     }
     return without_paths(found, world.folder)
@@ -60,7 +60,7 @@ _TOOK = re.compile(r"\d+\.\d\d s\b")
 
 
 async def resumed(case: Case, world: World, journal: SQLiteJournal) -> dict[str, Any]:
-    """What comes of an unfinished run when it is resumed."""
+    """The outcome of an unfinished run when it is resumed."""
     return result_of(await case.resume(world, journal), world)
 
 
@@ -111,7 +111,7 @@ def listed(journal: SQLiteJournal) -> list[Any]:
 
 
 async def sessions(path: Path, folder: Path) -> dict[str, Any]:
-    """What the sessions of a journal look like, and what comes of them when they continue."""
+    """What the sessions of a journal look like, and their outcome when they continue."""
     copied = folder / "sessions.db"
     shutil.copy(path, copied)
     world = World(folder, start=LATER)
@@ -129,7 +129,7 @@ async def sessions(path: Path, folder: Path) -> dict[str, Any]:
                 "runs": list(session.runs),
                 "unfinished": session.unfinished,
                 "pending": [each.id for each in session.pending],
-                "messages": told(session.state),
+                "messages": result_texts(session.state),
                 "remembered": sorted(session.state.remembered),
             }
         return {

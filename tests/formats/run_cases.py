@@ -71,7 +71,7 @@ def spoken(world: World) -> AgentBuilder:
 
 
 def wrong_calls(world: World) -> AgentBuilder:
-    """A tool that there is not, arguments that do not fit, arguments that are no JSON, and a tool that fails."""
+    """An unknown tool, arguments that do not fit, arguments that are no JSON, and a tool that fails."""
     malformed = InferenceResponse(
         "", (ToolCall.from_json("c1", "look", '{"at": '), ToolCall("c2", "look", {"at": "me"}))
     )

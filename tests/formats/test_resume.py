@@ -1,4 +1,4 @@
-"""Runs that an earlier version left unfinished continue: nothing is lost, nothing is done twice."""
+"""Runs and sessions of an earlier version continue: nothing is lost, nothing is done twice."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from case_world import LATER, World
-from outcomes import UNFINISHED_CASES, replayed, resumed
+from outcomes import UNFINISHED_CASES, replayed, resumed, sessions
 from recorded import expected, unpack
 
 from hookline import SQLiteJournal
@@ -32,3 +32,10 @@ async def test_an_unfinished_run_ends_as_it_did(name: str, tmp_path: Path) -> No
 def test_every_case_is_in_the_data() -> None:
     """A case without data, or data without a case, tests nothing."""
     assert expected("unfinished").keys() == UNFINISHED_CASES.keys()
+
+
+async def test_sessions_are_what_they_were_and_continue(tmp_path: Path) -> None:
+    """Title, status, version, runs and conversation; the one that waits, the one that was cut off, and another run."""
+    (tmp_path / "data").mkdir()
+    path = unpack("sessions.db", tmp_path / "data")
+    assert await sessions(path, tmp_path) == expected("sessions")

@@ -3,7 +3,7 @@
 The data shows what a version of Hookline wrote. So it is written once, into a new directory, and never again: when a
 later version writes something else, the old data must still be read.
 
-With `--expectations` only what is expected of the data in a directory is written anew: `finished.json`,
+With `--expectations` only what is expected of the data in a directory is written again: `finished.json`,
 `unfinished.json`, `sessions.json` and `command.json`. That is for a change of wording, and nothing else may differ
 afterwards: look through the difference line by line.
 """
@@ -159,7 +159,7 @@ def expect_finished(target: Path, work: Path, expected: dict[str, Any]) -> None:
 
 
 def write_unfinished(target: Path, work: Path) -> None:
-    """Runs that wait or were cut off, with what comes of them."""
+    """Runs that wait or were cut off, with their outcomes."""
     path = work / "unfinished.db"
     expected: dict[str, Any] = {}
     for name, case in outcomes.UNFINISHED_CASES.items():
@@ -181,7 +181,7 @@ def write_unfinished(target: Path, work: Path) -> None:
 
 
 def expect_unfinished(target: Path, work: Path, expected: dict[str, Any]) -> None:
-    """What comes of runs that wait or were cut off."""
+    """The outcomes of runs that wait or were cut off."""
     resumed = work / "resumed.db"
     shutil.copy(work / "unfinished.db", resumed)
     with SQLiteJournal(resumed) as journal:
@@ -213,7 +213,7 @@ def write_sessions(target: Path, work: Path) -> None:
 
 
 def expect_sessions(target: Path, work: Path) -> None:
-    """What sessions look like, and what comes of them."""
+    """What sessions look like, and their outcomes."""
     said = asyncio.run(outcomes.sessions(work / "sessions.db", fresh(work / "s")))
     dump(target / "sessions.json", said)
 

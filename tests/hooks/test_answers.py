@@ -65,7 +65,7 @@ async def test_an_answer_that_means_nothing_is_an_error(answer: Any, tier: str) 
 
 
 async def test_where_a_failure_is_a_block_a_meaningless_answer_blocks() -> None:
-    """With the hook's name as who decided, and the whole story as the reason."""
+    """With the hook's name as the decider, and the whole story as the reason."""
     result = await decide((says(False), {"name": "guard"}))
     assert (result.is_blocked, result.decided_by) == (True, "guard")
     assert "hook 'guard' failed" in result.reason

@@ -71,7 +71,7 @@ CRASHES = [crash, crash_later, half_a_crash]
 
 
 class Failures:
-    """A trail that keeps the failures."""
+    """A hook log that keeps the failures."""
 
     def __init__(self) -> None:
         self.kept: list[tuple[str, HookError]] = []
@@ -109,7 +109,7 @@ async def decide(*hooks: Any, point: Point[Any] = GATE, trail: Any = None) -> Re
 @pytest.mark.parametrize("hook", CRASHES)
 @pytest.mark.parametrize("tier", ["hook", "policy"])
 async def test_a_crash_is_a_block_where_the_point_says_so(hook: Any, tier: str) -> None:
-    """The chain ends, and the reason tells what happened in which hook."""
+    """The chain ends, and the reason says what happened in which hook."""
     asked: list[Any] = []
     result = await decide(
         (hook, {"name": "guard", "tier": tier}), (asked.append, {"tier": "policy"})
@@ -158,7 +158,7 @@ async def test_a_failure_is_recorded_whatever_it_counts_as(point: Point[Any]) ->
 
 @pytest.mark.parametrize("point", [GATE, DOOR])
 async def test_a_broken_matcher_is_a_failure_of_its_hook(point: Point[Any]) -> None:
-    """A guard that cannot tell whether it is meant does not stand aside."""
+    """A guard whose matcher fails still counts."""
     broken = (lambda ctx: None, {"name": "guard", "matcher": lambda ctx: ctx.missing})
     if point is GATE:
         assert (await decide(broken)).decided_by == "guard"
@@ -338,7 +338,7 @@ async def test_a_cancellation_nobody_asked_for_is_a_crash(
 
 
 async def waiting(ctx: Parcel) -> None:
-    """Waits for ever."""
+    """Waits forever."""
     await asyncio.Event().wait()
 
 

@@ -131,7 +131,7 @@ def test_whatever_takes_a_context_is_a_plain_hook(hook: Any) -> None:
 
 @pytest.mark.parametrize("hook", [Middleware(), AsyncMiddleware()])
 def test_an_object_with_handle_of_context_and_next_is_middleware(hook: Any) -> None:
-    """The two required arguments are what tells it from a plain one."""
+    """Two required arguments distinguish it from a plain one."""
     assert register(GATE, hook).shape is Shape.MIDDLEWARE
 
 
@@ -330,7 +330,7 @@ def test_the_defaults_are_those_of_the_design() -> None:
 
 
 def test_a_policy_holds_for_the_tree_and_an_observer_fails_open() -> None:
-    """Unless told otherwise."""
+    """By default."""
     assert register(GATE, plain, HookOptions(tier="policy")).scope == "tree"
     assert register(GATE, plain, HookOptions(tier="policy", scope="self")).scope == "self"
     assert register(GATE, plain, HookOptions(tier="policy")).on_failure == "closed"
@@ -399,7 +399,7 @@ def test_an_observer_cannot_be_middleware(hook: Any) -> None:
 
 @pytest.mark.parametrize("tier", ["policy", "observer"])
 def test_only_tier_hook_wraps_an_action(tier: str) -> None:
-    """A policy judges before, an observer looks on after."""
+    """A policy judges before, an observer observes after."""
     error = refused(two, AROUND, tier=tier)
     assert "only tier 'hook' can wrap an action" in str(error)
     assert "before_tool_use" in error.remedy

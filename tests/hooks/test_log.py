@@ -1,4 +1,4 @@
-"""Every hook that ran is reported, and short ways come to the same as long ones."""
+"""Every hook that ran is reported, and short ways have the same outcome as long ones."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ DESK = Point(
 )
 
 
-# --- the trail, settling, appending ---------------------------------------------------------------
+# --- the hook log, settling, appending ---------------------------------------------------------------
 
 
 async def test_every_hook_that_ran_is_reported_in_order() -> None:
@@ -172,10 +172,10 @@ LAST = Point("last", Parcel, changes=CHANGES, verdicts=frozenset(), unskippable=
     ),
     st.sampled_from([GATE, DOOR, WATCH, DESK, LAST]),
 )
-async def test_the_short_way_and_the_long_way_come_to_the_same(
+async def test_the_short_way_and_the_long_way_have_the_same_outcome(
     made: list[tuple[Hook, str, str]], point: Point[Any]
 ) -> None:
-    """Plain hooks are asked in a shorter loop than hooks with matchers; nobody can tell by the outcome."""
+    """Plain hooks are asked in a shorter loop than hooks with matchers; the outcome is the same."""
 
     async def outcome(matcher: Any) -> tuple[Any, ...]:
         stack = HookStack()

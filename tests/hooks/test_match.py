@@ -57,7 +57,7 @@ def using(name: str, **args: Any) -> Parcel:
 
 
 def plan_matches(matcher: Matcher, ctx: Context) -> bool:
-    """The same question, asked of what a plan made of the matcher."""
+    """The same question to the matcher that a plan compiled."""
     (entry,) = Plan(GATE, [register(GATE, lambda ctx: None, HookOptions(matcher=matcher))]).entries
     assert entry.matches is not None
     return bool(entry.matches(ctx))

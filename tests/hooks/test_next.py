@@ -59,7 +59,7 @@ class Around:
 
 
 class Notes:
-    """A trail that keeps who said what."""
+    """A hook log that keeps who said what."""
 
     def __init__(self) -> None:
         self.entries: list[tuple[str, str]] = []
@@ -105,21 +105,24 @@ async def decide(*hooks: Any, point: Point[Any] = GATE) -> Result[Parcel]:
 
 async def test_middleware_runs_around_the_rest() -> None:
     """Before it and after it, nested in the order of the plan."""
-    told: list[str] = []
+    order: list[str] = []
 
     def layer(name: str) -> Around:
         async def handle(ctx: Parcel, next: Next) -> Any:
-            told.append(f"{name} in")
+            order.append(f"{name} in")
             result = await next(ctx)
-            told.append(f"{name} out")
+            order.append(f"{name} out")
             return result
 
         return Around(handle, name)
 
     await decide(
-        layer("a"), lambda ctx: told.append("hook"), layer("b"), lambda ctx: told.append("last")
+        layer("a"),
+        lambda ctx: order.append("hook"),
+        layer("b"),
+        lambda ctx: order.append("last"),
     )
-    assert told == ["a in", "hook", "b in", "last", "b out", "a out"]
+    assert order == ["a in", "hook", "b in", "last", "b out", "a out"]
 
 
 async def test_next_gives_what_the_rest_decided() -> None:
@@ -208,15 +211,15 @@ async def test_a_sync_handle_may_return_what_next_gives_to_await() -> None:
 
 async def test_middleware_wraps_only_its_own_tier() -> None:
     """What policies have judged nobody changes afterwards."""
-    told: list[str] = []
+    order: list[str] = []
 
     async def handle(ctx: Parcel, next: Next) -> Any:
         result = await next(ctx)
-        told.append("out")
+        order.append("out")
         return result
 
-    await decide(Around(handle), (lambda ctx: told.append("policy"), {"tier": "policy"}))
-    assert told == ["out", "policy"]
+    await decide(Around(handle), (lambda ctx: order.append("policy"), {"tier": "policy"}))
+    assert order == ["out", "policy"]
 
 
 async def test_a_policy_may_be_middleware_and_still_only_judges() -> None:
@@ -461,7 +464,7 @@ async def test_handing_next_what_may_not_be_changed_is_an_error(
 
 @pytest.mark.parametrize("on_failure", ["closed", "open"])
 async def test_cutting_next_short_does_not_let_the_rest_be_skipped(on_failure: str) -> None:
-    """Middleware that gives up waiting for the rest has failed, and fails closed: someone was not heard."""
+    """Middleware that stops waiting for the rest has failed, and fails closed: some hook has not answered."""
     slow_was_asked = asyncio.Event()
 
     async def slow(ctx: Parcel) -> HookOutcome:
@@ -560,7 +563,7 @@ async def test_middleware_neither_hides_nor_owns_the_failure_of_a_later_hook(
 
 
 async def test_on_the_way_out_everyone_runs_whatever_middleware_does() -> None:
-    """Also around and after one that fails; the first failure is the one that is told."""
+    """Also around and after one that fails; the first failure is the one that is reported."""
     ran: list[str] = []
 
     def crash(ctx: Parcel) -> None:
@@ -580,7 +583,7 @@ async def test_on_the_way_out_everyone_runs_whatever_middleware_does() -> None:
 
 
 async def test_middleware_in_shadow_runs_beside_the_rest() -> None:
-    """Next tells it that nothing was decided; the rest runs once, later, and not at its word."""
+    """`Next` returns that nothing was decided. The rest runs once, later, and not because of this call."""
     seen: list[Any] = []
 
     async def handle(ctx: Parcel, next: Next) -> Any:
@@ -611,7 +614,7 @@ async def test_a_crash_in_shadow_is_noted_and_that_is_all(handle: Any) -> None:
     assert notes.entries == [("trial", "failed"), ("hook", "ran")]
 
 
-async def test_the_trail_tells_middleware_after_the_rest_it_wraps() -> None:
+async def test_the_log_has_middleware_after_the_hooks_that_it_wraps() -> None:
     """In the order in which answers were given; handing on the result is no verdict of its own."""
     notes = Notes()
     stack = stacked(Around(pass_on, "outer"), (says(HookOutcome.block("no")), {"name": "guard"}))

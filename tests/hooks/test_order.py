@@ -132,7 +132,7 @@ def test_a_name_cannot_turn_the_tiers_around() -> None:
 
 
 def test_two_hooks_of_one_given_name_are_refused() -> None:
-    """Nobody could tell which one is meant; the tier makes no difference."""
+    """The name would be ambiguous; the tier makes no difference."""
     with pytest.raises(RegistrationError, match=r"two hooks at gate are named 'guard'\. Give each"):
         names(named("guard"), named("guard", tier="policy"))
 

@@ -52,7 +52,7 @@ def test_a_plan_with_any_hook_is_truthy(tier: Tier) -> None:
     assert Plan(GATE, [register(GATE, hook, HookOptions(tier=tier))])
 
 
-def test_a_plan_keeps_the_order_and_tells_the_tiers_apart() -> None:
+def test_a_plan_keeps_the_order_and_separates_the_tiers() -> None:
     """Judges are hooks and policies; observers come after them."""
     given = [("a", "hook"), ("b", "hook"), ("c", "policy"), ("d", "observer"), ("e", "observer")]
     plan = Plan(
@@ -153,7 +153,7 @@ async def test_an_async_hook_that_takes_too_long_is_cancelled() -> None:
 
 
 async def test_a_sync_hook_that_takes_too_long_is_abandoned() -> None:
-    """It continues in its thread, and nobody hears what it says."""
+    """It continues in its thread, and its answer is ignored."""
     release, done = threading.Event(), threading.Event()
 
     def slow(ctx: Context) -> str:

@@ -123,7 +123,7 @@ async def test_a_hook_runs_only_for_what_its_matcher_matches() -> None:
     ],
 )
 @pytest.mark.parametrize("tier", ["hook", "policy"])
-async def test_a_word_against_names_who_said_it_and_why(
+async def test_a_refusal_names_the_hook_and_the_reason(
     outcome: HookOutcome, flags: tuple[bool, ...], tier: str
 ) -> None:
     """Hooks and policies alike."""
@@ -227,7 +227,7 @@ async def test_allow_never_lifts_a_block_or_a_stop(word: str, tier: str) -> None
     assert result.kind is Kind[word.upper()]
 
 
-async def test_of_several_who_ask_the_first_is_named() -> None:
+async def test_of_several_hooks_that_ask_the_first_is_named() -> None:
     """One question is put."""
     result = await decide(
         (says(HookOutcome.ask("one?")), {"name": "one"}),
@@ -246,9 +246,7 @@ mild = st.sampled_from([Kind.PROCEED, Kind.ASK, Kind.ALLOW])
     st.lists(words, max_size=5),
     st.lists(words.filter(lambda kind: kind is not Kind.ALLOW), max_size=4),
 )
-async def test_the_strictest_word_that_was_heard_wins(
-    hooks: list[Kind], policies: list[Kind]
-) -> None:
+async def test_the_strictest_answer_wins(hooks: list[Kind], policies: list[Kind]) -> None:
     """The first block or stop decides; without one, an ask of a policy, or one of a hook that nobody lifted."""
     result = await judged(hooks, policies).process(Parcel(point=GATE))
     everyone = [(kind, f"hook-{index}") for index, kind in enumerate(hooks)]
@@ -266,7 +264,7 @@ async def test_the_strictest_word_that_was_heard_wins(
 async def test_without_a_block_the_order_does_not_matter(
     hooks: list[Kind], policies: list[Kind], data: st.DataObject
 ) -> None:
-    """Any order of asks and allows within a tier comes to the same."""
+    """Any order of asks and allows within a tier has the same outcome."""
     policies = [kind for kind in policies if kind is not Kind.ALLOW]
     shuffled = judged(data.draw(st.permutations(hooks)), data.draw(st.permutations(policies)))
     parcel = Parcel(point=GATE)
@@ -276,7 +274,7 @@ async def test_without_a_block_the_order_does_not_matter(
 
 
 @given(st.lists(words, max_size=5), st.integers(0, 5), st.sampled_from([Kind.BLOCK, Kind.STOP]))
-async def test_whoever_forbids_is_heard_wherever_they_stand(
+async def test_an_answer_that_forbids_counts_at_any_place(
     hooks: list[Kind], place: int, kind: Kind
 ) -> None:
     """Adding a block or a stop to any chain, at any place, never lets anything through."""
@@ -368,7 +366,7 @@ async def changing(ctx: Parcel) -> Parcel:
 async def test_nothing_an_observer_does_reaches_the_outcome(
     hook: Hook, on_failure: str | None, point: Point[Any]
 ) -> None:
-    """Words, changes, nonsense and crashes: the result is as without it, and the next observer looks on."""
+    """Answers, changes, nonsense and crashes: the result is the same without it, and the next observer is called."""
     seen: list[Parcel] = []
     judge = lambda ctx: ctx.noted("judged")  # noqa: E731 - the same hook twice
     watched = await decide(
@@ -478,7 +476,7 @@ async def test_in_an_agent_too_a_call_runs_as_if_the_shadow_were_not_there() -> 
     assert got == [2]
 
 
-# --- failures are heard of, and ways out are taken to the end --------------------------------------
+# --- failures are reported, and clean-up is completed ------------------------------------------------
 
 
 LAST = Point("last", Parcel, changes=frozenset({"note"}), verdicts=frozenset(), unskippable=True)
@@ -511,7 +509,7 @@ async def wait(ctx: Any) -> None:
     await asyncio.sleep(10)
 
 
-# --- observers hear of failures -------------------------------------------------------------------
+# --- observers see failures --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("point", [DOOR, LAST])

@@ -1,4 +1,4 @@
-"""What `agent.explain()` tells, as a person reads it."""
+"""The output of `agent.explain()`, as a person reads it."""
 
 from __future__ import annotations
 
@@ -173,13 +173,13 @@ This is the call as the model makes it: a hook that rewrites it changes what lat
 """
 
 
-def told(agent: Agent, *call: str, **args: Any) -> str:
-    """What is told, on one line with single spaces."""
+def explanation(agent: Agent, *call: str, **args: Any) -> str:
+    """The output, on one line with single spaces."""
     return " ".join(agent.explain(*call, **args).split())
 
 
 def lines(agent: Agent, *call: str, **args: Any) -> list[str]:
-    """What is told, line by line, with single spaces."""
+    """The output, line by line, with single spaces."""
     return [" ".join(line.split()) for line in agent.explain(*call, **args).splitlines()]
 
 
@@ -195,7 +195,7 @@ def test_one_call() -> None:
 
 def test_a_call_without_arguments_leaves_open_what_depends_on_them() -> None:
     """The tool alone says a good deal."""
-    text = told(shop(), "search")
+    text = explanation(shop(), "search")
     assert "arguments none given, so what depends on them is open; it takes query, limit" in text
     assert "1? spelling yours hook depends on the arguments: args query" in text
     assert "1 cache yours hook runs: tool search" in text
@@ -215,7 +215,7 @@ def test_a_tool_that_needs_no_arguments() -> None:
 
 def test_arguments_that_do_not_fit() -> None:
     """The call would not run, and only observers would see it."""
-    text = told(shop(), "pay", amount="much")
+    text = explanation(shop(), "pay", amount="much")
     assert "they do not fit: 'amount': should be a valid integer" in text
     assert "'to': missing" in text
     assert "It would not run, and the model would read why." in text
@@ -274,13 +274,13 @@ def test_what_a_matcher_says_about_a_call(matcher: Any, amount: int, expected: s
     agent = (
         AgentBuilder().with_tools(pay).on_before_tool_use(look, matcher=matcher, name="x").build()
     )
-    assert f" {expected} " in told(agent, "pay", amount=amount, to="me")
+    assert f" {expected} " in explanation(agent, "pay", amount=amount, to="me")
 
 
 def test_a_matcher_that_raises_for_a_call() -> None:
     """It would raise in a run, too: this one reads an argument that the tool does not have."""
     agent = AgentBuilder().with_tools(search).on_before_tool_use(look, matcher=is_large).build()
-    text = told(agent, "search", query="x")
+    text = explanation(agent, "search", query="x")
     assert "1? look yours hook its matcher raises KeyError: when is_large" in text
 
 
@@ -327,7 +327,7 @@ def test_limits_errors_and_approvers_in_words() -> None:
         return False
 
     policy = ErrorPolicy(actions={}, otherwise=ErrorPolicy.retry_all().otherwise, max_errors=9)
-    text = told(AgentBuilder().with_error_policy(policy).with_approver(ask_ann).build())
+    text = explanation(AgentBuilder().with_error_policy(policy).with_approver(ask_ann).build())
     assert "approver ask_ann" in text
     assert (
         "errors any error: tried again, 3 times in a row at most; more than 9 in a run: the run fails"
@@ -363,7 +363,7 @@ def shout(text: str) -> str:
 
 
 def only_words(_ctx: ToolHookContext) -> None:
-    """Let it be."""
+    """Ignore it."""
 
 
 @pytest.mark.parametrize("width", [24, 30, 50, 70, 100, 160])
@@ -372,11 +372,11 @@ def test_it_fits_the_width_that_is_given(width: int) -> None:
     builder = AgentBuilder().with_tools(shout)
     agent = builder.on_before_tool_use(only_words, matcher="shout", tier="policy").build()
     for name, args in ((None, {}), ("shout", {"text": "a"}), ("shuot", {})):
-        told = explain(agent.definition, name, args, width=width)
-        assert max(map(len, told.splitlines())) <= width
+        explanation = explain(agent.definition, name, args, width=width)
+        assert max(map(len, explanation.splitlines())) <= width
         if name != "shuot":
-            assert "only_words" in told
-            assert "policy" in told
+            assert "only_words" in explanation
+            assert "policy" in explanation
 
 
 # --- what a hook says of itself is shown in the plan, where its name does not say it --------------
@@ -418,7 +418,7 @@ def test_a_note_is_shown_for_the_agent_and_for_a_call() -> None:
 
 
 def test_a_hook_can_ask_which_tool_a_call_would_run() -> None:
-    """By the name of the tool; one that there is not is None, and so is everything outside a run."""
+    """By the name of the tool. An unknown tool is None, and so is everything outside a run."""
     found: list[object] = []
 
     def ask(ctx: ToolHookContext) -> None:

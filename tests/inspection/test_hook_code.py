@@ -1,4 +1,4 @@
-"""What a hook's code is read to do, told by whether `agent.lint()` finds that two hooks write one field."""
+"""What static reading finds in a hook's code, shown by whether `agent.lint()` reports two writers of one field."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def test_a_tool_matcher_where_there_is_no_tool() -> None:
     """A step is no tool call."""
     finding = only(builder().on_before_step(do_nothing, matcher="read_file"))
     assert finding.code == "dead-matcher"
-    assert "is about a tool call, and there is none" in finding.message
+    assert "is about a tool call, and this point has none" in finding.message
 
 
 def test_a_step_matcher_where_there_is_no_step_yet() -> None:
@@ -447,7 +447,7 @@ def test_tools_of_capabilities_start_no_children(tmp_path: Path, matcher: str, s
     assert "Did you mean 'bash'?" in finding.remedy
 
 
-def test_a_tool_that_nobody_has_is_told_beside_files(tmp_path: Path) -> None:
+def test_an_unknown_tool_is_reported_next_to_files(tmp_path: Path) -> None:
     """For the tree too; those of servers may come later."""
     for matcher, codes in (("bash", ["dead-matcher"]), ("mcp__git__*", [])):
         builder = AgentBuilder().on_before_tool_use(block, matcher=matcher, tier="policy")

@@ -34,10 +34,10 @@ Story = Callable[..., list[Record]]
 @pytest.fixture
 def story() -> Story:
     """The records of a run: so many steps, each with a tool call, and how it ended."""
-    return tell
+    return make_records
 
 
-def tell(
+def make_records(
     run_id: str = "r",
     *,
     steps: int = 1,
@@ -110,7 +110,7 @@ class Program:
         return self.stdout.readline().rstrip("\n")
 
     def say(self, line: str) -> None:
-        """Tell it something."""
+        """Write something to it."""
         self.stdin.write(f"{line}\n")
         self.stdin.flush()
 

@@ -153,7 +153,7 @@ def test_damage_is_found_and_named(
     position: int,
     words: str,
 ) -> None:
-    """By check, and by whoever reads the run; the other run is not concerned."""
+    """By `check`, and by reading the run; the other run is not affected."""
     with damaged(*statements) as journal:
         found = journal.check().damage
         assert (found[0].run_id, found[0].position) == ("r", position)

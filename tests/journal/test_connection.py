@@ -228,13 +228,17 @@ def go_on_after(journal: SQLiteJournal, count: int) -> None:
 def test_a_file_that_may_not_grow(sqlite: SQLiteJournal) -> None:
     """SQLite's own limit."""
     assert sqlite._writer is not None
-    sqlite._writer.do(lambda connection: connection.execute("PRAGMA max_page_count = 60"))
+    sqlite._writer.run_exclusively(
+        lambda connection: connection.execute("PRAGMA max_page_count = 60")
+    )
     count, error = fill(sqlite)
     assert count > 10
     assert "the disk is full" in str(error)
     again = "start it again if the journal does not list it"
     assert error.remedy == f"Free some space, then resume the run; {again}."
-    sqlite._writer.do(lambda connection: connection.execute("PRAGMA max_page_count = 100000"))
+    sqlite._writer.run_exclusively(
+        lambda connection: connection.execute("PRAGMA max_page_count = 100000")
+    )
     go_on_after(sqlite, count)
 
 
@@ -243,9 +247,13 @@ def test_other_runs_are_not_poisoned(sqlite: SQLiteJournal, story: Story) -> Non
     other = sqlite.claim("other")
     other.write(story("other")[:5]).result()
     assert sqlite._writer is not None
-    sqlite._writer.do(lambda connection: connection.execute("PRAGMA max_page_count = 30"))
+    sqlite._writer.run_exclusively(
+        lambda connection: connection.execute("PRAGMA max_page_count = 30")
+    )
     fill(sqlite)
-    sqlite._writer.do(lambda connection: connection.execute("PRAGMA max_page_count = 100000"))
+    sqlite._writer.run_exclusively(
+        lambda connection: connection.execute("PRAGMA max_page_count = 100000")
+    )
     other.write(story("other")[5:]).result()
     assert sqlite.read("other") == story("other")
 
@@ -425,7 +433,7 @@ def test_another_process_that_does_not_stop_writing(
 def test_a_file_that_is_gone_while_it_is_open(
     path: Path, sqlite: SQLiteJournal, story: Story, what: str
 ) -> None:
-    """SQLite would keep writing where nobody looks; the run hears of it instead."""
+    """SQLite would keep writing to a lost file; the run gets an error instead."""
     claim = sqlite.claim("r")
     claim.write(story()[:4]).result()
     if what == "deleted":
@@ -451,7 +459,7 @@ def ask(path: Path, query: str) -> Any:
 
 
 def test_the_file_says_what_it_is(path: Path) -> None:
-    """Which program made it, and the version of its tables; `file` can tell."""
+    """Which program made it, and the version of its tables; `file` shows both."""
     SQLiteJournal(path).close()
     assert ask(path, "PRAGMA application_id") == (connection.APPLICATION,)
     assert ask(path, "PRAGMA user_version") == (connection.newest(),)

@@ -67,7 +67,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_torn(
     """Killed at forty random moments: every acknowledged batch is there, every batch is whole, the chains hold.
 
     Also when nobody else has the file open, so that the next one finds it as the dead one left it. The lease of a
-    killed process is free at once: the next one takes up the same runs.
+    killed process is free at once: the next one resumes the same runs.
     """
     chance = random.Random()
     acknowledged: dict[str, set[str]] = defaultdict(set)

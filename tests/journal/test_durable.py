@@ -34,7 +34,7 @@ def test_what_is_appended_is_kept_in_order() -> None:
     assert [each.seq for each in heard] == [0, 1, 2]
 
 
-def test_what_is_told_is_heard_and_not_kept() -> None:
+def test_events_reach_listeners_and_are_not_kept() -> None:
     """Deltas go to the listeners between the records."""
     heard: list[str] = []
     journal = Durable((lambda each: heard.append(each.type),))
@@ -44,8 +44,8 @@ def test_what_is_told_is_heard_and_not_kept() -> None:
     assert [each.type for each in journal.records] == ["prompt"]
 
 
-def test_listeners_hear_in_the_order_they_came() -> None:
-    """Each of them hears each record."""
+def test_listeners_are_called_in_the_order_in_which_they_were_added() -> None:
+    """Each of them gets each record."""
     heard: list[str] = []
     journal = Durable((lambda each: heard.append("first"), lambda each: heard.append("second")))
     journal.append(record(0))
@@ -53,7 +53,7 @@ def test_listeners_hear_in_the_order_they_came() -> None:
 
 
 def test_a_listener_that_crashes_reaches_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
-    """The record is kept, the others hear it, and the log says which record it was."""
+    """The record is kept, the other listeners get it, and the log names the record."""
     heard: list[Record] = []
 
     def broken(each: Record) -> None:
@@ -80,7 +80,7 @@ def test_a_listener_that_crashes_does_not_change_a_run(caplog: pytest.LogCapture
 
 
 async def test_an_answer_is_found_under_its_key() -> None:
-    """The answers handed to `resume`; None when there is none, and the run must pause."""
+    """The answers handed to `resume`; None without one, and then the run must pause."""
     journal = Durable(answers={"r/0/call_1": Decision.allow()})
     assert await journal.wait("r/0/call_1") == Decision.allow()
     assert await journal.wait("r/0/call_2") is None
@@ -88,7 +88,7 @@ async def test_an_answer_is_found_under_its_key() -> None:
 
 
 async def test_a_child_has_a_record_of_its_own_and_its_parents_listeners_and_answers() -> None:
-    """Who listens to the parent hears the child too, and answers reach any depth."""
+    """Listeners of the parent get the child's records too, and answers reach any depth."""
     outer: list[int] = []
     inner: list[int] = []
     parent = Durable((lambda each: outer.append(each.seq),), {"key": Decision.deny("no")})
@@ -128,7 +128,7 @@ def without(value: Any) -> Any:
     return value
 
 
-def test_records_are_redacted_before_they_are_kept_or_told() -> None:
+def test_records_are_redacted_before_they_are_kept_or_reported() -> None:
     """A clean record is the very same one."""
     heard: list[Record] = []
     log = Durable((heard.append,))

@@ -58,7 +58,7 @@ def test_a_dead_process_has_no_lease(
 
 
 @pytest.mark.skipif(not hasattr(fcntl, "F_OFD_SETLK"), reason="locks belong to processes here")
-def test_a_lease_outlives_whoever_looks_at_its_file(
+def test_a_lease_stays_when_another_reader_closes_its_file(
     path: Path, sqlite: SQLiteJournal, program: Callable[..., Any]
 ) -> None:
     """A tool that reads a directory opens and closes the file in the process that holds the lease."""
@@ -108,7 +108,7 @@ def test_a_forked_child_does_not_keep_the_lease_of_a_killed_parent(
 def test_closing_one_journal_keeps_the_leases_of_another(
     path: Path, program: Callable[..., Any]
 ) -> None:
-    """A file has one set of locks per process, and letting go of one must not let go of all."""
+    """A file has one set of locks per process, and releasing one must not release all."""
     first, second = SQLiteJournal(path), SQLiteJournal(path)
     held = first.claim("r")
     second.claim("s").give_back()
@@ -155,7 +155,7 @@ def test_a_refused_claim_leaves_nothing_behind(path: Path, sqlite: SQLiteJournal
     sqlite.claim("r").give_back()
 
 
-def test_whoever_may_write_the_journal_may_lock_it(path: Path, sqlite: SQLiteJournal) -> None:
+def test_a_user_who_may_write_the_journal_may_lock_it(path: Path, sqlite: SQLiteJournal) -> None:
     """The file of locks has the journal's mode, whoever made it."""
     path.chmod(0o660)
     sqlite.claim("r").give_back()

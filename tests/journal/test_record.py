@@ -119,7 +119,7 @@ def test_every_record_says_what_and_where_it_is(kind: type[Record]) -> None:
     assert (record.run_id, record.seq, record.at) == ("run-1", 7, 1.5)
 
 
-def test_types_tell_records_apart() -> None:
+def test_records_are_distinguished_by_type() -> None:
     """No two kinds of record share a type."""
     kinds = [kind("r", 0, 0.0).type for kind in (*RECORDS, *DELTAS)]
     assert len(set(kinds)) == len(kinds)
@@ -169,7 +169,7 @@ def test_what_is_no_record_is_refused_as_such(line: str | bytes) -> None:
 
 @pytest.mark.parametrize("kind", DELTAS, ids=lambda kind: kind.__name__)
 def test_deltas_are_no_journal_records(kind: type[Record]) -> None:
-    """They can be written for whoever follows a run, and a journal has none."""
+    """They can be written for listeners, and a journal has none."""
     with pytest.raises(StateVersionError, match="not a journal record"):
         decode(encode(kind("r", 0, 0.0)))
 

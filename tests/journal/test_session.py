@@ -141,15 +141,15 @@ changes = st.one_of(
 
 @given(st.lists(changes, max_size=12))
 def test_a_list_says_what_the_records_add_up_to(made: list[Any]) -> None:
-    """An entry that is kept record by record is the same as one that is told from all of them."""
-    told = records(*made)
+    """An entry that is updated record by record equals one that is computed from all of them."""
+    written = records(*made)
     entry = RunInfo(run_id=stream_of("s"))
-    for record in told:
+    for record in written:
         entry = session_entry(entry, record)
-    info, story = session_info(entry), fold_session(map(_again, told))
+    info, story = session_info(entry), fold_session(map(_again, written))
     assert (entry.kind, info.id, info.title) == ("session", story.session_id, story.title)
     assert (info.status, info.runs) == (story.status, len(story.members))
-    assert story.version == len(told)
+    assert story.version == len(written)
 
 
 def _again(record: Record) -> Record:

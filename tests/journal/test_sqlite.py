@@ -204,7 +204,7 @@ async def test_a_commit_can_be_awaited(sqlite: SQLiteJournal, story: Story) -> N
     assert sqlite.read("r") == story()
 
 
-async def test_who_stops_waiting_does_not_stop_the_write(path: Path, story: Story) -> None:
+async def test_a_cancelled_wait_does_not_stop_the_write(path: Path, story: Story) -> None:
     """What happened has happened, also when the task that waits for its record is cancelled."""
     with SQLiteJournal(path, synchronous="FULL") as journal:
         claim = journal.claim("r")
@@ -236,7 +236,7 @@ def test_closing_writes_what_is_queued_and_gives_back(path: Path, story: Story) 
 
 
 def test_a_closed_journal_says_that_it_is_closed(path: Path, story: Story) -> None:
-    """Whatever is asked of it."""
+    """Whatever the call."""
     journal = SQLiteJournal(path)
     claim = journal.claim("r")
     journal.close()
@@ -287,7 +287,7 @@ for start in range(0, 200, 2):
         assert len(journal.read("r")) == 200
 
 
-def test_a_forked_child_is_told_to_open_it_again(path: Path, story: Story) -> None:
+def test_the_error_in_a_forked_child_says_to_open_it_again(path: Path, story: Story) -> None:
     """What it inherited is of no use to it; a journal of its own is, and the parent's continues."""
     code = f"""{WRITE}
 import os
@@ -358,7 +358,7 @@ def test_vacuum_while_a_run_continues(sqlite: SQLiteJournal, story: Story) -> No
 def test_a_run_that_was_written_behind_its_owners_back(
     path: Path, sqlite: SQLiteJournal, story: Story
 ) -> None:
-    """Someone removed the leases: the first to write wins, the other one is told, and nothing is torn."""
+    """Someone removed the leases: the first to write wins, the other one gets an error, and no record is torn."""
     records = story(steps=2)
     claim = sqlite.claim("r")
     claim.write(records[:3]).result()

@@ -73,7 +73,7 @@ def test_writing_nothing_waits_for_what_was_written_before(journal: Store, story
     assert journal.read("r") == story()
 
 
-def test_a_run_can_be_taken_up_again(journal: Store, story: Story) -> None:
+def test_a_run_can_be_resumed(journal: Store, story: Story) -> None:
     """What is written later follows what was written before."""
     records = story(steps=2)
     for part in (records[:3], records[3:4], records[4:]):
@@ -189,7 +189,7 @@ def test_a_run_can_be_claimed_once(journal: Store) -> None:
 
 
 def test_a_claim_can_be_given_back_twice(journal: Store, story: Story) -> None:
-    """The second time does nothing, not even to whoever has the run then."""
+    """The second time does nothing, not even to a later holder of the run."""
     claim = journal.claim("r")
     claim.give_back()
     mine = journal.claim("r")
@@ -208,7 +208,7 @@ def test_a_claim_that_was_given_back_is_over(journal: Store, story: Story) -> No
 
 
 def test_a_claim_that_was_forgotten_is_free(journal: Store, story: Story) -> None:
-    """A task that was dropped does not keep its run for ever; what it queued is written."""
+    """A task that was dropped does not keep its run forever; what it queued is written."""
     journal.claim("r").write(story()).result()
     gc.collect()
     claim = journal.claim("r")
@@ -252,7 +252,7 @@ def test_a_record_belongs_to_its_run(journal: Store, story: Story) -> None:
 
 
 def test_after_a_record_that_cannot_be_written_nothing_is(journal: Store, story: Story) -> None:
-    """A journal has no holes. What was written before stays, and the run can be claimed anew."""
+    """A journal has no holes. What was written before stays, and the run can be claimed again."""
     records = story()
     claim = journal.claim("r")
     claim.write(records[:2]).result()
@@ -300,7 +300,7 @@ def test_a_clean_journal_says_so(journal: Store, story: Story) -> None:
 
 @pytest.fixture
 def forest(journal: Store, story: Story) -> Store:
-    """A journal with an old family, a paused one, a crashed one, and new runs."""
+    """A journal with an old tree of runs, a paused one, a crashed one, and new runs."""
     for name, parent, at, ending in (
         ("old", None, 10.0, RunStatus.COMPLETED),
         ("old/child", "old", 20.0, RunStatus.FAILED),
@@ -337,7 +337,7 @@ def test_a_run_is_deleted_with_its_children(forest: Store) -> None:
 
 
 def test_a_run_somebody_drives_is_not_deleted(forest: Store) -> None:
-    """Nor is its family: nothing is deleted, and everything else can still be claimed."""
+    """Nor is its tree: nothing is deleted, and everything else can still be claimed."""
     claim = forest.claim("old/child/child")
     before = names(forest)
     with pytest.raises(RunInUseError):
@@ -349,7 +349,7 @@ def test_a_run_somebody_drives_is_not_deleted(forest: Store) -> None:
 
 
 def test_pruning_drops_what_is_old_and_over(forest: Store) -> None:
-    """Running and paused runs stay, and so does every family one of them belongs to."""
+    """Running and paused runs stay, and so does every tree that one of them belongs to."""
     gone = forest.prune(older_than=3600)
     assert set(gone) == {"old", "old/child", "old/child/child", "new", "orphan"}
     assert names(forest) == {
@@ -383,7 +383,7 @@ def test_unfinished_runs_are_pruned_when_asked_for(forest: Store) -> None:
     assert names(forest) == set()
 
 
-def test_a_run_that_is_taken_up_while_pruning_stays(
+def test_a_run_that_is_resumed_while_pruning_stays(
     forest: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was over when it was chosen, and is paused when its turn comes."""
@@ -403,7 +403,7 @@ def test_a_run_that_is_taken_up_while_pruning_stays(
 
 
 @pytest.mark.parametrize("wrong", [{}, {"keep": -1}, {"older_than": -1.0}])
-def test_pruning_must_be_told_what_to_keep(forest: Store, wrong: dict[str, float]) -> None:
+def test_pruning_needs_a_limit(forest: Store, wrong: dict[str, float]) -> None:
     """Nothing is dropped by mistake."""
     before = names(forest)
     with pytest.raises(UsageError):

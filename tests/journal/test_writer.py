@@ -34,7 +34,7 @@ def held_up(journal: SQLiteJournal) -> Iterator[None]:
         is_busy.set()
         go_on.wait(20)
 
-    busy = threading.Thread(target=journal._writer.do, args=(hold,))
+    busy = threading.Thread(target=journal._writer.run_exclusively, args=(hold,))
     busy.start()
     assert is_busy.wait(20)
     try:
@@ -229,7 +229,7 @@ def test_a_file_that_others_write_is_left_to_the_thread(
     other.execute("ROLLBACK")
     other.close()
     wait(written)
-    assert places[:2] == ["here 1", "here 1"]  # the second of them in vain
+    assert places[:2] == ["here 1", "here 1"]  # the second of them fails
     assert places[2].startswith("thread")
     assert sqlite.read("r") == story()
 
@@ -237,7 +237,7 @@ def test_a_file_that_others_write_is_left_to_the_thread(
 def test_the_log_is_cleared_by_the_thread(
     path: Path, sqlite: SQLiteJournal, places: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It does not grow for ever, and whoever writes does not clear it: that waits for the disk."""
+    """It does not grow forever, and a write does not clear it, because that waits for the disk."""
     monkeypatch.setattr("hookline.journal.writer._LOG_PAGES", 60)
     claim = sqlite.claim("r")
     for number in range(400):
@@ -348,7 +348,7 @@ def test_a_run_that_is_forgotten_in_the_middle_of_a_commit(
 async def test_one_runs_trouble_in_an_event_loop_is_not_anothers(
     sqlite: SQLiteJournal, story: Story
 ) -> None:
-    """The one that cannot be written hears of it, and the others are written all the same."""
+    """The run that cannot be written gets the error, and the others are written all the same."""
     claims = {name: sqlite.claim(name) for name in ("a", "bad", "b")}
     runs = {name: Stored(sqlite, claim, []) for name, claim in claims.items()}
     for name, run in runs.items():
@@ -385,7 +385,7 @@ async def test_a_run_that_ends_writes_what_was_appended(
 def test_without_a_thread_to_be_had_everything_is_written_all_the_same(
     path: Path, story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that is ending, or has too many threads, cannot start another: no record waits for it for ever."""
+    """A process that is ending, or has too many threads, cannot start another: no record waits for it forever."""
 
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

@@ -106,7 +106,7 @@ MORE = UserMessage("more", "hook")
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         (lambda r: r.with_system("Be kind."), {"system": "Be kind."}),
         (lambda r: r.with_tools(()), {"tools": []}),
@@ -126,13 +126,13 @@ MORE = UserMessage("more", "hook")
         (lambda r: r.with_options(temperature=1).with_tool_choice("f"), None),
     ],
 )
-def test_a_request_is_described_by_what_differs(change: Any, told: Any) -> None:
+def test_a_request_is_described_by_what_differs(change: Any, expected: Any) -> None:
     """A word added to a long request is all that is written down, and the change can be made again from it."""
     ctx = InferenceHookContext(point=HookPoint.BEFORE_INFERENCE, request=REQUEST)
     after = ctx.with_request(change(REQUEST))
     described = msgspec.json.decode(msgspec.json.encode(describe_changes(ctx, after)))
-    if told is not None:
-        assert described == {"request": told}
+    if expected is not None:
+        assert described == {"request": expected}
     again = redo_changes(ctx, described).request
     assert (tuple(again.messages), again.with_messages(())) == (
         tuple(after.request.messages),

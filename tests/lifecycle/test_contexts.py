@@ -108,7 +108,7 @@ def test_metadata_that_is_not_json_is_refused(ctx: AgentContext) -> None:
         ("allow_continue", ContinuationDecision.ALLOW_CONTINUATION),
     ],
 )
-def test_a_word_about_going_on_can_be_said_anywhere(
+def test_a_word_about_continuing_can_be_said_anywhere(
     ctx: AgentContext, method: str, decision: ContinuationDecision
 ) -> None:
     """Each appends one evaluation and returns a changed context."""

@@ -396,13 +396,13 @@ async def test_each_point_guards_its_fields(ctx: Any, field: str, value: Any) ->
 
     try:
         result = await HookStack().with_hook(forger, ctx.point).process(ctx)
-        told = result.reason
+        message = result.reason
         assert result.is_blocked
     except HookError as error:
-        told = str(error)
-        assert f"'forger' at {ctx.point.value}" in told
-    assert f"it changed '{field}', which cannot be changed here" in told
-    assert "'forger'" in told
+        message = str(error)
+        assert f"'forger' at {ctx.point.value}" in message
+    assert f"it changed '{field}', which cannot be changed here" in message
+    assert "'forger'" in message
 
 
 async def test_permission_hooks_answer_with_a_decision_and_silence_is_no_consent() -> None:
@@ -458,7 +458,7 @@ async def test_what_one_hook_writes_the_next_reads() -> None:
     assert result.context.tool_call.args == {"path": "/tmp/x", "mode": "r"}
 
 
-async def test_an_observer_of_a_blocked_call_is_told_by_whom() -> None:
+async def test_an_observer_of_a_blocked_call_sees_which_hook_blocked_it() -> None:
     """Through the context's verdict, which nobody else has."""
     verdicts: list[Verdict | None] = []
     stack = (
@@ -505,7 +505,7 @@ async def test_nothing_a_hook_is_shown_can_be_changed_in_place(tier: str) -> Non
     assert ctx.tool_call == ToolCall("1", "bash", args)
 
 
-async def test_everyone_who_asks_is_named() -> None:
+async def test_every_hook_that_asks_is_named() -> None:
     """Policies first, then hooks, unless another hook has lifted their asks; the first one's reason is given."""
 
     def asks(ctx: Any) -> HookOutcome:

@@ -22,7 +22,7 @@ def parsed(*lines: str) -> Document:
 # --- the text -----------------------------------------------------------------------------------
 
 
-def test_fields_and_body_are_told_apart() -> None:
+def test_fields_and_body_are_distinguished() -> None:
     """With the line of every field, as an editor counts."""
     page = parsed("name: pdf", "metadata:", "  author: anna", "license: MIT")
     assert page.fields == {"name": "pdf", "metadata": {"author": "anna"}, "license": "MIT"}
@@ -124,7 +124,7 @@ def test_names_are_a_list_or_text(written: str) -> None:
 
 
 def test_no_names_are_not_the_same_as_nothing() -> None:
-    """An empty list is a list; a field that is not there is none."""
+    """An empty list is a list; a missing field is None."""
     assert parsed("tools: []").names("tools") == ()
     assert parsed("tools:").names("tools") is None
     assert parsed("name: x").names("tools") is None

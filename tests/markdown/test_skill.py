@@ -92,12 +92,12 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, fields: str, words
 
 
 def body(tmp_path: Path, text: str) -> Skill:
-    """A skill that tells this."""
+    """A skill with this text."""
     return Skill.read(made(tmp_path / "s", f"---\nname: s\ndescription: d\n---\n{text}"))
 
 
 @pytest.mark.parametrize(
-    ("text", "arguments", "told"),
+    ("text", "arguments", "expected"),
     [
         ("Fix $ARGUMENTS.", "issue 7", "Fix issue 7."),
         ("Fix $ARGUMENTS.", "", "Fix ."),
@@ -108,9 +108,11 @@ def body(tmp_path: Path, text: str) -> Skill:
         ("Say $ARGUMENTS", "it's", "Say it's"),
     ],
 )
-def test_arguments_take_their_places(tmp_path: Path, text: str, arguments: str, told: str) -> None:
+def test_arguments_take_their_places(
+    tmp_path: Path, text: str, arguments: str, expected: str
+) -> None:
     """As in other agents; without a place they follow the text."""
-    assert body(tmp_path, text).text(arguments) == told
+    assert body(tmp_path, text).text(arguments) == expected
 
 
 def test_the_folder_can_be_named(tmp_path: Path) -> None:

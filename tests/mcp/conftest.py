@@ -24,7 +24,7 @@ PROGRAMS = "Scripts" if os.name == "nt" else "bin"
 
 
 class Used(NamedTuple):
-    """What came of a run."""
+    """The result of a run."""
 
     run: RunResult
     results: list[ToolResult]
@@ -126,7 +126,7 @@ def use() -> Callable[..., Coroutine[Any, Any, Used]]:
 
 @pytest.fixture
 def is_running() -> Callable[[int], bool]:
-    """Tell whether a process is there; one that is dead and not yet buried is not."""
+    """Whether a process runs; a zombie does not."""
 
     def is_running(pid: int) -> bool:
         stat = Path(f"/proc/{pid}/stat")

@@ -212,7 +212,7 @@ def test_what_it_cannot_work_with_is_refused(plain: Plain) -> None:
 
 
 async def test_all_kinds_of_content_arrive(sdk: Callable[..., McpServer], use: Any) -> None:
-    """What a model cannot be shown in a tool's result is told, and kept with the result."""
+    """Content of a result that a model cannot be shown is named in the text, and kept with the result."""
     async with McpServers(sdk()) as mcp:
         used = await use(mcp, call("mcp__sdk__contents"), call("mcp__sdk__structured"))
     contents, structured = used.results
@@ -248,7 +248,7 @@ def test_the_sdk_is_imported_when_it_is_needed() -> None:
 
 
 def test_without_the_sdk_there_is_a_remedy() -> None:
-    """Who has not installed the extra is told how to, by either side of the package."""
+    """Without the extra, both sides of the package say how to install it."""
     program = """
 import asyncio, sys
 sys.modules["mcp"] = sys.modules["mcp_types"] = None

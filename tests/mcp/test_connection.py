@@ -24,7 +24,7 @@ Plain = Callable[..., McpServer]
 
 async def until(path: Path) -> str:
     """What the server writes into a file, once it does."""
-    while not os.path.exists(path):  # noqa: ASYNC110, ASYNC240 - the server tells us by a file
+    while not os.path.exists(path):  # noqa: ASYNC110, ASYNC240 - the server writes a file
         await asyncio.sleep(0.01)
     return path.read_text().strip()  # noqa: ASYNC240 - a word
 
@@ -47,7 +47,7 @@ async def test_a_server_that_dies_in_the_middle_is_started_again(plain: Plain, u
     assert first.result != second.result
 
 
-async def test_all_calls_in_flight_hear_of_the_end(plain: Plain, use: Any) -> None:
+async def test_all_calls_in_flight_get_an_error_at_the_end(plain: Plain, use: Any) -> None:
     """None of them waits for a server that is gone."""
     async with McpServers(plain()) as mcp:
         used = await use(mcp, calls(call("mcp__plain__hang"), call("mcp__plain__die")))
@@ -76,7 +76,7 @@ async def mcp_tool(mcp: McpServers, name: str, **args: Any) -> Any:
 
 
 async def test_a_call_has_its_time(plain: Plain, use: Any, notes: Path) -> None:
-    """When it is over the server is told to stop, and the model that it is not known what was done."""
+    """After the time-out the server gets a cancellation, and the result says that the outcome is unknown."""
     async with McpServers(plain(timeout=0.1)) as mcp:
         used = await use(mcp, call("mcp__plain__hang"))
         assert used.results[0].status is ResultStatus.ERROR
@@ -134,7 +134,7 @@ async def test_a_list_that_does_not_come_in_the_middle_of_a_run_ends_in_time(
 
 
 async def test_a_cancelled_run_cancels_its_calls(plain: Plain, notes: Path) -> None:
-    """The server is told, and stays there for other runs."""
+    """The server gets a cancellation, and keeps running for other runs."""
     async with McpServers(plain()) as mcp:
         driver = ScriptedDriver([call("mcp__plain__hang")])
         agent = AgentBuilder().with_driver(driver).with_capability(mcp).build()
@@ -172,7 +172,7 @@ async def test_what_an_error_hides_is_not_in_its_traceback(plain: Plain) -> None
 
 
 async def test_a_server_that_comes_back_different_is_not_called(plain: Plain, notes: Path) -> None:
-    """Whoever let the call pass let another tool pass; the next call is judged anew."""
+    """The hooks had judged another tool; the next call is judged again."""
     async with McpServers(plain()) as mcp:
         await mcp_tool(mcp, "mcp__plain__die")
         (notes / "description").write_text("Send it to me.")
@@ -202,7 +202,7 @@ async def test_after_the_block_the_tools_say_so(plain: Plain) -> None:
     assert "is not connected any more. Run the agent inside the `async with` block" in said
 
 
-async def test_another_event_loop_is_told_apart(plain: Plain) -> None:
+async def test_each_event_loop_has_its_own_connection(plain: Plain) -> None:
     """A connection belongs to the loop it was made in."""
     async with McpServers(plain()) as mcp:
         driver = ScriptedDriver([call("mcp__plain__echo", text="x"), say("done")])

@@ -38,7 +38,7 @@ async def test_a_server_at_an_address_is_used_alike(start_http: Start, use: Any)
 
 
 async def test_a_call_reports_progress_and_can_be_cancelled(start_http: Start) -> None:
-    """The server is told at once that nobody waits any more."""
+    """The server learns at once that nobody waits any more."""
     _, url = start_http()
     seen: list[Any] = []
     begun = asyncio.Event()
@@ -98,7 +98,7 @@ async def test_an_address_that_never_lists_its_tools_is_given_up() -> None:
 
 
 async def test_keys_go_into_headers(start_http: Start, use: Any) -> None:
-    """A server that is locked opens to those who have its key, and tells the others what to do."""
+    """A server that is locked opens to those who have its key, and the error for others says what to do."""
     _, url = start_http("--locked")
     key = {"Authorization": "Bearer open-sesame"}
     async with McpServers(McpServer.http(url, headers=key, name="far")) as mcp:
@@ -110,7 +110,7 @@ async def test_keys_go_into_headers(start_http: Start, use: Any) -> None:
     assert "wrong-key" not in str(refused.value)
 
 
-async def test_an_address_that_is_silent_or_wrong_is_told(start_http: Start) -> None:
+async def test_an_address_that_is_silent_or_wrong_is_reported(start_http: Start) -> None:
     """Without what may be a key in it."""
     process, url = start_http()
     with pytest.raises(ToolSourceError, match="HTTP 404") as refused:

@@ -24,7 +24,7 @@ from hookline.testing import call
 Plain = Callable[..., McpServer]
 STRAY = pytest.param(
     "--stray",
-    marks=pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only /proc tells of it"),
+    marks=pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc"),
 )
 PROGRAM = """
 import asyncio, os, sys
@@ -39,7 +39,7 @@ asyncio.run(main())
 """
 
 
-async def test_a_server_that_leaves_by_itself_is_let_go(
+async def test_a_server_that_exits_by_itself_is_forgotten(
     plain: Plain, notes: Path, is_running: Callable[[int], bool]
 ) -> None:
     """When the block ends its input ends, and so does the server."""
@@ -95,14 +95,14 @@ async def test_nothing_is_left_behind_when_connecting_is_cancelled(
 ) -> None:
     """Also a server that had not answered yet is ended."""
     task = asyncio.create_task(McpServers(plain("--mute")).__aenter__())
-    while not (notes / "started").exists():  # noqa: ASYNC110 - the server tells us by a file
+    while not (notes / "started").exists():  # noqa: ASYNC110 - the server writes a file
         await asyncio.sleep(0.01)
     task.cancel()
     await asyncio.wait([task])
     assert not is_running(int((notes / "started").read_text()))
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only /proc tells of it")
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 async def test_a_start_that_is_cancelled_ends_and_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -129,7 +129,7 @@ async def test_a_daemon_of_a_server_ends_with_it() -> None:
     seconds = f"58{os.getpid() % 100_000:05}"
     daemon = f"(env -i setsid sh -c 'exec sleep {seconds} >&- 2>&-' &); cat"
     async with ServerProcess(ServerCommand("sh", ("-c", daemon)), print):
-        while not _runs(f"sleep {seconds}"):  # noqa: ASYNC110 - nobody tells us
+        while not _runs(f"sleep {seconds}"):  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.01)
     assert not _runs(f"sleep {seconds}")
 
@@ -180,7 +180,7 @@ async def test_what_a_server_says_goes_to_the_log(
 async def test_a_server_gets_its_own_variables_and_few_of_ours(
     plain: Plain, use: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keys in our environment are none of its business."""
+    """It does not get keys from our environment."""
     monkeypatch.setenv("OUR_KEY", "secret")
     async with McpServers(plain(env={"ITS_KEY": "given"})) as mcp:
         used = await use(
@@ -197,7 +197,7 @@ async def test_a_message_may_be_long(plain: Plain, use: Any) -> None:
 
 
 async def test_an_answer_that_cannot_be_read_is_an_error_at_once(plain: Plain, use: Any) -> None:
-    """And one that can be mended is no error."""
+    """And one that can be fixed is no error."""
     async with McpServers(plain(timeout=30)) as mcp:
         used = await use(mcp, call("mcp__plain__deep"), call("mcp__plain__half"))
     deep, half = used.results
@@ -223,7 +223,9 @@ async def test_an_answer_that_cannot_be_read_is_an_error_at_once(plain: Plain, u
         (McpServer.stdio("a\0b", name="a"), "cannot be started", "from a terminal"),
     ],
 )
-async def test_what_cannot_be_started_is_told(server: McpServer, problem: str, remedy: str) -> None:
+async def test_what_cannot_be_started_is_reported(
+    server: McpServer, problem: str, remedy: str
+) -> None:
     """With the server's name, the reason and what to do."""
     with pytest.raises(ToolSourceError, match=problem) as refused:
         await McpServers(server).__aenter__()
@@ -249,14 +251,16 @@ async def test_a_server_that_does_not_answer_is_given_up(
 
 
 async def test_a_server_that_does_not_want_us_is_quoted(plain: Plain) -> None:
-    """An error in answer to the greeting is told as one."""
+    """An error in answer to the greeting is reported as one."""
     with pytest.raises(ToolSourceError, match=r"greeted us with an error \(what is initialize"):
         await McpServers(plain("--unwilling")).__aenter__()
 
 
-async def test_a_list_that_is_none_is_told(plain: Plain) -> None:
+async def test_an_invalid_list_is_reported(plain: Plain) -> None:
     """What is not in the protocol is not passed on."""
-    with pytest.raises(ToolSourceError, match="answered the list of its tools with what is not"):
+    with pytest.raises(
+        ToolSourceError, match="answered the list of its tools with something that is not"
+    ):
         await McpServers(plain("--nonsense")).__aenter__()
 
 
@@ -333,6 +337,6 @@ def test_an_answer_that_is_broken_is_an_error_of_its_request(text: bytes) -> Non
         b"\x00\xff",
     ],
 )
-def test_what_is_no_message_is_none(text: bytes) -> None:
+def test_an_invalid_message_is_ignored(text: bytes) -> None:
     """Servers print all kinds of things."""
     assert read_message(text) is None

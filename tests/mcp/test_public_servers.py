@@ -36,7 +36,7 @@ def below(pid: int) -> set[int]:
     return {int(number) for text in lists for number in text.split()}
 
 
-async def test_time_tells_the_time(public: Public, use: Any) -> None:
+async def test_the_time_server_returns_the_time(public: Public, use: Any) -> None:
     """Lists, answers with text and structure, and makes errors that a model can read."""
     async with McpServers(public("mcp-server-time")) as mcp:
         effects = {tool.name: tool.effect for tool in mcp.tools()}
@@ -171,7 +171,7 @@ async def test_everything_can_be_cancelled_and_timed(public: Public, use: Any) -
 async def test_everything_is_killed_in_the_middle_and_started_again(
     public: Public, use: Any
 ) -> None:
-    """The call that was going on says so, the next one works, and nothing is left behind."""
+    """The call in progress says so, the next one works, and nothing is left behind."""
     before = children()
     begun = asyncio.Event()
 
@@ -199,7 +199,7 @@ async def test_everything_is_killed_in_the_middle_and_started_again(
 
 
 async def test_everything_over_http(public: Public, use: Any, unused_tcp_port: int) -> None:
-    """The older protocol over streamable HTTP: sessions, questions, and a server that was started anew."""
+    """The older protocol over streamable HTTP: sessions, questions, and a server that was started again."""
     described = public("mcp-server-everything", "streamableHttp")
     command = [described.target.program, *described.target.args]  # type: ignore[union-attr]
     env = {**os.environ, "PORT": str(unused_tcp_port)}

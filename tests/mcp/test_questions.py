@@ -17,7 +17,7 @@ Plain = Callable[..., McpServer]
 
 
 async def answer_of(mcp: McpServers, use: Any, tool: str, approver: Any) -> Any:
-    """What the server was told when it asked."""
+    """The answer that the server got."""
     used = await use(mcp, call(tool), approver=approver)
     return json.loads(used.results[0].text())
 
@@ -123,7 +123,7 @@ async def test_when_it_is_not_known_whom_to_ask_the_answer_is_no(
 
     async with McpServers(plain(timeout=1, env={"KEY": "Who are you"})) as mcp:
         other = asyncio.create_task(run(mcp, "mcp__plain__hang"))
-        while not (notes / "called").exists():  # noqa: ASYNC110 - the server tells us by a file
+        while not (notes / "called").exists():  # noqa: ASYNC110 - the server writes a file
             await asyncio.sleep(0.01)
         result = await run(mcp, "mcp__plain__ask")
         await other

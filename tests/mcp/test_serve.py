@@ -59,7 +59,7 @@ def served(agent: Agent, mode: str, **options: Any) -> Client:
 
 
 async def test_an_agent_is_one_tool(mode: str) -> None:
-    """Its name and what it is for come from the agent, or from whoever serves it."""
+    """Its name and description come from the agent, or from the options of the server."""
     agent = describe(say("hi")).build()
     async with served(agent, mode) as client:
         [offered] = (await client.list_tools()).tools
@@ -84,24 +84,24 @@ async def test_it_answers(mode: str) -> None:
     assert result.structured_content["pending"] == []
 
 
-async def test_it_tells_how_it_goes(mode: str) -> None:
+async def test_it_reports_progress(mode: str) -> None:
     """Steps, calls and what tools report are progress, and the numbers rise."""
-    told: list[tuple[float, str | None]] = []
+    messages: list[tuple[float, str | None]] = []
 
     async def hear(progress: float, _total: float | None, message: str | None) -> None:
-        told.append((progress, message))
+        messages.append((progress, message))
 
     async with served(describe(call("work"), say("done")).build(), mode) as client:
         await client.call_tool("run", {"prompt": "go"}, progress_callback=hear)
-    assert told == [(1, "step 1"), (2, "calls work"), (3, "work: half done"), (4, "step 2")]
+    assert messages == [(1, "step 1"), (2, "calls work"), (3, "work: half done"), (4, "step 2")]
 
 
 async def test_a_child_is_part_of_the_run(mode: str) -> None:
-    """What a subagent does is told as well."""
-    told: list[str | None] = []
+    """Progress of a subagent is reported as well."""
+    messages: list[str | None] = []
 
     async def hear(_progress: float, _total: float | None, message: str | None) -> None:
-        told.append(message)
+        messages.append(message)
 
     child = describe(call("work"), say("child is done")).build()
 
@@ -113,7 +113,7 @@ async def test_a_child_is_part_of_the_run(mode: str) -> None:
     agent = describe(call("delegate"), say("done")).with_tools(delegate).build()
     async with served(agent, mode) as client:
         await client.call_tool("run", {"prompt": "go"}, progress_callback=hear)
-    assert told == [
+    assert messages == [
         *("step 1", "calls delegate", "starts helper"),
         *("step 1", "calls work", "work: half done", "step 2"),
         "step 2",
@@ -167,8 +167,8 @@ async def test_the_person_at_the_client_is_asked(
     assert text in str(driver.requests[-1])  # type: ignore[attr-defined]
 
 
-async def test_a_run_that_is_kept_from_going_on_does_not_ask_again(mode: str) -> None:
-    """It still waits, and the client reads why instead of being asked the same for ever."""
+async def test_a_run_that_is_kept_from_continuing_does_not_ask_again(mode: str) -> None:
+    """It still waits, and the client reads why instead of being asked the same forever."""
     builder = describe(call("work"), say("done"))
     builder.on_before_tool_use(lambda ctx: HookOutcome.ask("is it worth it?"))
     builder.on_execution_start(lambda ctx: HookOutcome.block("not now") if ctx.resumed else None)
@@ -205,7 +205,7 @@ async def test_what_is_not_answered_is_said(mode: str, can_be_asked: bool) -> No
     assert waiting in result.content[0].text  # type: ignore[union-attr]
 
 
-async def test_a_client_that_cannot_ask_after_all_is_told_the_same() -> None:
+async def test_a_client_that_cannot_ask_after_all_gets_the_same_error() -> None:
     """It says that it can, and answers with an error."""
 
     async def answer(context: Any, params: Any) -> types.ErrorData:

@@ -74,8 +74,8 @@ def test_what_cannot_be_a_server_is_refused(describe: Any, problem: str, remedy:
     assert re.search(remedy, refused.value.remedy)
 
 
-def test_a_server_is_told_by_its_words() -> None:
-    """A command by its words, an address without what may be a key: hooks are told which server a tool is from."""
+def test_a_server_is_identified_by_its_command_or_address() -> None:
+    """A command by its words, an address without what may be a key. Hooks use it to know the server of a tool."""
     assert McpServer.stdio("npx", ["-y", "server"], name="a").target.words == (
         "npx",
         "-y",

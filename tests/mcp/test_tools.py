@@ -26,7 +26,7 @@ def test_without_text_the_structured_value_is_read() -> None:
     assert result.text() == '{"count":2}'
 
 
-def test_what_is_no_text_is_told_and_kept() -> None:
+def test_content_that_is_no_text_is_named_and_kept() -> None:
     """An image is named with its size, and its bytes are an attachment of the result."""
     image = types.ImageContent(data="aGVsbG8=", mime_type="image/png")
     result = tool_result(types.CallToolResult(content=[image]))
@@ -36,7 +36,7 @@ def test_what_is_no_text_is_told_and_kept() -> None:
     ]
 
 
-def test_data_that_is_none_is_said_to_be_none() -> None:
+def test_invalid_data_is_named_as_invalid() -> None:
     """A server that sends nonsense does not make the call fail."""
     image = types.ImageContent(data="%%", mime_type="image/png")
     assert "not valid base64" in tool_result(types.CallToolResult(content=[image])).text()

@@ -65,7 +65,7 @@ def test_any_text_is_a_rule_or_a_clear_error(text: str) -> None:
     ],
 )
 def test_what_is_no_rule_says_why(text: object, says: str) -> None:
-    """A mistake is told with its place and a remedy, and does not become a rule that means nothing."""
+    """A mistake is reported with its place and a remedy, and does not become a rule without effect."""
     with pytest.raises(UsageError) as raised:
         Rule.parse(text)  # type: ignore[arg-type]
     assert says in raised.value.message

@@ -60,7 +60,7 @@ def no_look(ctx: Any) -> HookOutcome:
 NOT_JUDGED = (ResultStatus.INVALID, ResultStatus.NOT_RUN)
 
 
-def judged_and_let_be(tape: Tape, name: str) -> set[tuple[str, str]]:
+def judged_and_not_blocked(tape: Tape, name: str) -> set[tuple[str, str]]:
     """The calls of a tool that came before the hooks and that none of these blocked, from the record alone."""
     found = set()
     for run_id in tape.lines:
@@ -96,7 +96,7 @@ def test_a_new_rule_shows_exactly_the_calls_it_blocks(case: Case, is_added: bool
         assert not report.unfollowed
         found = [(each.run, each.call.id) for each in report.changes if each.call is not None]
         assert len(found) == len(set(found)) == len(report.changes)
-        assert set(found) == judged_and_let_be(tape, "look")
+        assert set(found) == judged_and_not_blocked(tape, "look")
         assert {(each.new, each.hook, each.why) for each in report.changes} <= {
             ("block", "no_look", "nobody looks")
         }
@@ -141,7 +141,7 @@ async def week() -> Tape:
     return tape
 
 
-def told(report: BacktestReport) -> list[tuple[Any, ...]]:
+def call_changes(report: BacktestReport) -> list[tuple[Any, ...]]:
     """The changes, as far as they are about calls."""
     return [
         (
@@ -160,7 +160,7 @@ async def test_a_stack_is_added_to_the_hooks_on_record() -> None:
     """What would my new rule have blocked last week?"""
     stack = HookStack().with_hook(no_force, "before_tool_use", matcher="bash")
     report = await hookline.backtest(await week(), stack)
-    assert told(report) == [
+    assert call_changes(report) == [
         ("tuesday", 0, "git push --force origin", "proceed", "block", "no_force"),
         ("monday", 0, "git push --force", "proceed", "block", "no_force"),
     ]
@@ -176,7 +176,7 @@ async def test_an_agent_takes_the_place_of_the_hooks_on_record() -> None:
     """What they said and it does not say is a change too, of the hook that is gone."""
     changed = AgentBuilder().on_before_tool_use(no_force, matcher="bash").build()
     report = await backtest(await week(), changed)
-    assert told(report) == [
+    assert call_changes(report) == [
         ("tuesday", 0, "sudo rm x", "block", "proceed", "sudo"),
         ("tuesday", 0, "git push --force origin", "proceed", "block", "no_force"),
         ("monday", 0, "git push --force", "proceed", "block", "no_force"),
@@ -236,7 +236,7 @@ async def test_every_decision_is_judged_as_it_was() -> None:
 async def test_a_change_is_found_at_every_kind_of_point(
     point: str, hook: Any, old: str, new: str
 ) -> None:
-    """Verdicts, changes to what is in flight, words on going on, and failures."""
+    """Verdicts, changes to what is in flight, words on continuing, and failures."""
     for is_added in (True, False):
         changed: Any = HookStack().with_hook(hook, point, name="new")
         if not is_added:
@@ -332,7 +332,7 @@ async def test_what_the_journal_does_not_keep_is_not_made_up() -> None:
     assert "not there any more" in change.why
 
 
-async def test_hooks_that_fail_now_are_told_of() -> None:
+async def test_hooks_that_fail_now_are_reported() -> None:
     """Closed they block where that is what a failure means, and it is their word."""
     report = await backtest(
         await week(), HookStack().with_hook(lambda ctx: 1 / 0, "before_tool_use", name="broken")
@@ -474,7 +474,7 @@ async def test_a_run_that_cannot_be_read_or_followed_does_not_end_the_test() -> 
 
 
 async def test_wrong_use_is_refused_with_what_to_do() -> None:
-    """What is neither an agent nor a stack, and children that are none."""
+    """Arguments that are neither an agent nor a stack, and invalid children."""
     tape = await week()
     with pytest.raises(UsageError, match=r"takes an agent, or a HookStack.*with_hook"):
         await backtest(tape, no_force)  # type: ignore[arg-type]
@@ -495,7 +495,7 @@ async def test_a_call_that_was_running_when_its_process_died_is_judged() -> None
     died = tape.cut(ends.index("call") + 1)
     report = await backtest(died, HookStack().with_hook(no_force, "before_tool_use"))
     assert (report.calls, report.exit_code) == (1, 1)
-    assert told(report)[0][:5] == ("run", 0, "git push --force", "proceed", "block")
+    assert call_changes(report)[0][:5] == ("run", 0, "git push --force", "proceed", "block")
 
 
 # --- whose hook it is ---------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Hooks that are commands: a replay and a back-test start none of them unless that is wanted."""
+"""Hooks that are commands: by default a replay and a back-test start none of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs with children that waited when the process died: they are played as they came to their end."""
+"""Runs with children that waited when the process died: they are replayed as they ended."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def by_step(*turns: Any) -> ScriptedDriver:
 
 
 def agent(journal: PlainStore, levels: int = 1) -> Agent:
-    """An agent that has two others pay at the same time, who may have others do it; a policy asks before each pays."""
+    """An agent with two children that pay at the same time and may start others; a policy asks before each payment."""
 
     @tool(effect="idempotent")
     async def pay(amount: int) -> str:
@@ -54,7 +54,7 @@ def agent(journal: PlainStore, levels: int = 1) -> Agent:
 
 
 async def answered_one_by_one(journal: PlainStore, levels: int) -> RunResult:
-    """The run taken up, and its questions answered, the first that waits first."""
+    """Resume the run and answer its questions, the oldest first."""
     result = await agent(journal, levels).resume("run")
     while result.pending:
         result = await agent(journal, levels).resume("run", {result.pending[0].id: True})
@@ -63,8 +63,8 @@ async def answered_one_by_one(journal: PlainStore, levels: int) -> RunResult:
 
 def pauses(journal: PlainStore) -> list[int]:
     """After how many records a run had just paused."""
-    told = [decode(line) for _, line in journal.written]
-    return [at + 1 for at, record in enumerate(told) if isinstance(record, RunFinished)]
+    records = [decode(line) for _, line in journal.written]
+    return [at + 1 for at, record in enumerate(records) if isinstance(record, RunFinished)]
 
 
 @pytest.mark.parametrize("levels", [1, 2])

@@ -1,4 +1,4 @@
-"""What takes the place of tools: to hooks they are the same tools, and none of them is used."""
+"""Recorded tools: hooks see the same tools, and none of them runs."""
 
 from __future__ import annotations
 

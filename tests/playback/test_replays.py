@@ -89,7 +89,7 @@ SENT_BACK = Case((("delegate",),), (("subagent_stop", "object"),), (("busy",),),
 def test_a_run_that_died_is_followed_as_far_as_its_record_goes(
     case: Case, where: int, resumes: bool
 ) -> None:
-    """And one that was taken up again is followed to its end."""
+    """And one that was resumed is followed to its end."""
     case = case._replace(approver="yes" if case.approver == "nobody" else case.approver)
 
     async def main() -> None:
@@ -201,7 +201,7 @@ async def test_a_changed_call_is_a_difference_although_its_result_is_the_same() 
 async def test_a_difference_in_what_the_model_is_asked_is_found(
     then: Any, now: Any, what: str
 ) -> None:
-    """Whether it is asked at all, what it is asked where hooks say so, and what comes of it."""
+    """Whether it is asked at all, what it is asked where hooks say so, and the outcome."""
 
     def hooked(hook: Any) -> AgentBuilder:
         made = builder(TURNS)
@@ -415,7 +415,7 @@ async def test_what_a_tool_asked_is_asked_again() -> None:
 
 
 async def test_a_call_in_doubt_is_what_it_became() -> None:
-    """Whether the model was told, or a person was asked and said no, or yes."""
+    """Whether the model got a message, or a person was asked and said no, or yes."""
     case = Case((("pay",),), approver="nobody")
     whole, _ = await recorded(case)
     died = next(
@@ -581,7 +581,7 @@ async def test_records_in_hand_are_enough() -> None:
     assert await replay(result.records, "run", builder().build())
 
 
-async def test_a_conversation_that_went_on_is_replayed_from_where_it_began() -> None:
+async def test_a_conversation_that_continued_is_replayed_from_where_it_began() -> None:
     """The second run over a state has the first in its beginning."""
     tape = Tape()
     agent = builder([say("Hello."), *TURNS]).with_journal(tape).build()
@@ -691,7 +691,7 @@ def before(ctx: Any) -> HookOutcome | None:
 
 
 def agent(journal: MemoryJournal | None, at: str, hook: Callable[[Any], Any] | None) -> Any:
-    """An agent with a hook that hears a signal, if somebody sends one."""
+    """An agent with a hook that reacts to a signal."""
     turns = [call("nap"), call("nap"), say("done")]
     builder = AgentBuilder().with_driver(ScriptedDriver(turns))
     if journal is not None:
@@ -718,7 +718,7 @@ async def test_a_stop_from_outside_is_played_as_it_was(at: str, hook: Any) -> No
     assert replayed.result.stop_reason is StopReason.CANCELLED
 
 
-async def test_a_stop_that_was_not_from_outside_is_judged_anew() -> None:
+async def test_a_stop_that_was_not_from_outside_is_judged_again() -> None:
     """A hook that no longer ends the run makes a difference."""
     journal = MemoryJournal()
     await agent(journal, "before_step", lambda ctx: HookOutcome.stop("no")).run("go", run_id="run")

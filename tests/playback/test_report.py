@@ -90,9 +90,9 @@ def test_the_exit_code_is_for_builds(report: BacktestReport, ok: bool, code: int
 
 def test_a_report_is_json() -> None:
     """Versioned, with everything in it."""
-    told = json.loads(full().to_json())
-    assert (told["format"], told["version"], told["ok"]) == ("hookline.backtest", 1, False)
-    assert told["changes"][0] == {
+    report = json.loads(full().to_json())
+    assert (report["format"], report["version"], report["ok"]) == ("hookline.backtest", 1, False)
+    assert report["changes"][0] == {
         "run": "run-1",
         "step": 1,
         "point": "before_tool_use",
@@ -102,9 +102,9 @@ def test_a_report_is_json() -> None:
         "hook": "no-force",
         "why": "it rewrites what others have",
     }
-    assert told["counts"] == {"proceed -> block": 3}
-    assert told["hooks"][0]["latency"]["max"] == 1.5
-    assert told["unfollowed"][0] == {"run": "run-3", "why": "its beginning is missing"}
+    assert report["counts"] == {"proceed -> block": 3}
+    assert report["hooks"][0]["latency"]["max"] == 1.5
+    assert report["unfollowed"][0] == {"run": "run-3", "why": "its beginning is missing"}
 
 
 def test_a_change_is_one_line() -> None:
@@ -135,7 +135,7 @@ def test_a_report_is_a_table_that_fits_a_screen() -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.0, "0 us"), (0.0009, "900 us"), (0.05, "50.0 ms"), (75.0, "75.00 s")]
 )
-def test_times_are_told_in_a_unit_that_fits(seconds: float, text: str) -> None:
+def test_times_are_shown_in_a_unit_that_fits(seconds: float, text: str) -> None:
     """Microseconds, milliseconds or seconds."""
     assert duration(seconds) == text
 
@@ -178,7 +178,7 @@ def test_a_page_is_whole_and_holds_no_markup_of_the_record() -> None:
 
 
 def test_a_page_needs_nothing_else_and_can_be_read_by_everyone() -> None:
-    """No address is fetched; tables have captions and heads, and the language is told."""
+    """No address is fetched; tables have captions and heads, and the language is declared."""
     page = Page(full().to_html())
     names = {name for _, attributes in page.tags for name in attributes}
     assert not {"src", "href", "onclick", "style"} & names
@@ -248,7 +248,7 @@ def test_no_control_character_is_left(text: str) -> None:
 
 
 def test_a_difference_in_a_long_text_is_shown_with_the_lines_around_it() -> None:
-    """Two hundred lines that are the same tell nothing."""
+    """Two hundred equal lines say nothing."""
     then = [f"line {number}" for number in range(200)]
     now = [*then[:100], "another", *then[101:]]
     shown = Difference("run", 0, "the result", "\n".join(then), "\n".join(now)).diff.splitlines()

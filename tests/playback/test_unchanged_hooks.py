@@ -72,7 +72,7 @@ async def check_every_kill(case: Case, limits: Limits) -> None:
 async def test_an_invalid_call_is_followed_from_every_kill(
     script: tuple[tuple[str, ...], ...], limits: Limits
 ) -> None:
-    """Its error is on record before its result is, and once, though two processes came to it."""
+    """Its error is on record before its result is, and once, although two processes had it."""
     await check_every_kill(Case(script), limits)
 
 

@@ -112,7 +112,7 @@ async def test_calls_arrive_with_their_arguments(streamed: bool) -> None:
 
 @BOTH_WAYS
 async def test_thinking_arrives_with_its_seal(streamed: bool) -> None:
-    """Thinking is told apart from text, and its signature is kept."""
+    """Thinking is distinguished from text, and its signature is kept."""
     async with AnthropicWire().provider([WireTurn("Four.", reasoning="Two and two.")]) as provider:
         pieces = await heard(provider, request(), streamed=streamed)
     thoughts = [piece for piece in pieces if isinstance(piece, ReasoningPiece)]
@@ -180,7 +180,7 @@ async def test_an_unknown_price_is_unknown() -> None:
 
 @pytest.mark.parametrize(("reason", "finish"), [("max_tokens", "length"), ("stop_sequence", "")])
 async def test_why_the_model_stopped(reason: str, finish: str) -> None:
-    """Running out of tokens is told; stopping where it was asked to is being done."""
+    """Running out of tokens is reported; ending at a stop sequence is an ordinary end."""
     async with talking_to(streaming(start(), *ending(reason))) as (provider, _):
         assert end_of(await heard(provider, request(), streamed=True)).finish == finish
 
@@ -204,7 +204,7 @@ async def test_unknown_events_and_blocks_are_passed_over() -> None:
 
 
 @BOTH_WAYS
-async def test_a_paused_answer_is_taken_up_again(streamed: bool) -> None:
+async def test_a_paused_answer_is_resumed(streamed: bool) -> None:
     """An answer that the server pauses is sent back as it came, and its usage is summed."""
     search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search"}
     first = [
@@ -232,7 +232,7 @@ async def test_a_paused_answer_is_taken_up_again(streamed: bool) -> None:
     assert server.requests[1].json()["messages"][-1] == {"role": "assistant", "content": first}
 
 
-async def test_an_answer_that_is_paused_for_ever_ends() -> None:
+async def test_an_answer_that_is_paused_forever_ends() -> None:
     """A server that only pauses is not asked without end, and what came is not lost."""
     blocks = block_events(0, {"type": "text", "text": "."})
     far_end = streaming(start(), *blocks, *ending("pause_turn"))
@@ -440,7 +440,7 @@ async def test_statuses(status: int, body: Any, expected: type[ModelError]) -> N
             assert caught.value.remedy
 
 
-async def test_an_option_that_is_gone_is_told() -> None:
+async def test_an_option_that_is_gone_is_reported() -> None:
     """The API no longer takes a temperature: the error names it."""
     async with AnthropicWire().provider([WireTurn("Hi.")]) as provider:
         with pytest.raises(UnsupportedError, match="temperature: Extra inputs"):
@@ -496,7 +496,7 @@ async def test_what_cannot_be_unpacked_is_malformed(streamed: bool) -> None:
 
 
 async def test_options_that_are_not_json() -> None:
-    """An option that cannot be sent is the caller's to mend."""
+    """An option that cannot be sent is the caller's to fix."""
     async with AnthropicWire().provider([]) as provider:
         for streamed in (False, True):
             with pytest.raises(UnsupportedError, match="JSON"):

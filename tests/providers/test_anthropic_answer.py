@@ -123,7 +123,7 @@ def test_a_refusal_says_why() -> None:
 
 
 def test_an_answer_beyond_the_context_is_an_overflow() -> None:
-    """An answer that filled the context is told as such."""
+    """An answer that filled the context is reported as such."""
     answer = AnthropicAnswer()
     answer.read(whole(text("And"), reason="model_context_window_exceeded"))
     with pytest.raises(ContextOverflowError):
@@ -146,14 +146,14 @@ def test_an_answer_beyond_the_context_is_an_overflow() -> None:
         {"type": "message_delta", "delta": {}, "usage": {"output_tokens": "many"}},
     ],
 )
-def test_a_malformed_event_is_told(event: object) -> None:
+def test_a_malformed_event_is_reported(event: object) -> None:
     """What departs from the protocol is an error that says where, not a crash."""
     with pytest.raises(MalformedResponseError):
         AnthropicAnswer().read_event(event)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff", b"[" * 100_000, b'{"model": 1}'])
-def test_a_malformed_answer_is_told(content: bytes) -> None:
+def test_a_malformed_answer_is_reported(content: bytes) -> None:
     """A body that is no answer is malformed."""
     with pytest.raises(MalformedResponseError):
         AnthropicAnswer().read(content)

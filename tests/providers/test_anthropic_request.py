@@ -59,7 +59,7 @@ def test_a_plain_question() -> None:
 
 
 def test_options_are_passed_through() -> None:
-    """Settings go in as they are, also those nobody here has heard of; None leaves one out."""
+    """Settings are sent unchanged, unknown ones too; None leaves one out."""
     made = body(
         options={"stop_sequences": ["x"], "future": {"a": 1}, "max_tokens": 9, "top_k": None}
     )
@@ -107,7 +107,7 @@ def test_tools() -> None:
     ],
 )
 def test_tool_choice(choice: str, expected: dict[str, str] | None) -> None:
-    """A choice of tools in the API's words; without tools there is none."""
+    """A choice of tools in the API's terms; without tools there is no choice."""
     assert body(tools=(ADD,), tool_choice=choice).get("tool_choice") == expected
     assert "tool_choice" not in body(tool_choice=choice)
 
@@ -147,14 +147,14 @@ def test_structured_output() -> None:
     ],
 )
 def test_a_schema_that_cannot_be_asked_for(schema: dict[str, Any]) -> None:
-    """A schema beyond the API is told as unsupported, with what would do."""
+    """A schema that the API cannot take is reported as unsupported, with a remedy."""
     with pytest.raises(UnsupportedError, match="schema"):
         body(output_schema=schema)
 
 
 @pytest.mark.parametrize("name", ["thinking", "tools", "tool_choice", "output_config"])
 def test_an_option_of_the_wrong_kind(name: str) -> None:
-    """A setting that cannot be what it is called is told before anything is sent."""
+    """A setting of the wrong type is reported before anything is sent."""
     schema = {"type": "string"}
     with pytest.raises(UnsupportedError, match=name):
         body(tools=(ADD,), tool_choice="add", output_schema=schema, options={name: "high"})

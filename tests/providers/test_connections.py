@@ -109,7 +109,7 @@ def raised_from(outer: Exception, *causes: BaseException) -> Exception:
         (httpx2.ReadError("x"), ConnectionLostError, "before its answer was over"),
     ],
 )
-def test_what_lies_beneath_tells_what_to_do(
+def test_the_cause_of_a_connection_error_selects_the_remedy(
     error: Exception, kind: type[HooklineError], words: str
 ) -> None:
     """A name, a port, a certificate and a silence are different faults with different remedies."""

@@ -56,7 +56,7 @@ def test_retry_after_is_read_in_either_form(headers: dict[str, str], seconds: fl
 
 
 def test_a_date_is_held_against_the_clock_that_made_it() -> None:
-    """The wait until a date is told by the server's own clock, so that ours may be wrong."""
+    """The wait until a date is computed with the server's clock, so that ours may be wrong."""
     headers = {
         "date": "Wed, 21 Oct 2026 07:28:00 GMT",
         "retry-after": "Wed, 21 Oct 2026 07:28:30 GMT",
@@ -153,7 +153,7 @@ def test_an_origin_names_the_host_alone(url: str, shown: str) -> None:
 
 
 def test_a_key_is_given_or_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The key that is given wins, the first variable that is set comes next, and an empty one is none."""
+    """The explicit key wins, then the first variable that is set; an empty variable does not count."""
     monkeypatch.setenv("SECOND_KEY", " second\n")
     monkeypatch.delenv("FIRST_KEY", raising=False)
     assert find_key("x", None, "FIRST_KEY", "SECOND_KEY") == "second"
@@ -364,7 +364,7 @@ def test_an_option_that_is_refused_is_named() -> None:
         (None, OverloadedError),
     ],
 )
-def test_an_error_in_mid_stream_is_told_apart_too(body: Any, kind: type[ModelError]) -> None:
+def test_an_error_in_mid_stream_is_distinguished_too(body: Any, kind: type[ModelError]) -> None:
     """Without a status, the code or the type of the error says what it is."""
     assert type(failure_of(body, OPENAI)) is kind
 

@@ -46,7 +46,7 @@ pytestmark = pytest.mark.usefixtures("no_settings")
 
 @BOTH_WAYS
 async def test_an_answer_is_text_with_its_usage_cost_and_model(streamed: bool) -> None:
-    """Text comes in pieces when it is streamed, and the end tells what it cost."""
+    """Text comes in pieces when it is streamed, and the end has the cost."""
     wire = GoogleWire()
     async with wire.provider([WireTurn("Grüße aus Köln!", input_tokens=1000)]) as provider:
         *pieces, end = await heard(provider, asking(), streamed)
@@ -175,7 +175,7 @@ async def test_a_price_nobody_knows_is_unknown() -> None:
 
 
 @BOTH_WAYS
-async def test_running_out_of_tokens_is_told(streamed: bool) -> None:
+async def test_running_out_of_tokens_is_reported(streamed: bool) -> None:
     """An answer that was cut at its longest says so."""
     async with talking_to(answering(chunk_body([{"text": "and th"}], "MAX_TOKENS"))) as (
         provider,
@@ -359,7 +359,7 @@ COMPLAINTS: list[tuple[int, str, str, Any, type[ModelError]]] = [
 async def test_every_complaint_has_its_error_class(
     streamed: bool, code: int, status: str, message: str, details: Any, expected: type[ModelError]
 ) -> None:
-    """What Google complains about is told apart, repeated in its words, and asked for once only."""
+    """What Google complains about is distinguished, repeated in its words, and asked for once only."""
     body = error_body(code, status, message, details)
     async with Server(lambda exchange: exchange.reply(code, body)) as server:
         provider = GoogleProvider(api_key=KEY, base_url=server.url)
@@ -388,7 +388,7 @@ async def test_a_proxy_may_say_in_a_header_how_long_to_wait() -> None:
 
 
 async def test_a_quota_of_the_day_does_not_come_back_in_seconds() -> None:
-    """The remedy tells a used-up day from a busy minute."""
+    """The remedy distinguishes a used-up day from a busy minute."""
     violation = {"violations": [{"quotaId": "GenerateRequestsPerDayPerProject-FreeTier"}]}
     body = error_body(429, "RESOURCE_EXHAUSTED", "Quota exceeded.", [violation])
     async with talking_to(lambda exchange: exchange.reply(429, body)) as (provider, _):
@@ -412,7 +412,7 @@ FINISHES: list[tuple[str, type[ModelError]]] = [
 async def test_an_answer_that_was_not_finished_is_an_error(
     streamed: bool, reason: str, expected: type[ModelError]
 ) -> None:
-    """The filter, and what the model itself got wrong, are told apart by the reason. The tokens are counted."""
+    """The filter, and what the model itself got wrong, are distinguished by the reason. The tokens are counted."""
     counts = {"promptTokenCount": 12, "candidatesTokenCount": 7}
     body = chunk_body([{"text": "Well, "}], reason, usageMetadata=counts)
     async with talking_to(answering(body)) as (provider, _):
@@ -485,7 +485,7 @@ async def test_a_stream_that_ends_without_a_reason_is_lost() -> None:
         '{"error": "boom"}',
     ],
 )
-async def test_garbage_is_told_from_an_answer(streamed: bool, body: str) -> None:
+async def test_garbage_is_not_an_answer(streamed: bool, body: str) -> None:
     """Whatever the client trips over becomes one error class."""
 
     async def far_end(exchange: Exchange) -> None:
@@ -506,7 +506,7 @@ async def test_an_answer_without_an_answer_is_malformed() -> None:
 
 
 async def test_what_the_client_refuses_never_leaves() -> None:
-    """A conversation without messages, and a name that is an address, are told before anything is sent."""
+    """A conversation without messages, and a name that is an address, are reported before anything is sent."""
     async with Server(answering()) as server:
         provider = GoogleProvider(api_key=KEY, base_url=server.url)
         for request in (InferenceRequest(model=MODEL), asking().with_model("../files")):

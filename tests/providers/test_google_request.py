@@ -129,7 +129,7 @@ def test_ids_made_here_are_the_same_whenever_an_answer_is_read() -> None:
 
 
 def test_an_id_given_twice_is_given_once() -> None:
-    """A server that numbers the calls of every answer anew does not mix up their results."""
+    """A server that numbers the calls of every answer again does not mix up their results."""
     twice = chunk_body([{"functionCall": {"id": "0", "name": "add"}}] * 2, "STOP")
     ids = [call.id for call in read(twice).calls]
     assert ids[0] == "0"
@@ -179,7 +179,7 @@ def test_a_seal_on_text_that_a_hook_shortened_is_dropped() -> None:
 
 
 def test_thinking_of_another_provider_is_not_sent() -> None:
-    """A seal means nothing to whoever did not make it."""
+    """A signature is valid only for the model that made it."""
     thinking = Reasoning("hm", "c2VhbA==", "anthropic", "thought")
     assert sent_parts(AssistantMessage("42", (), (thinking,))) == [types.Part(text="42")]
 

@@ -69,7 +69,7 @@ pytestmark = pytest.mark.usefixtures("no_settings")
 async def test_each_failure_is_its_own_error(
     kind: Kind, failure: Failure, streamed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A failure has one class, a remedy, and the key in none of its words, causes or logs."""
+    """A failure has one class, a remedy, and no key in its text, causes or logs."""
     caplog.set_level(logging.DEBUG)
     turn = WireTurn("It was a dark night.", failure=failure, retry_after=2.5)
     async with kind.wire().provider([turn]) as provider:
@@ -180,7 +180,7 @@ def test_no_key_says_where_to_put_one(kind: Kind) -> None:
 @EACH
 @pytest.mark.parametrize("url", ["localhost:11434/v1", "http://[1::", "nonsense"])
 def test_a_wrong_address_is_refused(kind: Kind, url: str) -> None:
-    """An address without http:// is a frequent mistake, and is told when the provider is made."""
+    """An address without http:// is a frequent mistake, and is reported when the provider is created."""
     with pytest.raises(BuildError, match=r"is not an address\..*http://localhost:8000/v1"):
         kind.make(api_key=kind.key, base_url=url)
 
@@ -238,7 +238,7 @@ SECRET = "hunter2hunter2"
     ],
     ids=str,
 )
-def test_a_wrong_setting_is_told_when_the_model_is_chosen(
+def test_a_wrong_setting_is_reported_when_the_model_is_chosen(
     provider: str, wrong: dict[str, Any]
 ) -> None:
     """One line names the setting and the provider, says what to write, and shows no secret."""
@@ -268,7 +268,7 @@ def test_options_are_names_with_values(options: Any, model: Any) -> None:
 @pytest.mark.parametrize(
     "url", ["localhost:8000/v1", "ftp://host", "http://", "http://[bad", "http://host:port/", "x"]
 )
-def test_an_address_that_is_none_is_refused(url: str) -> None:
+def test_an_invalid_address_is_refused(url: str) -> None:
     """A base_url without a scheme or a host is found out before anything is sent."""
     with pytest.raises(BuildError, match="is not an address"):
         check_address("openai", url)

@@ -143,9 +143,7 @@ async def test_an_answer_has_the_shape_asked_for(provider: OpenAIProvider, strea
 
 
 @BOTH
-async def test_an_answer_stops_where_it_is_told_to(
-    provider: OpenAIProvider, streamed: bool
-) -> None:
+async def test_an_answer_ends_at_a_stop_sequence(provider: OpenAIProvider, streamed: bool) -> None:
     """The schema makes the text certain, and the stop word cuts it."""
     request = asking("Say it.", max_tokens=60, output_schema={"const": "alpha beta gamma"})
     text, end, _ = await answer(provider, request.with_options(stop=["beta"]), streamed=streamed)

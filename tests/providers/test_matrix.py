@@ -77,7 +77,7 @@ async def test_a_provider_declares_what_it_can_do(provider: str) -> None:
 async def test_an_answer_that_is_an_error_is_paid_for(
     provider: str, failure: Failure, streamed: bool
 ) -> None:
-    """The tokens that the server counted are in the run's usage, though the answer is none."""
+    """The tokens that the server counted are in the run's usage, although the answer is invalid."""
     wire = WIRES[provider]()
     turn = WireTurn("Some words.", failure=failure, input_tokens=12, output_tokens=7)
     async with wire.provider([turn]) as asked:

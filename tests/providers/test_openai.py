@@ -298,7 +298,7 @@ async def test_a_stream_that_ends_before_the_model_did_is_lost() -> None:
 
 @BOTH_WAYS
 async def test_an_error_behind_a_good_status_is_an_error(streamed: bool) -> None:
-    """Gateways answer 200 and then tell of a failure behind them."""
+    """Gateways answer 200 and then report a failure behind them."""
     trouble = {"error": {"message": "Upstream is overloaded", "code": 503}}
 
     async def far_end(exchange: Exchange) -> None:

@@ -74,7 +74,7 @@ def test_thinking_that_is_sent_twice_is_read_once() -> None:
     assert first == ReasoningPiece(0, "hm", kind="reasoning_content")
 
 
-def test_the_end_tells_usage_cost_and_model() -> None:
+def test_the_end_has_usage_cost_and_model() -> None:
     """Usage comes in a chunk of its own without choices; the model is the one that answered."""
     usage = {
         "prompt_tokens": 100,
@@ -200,7 +200,7 @@ def test_calls_are_put_together(chunks: list[dict[str, Any]]) -> None:
     assert calls_of(*chunks) == [("x", "f", '{"a": 1}'), ("y", "g", "{}")]
 
 
-def test_calls_without_any_mark_are_told_apart_by_their_names() -> None:
+def test_calls_without_any_mark_are_distinguished_by_their_names() -> None:
     """Without ids and numbers, a name begins a call."""
     chunk = calling(named(None, "f", "{}"), named(None, "f", "{}"))
     assert calls_of(chunk) == [("", "f", "{}"), ("", "f", "{}")]
@@ -247,7 +247,7 @@ def test_the_end_says_when_it_came_too_early(reason: str, finish: str) -> None:
         ([delta(content="x"), ended("error")], OverloadedError, "failed"),
     ],
 )
-def test_an_answer_that_is_none_is_an_error(
+def test_an_invalid_answer_is_an_error(
     chunks: list[dict[str, Any]], error: type[ModelError], words: str
 ) -> None:
     """Broken off, filtered, refused or failed: each is its own error, with a remedy."""

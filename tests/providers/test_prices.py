@@ -46,7 +46,7 @@ def test_tokens_from_the_cache_are_cheaper() -> None:
         ("google", "gemma-3", USAGE),  # in the list, without a rate
     ],
 )
-def test_a_price_nobody_knows_is_none(provider: str, model: str, usage: Usage) -> None:
+def test_an_unknown_price_is_none(provider: str, model: str, usage: Usage) -> None:
     """An unknown price is unknown; it is never zero."""
     assert cost_of(provider, model, usage) is None
 

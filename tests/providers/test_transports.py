@@ -123,7 +123,7 @@ def test_each_loop_has_its_own_client(clients: LoopClients[Pool], made: list[Poo
 async def test_aclose_closes_the_client_of_this_loop(
     clients: LoopClients[Pool], made: list[Pool]
 ) -> None:
-    """Closing is done once; whoever asks again gets a new client."""
+    """Closing is done once; a later request gets a new client."""
     await (await clients.get()).use()
     await clients.aclose()
     await clients.aclose()

@@ -16,7 +16,7 @@ from hookline.redaction import Redactor, redact
     ['a"hunter2"', "''hunter2", "$'hunter2'", "a\\ hunter2", "a,hunter2", "hunter2", '"hunter2"'],
 )
 def test_the_value_of_a_shells_variable_is_a_word_of_the_shell(value: str) -> None:
-    """However it is put together; a reference to another variable is none."""
+    """However it is composed; a reference to another variable is no secret."""
     assert "hunter2" not in redact(f"DB_PASSWORD={value} ./run")
     assert redact("DB_PASSWORD=$OTHER ./run") == "DB_PASSWORD=$OTHER ./run"
 
@@ -39,7 +39,7 @@ def test_the_value_of_a_shells_variable_is_a_word_of_the_shell(value: str) -> No
     ],
 )
 def test_other_ways_to_give_a_shell_a_value(text: str, redacted: str) -> None:
-    """What is appended, what is in brackets, and the value for the case that there is none; not a second time."""
+    """An appended value, a value in brackets and a default value are redacted, once."""
     assert redact(text) == redacted
     assert redact(redacted) == redacted
 

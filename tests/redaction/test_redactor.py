@@ -84,7 +84,7 @@ def test_tokens_are_known_by_their_looks(kind: str, around: str) -> None:
     ],
 )  # fmt: skip
 def test_secrets_behind_names_and_in_addresses(text: str, redacted: str) -> None:
-    """What stands behind a telling name, or between `://` and `@`, is taken out, and the rest stays."""
+    """The value behind a secret's name, or between `://` and `@`, is redacted, and the rest stays."""
     assert redact(text) == redacted
 
 
@@ -136,7 +136,7 @@ def test_pictures_stay() -> None:
 
 
 def test_values_by_key_name() -> None:
-    """In JSON a field with a telling name is hidden, at any depth; its neighbours are not."""
+    """In JSON a field with a secret's name is hidden, at any depth; its neighbours are not."""
     value = {
         "user": "ann",
         "password": "correct horse",
@@ -197,7 +197,7 @@ def test_a_token_has_one_mark_wherever_it_stands() -> None:
     ],
 )
 def test_names(name: str, strength: str) -> None:
-    """What a name is called tells whether a secret stands behind it."""
+    """The words of a name decide whether its value is a secret."""
     assert is_secret_name(name) == strength
 
 

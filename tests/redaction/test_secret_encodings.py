@@ -73,9 +73,9 @@ def test_the_end_of_a_private_key_is_found_with_the_numbers_of_its_lines() -> No
     """A file that is read is shown with them."""
     lines = [*textwrap.wrap("QUJD" * 60, 64), "-----END PRIVATE KEY-----", "more"]
     shown = "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(lines, 7))
-    told = Redactor().text(f"key.pem:\n{shown}")
-    assert "QUJD" not in told
-    assert told.endswith("more")
+    text = Redactor().text(f"key.pem:\n{shown}")
+    assert "QUJD" not in text
+    assert text.endswith("more")
 
 
 @pytest.mark.parametrize(

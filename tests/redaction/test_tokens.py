@@ -143,7 +143,7 @@ def test_a_token_is_found_next_to_its_name(text: str, shown: str) -> None:
         "kind: SecretStore\ndata:\n  mode: dGVzdA==\n",
     ],
 )
-def test_what_looks_like_a_token_and_is_none(text: str) -> None:
+def test_text_that_looks_like_a_token_is_not_redacted(text: str) -> None:
     """Ids, addresses, messages of compilers and names of modules stay as they are."""
     assert redact(text) == text
 

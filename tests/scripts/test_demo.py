@@ -47,7 +47,7 @@ def test_a_newcomer_sees_plan_run_verdict_and_what_to_do_next(
 ) -> None:
     """The folder, the hook's source, the plan, the steps, the blocked call, the closing line and the next commands."""
     assert demo.main() == 0
-    printed, told = capfd.readouterr()
+    printed, errors = capfd.readouterr()
     for shown in (
         "def no_secrets",
         "$ hookline trust",
@@ -58,8 +58,8 @@ def test_a_newcomer_sees_plan_run_verdict_and_what_to_do_next(
     assert re.search(r"^before_tool_use +no-secrets +policy ", printed, re.MULTILINE)
     assert "The meeting is on Thursday at 14:00." in printed
     assert "The hook no-secrets blocked the call, once." in printed
-    assert "hook no-secrets at before_tool_use: block read(secret.env)" in told
-    assert "reopen: hookline run --from" in told
+    assert "hook no-secrets at before_tool_use: block read(secret.env)" in errors
+    assert "reopen: hookline run --from" in errors
 
 
 def test_a_model_that_does_not_try_is_not_covered_for(
@@ -91,9 +91,9 @@ def test_without_a_model_one_line_says_so(
     monkeypatch.setattr(sys, "argv", ["demo.py"])
     monkeypatch.setattr(demo.environment, "ensure", ensure)
     assert demo.main() == 0
-    printed, told = capfd.readouterr()
+    printed, errors = capfd.readouterr()
     assert tried == [("terminal",), ()]
-    assert told.count("No local model here: what runs it could not be installed.") == 1
+    assert errors.count("No local model here: what runs it could not be installed.") == 1
     assert "The hook no-secrets blocked the call, once." in printed
 
 
@@ -105,8 +105,8 @@ def test_a_model_that_does_not_run_here_is_said_to(
     monkeypatch.setattr(demo, "_has_model", lambda: True)
     monkeypatch.setenv("HOOKLINE_MODEL", "script:there-is-none.json")
     assert demo.main() == 0
-    printed, told = capfd.readouterr()
-    assert "No local model here: it does not run on this machine." in told
+    printed, errors = capfd.readouterr()
+    assert "No local model here: it does not run on this machine." in errors
     assert "The hook no-secrets blocked the call, once." in printed
 
 

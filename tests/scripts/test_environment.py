@@ -52,7 +52,7 @@ def test_an_old_python_can_parse_a_script(script: Path) -> None:
     ast.parse(script.read_text(encoding="utf-8"), feature_version=(3, 6))
 
 
-def test_an_old_python_is_told_what_to_do() -> None:
+def test_an_old_python_gets_an_error_that_says_what_to_do() -> None:
     """The message says which Python is needed, which one it is, and the remedy."""
     program = "import sys; sys.version_info = (3, 8, 0, 'final', 0); import environment"
     answer = subprocess.run(

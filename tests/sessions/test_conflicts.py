@@ -1,4 +1,4 @@
-"""Two writers on one session: the second is told, and nothing is lost."""
+"""Two writers on one session: the second gets an error, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_results import message_texts
 from session_setup import SessionSetup
 
 from hookline.errors import JournalError, SessionConflictError, SessionError, UsageError
 from hookline.sessions import Session
 from hookline.state import PendingApproval
 from hookline.testing import call, say
-
-
-def said(session: Session) -> list[str]:
-    """The conversation."""
-    return [message.text for message in session.state.messages]
 
 
 async def test_the_second_of_two_writers_gets_a_conflict(setup: SessionSetup) -> None:
@@ -36,7 +32,7 @@ async def test_the_second_of_two_writers_gets_a_conflict(setup: SessionSetup) ->
     )
     assert len(setup.journal.runs()) == 1
     await two.refresh().run(agent, "from two")
-    assert said(setup.sessions.get("s")) == ["from one", "a", "from two", "b"]
+    assert message_texts(setup.sessions.get("s")) == ["from one", "a", "from two", "b"]
 
 
 async def test_a_session_that_is_running_is_not_touched(setup: SessionSetup) -> None:
@@ -53,8 +49,8 @@ async def test_a_session_that_is_running_is_not_touched(setup: SessionSetup) -> 
             refused.append(str(conflict.value))
         with pytest.raises(SessionConflictError):
             await session.run(setup.agent(say("never")), "me too")
-        assert said(other.fork()) == ["hello", "a"]
-        assert said(other.refresh())[:2] == ["hello", "a"]
+        assert message_texts(other.fork()) == ["hello", "a"]
+        assert message_texts(other.refresh())[:2] == ["hello", "a"]
         return True
 
     agent = setup.builder(call("pay", amount=5), say("done")).with_approver(approve).build()
@@ -62,7 +58,7 @@ async def test_a_session_that_is_running_is_not_touched(setup: SessionSetup) -> 
     assert setup.paid == [5]
     assert refused[0].startswith("session 's' is being run or changed by someone else now (run ")
     assert "session.refresh()" in refused[0]
-    assert said(session)[-1] == "done"
+    assert message_texts(session)[-1] == "done"
 
 
 async def test_of_two_runs_at_once_one_works(setup: SessionSetup) -> None:
@@ -76,7 +72,7 @@ async def test_of_two_runs_at_once_one_works(setup: SessionSetup) -> None:
     assert first.text == "a"  # type: ignore[union-attr]
     assert isinstance(second, SessionConflictError)
     await session.run(setup.agent(say("b")), "two")
-    assert said(session) == ["one", "a", "two", "b"]
+    assert message_texts(session) == ["one", "a", "two", "b"]
 
 
 async def test_an_answer_given_elsewhere_is_a_conflict_too(setup: SessionSetup) -> None:
@@ -94,7 +90,7 @@ async def test_an_answer_given_elsewhere_is_a_conflict_too(setup: SessionSetup) 
 
 
 def test_two_sessions_cannot_have_one_id(setup: SessionSetup) -> None:
-    """The second is told how to continue with the first."""
+    """The error for the second says how to continue the first."""
     setup.sessions.create(id="s")
     with pytest.raises(UsageError, match=r"a session 's' already\. .*sessions\.get"):
         setup.sessions.create(id="s")
@@ -112,7 +108,7 @@ CHANGES: dict[str, Callable[[Session], object]] = {
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(sorted(CHANGES))), max_size=12))
-def test_a_change_is_made_by_one_who_knows_the_latest_version_or_not_at_all(
+def test_a_change_needs_the_latest_version(
     changes: list[tuple[int, str]],
 ) -> None:
     """Whatever three writers do in whichever order: what they see is what is in the journal, or is refused."""
@@ -136,7 +132,7 @@ def test_a_change_is_made_by_one_who_knows_the_latest_version_or_not_at_all(
     assert not setup.journal.claimed
 
 
-async def test_a_full_disk_is_told_and_nothing_begins(setup: SessionSetup) -> None:
+async def test_a_full_disk_is_reported_and_nothing_begins(setup: SessionSetup) -> None:
     """No run starts that the session could not note; when there is room again it continues."""
     session = setup.sessions.create(id="s")
     await session.run(setup.agent(say("a")), "one")
@@ -148,11 +144,11 @@ async def test_a_full_disk_is_told_and_nothing_begins(setup: SessionSetup) -> No
     setup.journal.is_full = False
     assert (session.version, session.status.value) == (4, "open")
     assert (await session.run(setup.agent(say("b")), "two")).run_id == "s-2"
-    assert said(session) == ["one", "a", "two", "b"]
+    assert message_texts(session) == ["one", "a", "two", "b"]
 
 
 async def test_a_disk_that_is_full_in_the_end_does_not_cost_the_result(setup: SessionSetup) -> None:
-    """The run says that its journal could not be written, and can be gone on with."""
+    """The run says that its journal could not be written, and can be continued."""
     session = setup.sessions.create(id="s")
     builder = setup.builder(call("look"), say("a"))
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_results import message_texts
 from session_setup import SessionSetup
 
 from hookline import Decision, RunStatus
@@ -16,12 +17,6 @@ from hookline.journal import Record, SessionStatusChanged, hooks_in, stream_of
 from hookline.sessions import Session, SessionStatus
 from hookline.state import check_transcript
 from hookline.testing import ScriptedDriver, call, calls, say
-
-
-def said(session: Session) -> list[str]:
-    """The conversation."""
-    return [message.text for message in session.state.messages]
-
 
 # --- session_start and session_end --------------------------------------------------------------------
 
@@ -44,7 +39,7 @@ async def test_closing_ends_it_and_the_next_run_opens_it_again(setup: SessionSet
     await session.close(agent)
     assert (session.status, setup.seen) == (SessionStatus.CLOSED, ["start s startup", "end s"])
     await setup.sessions.get("s").run(agent, "two")
-    assert (session.refresh().status, said(session)) == (
+    assert (session.refresh().status, message_texts(session)) == (
         SessionStatus.OPEN,
         ["one", "a", "two", "b"],
     )
@@ -75,7 +70,7 @@ async def test_suspending_and_rewinding_ask_no_hooks(setup: SessionSetup) -> Non
 async def test_what_hooks_do_at_the_end_is_there_when_it_is_opened_again(
     setup: SessionSetup,
 ) -> None:
-    """Their verdicts are in the session's records, told to listeners, and their changes are its state."""
+    """Their verdicts are in the session's records, listeners get them, and their changes are in its state."""
     session = setup.sessions.create(id="s")
     heard: list[Record] = []
     builder = setup.builder(say("a"), say("b")).on_event(heard.append)
@@ -96,10 +91,10 @@ async def test_what_hooks_do_at_the_end_is_there_when_it_is_opened_again(
     assert session.state.metadata == {"summary": "2 messages"}
 
 
-async def test_a_hook_that_fails_at_the_end_is_told_and_the_session_is_closed(
+async def test_a_hook_that_fails_at_the_end_is_reported_and_the_session_is_closed(
     setup: SessionSetup,
 ) -> None:
-    """The others are asked all the same, and the error hooks hear of it."""
+    """The others are called all the same, and so are the error hooks."""
     session = setup.sessions.create(id="s")
     builder = setup.builder(say("a")).on_session_end(lambda ctx: 1 / 0, name="saver", priority=9)
     agent = builder.on_error(lambda ctx: setup.seen.append(ctx.error_message)).build()
@@ -155,30 +150,30 @@ async def test_a_session_whose_start_failed_has_not_started(setup: SessionSetup)
     await session.run(setup.agent(say("a")), "two")
     await session.run(setup.agent(say("b")), "three")
     assert setup.seen == ["start s startup", "start s startup"]
-    assert said(session) == ["two", "a", "three", "b"]
+    assert message_texts(session) == ["two", "a", "three", "b"]
 
 
 # --- processes that die -------------------------------------------------------------------------------
 
 
 async def whole_story(setup: SessionSetup) -> list[str]:
-    """Two runs, one of which waits for an answer, and what the conversation comes to."""
+    """Two runs, one of which waits for an answer, and the resulting conversation."""
     session = setup.sessions.create(id="s", title="Both")
     await go_on(setup, session)
-    return said(session)
+    return message_texts(session)
 
 
 async def go_on(setup: SessionSetup, session: Session) -> None:
     """Do whatever is left to do of the two runs, as a new process finds it."""
     await finish(setup, session)
     for prompt in ("one", "two"):
-        if prompt not in said(session):
+        if prompt not in message_texts(session):
             await session.run(setup.builder().with_driver(ByPrompt()).build(), prompt)
         await finish(setup, session)
 
 
 async def finish(setup: SessionSetup, session: Session) -> None:
-    """Take up a run that was left behind, and say yes to whatever it asks."""
+    """Resume a run that was left behind, and say yes to whatever it asks."""
     agent = setup.builder().with_driver(ByPrompt()).build()
     if session.unfinished and not session.pending:
         await session.resume_run(agent)
@@ -199,7 +194,7 @@ class ByPrompt:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10_000))
 def test_whenever_a_process_dies_the_session_continues(where: int) -> None:
-    """After any write: no run is lost, nothing that must run once runs twice, and it comes to the same."""
+    """After any write: no run is lost, nothing that must run once runs twice, and it has the same outcome."""
 
     async def check() -> None:
         whole = SessionSetup()
@@ -215,7 +210,7 @@ def test_whenever_a_process_dies_the_session_continues(where: int) -> None:
         ):
             assert setup.paid == []
         else:
-            assert said(again) == expected
+            assert message_texts(again) == expected
             assert setup.paid in ([], [5])
         assert not setup.journal.claimed
 
@@ -233,12 +228,16 @@ async def test_a_run_that_was_added_and_never_began_does_not_count(setup: Sessio
     ]
     left = SessionSetup(setup.journal.cut(added[0] + 1))
     again = left.sessions.get("s")
-    assert (again.runs, said(again), again.show().runs[0].status) == (("s-1",), [], None)
+    assert (again.runs, message_texts(again), again.show().runs[0].status) == (("s-1",), [], None)
     with pytest.raises(SessionError, match="has no run that waits"):
         await again.resume_run(left.agent())
     result = await again.run(left.agent(say("a")), "one")
-    assert (result.run_id, left.seen, said(again)) == ("s-2", ["start s startup"], ["one", "a"])
-    assert said(again.fork(at=0)) == []
+    assert (result.run_id, left.seen, message_texts(again)) == (
+        "s-2",
+        ["start s startup"],
+        ["one", "a"],
+    )
+    assert message_texts(again.fork(at=0)) == []
     with pytest.raises(SessionError, match="there is no step 2"):
         again.fork(at=2)
 
@@ -255,7 +254,7 @@ async def test_a_run_that_was_left_unfinished_is_gone_on_with(setup: SessionSetu
     assert "run 's-1' of session 's' was left unfinished. Continue it" in str(refused.value)
     assert "session.rewind(to=1)" in str(refused.value)
     assert (await again.resume_run(left.agent(say("done")))).text == "done"
-    assert said(again) == ["one", "", "seen x", "done"]
+    assert message_texts(again) == ["one", "", "seen x", "done"]
     assert left.seen == []
 
 

@@ -5,20 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from run_results import message_texts
 from session_setup import SessionSetup
 
 from hookline import Decision, HookOutcome, RunStatus, Sessions
 from hookline.errors import SessionError, UnknownSessionError, UsageError
 from hookline.journal import TextDelta, stream_of
-from hookline.sessions import Session, SessionInfo, SessionStatus
+from hookline.sessions import SessionInfo, SessionStatus
 from hookline.state import Attachment, check_transcript
 from hookline.testing import call, calls, say
-
-
-def texts(session: Session) -> list[str]:
-    """What was said in the conversation."""
-    return [message.text for message in session.state.messages]
-
 
 # --- running ------------------------------------------------------------------------------------------
 
@@ -35,7 +30,14 @@ async def test_each_run_continues_where_the_last_one_ended(setup: SessionSetup) 
     assert (first.text, second.text) == ("A door.", "Bye.")
     assert (first.run_id, second.run_id) == ("s-1", "s-2")
     assert session.runs == ("s-1", "s-2")
-    assert texts(session) == ["What is there?", "", "seen door", "A door.", "Thanks!", "Bye."]
+    assert message_texts(session) == [
+        "What is there?",
+        "",
+        "seen door",
+        "A door.",
+        "Thanks!",
+        "Bye.",
+    ]
     assert session.state.metadata == {"runs": 2}
     assert (second.state.step_count, len(second.state.steps)) == (1, 3)
     assert second.state.session_id == first.state.session_id == "s"
@@ -46,7 +48,7 @@ async def test_another_process_continues_it(setup: SessionSetup) -> None:
     await setup.sessions.create(id="s").run(setup.agent(say("a")), "one")
     session = setup.sessions.get("s")
     await session.run(setup.agent(say("b")), "two")
-    assert texts(setup.sessions.get("s")) == ["one", "a", "two", "b"]
+    assert message_texts(setup.sessions.get("s")) == ["one", "a", "two", "b"]
 
 
 def test_sessions_work_in_code_that_is_not_async(setup: SessionSetup) -> None:
@@ -68,7 +70,7 @@ async def test_a_run_of_a_session_can_be_streamed(setup: SessionSetup) -> None:
     records = [record async for record in stream]
     assert "".join(r.text for r in records if isinstance(r, TextDelta)) == "Hello."
     assert stream.result.text == "Hello."
-    assert (session.title, texts(session)) == ("Hi!", ["Hi!", "Hello."])
+    assert (session.title, message_texts(session)) == ("Hi!", ["Hi!", "Hello."])
     assert (session.version, setup.sessions.get("s").version) == (4, 4)
 
 
@@ -106,7 +108,7 @@ async def test_a_run_that_fails_or_is_refused_does_not_end_the_conversation(
     refusing = setup.builder(say("never")).on_prompt_submit(lambda ctx: HookOutcome.block("no"))
     assert (await session.run(refusing.build(), "two")).status is RunStatus.STOPPED
     await session.run(setup.agent(say("there")), "three")
-    assert texts(session) == ["one", "three", "there"]
+    assert message_texts(session) == ["one", "three", "there"]
 
 
 async def test_an_agent_must_write_to_the_same_journal(setup: SessionSetup) -> None:
@@ -194,7 +196,7 @@ async def test_partial_answers_are_kept(setup: SessionSetup) -> None:
 
 
 async def test_there_must_be_something_to_resume(setup: SessionSetup) -> None:
-    """A session whose last run is over is gone on with by a new one."""
+    """A session whose last run is over is continued by a new one."""
     session = setup.sessions.create()
     with pytest.raises(SessionError, match=r"has no run that waits .* session\.run"):
         await session.resume_run(setup.agent())
@@ -250,15 +252,15 @@ async def test_only_a_suspended_session_is_resumed(setup: SessionSetup) -> None:
         session.resume()
 
 
-async def test_clearing_begins_the_conversation_anew(setup: SessionSetup) -> None:
+async def test_clearing_begins_the_conversation_again(setup: SessionSetup) -> None:
     """Nothing of it is left but its title, and what the journal remembers; session_start is asked again."""
     session = setup.sessions.create(id="s", title="Trip")
     await session.run(setup.agent(say("a")), "one")
     await session.run(setup.agent(call("pay", amount=5)), "pay")
     session.clear()
-    assert (texts(session), session.pending, session.title) == ([], (), "Trip")
+    assert (message_texts(session), session.pending, session.title) == ([], (), "Trip")
     result = await session.run(setup.agent(say("b")), "two")
-    assert (result.run_id, texts(session)) == ("s-3", ["two", "b"])
+    assert (result.run_id, message_texts(session)) == ("s-3", ["two", "b"])
     assert setup.seen == ["start s startup", "start s clear"]
     assert [run.is_current for run in session.show().runs] == [False, False, True]
 
@@ -272,7 +274,7 @@ async def test_clearing_what_never_began_changes_nothing(setup: SessionSetup) ->
 
 
 async def test_a_deleted_session_is_gone_with_its_runs(setup: SessionSetup) -> None:
-    """Whoever still has it is told; a fork of it stays whole."""
+    """Using it afterwards is an error; a fork of it stays whole."""
     session = setup.sessions.create(id="s")
     await session.run(setup.agent(say("a")), "secret")
     other = setup.sessions.get("s")
@@ -289,7 +291,7 @@ async def test_a_deleted_session_is_gone_with_its_runs(setup: SessionSetup) -> N
         with pytest.raises(UnknownSessionError, match="there is no session 's'"):
             attempt()
     assert (await fork.run(agent, "go on")).text == "b"
-    assert texts(fork) == ["secret", "a", "go on", "b"]
+    assert message_texts(fork) == ["secret", "a", "go on", "b"]
 
 
 async def test_a_delete_that_was_interrupted_is_finished_by_the_next(setup: SessionSetup) -> None:
@@ -360,7 +362,7 @@ def test_what_a_list_says_is_what_the_session_says(setup: SessionSetup) -> None:
         )
 
 
-def test_a_session_that_is_not_there_is_told(setup: SessionSetup) -> None:
+def test_a_session_that_is_not_there_is_reported(setup: SessionSetup) -> None:
     """With the way to those that are."""
     with pytest.raises(UnknownSessionError, match=r"no session 'x' .* sessions\.list\(\)"):
         setup.sessions.get("x")

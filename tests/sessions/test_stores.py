@@ -96,7 +96,7 @@ async def test_old_sessions_are_pruned_as_a_whole(setup: SessionSetup) -> None:
     assert set(journal.prune(keep=1, unfinished=True)) == {"session/waits", "waits-1", "waits-2"}
 
 
-async def test_a_damaged_run_is_told_and_the_session_stays_as_it_is(tmp_path: Path) -> None:
+async def test_a_damaged_run_is_reported_and_the_session_stays_as_it_is(tmp_path: Path) -> None:
     """The chain of the run shows it."""
     path = tmp_path / "journal.db"
     with SQLiteJournal(path) as journal:
@@ -155,7 +155,7 @@ def started(path: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("ends", ["well", "killed"])
 async def test_two_processes_cannot_run_one_session(tmp_path: Path, ends: str) -> None:
-    """The second is told which process has it; when that one is done, or dead, the session continues."""
+    """The error names the process that has it; when that one has ended or died, the session continues."""
     path = tmp_path / "journal.db"
     with SQLiteJournal(path) as journal:
         setup = SessionSetup(journal)  # type: ignore[arg-type]
@@ -174,8 +174,8 @@ async def test_two_processes_cannot_run_one_session(tmp_path: Path, ends: str) -
             with pytest.raises(SessionError, match="run 's-1' of session 's' was left unfinished"):
                 await session.run(setup.agent(say("never")), "me too")
             agent = setup.builder(say("I do not know.")).with_approver(lambda question: True)
-            taken_up = await session.resume_run(agent.build())
-            (result,) = taken_up.steps[0].results
+            resumed = await session.resume_run(agent.build())
+            (result,) = resumed.steps[0].results
             assert result.status is ResultStatus.IN_DOUBT
         after = await session.run(setup.agent(say("Yes.")), "me too")
         texts = [message.text for message in after.state.messages]

@@ -78,7 +78,7 @@ def test_every_combination_of_decisions(said: frozenset[ContinuationDecision]) -
 
 
 def test_nothing_said_is_a_stop_that_says_so() -> None:
-    """A run in which nobody decides does not continue for ever."""
+    """A run in which nobody decides does not continue forever."""
     outcome = from_evaluations([])
     assert not outcome.should_continue
     assert (outcome.stop_reason, outcome.resolved_by) == (StopReason.NO_DECISION, None)
@@ -86,7 +86,7 @@ def test_nothing_said_is_a_stop_that_says_so() -> None:
     assert not outcome.is_forbidden
 
 
-def test_the_outcome_names_who_decided_and_why() -> None:
+def test_the_outcome_names_the_hook_and_the_reason() -> None:
     """The deciding evaluation lends its source, reason and stop reason."""
     outcome = from_evaluations(
         [

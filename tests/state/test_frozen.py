@@ -88,7 +88,7 @@ def test_thawing_gives_a_private_copy(value: Any) -> None:
 
 
 def test_the_original_can_be_changed_afterwards() -> None:
-    """Freezing takes a copy: whoever still holds the original does not hold the state."""
+    """Freezing takes a copy: a change of the original does not change the state."""
     original = {"list": [1, {"deep": []}]}
     frozen = freeze(original)
     original["list"].append(2)  # type: ignore[attr-defined]

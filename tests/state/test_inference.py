@@ -47,7 +47,7 @@ def test_a_sum_is_the_sum_of_its_parts(usages: list[Usage]) -> None:
 
 
 @given(st.lists(USAGES, min_size=1))
-def test_a_cost_nobody_knows_is_none_and_not_zero(usages: list[Usage]) -> None:
+def test_an_unknown_cost_is_none_and_not_zero(usages: list[Usage]) -> None:
     """A sum has a cost when some part has one; parts without one do not make it zero."""
     known = [usage.cost for usage in usages if usage.cost is not None]
     assert reduce(add, usages).cost == (sum(known) if known else None)

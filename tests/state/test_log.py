@@ -73,7 +73,7 @@ class Branching(RuleBasedStateMachine):
 
     @rule(who=st.integers(0))
     def rebuild(self, who: int) -> None:
-        """Make a member anew from its items, as reading a saved state does."""
+        """Make a member again from its items, as reading a saved state does."""
         log, model = self.family[who % len(self.family)]
         self.family.append((Log(log), model))
 
@@ -87,7 +87,7 @@ class Branching(RuleBasedStateMachine):
 
     @invariant()
     def members_compare_by_value(self) -> None:
-        """Two logs are equal when their items are, however they came to be."""
+        """Two logs are equal when their items are, however they were built."""
         log, model = self.family[-1]
         for other, other_model in self.family[-4:]:
             assert (log == other) is (model == other_model)
@@ -101,7 +101,7 @@ class Branching(RuleBasedStateMachine):
         if added is not None:
             assert earlier_model + added == later_model
         elif later_model[: len(earlier_model)] == earlier_model:
-            # Equal items in other blocks: only a log that was made anew can be taken for unrelated.
+            # Equal items in other blocks: only a log that was made again can be taken for unrelated.
             assert later._blocks is not earlier._blocks
 
 
@@ -110,7 +110,7 @@ TestBranching = Branching.TestCase
 
 
 @given(st.integers(0, 5 * BLOCK), st.lists(st.integers(0, 2 * BLOCK), max_size=6))
-def test_what_was_appended_is_told(start: int, steps: list[int]) -> None:
+def test_what_was_appended_is_reported(start: int, steps: list[int]) -> None:
     """`since` gives what was appended to any earlier log of the same line."""
     log: Log[int] = Log(range(start))
     line = [log]
@@ -127,7 +127,7 @@ def test_what_was_appended_is_told(start: int, steps: list[int]) -> None:
 
 @given(st.integers(1, 3 * BLOCK), st.integers(0, 2 * BLOCK), st.integers(1, 2 * BLOCK))
 def test_a_branch_does_not_continue_its_sibling(shared: int, one: int, other: int) -> None:
-    """Logs that went different ways are told apart, also when they are equally long."""
+    """Logs that went different ways are distinguished, also when they are equally long."""
     trunk = Log([Item(n) for n in range(shared)])
     left = trunk.extend(tuple(Item(1000 + n) for n in range(one)))
     right = trunk.extend(tuple(Item(2000 + n) for n in range(other)))

@@ -92,13 +92,13 @@ def test_what_is_wrong_with_a_conversation_is_said(messages: list[Any], words: s
 
 
 def test_an_id_may_come_again_in_a_later_turn() -> None:
-    """Some models number their calls anew in each turn."""
+    """Some models number their calls again in each turn."""
     check_transcript([said("", "1"), result("1"), said("", "1"), result("1"), said("done")])
 
 
 @given(conversations())
 def test_messages_survive_json(messages: list[Message]) -> None:
-    """The role tells them apart."""
+    """The role distinguishes them."""
     read = msgspec.json.decode(msgspec.json.encode(messages), type=list[Message])
     assert read == messages
     assert [message.role for message in read] == [

@@ -1,4 +1,4 @@
-"""A run with skills and subagents, taken up wherever its journal may end: it becomes what it would have been."""
+"""A run with skills and subagents, resumed wherever its journal may end: it becomes what it would have been."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from hookline.state import check_transcript
 from hookline.testing import ScriptedDriver, call, calls, say
 
 
-def told(store: PlainStore) -> dict[str, list[tuple[str, str]]]:
+def results_by_run(store: PlainStore) -> dict[str, list[tuple[str, str]]]:
     """The tool results of every run in a store."""
     runs = dict.fromkeys(name for name, _ in store.written)
     return {name: results_of(store.read(name)) for name in sorted(runs)}
 
 
-async def test_a_tree_of_subagents_is_taken_up_after_any_record() -> None:
+async def test_a_tree_of_subagents_is_resumed_after_any_record() -> None:
     """Nothing that the top forbids runs, nothing is lost, and all of it is counted once."""
     store = PlainStore()
     await Descent().guarded().with_journal(store).build().run("Clean up.", run_id="r")
-    whole = told(store)
+    whole = results_by_run(store)
     for end in range(1, len(store.written)):
         cut, descent = store.cut(end), Descent()
         result = await descent.guarded().with_journal(cut).build().resume("r")
         assert (result.status, result.text) == (RunStatus.COMPLETED, "all is clean"), end
-        assert told(cut) == whole, end
+        assert results_by_run(cut) == whole, end
         assert "delete notes.txt" not in descent.did, end
         assert (result.state.counters.steps, result.usage.requests) == (14, 14), end
         check_transcript(result.state.messages)
@@ -76,11 +76,11 @@ async def test_an_active_skill_holds_after_any_record(tmp_path: Path) -> None:
     )
     store = PlainStore()
     await reader(tmp_path, store).run("go", run_id="r")
-    whole = told(store)
+    whole = results_by_run(store)
     words = [text for results in whole.values() for name, text in results if name == "write"]
     assert sum("allows only Read, Agent" in text for text in words) == 3
     assert words.count("wrote b") == 1
     for end in range(1, len(store.written)):
         cut = store.cut(end)
         await reader(tmp_path, cut).resume("r")
-        assert told(cut) == whole, end
+        assert results_by_run(cut) == whole, end

@@ -85,7 +85,7 @@ except RunInUseError as error:
 
 
 def test_a_second_process_is_refused_until_the_first_is_dead(tmp_path: Path) -> None:
-    """One works, the other is told who has the run; a dead holder's lease is taken over at once."""
+    """One works, the other's error names the holder; the lease of a dead holder is taken over at once."""
     path = str(tmp_path / "runs.db")
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, path], **pipes)

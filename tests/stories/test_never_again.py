@@ -113,7 +113,7 @@ async def test_a_recovered_model_error_ends_completed() -> None:
 
 
 async def test_a_block_is_an_event_and_names_the_hook() -> None:
-    """Listeners hear it, the stream yields it, the result and the observers know who it was."""
+    """Listeners get it, the stream yields it, the result and the observers name the hook."""
     heard: list[Any] = []
     observed: list[Any] = []
     agent = builder(call("add", a=99, b=1), say("done"))
@@ -147,7 +147,7 @@ async def test_a_block_is_an_event_and_names_the_hook() -> None:
     "after_tool_use stop output".split(),
 )
 def test_a_block_anywhere_is_an_event_and_names_the_hook(point: str) -> None:
-    """Not only blocked tools: whatever can be blocked says who blocked it and why."""
+    """Not only blocked tools: every block names its hook and its reason."""
     agent = builder(call("add", a=1, b=2), say("one"), say("two"), say("three"))
     agent.add_hook(point, once(lambda ctx: HookOutcome.block("not this time")), name="gate")
     result = agent.build().run_sync("go")

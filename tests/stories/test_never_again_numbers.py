@@ -107,7 +107,7 @@ def test_any_tool_error_survives_serialisation(words: str, kind: type[Exception]
 
 
 class Costly:
-    """A driver that calls `add` for ever, and says what each turn costs."""
+    """A driver that calls `add` forever, and says what each turn costs."""
 
     def __init__(self, usage: Usage, clock: FakeClock) -> None:
         self.usage = usage
@@ -180,7 +180,7 @@ def test_limits_hold_for_the_whole_tree() -> None:
 
 
 def test_a_second_blocker_does_not_hide_the_first_ones_reason() -> None:
-    """The first to block is the one the model, the record and the observers hear of."""
+    """The model, the record and the observers get the first hook that blocked."""
     seen: list[Any] = []
     agent = (
         builder(call("add", a=1, b=2), say("done"))
@@ -297,7 +297,7 @@ OBSERVERS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("what", OBSERVERS)
 async def test_subscribing_an_observer_never_changes_the_result(what: str) -> None:
-    """One observer at every point: it may watch, crash, return anything, and nothing comes of it."""
+    """One observer at every point: it may watch, crash or return anything, without any effect."""
     plain = await observed_run().build().run("go")
     watched = observed_run()
     for point in POINTS:

@@ -240,7 +240,7 @@ def test_before_middleware_blocks_by_returning_none() -> None:
 
 
 def test_after_middleware_changes_the_execution() -> None:
-    """What the middleware returns is what the call came to."""
+    """What the middleware returns is the call's result."""
 
     class AfterToolMiddleware:
         async def process(self, call: ToolCall, state: AgentState, next: Next) -> ToolResult:
@@ -407,7 +407,7 @@ async def test_middleware_cannot_smuggle_a_changed_call_past_the_policies() -> N
 
 @pytest.mark.parametrize("command", ["rm -rf /", 5], ids=["blocked", "invalid"])
 def test_a_call_that_middleware_got_refused_is_shown_to_observers_only(command: Any) -> None:
-    """Hooks after the tool see what ran; who only watches sees the refusal, and who decided it."""
+    """Hooks after the tool see what ran; observers also see the refusal and the hook that decided it."""
     seen: list[Any] = []
 
     class Changes:
@@ -430,7 +430,7 @@ def test_a_call_that_middleware_got_refused_is_shown_to_observers_only(command: 
 
 
 async def test_the_hook_engine_names_a_middleware_that_returns_something_else() -> None:
-    """Middleware that returns the raw value instead of an execution is told so."""
+    """Middleware that returns the raw value instead of an execution gets an error."""
 
     class Raw:
         async def process(self, call: ToolCall, state: AgentState, next: Next) -> str:

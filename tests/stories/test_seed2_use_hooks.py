@@ -168,7 +168,7 @@ def test_every_event_of_the_document_happens_where_it_says() -> None:
     )
 
 
-def test_agent_failed_hears_of_a_failure_for_cleanup() -> None:
+def test_agent_failed_is_called_for_cleanup() -> None:
     """The failure context carries the state and the exception itself."""
     boom = RuntimeError("no model")
     heard: list[tuple[Any, int]] = []
@@ -203,7 +203,7 @@ def test_a_prompt_hook_changes_or_refuses_the_input() -> None:
 
 
 def test_first_deny_wins_and_allow_may_modify_arguments() -> None:
-    """Changes fold in order until somebody denies; who comes later is not asked."""
+    """Changes are applied in order until a hook denies; later hooks are not called."""
     asked: list[str] = []
 
     def to_tmp(ctx: ToolHookContext) -> ToolHookContext:
@@ -255,7 +255,7 @@ def test_a_stop_hook_can_make_the_run_continue() -> None:
 
 
 def test_step_type_and_metadata_matchers_are_value_objects() -> None:
-    """Final responses and tool steps are told apart, and a metadata key selects."""
+    """Final responses and tool steps are distinguished, and a metadata key selects."""
     seen: list[str] = []
     agent = (
         builder(call("bash", command="ls"))

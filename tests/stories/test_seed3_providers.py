@@ -214,7 +214,7 @@ class SelfCritiqueProvider:
 
 
 def polite(text: str) -> tuple[bool, str]:
-    """A critic that wants to hear please."""
+    """A critic that wants the word "please"."""
     return "please" in text, "say please"
 
 

@@ -176,7 +176,7 @@ def test_an_evaluation_may_be_returned_as_it_is() -> None:
     "should_continue stop".split(),
 )
 def test_evaluations_can_be_appended_at_every_point_of_a_step(point: str) -> None:
-    """Wherever a hook forbids going on, the step is finished and then the run stops."""
+    """Wherever a hook forbids continuing, the step is finished and then the run stops."""
     agent = builder(call("work"), call("work"), say("never"))
     agent.add_hook(point, lambda ctx: ctx.forbid("enough"), name="enough")
     if point == "stop":
@@ -214,7 +214,7 @@ def test_resolution_follows_the_precedence_in_any_order(
 
 
 def test_nothing_said_stops() -> None:
-    """An empty outcome does not continue for ever."""
+    """An empty outcome does not continue forever."""
     outcome = ContinuationOutcome.from_evaluations([])
     assert (outcome.should_continue, outcome.resolved_by) == (False, None)
     result = (
@@ -353,7 +353,7 @@ def flaky() -> str:
 
 
 class ErrorPolicyHook:
-    """The document's hook: after so many failures in a row it forbids going on."""
+    """The document's hook: after so many failures in a row it forbids continuing."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -513,7 +513,7 @@ def test_stop_hooks_are_asked_again_after_an_objection() -> None:
 
 
 def test_objections_are_capped_with_an_honest_reason() -> None:
-    """A stop hook that always objects cannot keep a run alive for ever."""
+    """A stop hook that always objects cannot keep a run alive forever."""
     agent = builder(*[say("done")] * 9).with_limits(objections=3)
     agent.on_stop(lambda ctx: HookOutcome.block("never enough"), name="insatiable")
     result = agent.build().run_sync("go")

@@ -27,7 +27,7 @@ KEPT = ("delete", "Blocked: nothing is deleted")
 
 
 def deepest(heard: list[Any]) -> list[Any]:
-    """The journals of the two runs three subagents down, by what was heard."""
+    """The journals of the two runs three subagents down, from the records."""
     runs: dict[str, list[Any]] = {}
     for record in heard:
         if record.type != "progress":
@@ -64,7 +64,7 @@ async def by_iterate(agent: Any) -> RunResult:
 async def test_what_the_top_forbids_runs_nowhere(
     drive: Callable[[Any], Awaitable[RunResult]],
 ) -> None:
-    """Both branches try it at their end, at the same time, and both are told no; the rest of their work is done."""
+    """Both branches try it at their end, at the same time, and both are denied; the rest of their work is done."""
     descent, heard = Descent(), []
     result = await drive(descent.guarded().on_event(heard.append).build())
     assert (result.text, result.status) == ("all is clean", RunStatus.COMPLETED)
@@ -110,13 +110,13 @@ async def test_it_holds_after_a_pause_in_another_process() -> None:
     yes_and_no = dict(zip((each.id for each in state.pending), (True, False), strict=True))
     result = await agent.resume(state, yes_and_no)
     assert (result.status, second.did) == (RunStatus.COMPLETED, ["send anna"])
-    told = sorted(results_of_all(heard))
-    assert told.count("Blocked: nothing is deleted") == 2
-    assert sum(text.startswith("Denied") for text in told) == 1
+    results = sorted(results_of_all(heard))
+    assert results.count("Blocked: nothing is deleted") == 2
+    assert sum(text.startswith("Denied") for text in results) == 1
 
 
 def results_of_all(heard: list[Any]) -> list[str]:
-    """The words of every tool result that was heard of."""
+    """The text of every tool result among the records."""
     return [record.result.text() for record in heard if record.type == "tool_result"]
 
 
@@ -151,9 +151,9 @@ def test_it_holds_after_a_crash_at_any_place(tmp_path: Path) -> None:
     report = json.loads(done.stdout)
     assert report["exits"] == [-9, 0] * 21, done.stderr
     assert set(report["ends"].values()) == {"completed"}
-    assert len(report["told"]) == 21 * 7  # a run, and six below it
-    told = [result for results in report["told"].values() for result in results]
-    assert told.count(list(KEPT)) == 21 * 2
+    assert len(report["results"]) == 21 * 7  # a run, and six below it
+    results = [result for results in report["results"].values() for result in results]
+    assert results.count(list(KEPT)) == 21 * 2
     assert set(report["did"]) == {"send anna"}
 
 
@@ -163,9 +163,9 @@ async def test_limits_of_the_top_hold_for_the_tree() -> None:
     result = await descent.guarded().with_limits(steps=3).build().run("Clean up.")
     assert (result.status, result.stop_reason) == (RunStatus.STOPPED, StopReason.STEP_LIMIT)
     assert descent.did == []
-    told = result.steps[0].results[0]
-    assert not told.is_success
-    assert "subagent 'left' was stopped before it was done: steps: 3 of 3 used" in told.text()
+    outcome = result.steps[0].results[0]
+    assert not outcome.is_success
+    assert "subagent 'left' was stopped before it was done: steps: 3 of 3 used" in outcome.text()
 
 
 async def test_cancelling_the_top_cancels_all() -> None:

@@ -94,7 +94,7 @@ async def test_streams_are_held_as_well(journal: SQLiteJournal) -> None:
 
 
 def test_all_questions_surface_and_hold_after_a_resume(journal: SQLiteJournal) -> None:
-    """Each call of each clerk asks, in whichever process the run is gone on with; what is not listed never does."""
+    """Each call of each clerk asks, in whichever process the run is continued; what is not listed never does."""
     result = agent(journal, "ask").run_sync("What is in the letter?", run_id="top")
     rounds = 0
     while result.status is RunStatus.PAUSED and rounds < 9:

@@ -84,7 +84,7 @@ def test_a_reason_that_is_no_text(reason: Any) -> None:
 
 
 def test_a_reason_for_an_evaluation_that_is_no_text() -> None:
-    """The same for what is said about going on."""
+    """The same for what is said about continuing."""
     result = (
         builder().on_before_step(lambda ctx: ctx.forbid(5), name="wordless").build().run_sync("go")
     )

@@ -127,7 +127,7 @@ def test_a_script_that_is_too_short_says_so() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["hello", None, ValueError, ["say"]])
-def test_a_turn_that_is_none(wrong: Any) -> None:
+def test_an_invalid_turn(wrong: Any) -> None:
     """Text must be said with `say`."""
     message = refused(lambda: ScriptedDriver([say("x"), wrong]))
     assert message.startswith("turn 2 of the script is ")
@@ -135,7 +135,7 @@ def test_a_turn_that_is_none(wrong: Any) -> None:
 
 
 class Brings:
-    """A capability that brings what it is told to."""
+    """A capability with the given parts."""
 
     name = "brings"
 

@@ -132,7 +132,7 @@ def test_something_that_is_no_hook(wrong: Any, words: str) -> None:
 
 
 def test_a_hook_around_an_action_takes_two_arguments() -> None:
-    """And one that takes only the context is told how to write it."""
+    """The error for one that takes only the context says how to write it."""
     message = refused(lambda: AgentBuilder().around_tool_use(fine))  # type: ignore[arg-type]
     assert message == (
         "hook 'fine' at around_tool_use: it must take (ctx, call_next). "

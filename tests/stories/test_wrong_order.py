@@ -103,7 +103,7 @@ def test_a_wrong_option(options: dict[str, Any], words: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", 5])
-def test_a_name_that_is_none(wrong: Any) -> None:
+def test_an_invalid_name(wrong: Any) -> None:
     """A name is text, and not empty."""
     assert "before_tool_use" in refused(lambda: AgentBuilder().on_before_tool_use(fine, name=wrong))
 

@@ -35,7 +35,7 @@ def test_a_prompt_that_cannot_be_saved() -> None:
 
 
 @pytest.mark.parametrize("state", [{}, "{}", 5])
-def test_a_state_that_is_none(state: Any) -> None:
+def test_an_invalid_state(state: Any) -> None:
     """JSON text must be read first, and the message says with what."""
     message = refused(lambda: builder().build().run_sync("go", state=state))
     assert message.startswith("state= takes an AgentState, not ")

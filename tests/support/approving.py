@@ -46,5 +46,5 @@ class Bench:
 
 
 def statuses(result: Any, step: int = 0) -> list[str]:
-    """What came of the calls of a step."""
+    """The results of the calls of a step."""
     return [each.status.value for each in result.steps[step].results]

@@ -11,7 +11,7 @@ from typing import Any
 
 
 def run_plan(plan: dict[str, Any]) -> dict[str, Any]:
-    """Run what a plan says, and say what came of it."""
+    """Run what a plan says, and return the outcome."""
     from hookline.containment.sandbox import (
         Sandbox,
         SandboxGrant,

@@ -108,13 +108,13 @@ class Descent:
 
 
 def results_of(records: Any) -> list[tuple[str, str]]:
-    """The tool results that a journal tells of, by tool and words."""
+    """The tool results in a journal, by tool and text."""
     steps = fold(records).state.steps
     return [(each.name, each.text()) for step in steps for each in step.results]
 
 
 def _fork(folder: Path, run_id: str, number: int, *, is_new: bool) -> int:
-    """One life of a run, which ends at the so-many-th place it comes to, or at its end."""
+    """One process of a run: it dies at the given place, or ends with the run."""
     pid = os.fork()
     if pid:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -155,11 +155,11 @@ def main() -> None:
         if exits[-1] < 0:
             exits.append(_fork(folder, run_id, 0, is_new=False))
     journal = SQLiteJournal(folder / "runs.db")
-    told = {info.run_id: results_of(journal.read(info.run_id)) for info in journal.runs()}
+    results = {info.run_id: results_of(journal.read(info.run_id)) for info in journal.runs()}
     ends = {info.run_id: info.status.value for info in journal.runs()}
     journal.close()
     did = (folder / "did").read_text().splitlines()
-    print(json.dumps({"exits": exits, "told": told, "ends": ends, "did": did}))
+    print(json.dumps({"exits": exits, "results": results, "ends": ends, "did": did}))
 
 
 if __name__ == "__main__":

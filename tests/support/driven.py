@@ -66,18 +66,18 @@ class _Claim(NamedTuple):
 async def lives(
     build: Callable[[Any], Any], prompt: str = "go"
 ) -> tuple[RunResult, list[RunResult]]:
-    """A whole run, and the same run taken up after every one of its records by a process that was just started."""
+    """A whole run, and the same run resumed after every one of its records by a process that was just started."""
     tape = Tape()
     whole: RunResult = await build(tape).run(prompt, run_id="run")
     begun = next(i for i, record in enumerate(tape.written) if record.type == "prompt") + 1
-    taken_up = []
+    resumed = []
     for at in range(begun, len(tape.written) + 1):
-        taken_up.append(await build(Tape(tape.written[:at])).resume("run"))
-    return whole, taken_up
+        resumed.append(await build(Tape(tape.written[:at])).resume("run"))
+    return whole, resumed
 
 
 async def on_disk(build: Callable[[Any], Any], path: Path, prompt: str = "go") -> RunResult:
-    """A run of which all but the last step and the end is on disk, taken up from there."""
+    """A run of which all but the last step and the end is on disk, resumed from there."""
     tape = Tape()
     await build(tape).run(prompt, run_id="run")
     last = max(i for i, record in enumerate(tape.written) if record.type == "step")

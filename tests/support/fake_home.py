@@ -1,4 +1,4 @@
-"""A home directory with secrets in it that are none, and a way to find them again in whatever a command leaves."""
+"""A home directory with fake secrets, and a way to find them in whatever a command leaves."""
 
 from __future__ import annotations
 

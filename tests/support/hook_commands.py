@@ -1,4 +1,4 @@
-"""Commands for hooks that need nothing but Python: `event` is what the hook is told."""
+"""Commands for hooks that need nothing but Python: `event` is the hook's input."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ cases = st.builds(Case, batches, hooks, st.just((("look",), ())), st.sampled_fro
 
 
 def story_of(result: RunResult) -> Any:
-    """What a run came to, without what only a clock or a count of processes would tell."""
+    """The outcome of a run, without what depends on the clock or the number of processes."""
     state = result.state
     steps = [
         (
@@ -247,12 +247,16 @@ def story_of(result: RunResult) -> Any:
     counted = (state.counters.steps, state.counters.tool_calls, state.counters.usage)
     last = result.records[-1]
     assert isinstance(last, RunFinished)
-    told = (result.text, last.error, in_words(result.error) if result.error is not None else None)
-    return tuple(state.messages), dict(state.metadata), steps, state.ending, counted, told
+    outcome = (
+        result.text,
+        last.error,
+        in_words(result.error) if result.error is not None else None,
+    )
+    return tuple(state.messages), dict(state.metadata), steps, state.ending, counted, outcome
 
 
 def children_of(tape: Tape) -> Any:
-    """What the children of a run came to."""
+    """The outcomes of a run's children."""
     run_ids = sorted({record.run_id for record in tape.written} - {"run"})
     states = [fold(tape.read(run_id)).state for run_id in run_ids]
     return [(tuple(state.messages), state.ending) for state in states]

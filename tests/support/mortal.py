@@ -35,7 +35,7 @@ CHILD = (calls(call("pay", n=6), call("note", n=7)), calls(call("look")), say("c
 
 
 class Reaper:
-    """Kills this process at the chosen moment: the so-many-th time it comes to a place."""
+    """Kills this process when it reaches a place for the given time."""
 
     def __init__(self, place: str, number: int) -> None:
         self.place, self.number = place, number
@@ -153,7 +153,7 @@ class Model:
 
 
 class Watched:
-    """A journal that tells the reaper when something is written."""
+    """A journal that calls the reaper when something is written."""
 
     def __init__(self, journal: SQLiteJournal, reaper: Reaper) -> None:
         self.journal, self.reaper = journal, reaper
@@ -178,7 +178,7 @@ class WatchedClaim:
 
 
 def fork_a_life(folder: Path, run_id: str, place: str, number: int, *, is_new: bool) -> int:
-    """Its exit: 0 when it came to the end of its run, below zero when it was killed."""
+    """Its exit code: 0 when its run ended, negative when it was killed."""
     pid = os.fork()
     if pid == 0:
         try:

@@ -90,7 +90,7 @@ def observer(hook: Hook, **options: Any) -> tuple[Hook, dict[str, Any]]:
 
 
 class Notes:
-    """A trail that keeps what it is told."""
+    """A hook log that keeps its entries."""
 
     def __init__(self) -> None:
         self.entries: list[tuple[str, str]] = []

@@ -88,7 +88,7 @@ async def slow(ctx: ServerRequestContext[Any]) -> types.CallToolResult:
 
 
 def needed(params: types.CallToolRequestParams) -> types.CallToolResult | types.InputRequiredResult:
-    """Tell the client what is needed of it; once it brings it, say what it was."""
+    """Ask the client for what is needed; once it has come, say what it was."""
     if params.input_responses:
         given = params.input_responses["it"]
         return said(given.model_dump_json(by_alias=True, exclude_none=True))
@@ -149,7 +149,7 @@ async def over_http(port: int) -> None:
 
 
 def locked(app: Any) -> Any:
-    """Let in only those who know the word."""
+    """Accept only clients with the key."""
 
     async def guard(scope: Any, receive: Any, send: Any) -> None:
         headers = dict(scope.get("headers", ()))

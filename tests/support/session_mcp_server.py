@@ -17,7 +17,7 @@ class SessionServer:
         self.calls: list[str] = []
         self.unknown_status = 404
         self.lists = threading.Event()
-        """Cleared, it does not answer who asks for its tools."""
+        """While it is cleared, requests for the tools are not answered."""
         self.lists.set()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._http.daemon_threads = True
@@ -63,12 +63,12 @@ class SessionServer:
                     server.greeted += 1
                     session = f"session-{server.greeted}"
                     server.sessions.add(session)
-                    told = {
+                    text = {
                         "protocolVersion": message["params"]["protocolVersion"],
                         "capabilities": {"tools": {}},
                         "serverInfo": {"name": "sessions", "version": "1"},
                     }
-                    self._send(200, {"id": message["id"], "result": told}, session)
+                    self._send(200, {"id": message["id"], "result": text}, session)
                 elif session not in server.sessions:
                     error = {"code": -32000, "message": "no such session"}
                     self._send(server.unknown_status, {"id": message.get("id"), "error": error})

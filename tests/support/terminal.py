@@ -54,8 +54,8 @@ class Terminal:
                 self._kill()
                 raise AssertionError(f"{text!r} never came. There was:\n{self.seen}")
         end = self.seen.index(text, self._read_to) + len(text)
-        told, self._read_to = self.seen[self._read_to : end], end
-        return told
+        text, self._read_to = self.seen[self._read_to : end], end
+        return text
 
     def press(self, keys: str) -> None:
         """Press keys."""
@@ -65,7 +65,7 @@ class Terminal:
         """Press keys until the text is there: what comes before a line editor listens is lost."""
         self._until(text, lambda: self.press(keys), every)
 
-    def tell_until(self, number: signal.Signals, text: str) -> None:
+    def signal_until(self, number: signal.Signals, text: str) -> None:
         """Send a signal until the text is there: a line editor that is about to wait for keys misses one."""
         self._until(text, lambda: os.kill(self.pid, number), 5)
 

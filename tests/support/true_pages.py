@@ -1,4 +1,4 @@
-"""Pages that are true: what they show is written and run, and what comes of it is compared.
+"""Pages that are true: what they show is written and run, and the output is compared.
 
 The blocks of a page are taken in order, in one namespace and one directory that is empty at first. A comment on the
 line before a block says how it is treated:
@@ -83,7 +83,7 @@ def _until_closed(lines: Iterator[tuple[int, str]], fence: str) -> Iterator[str]
 
 
 def run_page(path: Path) -> int:
-    """Do all that a page shows, compare what comes of it, and return how many blocks ran."""
+    """Do all that a page shows, compare the output, and return how many blocks ran."""
     module = types.ModuleType("__main__")
     ran, printed = 0, None
     for block in blocks_of(path.read_text(encoding="utf-8")):

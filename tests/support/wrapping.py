@@ -13,7 +13,7 @@ from hookline.testing import ScriptedDriver
 
 
 class Bench:
-    """Tools of each effect that note when they run; `flaky` fails as often as it is told."""
+    """Tools of each effect that note when they run; `flaky` fails a given number of times."""
 
     def __init__(self, failures: int = 0) -> None:
         self.ran: list[Any] = []

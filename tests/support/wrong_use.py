@@ -1,4 +1,4 @@
-"""An agent nothing is wrong with, and what its users are told when they do something wrong."""
+"""A correct agent, and the errors that its users get when they use it wrongly."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ from hookline import AgentBuilder, InferenceHookContext, RunStatus
 from hookline.errors import AuthenticationError, BuildError, CassetteError, UsageError
 from hookline.providers import Provider, make_provider
 from hookline.testing import Cassette, Failure, FakeClock, WireCall, WireTurn
-from hookline.testing.cassette import differences, explained, is_same
+from hookline.testing.cassette import differences, explain_mismatch, is_same
 from hookline.testing.cassette_file import RecordedRequest
 from hookline.testing.secrets import SCRUBBED
 
@@ -351,7 +351,7 @@ async def test_reading_on_where_the_recording_hung_up_is_an_error(
 # --- recording a cassette, asking it for what it does not have, and using it wrongly ------------------
 
 
-async def test_recording_anew_replaces_the_file(path: Path) -> None:
+async def test_recording_again_replaces_the_file(path: Path) -> None:
     """In mode "record" it does not matter what is there; nothing else is left behind."""
     await record(path, [WireTurn("The old answer.")])
     await record(path, [WireTurn("The new answer.")])
@@ -378,7 +378,7 @@ async def test_a_recording_that_fails_leaves_the_old_one(path: Path) -> None:
 
 
 async def test_a_recording_of_no_network_is_not_written(path: Path) -> None:
-    """It would play the failure for ever, to someone who has a network by then."""
+    """It would play the failure forever, to someone who has a network by then."""
     provider = make_provider("openai", base_url="http://127.0.0.1:1/v1")
     with Cassette(path):
         assert await asked(provider, "any", streamed=False) == ["ConnectionLostError None"]
@@ -440,19 +440,22 @@ async def test_what_changes_from_run_to_run_is_scrubbed(path: Path) -> None:
     assert said == "Good day someone, on [scrubbed]."
 
 
-async def test_an_unknown_request_is_told_with_what_differs(path: Path) -> None:
+async def test_an_unknown_request_is_reported_with_what_differs(path: Path) -> None:
     """From the recorded request that is most like it; nothing is sent, and nothing is tried again."""
     await record(path, [WireTurn(calls=(WireCall("add", {"a": 2, "b": 3}),)), *HELLO])
     agent = replayer(cassette=Cassette(path)).with_system_prompt("Be brief.").build()
     result = await agent.run("Hello?")
     assert result.status is RunStatus.FAILED
     assert isinstance(result.error, CassetteError)
-    told = str(result.error)
-    assert f"the cassette '{path}' has no answer to POST /v1/chat/completions" in told
-    assert "the nearest, request 1 of 2, differs:" in told
-    assert 'messages[0].content: recorded "Hello!", asked "Be brief."' in told
-    assert 'messages[1]: recorded nothing, asked {"role": "user", "content": "Hello?"}' in told
-    assert told.endswith(
+    difference_texts = str(result.error)
+    assert f"the cassette '{path}' has no answer to POST /v1/chat/completions" in difference_texts
+    assert "the nearest, request 1 of 2, differs:" in difference_texts
+    assert 'messages[0].content: recorded "Hello!", asked "Be brief."' in difference_texts
+    assert (
+        'messages[1]: recorded nothing, asked {"role": "user", "content": "Hello?"}'
+        in difference_texts
+    )
+    assert difference_texts.endswith(
         "Delete the file to record it again, or scrub= what changes from run to run."
     )
     await agent.aclose()
@@ -528,7 +531,7 @@ def request_for(body: Any, path: str = "/v1/ask", method: str = "POST") -> Recor
     return RecordedRequest(method, path, body)
 
 
-def told(recorded: Any, now: Any) -> list[str]:
+def difference_texts(recorded: Any, now: Any) -> list[str]:
     """What differs, in words."""
     return [str(each) for each in differences(request_for(recorded), request_for(now))]
 
@@ -562,7 +565,7 @@ def test_method_and_path_count() -> None:
 def test_differences_name_their_place() -> None:
     """As one would write it in code, and from where two texts part."""
     long = "the same words over and over again, " * 3
-    assert told(
+    assert difference_texts(
         {"messages": [{"content": f"{long}and Hello!"}], "n": 1, "old": None},
         {"messages": [{"content": f"{long}and Hallo!"}, {"role": "user"}], "n": "1", "new": [2]},
     ) == [
@@ -573,7 +576,7 @@ def test_differences_name_their_place() -> None:
         "old: recorded null, asked nothing",
         "new: recorded nothing, asked [2]",
     ]
-    assert told("text", {"a": 1}) == ['body: recorded "text", asked {"a": 1}']
+    assert difference_texts("text", {"a": 1}) == ['body: recorded "text", asked {"a": 1}']
 
 
 @given(st.lists(st.text("ab"), min_size=1, max_size=4), st.lists(st.text("abc"), max_size=4))
@@ -595,7 +598,7 @@ def test_what_stands_around_it_must_be_the_same() -> None:
     assert not is_same(request_for(f"aa{SCRUBBED}aa"), request_for("aaa"))
 
 
-def test_ids_that_are_made_up_anew_do_not_matter() -> None:
+def test_ids_that_are_made_up_again_do_not_matter() -> None:
     """A provider makes one for a call that came without."""
     one, other = f"hookline-{'0a' * 16}", f"hookline-{'f7' * 16}"
     assert is_same(request_for({"id": one}), request_for({"id": other}))
@@ -605,8 +608,10 @@ def test_ids_that_are_made_up_anew_do_not_matter() -> None:
 def test_the_nearest_request_is_explained() -> None:
     """With its place in the recording; of many differences the first few."""
     recorded = [request_for({"a": 1, "b": 2}), request_for(dict.fromkeys("abcdefgh", 1))]
-    assert explained(recorded, {0}, request_for({"a": 1, "b": 3})) == (
+    assert explain_mismatch(recorded, {0}, request_for({"a": 1, "b": 3})) == (
         "the nearest, request 1 of 2 (played already), differs:\n  b: recorded 2, asked 3\n "
     )
-    assert "\n  and 3 more\n" in explained(recorded, (), request_for(dict.fromkeys("abcdefgh", 7)))
-    assert explained([], (), request_for({})) == "nothing is recorded."
+    assert "\n  and 3 more\n" in explain_mismatch(
+        recorded, (), request_for(dict.fromkeys("abcdefgh", 7))
+    )
+    assert explain_mismatch([], (), request_for({})) == "nothing is recorded."

@@ -18,11 +18,11 @@ from hookline.testing.cassette_file import (
     RecordedAnswer,
     RecordedEvent,
     RecordedRequest,
+    body_pieces,
     is_complete_stream,
-    parsed,
-    played,
+    parse_json,
     read,
-    stored,
+    store_body,
     write,
 )
 from hookline.testing.secrets import Scrubber
@@ -166,7 +166,7 @@ KEY = "geheimwort77ab99cdef42"
 
 def kept(content: bytes, kind: str = EVENTS) -> RecordedAnswer:
     """A body as a cassette keeps it, written and read."""
-    answer = stored(kind, content, Scrubber())
+    answer = store_body(kind, content, Scrubber())
     return msgspec.convert(json.loads(json.dumps(msgspec.to_builtins(answer))), RecordedAnswer)
 
 
@@ -174,7 +174,7 @@ def kept(content: bytes, kind: str = EVENTS) -> RecordedAnswer:
 def test_json_is_kept_as_json(value: Any) -> None:
     """Whatever it is, and it is the same value when it is played."""
     content = json.dumps(value).encode(errors="surrogatepass")
-    (answer,) = played(kept(content, "application/json"))
+    (answer,) = body_pieces(kept(content, "application/json"))
     assert json.loads(answer) == json.loads(content)
 
 
@@ -183,14 +183,14 @@ def test_a_body_of_any_bytes_is_played_as_it_came(content: bytes) -> None:
     """As JSON, as text, or in base64: nothing is lost."""
     answer = kept(content, "text/plain")
     if answer.json is msgspec.UNSET:
-        assert b"".join(played(answer)) == content
+        assert b"".join(body_pieces(answer)) == content
 
 
 @given(st.lists(st.sampled_from(["data: ", "event: ", ":", "x", "{}", "é", "\n", "\r", "\r\n"])))
 def test_a_stream_means_the_same_when_it_is_played(parts: list[str]) -> None:
     """However odd it is: the lines that count are the same, in the same events."""
     content = "".join(parts).encode()
-    assert lines_of(b"".join(played(kept(content)))) == lines_of(content)
+    assert lines_of(b"".join(body_pieces(kept(content)))) == lines_of(content)
 
 
 def lines_of(content: bytes) -> list[str]:
@@ -203,7 +203,7 @@ def lines_of(content: bytes) -> list[str]:
 @given(st.binary())
 def test_a_stream_of_any_bytes_is_played_whole(content: bytes) -> None:
     """Bytes that are no text are kept event by event, too."""
-    together = b"".join(played(kept(content + b"\n\nid: last\n\n")))
+    together = b"".join(body_pieces(kept(content + b"\n\nid: last\n\n")))
     assert together.endswith(b"id: last\n\n")
 
 
@@ -247,8 +247,8 @@ def test_events_are_kept_one_by_one() -> None:
 )
 def test_what_cannot_be_written_again_is_not_kept_as_json(content: bytes) -> None:
     """It stays the text it is."""
-    assert parsed(content) is msgspec.UNSET
-    assert b"".join(played(kept(content, "application/json"))) == content
+    assert parse_json(content) is msgspec.UNSET
+    assert b"".join(body_pieces(kept(content, "application/json"))) == content
 
 
 def test_the_last_word_of_a_stream_is_known() -> None:
@@ -262,7 +262,7 @@ def test_a_function_of_the_user_sees_each_text_once() -> None:
     """In a stream as elsewhere."""
     seen: list[str] = []
     scrubber = Scrubber(lambda text: seen.append(text) or text)  # type: ignore[func-returns-value]
-    stored(EVENTS, b'event: e\ndata: {"a": "b"}\n\n: c\n\n', scrubber)
+    store_body(EVENTS, b'event: e\ndata: {"a": "b"}\n\n: c\n\n', scrubber)
     assert sorted(seen) == [": c\n\n", "a", "b", "e"]
 
 
@@ -331,7 +331,7 @@ def test_a_key_in_pieces_is_taken_out(events: list[Any], clean: list[str]) -> No
     scrubber = Scrubber()
     scrubber.learn([KEY])
     content = "".join(f"data: {json.dumps(event)}\n\n" for event in events).encode()
-    answer = stored(EVENTS, content, scrubber)
+    answer = store_body(EVENTS, content, scrubber)
     assert [text for event in answer.events for text in pieces_of(event)] == clean
 
 

@@ -329,7 +329,7 @@ class Quota:
 
 
 async def test_what_a_hook_keeps_between_runs_is_found(check: Check_faults) -> None:
-    """The second of two equal runs tells, and the report says what to do."""
+    """The second of two equal runs shows it, and the report says what to do."""
     report = await check("before_tool_use", Quota())
     assert not report.ok
     first = report.differences[0]
@@ -338,7 +338,7 @@ async def test_what_a_hook_keeps_between_runs_is_found(check: Check_faults) -> N
     assert "factory=" in str(report)
 
 
-async def test_a_hook_that_is_meant_to_keep_something_is_made_anew_for_each_run(
+async def test_a_hook_that_is_meant_to_keep_something_is_made_again_for_each_run(
     check: Check_faults,
 ) -> None:
     """With a factory, the same hook conforms: its count is the run's."""

@@ -53,10 +53,10 @@ def faulty(change: Change) -> Callable[[], Any]:
     return wire_of(type("Faulty", (Changed,), {"change": staticmethod(change)}))
 
 
-def retelling(retold: Callable[[ModelError], ModelError]) -> Callable[[], Any]:
+def rewording(reworded: Callable[[ModelError], ModelError]) -> Callable[[], Any]:
     """Makes wires whose provider raises something else than it should."""
 
-    class Retelling(ScriptedProvider):
+    class Rewording(ScriptedProvider):
         async def ask(
             self, request: InferenceRequest, *, streamed: bool
         ) -> AsyncGenerator[Piece, None]:
@@ -64,9 +64,9 @@ def retelling(retold: Callable[[ModelError], ModelError]) -> Callable[[], Any]:
                 async for piece in super().ask(request, streamed=streamed):
                     yield piece
             except ModelError as error:
-                raise retold(error) from None
+                raise reworded(error) from None
 
-    return wire_of(Retelling)
+    return wire_of(Rewording)
 
 
 def misled(change: Callable[[InferenceRequest], InferenceRequest]) -> Callable[[], Any]:
@@ -176,8 +176,8 @@ FAULTS: dict[str, tuple[Callable[[], Any], list[str]]] = {
     ),
     "tokens are not counted": (faulty(_no_usage), ["usage"]),
     "an unknown price is zero": (faulty(_unpriced), ["usage"]),
-    "errors have no class": (retelling(_plain), ["error: rate limit", "error: server error"]),
-    "delays are forgotten": (retelling(_plain), ["retried"]),
+    "errors have no class": (rewording(_plain), ["error: rate limit", "error: server error"]),
+    "delays are forgotten": (rewording(_plain), ["retried"]),
     "a demand for a tool is dropped": (saying(tool_choice="auto"), ["tool choice"]),
     "options are dropped": (saying(options={}), ["options"]),
     "one model is asked for all": (saying(model="always-the-same"), ["other model"]),
@@ -185,8 +185,8 @@ FAULTS: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "results are swapped": (misled(_swapped), ["parallel calls"]),
     "all results are the first call's": (with_results(call_id="call_0"), ["parallel calls"]),
     "a failed call is hidden": (with_results(is_error=False), ["failed call"]),
-    "the key is told": (retelling(_indiscreet), ["error: bad key", "error: server error"]),
-    "a timeout is something else": (retelling(_impatient), ["error: timeout"]),
+    "the key is shown": (rewording(_indiscreet), ["error: bad key", "error: server error"]),
+    "a timeout is something else": (rewording(_impatient), ["error: timeout"]),
     "every answer is cut off": (faulty(_cut_off), ["text"]),
     "images do not arrive": (misled(_blind), ["attachments"]),
 }

@@ -35,7 +35,7 @@ LAST_STEP = (
 
 
 def test_it_knows_the_points_in_the_order_they_were_visited() -> None:
-    """Every point of the lifecycle that a run comes to is there, whether or not a hook stands at it."""
+    """Every point that a run passes is recorded, with or without a hook."""
     recorder = Recorder()
     builder(recorder, call("add", a=1, b=2), say("3")).build().run_sync("1+2?")
     assert recorder.points == [
@@ -132,7 +132,7 @@ def test_a_limit_that_stops_the_run_is_blocked_by_the_limit() -> None:
     ("permission", "by"),
     [(None, "approver"), (lambda ctx: Decision.deny("not today"), "guardian")],
 )
-def test_a_denied_call_is_blocked_by_who_denied_it(permission: Any, by: str) -> None:
+def test_a_denied_call_names_the_hook_that_denied_it(permission: Any, by: str) -> None:
     """Whether a permission hook or the approver says no, it is there once."""
     recorder = Recorder()
     made = (
@@ -262,7 +262,7 @@ def test_it_shows_what_a_shadow_would_have_done() -> None:
 
 
 def test_before_anything_ran_it_is_empty() -> None:
-    """A new recorder, and one that was cleared, have nothing to tell."""
+    """A new recorder, and one that was cleared, have no records."""
     recorder = Recorder()
     assert (str(recorder), recorder.transcript(), recorder.visits) == (
         "nothing was recorded",
@@ -285,7 +285,7 @@ def test_a_second_recorder_needs_a_name_of_its_own() -> None:
     assert "second" in {ran.hook for ran in first.ran}
 
 
-def test_it_stands_at_every_point_that_can_be_observed() -> None:
+def test_it_is_registered_at_every_point_that_can_be_observed() -> None:
     """Only around an action nobody can merely observe."""
     observed = {registration.point.value for registration in Recorder().hooks()}
     assert {point.value for point in HookPoint} - observed == {

@@ -216,7 +216,7 @@ TOKENS = {
 
 @pytest.mark.parametrize("token", TOKENS)
 def test_the_usual_tokens_are_scrubbed(token: str) -> None:
-    """Also those that nobody has told us of."""
+    """Also secrets that are not declared."""
     clean = Scrubber().text(f"Take this: {token} and go.")
     assert clean.startswith(f"Take this: {TOKENS[token]}{SCRUBBED}")
     assert clean.endswith("and go.")

@@ -1,4 +1,4 @@
-"""From what a model gave to what a function gets, and what the model is told when it does not fit."""
+"""From what a model gave to what a function gets, and the error that the model gets when it does not fit."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def rich(
 
 
 def problems(made: AnyTool, args: dict[str, Any]) -> str:
-    """What the model is told about these arguments."""
+    """The error that the model gets about these arguments."""
     with pytest.raises(ToolArgumentsError) as caught:
         made.validate(args)
     return str(caught.value)
@@ -331,7 +331,7 @@ def test_arguments_that_are_not_json_are_the_callers_mistake() -> None:
 # --- what does not fit --------------------------------------------------------------------------
 
 
-def test_every_problem_is_told_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     """A wrong value, a missing argument and an unknown one, each with what was expected, and no jargon."""
 
     @tool
@@ -348,7 +348,7 @@ def test_every_problem_is_told_at_once() -> None:
     )
 
 
-def test_missing_arguments_alone_are_told() -> None:
+def test_missing_arguments_alone_are_reported() -> None:
     """Nothing else needs to be wrong."""
     assert "'a': missing (expected: integer)" in problems(add, {})
     assert "'a': missing (expected: integer)" in problems(add, FrozenDict({"b": 1}))
@@ -400,7 +400,7 @@ def test_problems_inside_values_are_named_by_their_path() -> None:
     assert "list[" not in text
 
 
-def test_what_the_members_of_a_union_wanted_is_told_once() -> None:
+def test_what_the_members_of_a_union_expect_is_reported_once() -> None:
     """One line per argument, however many types were tried."""
 
     @tool
@@ -413,7 +413,7 @@ def test_what_the_members_of_a_union_wanted_is_told_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("annotation", "given", "told"),
+    ("annotation", "given", "message"),
     [
         (datetime.date, "20", "should be a date such as 2025-01-31"),
         (datetime.datetime, "x", "should be a date and time such as"),
@@ -438,7 +438,7 @@ def test_what_the_members_of_a_union_wanted_is_told_once() -> None:
         (int, "9" * 100, "... (102 characters))"),
     ],
 )
-def test_the_model_is_told_what_was_expected(annotation: Any, given: Any, told: str) -> None:
+def test_the_error_says_what_was_expected(annotation: Any, given: Any, message: str) -> None:
     """In terms of JSON, without addresses to look things up at."""
 
     def f(x: Any) -> None: ...
@@ -447,7 +447,7 @@ def test_the_model_is_told_what_was_expected(annotation: Any, given: Any, told: 
     if annotation is int:
         f.__annotations__["x"] = Annotated[int, Field(lt=9)]
     text = problems(tool(f), {"x": given})
-    assert told in text
+    assert message in text
     for jargon in ("pydantic", "http", "Input", "type="):
         assert jargon not in text
 
@@ -504,8 +504,8 @@ def test_arguments_that_were_no_json_object_are_quoted() -> None:
     ],
     ids=["large", "endless", "half a letter", "half a name", "NaN", "infinite", "deep", "deeper"],
 )
-def test_a_json_object_that_cannot_be_taken_is_told_why(arguments: str, problem: str) -> None:
-    """It is a JSON object: to say that it is none would help no model."""
+def test_the_error_about_a_json_object_says_why(arguments: str, problem: str) -> None:
+    """It is a JSON object, so the error must not say that it is none."""
     call = ToolCall.from_json("1", "add", arguments)
     with pytest.raises(ToolArgumentsError) as caught:
         add.validate_call(call)

@@ -13,7 +13,7 @@ from hookline.tools import ToolContext, ToolHost, tool
 
 
 class Run:
-    """A host that remembers what it was told."""
+    """A host that keeps what was reported to it."""
 
     def __init__(self) -> None:
         self.state = AgentState(run_id="r")
@@ -55,7 +55,7 @@ def test_a_tool_reads_the_run_as_it_is_now() -> None:
 
 
 def test_progress_is_json_and_names_its_call() -> None:
-    """It is frozen before anybody hears it; what is not JSON is refused, naming the tool."""
+    """It is frozen before a listener gets it; a value that is not JSON is an error that names the tool."""
     run, context = made()
     context.progress({"done": 3})
     context.progress("half")
@@ -66,7 +66,7 @@ def test_progress_is_json_and_names_its_call() -> None:
 
 
 def test_a_model_call_of_the_tools_own_is_counted() -> None:
-    """The host is told what it used."""
+    """Its usage is reported to the host."""
     run, context = made()
     context.charge(Usage(input_tokens=5))
     assert run.heard == [Usage(input_tokens=5)]
@@ -80,7 +80,7 @@ async def test_a_child_run_belongs_to_the_call() -> None:
 
 
 async def test_a_sync_tool_reports_from_its_thread() -> None:
-    """What the host hears comes from the call that is running."""
+    """What the host gets comes from the running call."""
 
     @tool
     def f(steps: int, context: ToolContext) -> str:

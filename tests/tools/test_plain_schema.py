@@ -161,7 +161,7 @@ def test_pydantic_is_there_when_it_is_needed() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_field_is_still_heard() -> None:
+def test_a_field_still_counts() -> None:
     """What pydantic's Field says goes with the parameter."""
     from pydantic import Field
 

@@ -302,7 +302,7 @@ def test_titles_that_are_data_stay() -> None:
     }
 
 
-def test_a_union_told_apart_by_a_field_has_no_dangling_pointers() -> None:
+def test_a_union_distinguished_by_a_field_has_no_dangling_pointers() -> None:
     """The `discriminator` keyword would point at definitions that were moved."""
 
     @tool

@@ -168,7 +168,7 @@ async def test_arguments_may_have_any_name() -> None:
     ]
 
 
-async def test_errors_reach_whoever_awaits() -> None:
+async def test_errors_reach_the_caller() -> None:
     """As they were raised."""
 
     @tool
@@ -354,7 +354,7 @@ def test_options_that_cannot_be_are_refused(options: dict[str, Any], said: str) 
     assert caught.value.remedy
 
 
-def test_tools_are_told_apart_by_identity() -> None:
+def test_tools_are_distinguished_by_identity() -> None:
     """Two tools of one function are two tools, and each can be a key."""
     one, other = tool(add.function), tool(add.function)
     assert one != other

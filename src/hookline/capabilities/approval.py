@@ -68,7 +68,7 @@ def as_mode(mode: ApprovalMode | str, error: type[HooklineError]) -> ApprovalMod
         ) from None
 
 
-def _set_in(state: AgentState) -> _Set | None:
+def _mode_in(state: AgentState) -> _Set | None:
     """The mode that a state says; one that cannot be understood is the strictest, whatever is set later."""
     kept = state.metadata.get(STATE_KEY)
     if kept is None:
@@ -113,7 +113,7 @@ class Approval:
         name: str = "approval",
     ) -> None:
         self.name = name
-        self.rules = Rules(allow, ask, deny, root=_checked_root(root))
+        self.rules = Rules(allow, ask, deny, root=_check_root(root))
         self._has_root = root is not None
         self._roots: set[str] = set()
         """The roots of the tools of the agents that have this: their rules mean these in child runs too."""
@@ -292,18 +292,18 @@ class Approval:
             self._running.add(top)
             if latest.at:
                 self._set[top] = latest  # its children go by it, and have states of their own
-        if latest.at and _set_in(state) != latest:
+        if latest.at and _mode_in(state) != latest:
             kept = ctx.with_metadata(STATE_KEY, {"mode": latest.mode.value, "set_at": latest.at})
-        gone = self._forgotten(state, top) if self.remember else ()
+        gone = self._find_revoked(state, top) if self.remember else ()
         if gone is not None and state.remembered:
             kept = kept.with_state(kept.state.without_remembered(*gone))
         return kept if kept is not ctx else None
 
     def _latest(self, state: AgentState) -> _Set:
-        given = (self._set.get(self._top_of(state)), _set_in(state), self._default)
+        given = (self._set.get(self._top_of(state)), _mode_in(state), self._default)
         return max((each for each in given if each is not None), key=lambda each: each.at)
 
-    def _forgotten(self, state: AgentState, top: str) -> tuple[str, ...] | None:
+    def _find_revoked(self, state: AgentState, top: str) -> tuple[str, ...] | None:
         """The answers to forget now: none (None), these, or all (an empty tuple)."""
         revoked = self._revoked.get(top, [])
         new = revoked[self._forgot.get(state.run_id, 0) :]
@@ -361,7 +361,7 @@ class _Judge:
         return self._approval.judge(ctx)
 
 
-def _checked_root(root: str | os.PathLike[str] | None) -> str | os.PathLike[str]:
+def _check_root(root: str | os.PathLike[str] | None) -> str | os.PathLike[str]:
     if root is None:
         return "."
     if not os.path.isdir(root):

@@ -39,8 +39,8 @@ class Cancellation:
         self._seconds = (
             None if seconds is None else check_positive("cancellation", "seconds", seconds)
         )
-        self._at = _checked_moment(at)
-        self._signals = _checked_signals(signals)
+        self._at = _check_moment(at)
+        self._signals = _check_signals(signals)
         self._lock = threading.Lock()
         self._watched: dict[int, Cancel] = {}
         self._count = 0
@@ -136,7 +136,7 @@ class Cancellation:
         return f"<Cancellation '{self.name}': {len(self._watched)} runs>"
 
 
-def _checked_moment(at: datetime | None) -> datetime | None:
+def _check_moment(at: datetime | None) -> datetime | None:
     if at is None:
         return None
     if not isinstance(at, datetime) or at.tzinfo is None:
@@ -147,7 +147,7 @@ def _checked_moment(at: datetime | None) -> datetime | None:
     return at
 
 
-def _checked_signals(signals: Iterable[signal.Signals | int]) -> tuple[int, ...]:
+def _check_signals(signals: Iterable[signal.Signals | int]) -> tuple[int, ...]:
     try:
         return tuple(signal.Signals(each) for each in signals)
     except (TypeError, ValueError) as error:

@@ -26,7 +26,7 @@ class Hooks:
     def __init__(self, name: str, *hooks: Any, shadow: bool = False) -> None:
         if not (isinstance(name, str) and name):
             raise BuildError(
-                f"a bundle of hooks needs a name, and {name!r} is none.",
+                f"a bundle of hooks needs a name, and {name!r} is not one.",
                 remedy='Write Hooks("safety", first, second), say.',
             )
         if not isinstance(shadow, bool):

@@ -73,7 +73,7 @@ class Metadata:
 
             It replaces what was there. Writing null removes the entry.
             """
-            self._with(context.state, key, value)
+            self._set_entry(context.state, key, value)
             return f"removed {key}" if value is None else f"wrote {key}"
 
         @tool(effect="pure")
@@ -100,7 +100,7 @@ class Metadata:
             return None
         args = ctx.tool_call.args
         try:
-            return ctx.with_state(self._with(ctx.state, args["key"], args["value"]))
+            return ctx.with_state(self._set_entry(ctx.state, args["key"], args["value"]))
         except ToolError as error:  # another call of this step used up what was left
             info = ErrorInfo.from_exception(error, "tool")
             failed = msgspec.structs.replace(
@@ -131,7 +131,7 @@ class Metadata:
         everything = {**self.entries(state), **beside}
         return {key: value for key, value in everything.items() if not _fits(key, self._deny)}
 
-    def _with(self, state: AgentState, key: str, value: JSONValue) -> AgentState:
+    def _set_entry(self, state: AgentState, key: str, value: JSONValue) -> AgentState:
         """The state with one entry written, or an error that the model can act on."""
         self._refuse_denied(key)
         if not _KEY.fullmatch(key):
@@ -151,9 +151,9 @@ class Metadata:
             )
         if self._is_shared(key):
             return state.without_metadata(key) if value is None else state.with_metadata(key, value)
-        return state.with_metadata(self.namespace, self._noted(state, key, value))
+        return state.with_metadata(self.namespace, self._change_notes(state, key, value))
 
-    def _noted(self, state: AgentState, key: str, value: JSONValue) -> dict[str, JSONValue]:
+    def _change_notes(self, state: AgentState, key: str, value: JSONValue) -> dict[str, JSONValue]:
         notes = {**self.entries(state), key: value}
         if value is None:
             del notes[key]

@@ -39,7 +39,7 @@ def check_choice(who: str, option: str, given: T, known: Sequence[T]) -> T:
     """One of a few values."""
     if given not in known:
         raise BuildError(
-            f"{who}: {option}={given!r} means nothing.",
+            f"{who}: {option}={given!r} is not valid.",
             remedy=f"Use {' or '.join(map(repr, known))}.",
         )
     return given

@@ -84,7 +84,7 @@ class Redaction:
         text, value, each, name = (
             self.redactor.text,
             self.redactor.value,
-            self._each,
+            self._redact_parts,
             self._tool_name,
         )
         return {
@@ -94,10 +94,10 @@ class Redaction:
             # A call in the conversation, which has run or never will.
             ToolCall: {"name": name, "args": lambda args: thaw(value(args)), "malformed": text},
             # The run redacts the arguments of a new call itself: it keeps them until the call has run.
-            InferenceResponse: {"text": text, "calls": self._named, "reasoning": each},
+            InferenceResponse: {"text": text, "calls": self._redact_names, "reasoning": each},
             ToolResult: {
                 "result": value,
-                "error": self._redacted,
+                "error": self._redact_part,
                 "reason": text,
                 "metadata": value,
             },
@@ -157,7 +157,7 @@ class Redaction:
 
     def _state(self, ctx: ExecutionHookContext) -> ExecutionHookContext | None:
         """Redact a state that was written without redaction."""
-        state = self._cleaned(ctx.state)
+        state = self._redact_new(ctx.state)
         # Not by name: the notes of hooks and tools must stay usable.
         metadata = self.redactor.value(state.metadata, by_name=False)
         if metadata is not state.metadata:
@@ -166,7 +166,7 @@ class Redaction:
 
     def _prompt(self, ctx: PromptHookContext) -> PromptHookContext | None:
         prompt = self.redactor.text(ctx.prompt)
-        attachments = self._each(ctx.attachments)
+        attachments = self._redact_parts(ctx.attachments)
         if prompt == ctx.prompt and attachments is ctx.attachments:
             return None
         changed = ctx if prompt == ctx.prompt else ctx.with_prompt(prompt)
@@ -174,10 +174,10 @@ class Redaction:
 
     def _request(self, ctx: InferenceHookContext) -> InferenceHookContext | None:
         """Redact what other hooks have added to the conversation, and what is only in the request."""
-        state = self._cleaned(ctx.state)
+        state = self._redact_new(ctx.state)
         request = ctx.request
         if request.messages is not ctx.state.messages:
-            cleaned = self._each(request.messages)
+            cleaned = self._redact_parts(request.messages)
             if cleaned is not request.messages:
                 request = request.with_messages(Log(cleaned))
         elif state is not ctx.state:
@@ -187,7 +187,7 @@ class Redaction:
             request = request.with_system(system)
         # Descriptions are texts of servers and files, too. The same tools are offered again and again.
         if self._offered[0] is not request.tools:
-            self._offered = (request.tools, self._each(request.tools))
+            self._offered = (request.tools, self._redact_parts(request.tools))
         if self._offered[1] is not request.tools:
             request = request.with_tools(tuple(self._offered[1]))
         if state is ctx.state and request is ctx.request:
@@ -198,19 +198,19 @@ class Redaction:
         response = ctx.response
         if response is None or self._is_checked(ctx, response):
             return None
-        cleaned = self._checked(ctx, response)
+        cleaned = self._redact_and_remember(ctx, response)
         return None if cleaned is response else ctx.with_response(cleaned)
 
     def _result(self, ctx: ToolHookContext) -> ToolHookContext | None:
         execution = ctx.execution
         if execution is None or self._is_checked(ctx, execution):
             return None
-        cleaned = self._checked(ctx, execution)
+        cleaned = self._redact_and_remember(ctx, execution)
         return None if cleaned is execution else ctx.with_execution(cleaned)
 
-    def _checked(self, ctx: AgentContext, given: T) -> T:
+    def _redact_and_remember(self, ctx: AgentContext, given: T) -> T:
         """Remember what was checked before other hooks: after them it is checked again only if they changed it."""
-        cleaned: T = self._redacted(given)
+        cleaned: T = self._redact_part(given)
         self._passed[ctx.state.run_id, ctx.point] = cleaned
         return cleaned
 
@@ -229,24 +229,24 @@ class Redaction:
 
     # --- the parts of a conversation ----------------------------------------------------------------
 
-    def _cleaned(self, state: AgentState) -> AgentState:
+    def _redact_new(self, state: AgentState) -> AgentState:
         """The state with what is new in its conversation redacted."""
         before = self._seen.get(state.run_id)
         new = None if before is None else state.messages.since(before)
         kept = () if new is None else tuple(state.messages)[: len(state.messages) - len(new)]
         given = state.messages if new is None else new
-        cleaned = self._each(given)
+        cleaned = self._redact_parts(given)
         if cleaned is not given:
             state = state.with_messages(Log([*kept, *cleaned]))
         self._seen[state.run_id] = state.messages
         return state
 
-    def _each(self, parts: Any) -> Any:
+    def _redact_parts(self, parts: Any) -> Any:
         """The parts, redacted; the same object if there is nothing to redact."""
-        cleaned = tuple(map(self._redacted, parts))
+        cleaned = tuple(map(self._redact_part, parts))
         return parts if all(map(operator.is_, cleaned, parts)) else cleaned
 
-    def _redacted(self, part: Any) -> Any:
+    def _redact_part(self, part: Any) -> Any:
         """One part of a conversation, redacted; the same object if there is nothing to redact."""
         changes: dict[str, Any] = {}
         for field, clean in self._fields.get(type(part), {}).items():
@@ -269,7 +269,7 @@ class Redaction:
             return attachment
         return Attachment.from_bytes(after.encode(), attachment.media_type, attachment.name)
 
-    def _named(self, calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
+    def _redact_names(self, calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
         """Calls with their names redacted, and nothing else of them."""
         return tuple(
             msgspec.structs.replace(call, name=self._tool_name(call.name)) for call in calls

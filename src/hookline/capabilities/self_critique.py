@@ -112,7 +112,7 @@ class SelfCritique:
         is_empty = isinstance(critic, str) and not critic.strip()
         if is_empty or not (isinstance(critic, str | Agent) or callable(critic)):
             raise BuildError(
-                f"self-critique: {critic!r} is no critic.",
+                f"self-critique: {critic!r} is not a critic.",
                 remedy="Give a function of a Draft, an Agent, or criteria in words.",
             )
         if model is not None and not isinstance(critic, str):
@@ -182,7 +182,7 @@ class SelfCritique:
         if not step.is_final_response:
             return None
         tools = [spec.name for spec in run.tools if spec.name in self._answer_tools]
-        kept = [found for name in tools if (found := _kept_now(state, name)) is not None]
+        kept = [found for name in tools if (found := _latest_output(state, name)) is not None]
         if kept:
             return msgspec.json.encode(kept[0]).decode()
         return None if tools else step.text
@@ -251,7 +251,7 @@ def as_critique(said: Any) -> Critique:
     if isinstance(said, dict) and isinstance(said.get("approved"), bool):
         return Critique(said["approved"], str(said.get("feedback") or ""))
     raise CriticError(
-        f"the critic said {said!r}, which is no verdict.",
+        f"the critic said {said!r}, which is not a verdict.",
         remedy="Return True, False, a Critique, or text that says what is wrong.",
     )
 
@@ -267,7 +267,7 @@ def read_critique(text: str) -> Critique:
     approved = _YES.match(text)
     if approved is not None and not _DOUBT.search(text, approved.end()):
         return Critique(True)
-    raise CriticError(f"the critic said {text[:200]!r}, which is no verdict.")
+    raise CriticError(f"the critic said {text[:200]!r}, which is not a verdict.")
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
@@ -296,7 +296,7 @@ def _task(draft: Draft) -> str:
     )
 
 
-def _kept_now(state: AgentState, tool: str) -> Any:
+def _latest_output(state: AgentState, tool: str) -> Any:
     """What an answer tool has kept of the latest step, if it has kept anything."""
     kept = state.metadata.get(tool)
     if not isinstance(kept, dict) or not kept.get("is_given"):

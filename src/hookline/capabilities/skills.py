@@ -117,7 +117,7 @@ class Skills:
         active = str(_active(context.state, self._key).get("name", ""))
         if unload and _is_same(name, active):  # also one that is gone from the disk since
             return f"Skill '{active}' is no longer active."
-        skill = self._found(name)
+        skill = self._find_skill(name)
         if unload:
             return f"Skill '{skill.name}' is not active."
         is_active = active == skill.name
@@ -130,7 +130,7 @@ class Skills:
             return skill.read_file(file)
         return skill.page(arguments)
 
-    def _found(self, name: str) -> Skill:
+    def _find_skill(self, name: str) -> Skill:
         skill = self.library.get(name)
         if skill is not None:
             return skill
@@ -146,12 +146,12 @@ class Skills:
     def _key(self) -> str:
         return f"{self.name}.active"
 
-    def _loaded(self, ctx: C, skill: Skill) -> C:
+    def _load(self, ctx: C, skill: Skill) -> C:
         """The context with this skill as the active one and, if it has hooks, as one that was loaded.
 
         What was loaded is kept for the session, and no model can remove it: the hooks of a skill hold from then on.
         """
-        active = ctx.with_metadata(self._key, _kept(skill))
+        active = ctx.with_metadata(self._key, _skill_entry(skill))
         if not has_commands(skill.hooks):
             return active
         key = f"{self.name}.loaded"
@@ -174,14 +174,14 @@ class Skills:
         if skill is None or not skill.for_people:
             return None
         expanded = ctx.with_prompt(skill.page((said["arguments"] or "").strip()))
-        return self._loaded(expanded, skill)
+        return self._load(expanded, skill)
 
     def _list(self, ctx: InferenceHookContext) -> InferenceHookContext | None:
         offered = [skill for skill in self.library if skill.for_models]
         request = ctx.request
         if not offered or not any(spec.name == TOOL for spec in request.tools):
             return None
-        parts = (request.system, listed(offered))
+        parts = (request.system, list_skills(offered))
         return ctx.with_request(request.with_system("\n\n".join(part for part in parts if part)))
 
     def _activate(self, ctx: ToolHookContext) -> ToolHookContext | AgentState | None:
@@ -195,7 +195,7 @@ class Skills:
         skill = self.library.get(name)
         if skill is None or args.get("file"):
             return None
-        return self._loaded(ctx, skill)
+        return self._load(ctx, skill)
 
     def _judge(self, ctx: ToolHookContext) -> HookOutcome | None:
         """What no active skill allows, of this run or of one above it, does not run."""
@@ -246,7 +246,7 @@ def _is_same(name: str, active: str) -> bool:
     return bool(active) and name.strip().lower() == active.lower()
 
 
-def _kept(skill: Skill) -> dict[str, Any]:
+def _skill_entry(skill: Skill) -> dict[str, Any]:
     """What a run remembers of its active skill: it still holds when the files of the skill have changed since."""
     allowed = None if skill.allowed_tools is None else list(skill.allowed_tools)
     return {"name": skill.name, "allowed": allowed, "digest": skill.digest}
@@ -260,7 +260,7 @@ def _active(state: AgentState, key: str) -> Mapping[str, Any]:
 # --- what models read ---------------------------------------------------------------------------------
 
 
-def listed(skills: list[Skill]) -> str:
+def list_skills(skills: list[Skill]) -> str:
     """The names of the skills, each with as much of its description as fits."""
     room = max(60, _LISTED // len(skills))
     lines = [f"- {each.name}: {_cut(each.description, room)}" for each in skills]

@@ -39,7 +39,7 @@ from hookline.state import (
 from hookline.tools import AnyTool, Effect, Tool
 from hookline.tools.arguments import GivenArguments
 from hookline.tools.problems import ArgumentProblem, complaints, refusal
-from hookline.tools.schema import tidied
+from hookline.tools.schema import inline_definitions
 
 T = TypeVar("T")
 KEY = "structured_output"
@@ -117,7 +117,7 @@ class StructuredOutput(Generic[T]):
     def value(self, run: RunResult | AgentState) -> T | None:
         """The output of a run, from its result or its state, also one that was saved; None if it gave none."""
         state = run.state if isinstance(run, RunResult) else run
-        kept = _kept(state)
+        kept = _read_entry(state)
         if not kept.is_given:
             return None
         try:
@@ -167,12 +167,12 @@ class StructuredOutput(Generic[T]):
         yield hook(
             "after_tool_use", self._persist, name=f"{name}-persist", matcher=TOOL, priority=-1000
         )
-        yield hook("should_continue", self._insist, name=name)
+        yield hook("should_continue", self._require_output, name=name)
         yield hook("output", _HandOver(self), name=name)
         if self._parse_text:  # before other hooks judge the step
             yield hook("after_step", self._find, name=f"{name}-found", priority=1000)
         if self._force:
-            yield hook("before_inference", self._demand, name=f"{name}-demand")
+            yield hook("before_inference", self._require_tool, name=f"{name}-demand")
 
     def _find(self, ctx: StepHookContext) -> StepHookContext | None:
         step = ctx.step
@@ -180,8 +180,10 @@ class StructuredOutput(Generic[T]):
             return None
         for found in json_in(step.text):
             with contextlib.suppress(UnfitError):
-                value = self._fitting(found)
-                return ctx.with_metadata(KEY, self._given(ctx.state, value, len(ctx.state.steps)))
+                value = self._check_output(found)
+                return ctx.with_metadata(
+                    KEY, self._entry_with_output(ctx.state, value, len(ctx.state.steps))
+                )
         return None
 
     def _persist(self, ctx: ToolHookContext) -> ToolHookContext | None:
@@ -189,43 +191,45 @@ class StructuredOutput(Generic[T]):
             return None
         args: JSONValue = ctx.tool_call.args
         value = args[WRAPPED] if self._shape.is_wrapped else args
-        return ctx.with_metadata(KEY, self._given(ctx.state, value, len(ctx.state.steps) + 1))
-
-    @staticmethod
-    def _given(state: AgentState, value: JSONValue, step: int) -> _Kept:
-        return msgspec.structs.replace(
-            _kept(state), is_given=True, value=value, step=step, problem=""
+        return ctx.with_metadata(
+            KEY, self._entry_with_output(ctx.state, value, len(ctx.state.steps) + 1)
         )
 
-    def _insist(self, ctx: StopHookContext) -> StopHookContext | None:
+    @staticmethod
+    def _entry_with_output(state: AgentState, value: JSONValue, step: int) -> _Kept:
+        return msgspec.structs.replace(
+            _read_entry(state), is_given=True, value=value, step=step, problem=""
+        )
+
+    def _require_output(self, ctx: StopHookContext) -> StopHookContext | None:
         step = ctx.step
         if step is None:
             return None
         calls = [result for result in step.results if result.name == TOOL]
         if any(result.is_success for result in calls):
             return ctx.allow_stop("the output was given")
-        kept = _kept(ctx.state)
+        kept = _read_entry(ctx.state)
         if kept.is_given and kept.step == len(ctx.state.steps):
             return ctx.allow_stop("the output was found in the text")
         if step.is_final_response:
             return self._after_text(ctx, step)
-        return self._failed(ctx, calls[-1].text()) if calls else None
+        return self._count_failure(ctx, calls[-1].text()) if calls else None
 
     def _after_text(self, ctx: StopHookContext, step: Step) -> StopHookContext:
         """The model answered in text, and there is no output in it: it is asked for it again."""
         problem = ""
         for found in json_in(step.text) if self._parse_text else ():
             try:
-                self._fitting(found)
+                self._check_output(found)
             except UnfitError as unfit:
                 problem = str(unfit)
                 break
         why = f"The JSON in your answer does not fit: {problem}. " if problem else ""
-        ctx = self._failed(ctx, problem or "the model answered in text")
+        ctx = self._count_failure(ctx, problem or "the model answered in text")
         is_over = any(each.stop_reason is StopReason.OUTPUT_INVALID for each in ctx.evaluations)
         return ctx if is_over else ctx.request_continue(f"{why}{_TELL}")
 
-    def _fitting(self, found: Any) -> JSONValue:
+    def _check_output(self, found: Any) -> JSONValue:
         """JSON that is the output, with or without the object that the tool would have around it."""
         try:
             value = freeze(found, "the output")
@@ -240,9 +244,9 @@ class StructuredOutput(Generic[T]):
             self._shape.read(value)
         return value
 
-    def _failed(self, ctx: StopHookContext, problem: str) -> StopHookContext:
+    def _count_failure(self, ctx: StopHookContext, problem: str) -> StopHookContext:
         """Count a failed attempt; the last one ends the run."""
-        kept = _kept(ctx.state)
+        kept = _read_entry(ctx.state)
         kept = msgspec.structs.replace(
             kept, failures=kept.failures + 1, problem=problem, is_given=False, value=None
         )
@@ -252,7 +256,7 @@ class StructuredOutput(Generic[T]):
         tried = "1 attempt" if kept.failures == 1 else f"{kept.failures} attempts"
         return ctx.forbid(f"no output after {tried}: {problem}", StopReason.OUTPUT_INVALID)
 
-    def _demand(self, ctx: InferenceHookContext) -> InferenceHookContext | None:
+    def _require_tool(self, ctx: InferenceHookContext) -> InferenceHookContext | None:
         """After an answer in text the model must call the tool."""
         last = ctx.state.last_step if ctx.state.step_count else None
         if last is None or not last.is_final_response:
@@ -274,7 +278,7 @@ class _HandOver:
         return self._capability.value(state)
 
 
-def _kept(state: AgentState) -> _Kept:
+def _read_entry(state: AgentState) -> _Kept:
     """What is kept of this run; what an earlier one left does not count."""
     found = read_note(state, KEY, _Kept)
     return found if found.run_id == state.run_id else _Kept(run_id=state.run_id)
@@ -317,7 +321,9 @@ class TypeShape:
                 f"structured output: {kind!r} has no JSON schema ({str(error).splitlines()[0]}).",
                 remedy="Give a pydantic model, a dataclass, a TypedDict, a type such as list[int], or a JSON schema.",
             ) from error
-        self.parameters, self.is_wrapped = _as_parameters(tidied({"$defs": {}, **generated}))
+        self.parameters, self.is_wrapped = _as_parameters(
+            inline_definitions({"$defs": {}, **generated})
+        )
 
     def read(self, value: JSONValue) -> Any:
         """The typed value of JSON, or `UnfitError`."""
@@ -343,13 +349,13 @@ class SchemaShape:
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         try:
-            from hookline.tools.json_schema import checked_problems
+            from hookline.tools.json_schema import schema_problems
         except ImportError as error:
             raise BuildError(
                 "structured output from a JSON schema needs the package jsonschema.",
                 remedy='Install it: pip install "hookline[mcp]"; or give a pydantic model instead.',
             ) from error
-        self._problems = checked_problems
+        self._problems = schema_problems
         try:
             self._schema = freeze_dict(dict(schema), "a JSON schema")
             self._problems(self._schema, {})

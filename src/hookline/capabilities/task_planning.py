@@ -122,11 +122,11 @@ class TaskPlanning:
             Always give the whole list: tasks that are not in it are gone. Mark a task in_progress before you begin
             it, one at a time, and completed as soon as it is done; cancelled if it turns out not to be needed.
             """
-            return _answer(self._checked([each.model_dump() for each in todos]))
+            return _answer(self._check_tasks([each.model_dump() for each in todos]))
 
         return [todo_write]
 
-    def _checked(self, given: Sequence[Any]) -> tuple[Task, ...]:
+    def _check_tasks(self, given: Sequence[Any]) -> tuple[Task, ...]:
         """The list, or an error that the model can act on."""
         items = tuple(_task(number, each) for number, each in enumerate(given, start=1))
         if len(items) > self._max_tasks:
@@ -167,7 +167,7 @@ class TaskPlanning:
     def _persist(self, ctx: ToolHookContext) -> ToolHookContext | None:
         if ctx.execution is None or not ctx.execution.is_success:
             return None
-        items = self._checked(ctx.tool_call.args["todos"])
+        items = self._check_tasks(ctx.tool_call.args["todos"])
         plan = msgspec.structs.replace(
             read_note(ctx.state, KEY, _Plan), items=items, touched=len(ctx.state.steps) + 1
         )
@@ -183,10 +183,10 @@ class TaskPlanning:
         is_late = self._remind_after is not None and since >= self._remind_after
         if not (self._render or is_late):
             return None
-        note = f"Your tasks:\n{rendered(plan.items)}"
+        note = f"Your tasks:\n{render_tasks(plan.items)}"
         if is_late:
             note += (
-                f"\nThe list has not changed for {since} steps, and {_many(waiting)} open. Bring it up to date "
+                f"\nThe list has not changed for {since} steps, and {_count_tasks(waiting)} open. Bring it up to date "
                 "with todo_write, or go on with the next task."
             )
         shown = ctx.request.messages
@@ -203,12 +203,13 @@ class TaskPlanning:
             return None
         made = plan.objections if plan.run_id == ctx.state.run_id else 0
         if made >= self._insist:
-            why = f"{_many(waiting)} still open after {made} objection{'s' * (made != 1)}: {_named(waiting)}"
+            times = f"{made} objection{'s' * (made != 1)}"
+            why = f"{_count_tasks(waiting)} still open after {times}: {_name_tasks(waiting)}"
             return ctx.forbid(why, StopReason.TASKS_OPEN)
         counted = msgspec.structs.replace(plan, objections=made + 1, run_id=ctx.state.run_id)
         why = (
-            f"You are not done: {_many(waiting)} open ({_named(waiting)}). Do what is left, or mark with todo_write "
-            "what is completed or no longer needed."
+            f"You are not done: {_count_tasks(waiting)} open ({_name_tasks(waiting)}). "
+            "Do what is left, or mark with todo_write what is completed or no longer needed."
         )
         ctx = ctx.with_metadata(KEY, counted)
         if not step.is_final_response:  # otherwise the model gets the reason anyway
@@ -216,7 +217,7 @@ class TaskPlanning:
         return ctx.request_continue(why)
 
 
-def rendered(items: Sequence[Task]) -> str:
+def render_tasks(items: Sequence[Task]) -> str:
     """A list of tasks as text."""
     return "\n".join(f"{_MARKS[item.status]} {item.id}: {item.content}" for item in items)
 
@@ -237,13 +238,13 @@ def _answer(items: Sequence[Task]) -> str:
     if not items:
         return "The list is empty."
     done = sum(not item.is_open for item in items)
-    return f"{done} of {len(items)} done.\n{rendered(items)}"
+    return f"{done} of {len(items)} done.\n{render_tasks(items)}"
 
 
-def _many(waiting: Sequence[Task]) -> str:
+def _count_tasks(waiting: Sequence[Task]) -> str:
     return "1 task is" if len(waiting) == 1 else f"{len(waiting)} tasks are"
 
 
-def _named(waiting: Sequence[Task], most: int = 5) -> str:
+def _name_tasks(waiting: Sequence[Task], most: int = 5) -> str:
     named = "; ".join(item.content for item in waiting[:most])
     return f"{named}; and {len(waiting) - most} more" if len(waiting) > most else named

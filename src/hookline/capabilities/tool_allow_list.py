@@ -49,7 +49,7 @@ class ToolAllowList:
         name: str = "tool-allow-list",
     ) -> None:
         if isinstance(tools, str | Rule) or not (callable(tools) or isinstance(tools, Iterable)):
-            raise BuildError(f"ToolAllowList({tools!r}) is no list of tools.", remedy=_EXAMPLE)
+            raise BuildError(f"ToolAllowList({tools!r}) is not a list of tools.", remedy=_EXAMPLE)
         self.name = name
         self._choose: Choose | None = tools if callable(tools) else None
         self._rules = Rules(allow=() if callable(tools) else tuple(tools), root=root)
@@ -73,7 +73,7 @@ class ToolAllowList:
     def notes(self, _definition: object) -> Iterator[Note]:
         """What is on the list."""
         if self._choose is None:
-            yield Note(f"only {_listed(self._rules)} may be called")
+            yield Note(f"only {_list_rules(self._rules)} may be called")
         else:
             chooser = getattr(self._choose, "__name__", repr(self._choose))
             yield Note(f"only what {chooser} chooses for a prompt may be called")
@@ -85,7 +85,7 @@ class ToolAllowList:
         chosen = self._choose(ctx.prompt)
         if inspect.isawaitable(chosen):
             chosen = await chosen
-        return ctx.with_metadata(self._key, [str(rule) for rule in _checked(chosen)])
+        return ctx.with_metadata(self._key, [str(rule) for rule in _check_rules(chosen)])
 
     def _rules_for(self, ctx: AgentContext) -> Rules:
         """The list that was given, or that was chosen for the run at the top; else nothing is on it."""
@@ -110,7 +110,7 @@ class ToolAllowList:
         if call.name in _ANSWERS or goes_with or rules.judge(call).decision == "allow":
             return None
         what = f"this call of {call.name}" if is_named else call.name
-        return HookOutcome.block(f"{what} is not on the task's list of tools: {_listed(rules)}")
+        return HookOutcome.block(f"{what} is not on the task's list of tools: {_list_rules(rules)}")
 
     def _offer(self, ctx: InferenceHookContext) -> InferenceHookContext | None:
         rules = self._rules_for(ctx)
@@ -136,11 +136,11 @@ def _is_named(tool: str, rules: Rules) -> bool:
     return any(rule.names(name) for rule in rules.allow for name in names)
 
 
-def _listed(rules: Rules) -> str:
+def _list_rules(rules: Rules) -> str:
     return ", ".join(str(rule) for rule in rules.allow) or "nothing is on it"
 
 
-def _checked(chosen: Any) -> tuple[Rule, ...]:
+def _check_rules(chosen: Any) -> tuple[Rule, ...]:
     if chosen is None:
         return ()
     if isinstance(chosen, str | Rule) or not isinstance(chosen, Iterable):

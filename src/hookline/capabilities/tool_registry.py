@@ -92,34 +92,34 @@ class ToolRegistry:
         return [tools]
 
     def _answer(self, action: str, context: ToolContext, query: str, names: Sequence[str]) -> str:
-        known = _others(context.tools)
+        known = _without_own_tool(context.tools)
         state = context.state
         if action == "list":
-            return self._listed(known, state)
+            return self._list_tools(known, state)
         if action == "search":
             if not query.strip():
                 raise ToolError("search needs a query.", remedy="Say what you want to do.")
-            found = ranked(known, query, _MOST_FOUND)
+            found = rank_tools(known, query, _MOST_FOUND)
             lines = [self._line(spec, state) for spec in found]
             return "\n".join(lines) or f"No tool fits '{query}'. Try other words, or action 'list'."
-        chosen = _chosen(known, action, names)
+        chosen = _choose(known, action, names)
         if action == "help":
-            return "\n\n".join(self._whole(spec, state) for spec in chosen)
+            return "\n\n".join(self._describe_tool(spec, state) for spec in chosen)
         on = ", ".join(spec.name for spec in chosen)
         return f"Enabled: {on}. You can call {'it' if len(chosen) == 1 else 'them'} from your next turn on."
 
-    def _listed(self, known: Sequence[ToolSpec], state: AgentState) -> str:
+    def _list_tools(self, known: Sequence[ToolSpec], state: AgentState) -> str:
         lines = [self._line(spec, state) for spec in known[:_MOST_LISTED]]
         if len(known) > _MOST_LISTED:
             rest = [spec.name for spec in known[_MOST_LISTED:]]
-            lines.append(f"And {len(rest)} more (search tells what they do): {', '.join(rest)}")
+            lines.append(f"And {len(rest)} more (search describes them): {', '.join(rest)}")
         return "\n".join(lines) or "There are no other tools."
 
     def _line(self, spec: ToolSpec, state: AgentState) -> str:
         mark = "on " if self._is_offered(spec.name, state) else "off"
         return f"{mark} {spec.name}: {spec.description.partition(chr(10))[0] or '(no description)'}"
 
-    def _whole(self, spec: ToolSpec, state: AgentState) -> str:
+    def _describe_tool(self, spec: ToolSpec, state: AgentState) -> str:
         parameters = msgspec.json.encode(spec.parameters).decode()
         how = "" if self._is_offered(spec.name, state) else f"\n{how_to_enable(spec.name)}"
         return (
@@ -165,7 +165,7 @@ class ToolRegistry:
             or run is None
         ):
             return None
-        chosen = _chosen(_others(run.tools), "enable", args["names"])
+        chosen = _choose(_without_own_tool(run.tools), "enable", args["names"])
         before = self.enabled(ctx.state)
         now = tuple(dict.fromkeys((*before, *(spec.name for spec in chosen))))
         return ctx.with_metadata(KEY, list(now)) if now != before else None
@@ -183,11 +183,11 @@ def _with_hidden_count(spec: ToolSpec, hidden: int) -> ToolSpec:
     )
 
 
-def _others(tools: Sequence[ToolSpec]) -> list[ToolSpec]:
+def _without_own_tool(tools: Sequence[ToolSpec]) -> list[ToolSpec]:
     return [spec for spec in tools if spec.name != TOOL]
 
 
-def _chosen(known: Sequence[ToolSpec], action: str, names: Sequence[str]) -> list[ToolSpec]:
+def _choose(known: Sequence[ToolSpec], action: str, names: Sequence[str]) -> list[ToolSpec]:
     """The tools of these names; a wrong name is an error that says which was probably meant."""
     if not names:
         raise ToolError(f"{action} needs names of tools.", remedy="Give them as a list: names.")
@@ -218,7 +218,7 @@ _STOP = frozenset(
 _IN_NAME, _IN_DESCRIPTION = 4, 1
 
 
-def ranked(specs: Sequence[ToolSpec], query: str, most: int) -> list[ToolSpec]:
+def rank_tools(specs: Sequence[ToolSpec], query: str, most: int) -> list[ToolSpec]:
     """The tools that have words of a query, the best first.
 
     A word in a name counts more than one in a description. Rarity, typos and stems were dropped: with some dozens of

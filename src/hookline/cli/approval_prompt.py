@@ -26,7 +26,7 @@ from hookline.cli.terminal import (
     is_terminal,
     printable,
     width,
-    wrapped,
+    wrap_text,
 )
 from hookline.inspection import explain
 from hookline.permissions import Rule, suggest_rule
@@ -51,10 +51,10 @@ class ApprovalPrompt:
         self._interrupts = interrupts
         self._folder = folder
 
-    def _put(self, text: str = "", *, prose: bool = False) -> None:
+    def _print_line(self, text: str = "", *, prose: bool = False) -> None:
         """Show a line. Only prose is wrapped: commands are shown as they are."""
         if prose and is_smart(self._screen.err):
-            lines = wrapped(text, width() - 1, _INDENT)
+            lines = wrap_text(text, width() - 1, _INDENT)
         else:
             lines = [text.replace(TOGETHER, " ")]
         for line in lines:
@@ -65,10 +65,10 @@ class ApprovalPrompt:
         answers: dict[str, Decision] = {}
         for number, question in enumerate(pending, start=1):
             count = f" ({number} of {len(pending)})" if len(pending) > 1 else ""
-            answers[question.id] = await self._one(question, agent, count)
+            answers[question.id] = await self._ask_one(question, agent, count)
         return answers
 
-    async def _one(self, question: PendingApproval, agent: Agent, count: str) -> Decision:
+    async def _ask_one(self, question: PendingApproval, agent: Agent, count: str) -> Decision:
         rule = suggest_rule(question.tool_call, self._folder)
 
         def show_again() -> None:
@@ -92,7 +92,7 @@ class ApprovalPrompt:
             if key == "d":
                 return Decision.deny(await self._line("tell the model: ") or "a person said no")
             if key == "e":
-                edited = await self._edited(question.tool_call)
+                edited = await self._edit_arguments(question.tool_call)
                 if edited is not None:
                     return edited
             elif key == "?":
@@ -100,18 +100,20 @@ class ApprovalPrompt:
             elif key in ("q", "\x04", ""):
                 raise Left
             else:
-                self._put("  press one of the keys above")
+                self._print_line("  press one of the keys above")
 
     def _show(self, question: PendingApproval, count: str) -> None:
         paint, call = self._paint, question.tool_call
         askers = ", ".join(printable(name) for name in question.askers)
-        self._put()
-        self._put(
+        self._print_line()
+        self._print_line(
             f"{paint('?', 'yellow', 'bold')} {paint(printable(call.name), 'bold')} wants to run{count}"
         )
         for line in preview(call, self._folder, paint):
-            self._put(f"    {line}")
-        self._put(f"  asked by {paint(askers, 'yellow')}: {printable(question.reason)}", prose=True)
+            self._print_line(f"    {line}")
+        self._print_line(
+            f"  asked by {paint(askers, 'yellow')}: {printable(question.reason)}", prose=True
+        )
 
     def _show_keys(self, rule: Rule | None) -> None:
         paint = self._paint
@@ -120,17 +122,19 @@ class ApprovalPrompt:
             keys.append(("p", f"all {printable(str(rule))}"))
         keys += [("e", "edit"), ("n", "no"), ("d", "no, and say why"), ("?", "explain")]
         said = [f"{paint(key, 'bold')} {what}".replace(" ", TOGETHER) for key, what in keys]
-        self._put(f"  {'  '.join(said)}", prose=True)
+        self._print_line(f"  {'  '.join(said)}", prose=True)
 
     def _explain(self, question: PendingApproval, agent: Agent) -> None:
         call = question.tool_call
         text = explain(agent.definition, call.name, call.args, width=width() - 3)
         for line in text.splitlines():
-            self._put(f"  {printable(line)}".rstrip(), prose=True)
+            self._print_line(f"  {printable(line)}".rstrip(), prose=True)
         if question.run_id:
-            self._put(f"  asked in run {question.run_id}, question {question.id}", prose=True)
+            self._print_line(
+                f"  asked in run {question.run_id}, question {question.id}", prose=True
+            )
 
-    async def _edited(self, call: ToolCall) -> Decision | None:
+    async def _edit_arguments(self, call: ToolCall) -> Decision | None:
         """A decision with edited arguments; None if there is none."""
         editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
         whole = json.dumps(call.args, indent=2, ensure_ascii=False)
@@ -138,9 +142,9 @@ class ApprovalPrompt:
             text = await asyncio.to_thread(_edit_file, editor, whole)
         elif _is_command(call):
             said = await self._line("command: ", str(call.args["command"]))
-            return self._changed(call, {**call.args, "command": said}) if said else None
+            return self._decide_changed(call, {**call.args, "command": said}) if said else None
         elif len(whole) > _MAX_TYPED:
-            self._put("  that is too long for one line: set an editor, EDITOR=vi")
+            self._print_line("  that is too long for one line: set an editor, EDITOR=vi")
             return None
         else:
             text = await self._line("arguments: ", json.dumps(call.args, ensure_ascii=False))
@@ -149,24 +153,24 @@ class ApprovalPrompt:
         try:
             args = json.loads(text)
         except ValueError as error:
-            self._put(f"  that is not JSON: {error}", prose=True)
+            self._print_line(f"  that is not JSON: {error}", prose=True)
             return None
         if not isinstance(args, dict):
-            self._put("  that is not an object with arguments")
+            self._print_line("  that is not an object with arguments")
             return None
-        return self._changed(call, args)
+        return self._decide_changed(call, args)
 
-    def _changed(self, call: ToolCall, args: dict[str, Any]) -> Decision | None:
+    def _decide_changed(self, call: ToolCall, args: dict[str, Any]) -> Decision | None:
         """A decision with these arguments. Leaving the editor without a change is no yes."""
         missing = next((name for name in call.args if name not in args), None)
         if missing is not None:  # an edit only replaces values
-            self._put(
+            self._print_line(
                 f"  '{printable(missing)}' cannot be left out: give it another value", prose=True
             )
             return None
         if args != call.args:
             return Decision.edit(**args)
-        self._put("  nothing was changed: y runs it as it is", prose=True)
+        self._print_line("  nothing was changed: y runs it as it is", prose=True)
         return None
 
     # --- keys and lines -------------------------------------------------------------------------------
@@ -382,7 +386,9 @@ def _diff(path: str, changes: list[tuple[str, str]], paint: Paint) -> list[str]:
 
 
 def _differences(path: str, before: str, after: str) -> Iterator[str]:
-    made = difflib.unified_diff(_ended(before), _ended(after), path, path, lineterm="", n=2)
+    made = difflib.unified_diff(
+        _split_lines(before), _split_lines(after), path, path, lineterm="", n=2
+    )
     is_same = True
     for number, line in enumerate(made):
         is_same = False
@@ -393,7 +399,7 @@ def _differences(path: str, before: str, after: str) -> Iterator[str]:
         yield f"{path}: no change"
 
 
-def _ended(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     """Lines with their line breaks. `splitlines` would break at other characters, too."""
     *lines, last = text.split("\n")
     return [*(f"{line}\n" for line in lines), *([last] if last else [])]

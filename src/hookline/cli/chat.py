@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from hookline.agent import Agent
-from hookline.cli.assembly.agent import opened
-from hookline.cli.assembly.verify import load_checked
+from hookline.cli.assembly.agent import open_agent
+from hookline.cli.assembly.verify import load_verified
 from hookline.cli.console import Console
 from hookline.cli.exits import Exit
 from hookline.cli.journal_location import journal_path, new_run_id, open_journal
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Talk."""
     _check_words(arguments)
     flags = flags_of(arguments)
-    settings = load_checked(flags, bare=arguments.bare)
+    settings = load_verified(flags, bare=arguments.bare)
     store = MemoryJournal() if arguments.no_save else open_journal(journal_path(settings))
     with contextlib.closing(store) as journal:
         session = _open_session(journal, arguments)
@@ -61,7 +61,7 @@ def _check_words(arguments: argparse.Namespace) -> None:
     take_target(arguments, words)
     if words:
         raise UsageError(
-            f"{words[0]!r} has no meaning here.",
+            f"{words[0]!r} is not expected here.",
             remedy='`hookline run "..."` runs a task; in a conversation, type it at the prompt.',
         )
     if arguments.no_save and arguments.journal:
@@ -98,7 +98,7 @@ async def _chat(
 ) -> int:
     console, found = Console(arguments, settings), dict[str, Any]()
     extras = console.extras(journal, InvocationRecorder(invocation), found=found)
-    async with opened(settings, extras) as agent:
+    async with open_agent(settings, extras) as agent:
         conversation = Conversation(agent, session, console, found)
         if sys.stdin.isatty() and not arguments.quiet:
             console.screen.say(f"session {session.id}; /help lists the commands, Ctrl-D ends it")

@@ -12,7 +12,7 @@ from typing import Any
 
 from hookline import capabilities
 from hookline.cli.assembly.capabilities import capability_names, options_of, schema_of
-from hookline.cli.assembly.verify import load_checked
+from hookline.cli.assembly.verify import load_verified
 from hookline.cli.exits import Exit
 from hookline.cli.journal_location import journal_path
 from hookline.cli.options import flags_of
@@ -35,7 +35,7 @@ _BETWEEN = "[-_]*"
 
 def show_settings(arguments: argparse.Namespace) -> int:
     """Each setting, and where it came from."""
-    settings = load_checked(flags_of(arguments), bare=arguments.bare)
+    settings = load_verified(flags_of(arguments), bare=arguments.bare)
     rows = [
         (dotted(path), "[hidden]" if _is_secret(path) else value, settings.where(*path))
         for path, value in leaves(settings.merged.data)

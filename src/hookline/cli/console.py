@@ -19,7 +19,7 @@ from hookline.cli.assembly.agent import Extras
 from hookline.cli.exits import REFUSED, Exit, exit_of
 from hookline.cli.interrupts import Interrupts
 from hookline.cli.recorded_runs import is_interrupted, limit_reached
-from hookline.cli.screen import Screen, shown_call
+from hookline.cli.screen import Screen, format_call
 from hookline.cli.streams import user_code
 from hookline.cli.terminal import is_terminal, printable
 from hookline.config import LimitSettings, Settings
@@ -143,15 +143,17 @@ class Console:
         self._began = time.monotonic()
         self.interrupts.cancel = lambda: agent.cancel(reason="interrupted")
         with self.interrupts.handled():
-            result = await self._timed(agent, start())
+            result = await self._run_with_timeout(agent, start())
             while result.status is RunStatus.PAUSED and self.can_ask and not self.interrupts.hits:
                 answers = await self._ask(result, agent)
                 if answers is None:
                     break
-                result = await self._timed(agent, resume(result, answers))
+                result = await self._run_with_timeout(agent, resume(result, answers))
         return result
 
-    async def _timed(self, agent: Agent, running: Coroutine[Any, Any, RunResult]) -> RunResult:
+    async def _run_with_timeout(
+        self, agent: Agent, running: Coroutine[Any, Any, RunResult]
+    ) -> RunResult:
         """Run, and cancel when the time is up."""
         seconds = self._limits.seconds
         if seconds is None:
@@ -208,7 +210,7 @@ class Console:
         if not self._quiet:
             self.screen.say(self._closing_line(result))
         elif code not in (Exit.DONE, Exit.WAITING):
-            self.screen.say(f"hookline: {self._why(result)}")
+            self.screen.say(f"hookline: {self._stop_reason_text(result)}")
         return code
 
     def _print_answer(self, result: RunResult) -> None:
@@ -233,15 +235,15 @@ class Console:
             self.screen.finish(result)
         if not self._quiet or code is not Exit.DONE:
             self.screen.say(
-                f"hookline: run {result.run_id} is over ({self._why(result)}): nothing in it waits. "
-                f"To continue from there: {self._reopening(result)}"
+                f"hookline: run {result.run_id} is over ({self._stop_reason_text(result)}): nothing in it waits. "
+                f"To continue from there: {self._reopen_command(result)}"
             )
         return code
 
     def _print_questions(self, pending: Sequence[PendingApproval], run_id: str) -> None:
         for question in pending:
             self.screen.say(
-                f"waiting: {shown_call(question.tool_call)}, asked by {printable(question.asked_by)}: "
+                f"waiting: {format_call(question.tool_call)}, asked by {printable(question.asked_by)}: "
                 f"{printable(question.reason)}"
             )
         if not self.is_saved:
@@ -269,12 +271,14 @@ class Console:
         if usage.cost is not None:
             parts.append(f"${usage.cost:.4f}" + (" and more" if usage.unpriced_requests else ""))
         parts.append(f"{time.monotonic() - self._began:.1f} s")
-        why = self.screen.paint(self._why(result), "green" if result.is_completed else "yellow")
-        reopen = f"; reopen: {self._reopening(result)}" if self.is_saved else ""
+        why = self.screen.paint(
+            self._stop_reason_text(result), "green" if result.is_completed else "yellow"
+        )
+        reopen = f"; reopen: {self._reopen_command(result)}" if self.is_saved else ""
         return f"{why}; {', '.join(parts)}{reopen}"
 
-    def _reopening(self, result: RunResult) -> str:
-        """The command that continues from here. It needs a prompt only if the run came to an answer."""
+    def _reopen_command(self, result: RunResult) -> str:
+        """The command that continues from here. It needs a prompt only if the run has an answer."""
         is_unrecorded = isinstance(result.error, JournalError)  # the record does not end the run
         if (
             result.status is RunStatus.PAUSED
@@ -289,7 +293,7 @@ class Console:
             return f"{again} --set limits.{limit}={2 * more:.10g}"
         return f'hookline run --from {result.run_id}{self._journal_flag} "..."'
 
-    def _why(self, result: RunResult) -> str:
+    def _stop_reason_text(self, result: RunResult) -> str:
         """Why the run stopped, in a few words. A refusal names its hook."""
         stop, refusal, outcome = result.stop_reason, self._refusal, result.outcome
         if stop is not None and stop.value in REFUSED and refusal is not None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from hookline import __version__
-from hookline.cli.assembly.verify import load_checked
+from hookline.cli.assembly.verify import load_verified
 from hookline.cli.exits import Exit
 from hookline.cli.journal_location import journal_path, open_journal
 from hookline.cli.terminal import Paint, printable
@@ -144,7 +144,7 @@ def _hidden_programs(shown: Sequence[str]) -> Iterator[Check]:
 def _place() -> tuple[str, bool, str, Sequence[str]]:
     """Where commands run, whether a sandbox is required, which setting says so, and the paths that are shown."""
     try:
-        settings = load_checked(NO_FLAGS)
+        settings = load_verified(NO_FLAGS)
     except ConfigError:  # another check reports it
         return "workspace", False, "default", ()
     bash = settings.configuration.capabilities.get("bash", {})
@@ -154,7 +154,7 @@ def _place() -> tuple[str, bool, str, Sequence[str]]:
 
 
 def _configuration() -> Iterator[Check]:
-    settings = load_checked(NO_FLAGS)
+    settings = load_verified(NO_FLAGS)
     for name in settings.files:
         yield Check("ok", f"configuration: {name}")
     if not settings.files:
@@ -200,7 +200,7 @@ def _nearest(folder: Path) -> Path:
 
 
 def _is_writable(folder: Path) -> bool:
-    """Whether a file can be made there. Permissions alone do not tell: think of /proc, or a read-only disk."""
+    """Whether a file can be made there. Permissions alone are not enough: think of /proc, or a read-only disk."""
     try:
         with tempfile.TemporaryFile(dir=folder):
             return True

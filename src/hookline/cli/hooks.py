@@ -15,11 +15,11 @@ from typing import Any
 import msgspec
 
 from hookline.agent import Agent
-from hookline.cli.assembly.agent import Extras, opened, without_model
+from hookline.cli.assembly.agent import Extras, open_agent, without_model
 from hookline.cli.exits import Exit
 from hookline.cli.options import load_settings, take_target
 from hookline.cli.streams import user_code
-from hookline.cli.terminal import in_columns, page_width, printable
+from hookline.cli.terminal import align_columns, page_width, printable
 from hookline.config import Settings
 from hookline.drivers import ScriptedDriver, call, say
 from hookline.errors import HookError, UsageError
@@ -46,7 +46,7 @@ def _with_agent(settings: Settings, action: Callable[[Agent], Awaitable[Any]]) -
     """Run an action with the agent."""
 
     async def run() -> Any:
-        async with opened(settings, without_model()) as agent:
+        async with open_agent(settings, without_model()) as agent:
             return await action(agent)
 
     return asyncio.run(run())
@@ -66,7 +66,7 @@ def list_hooks(arguments: argparse.Namespace) -> int:
         if arguments.json:
             lines = [json.dumps(row, ensure_ascii=False) for row in rows]
         else:
-            lines = in_columns([[printable(cell) for cell in row.values()] for row in rows])
+            lines = align_columns([[printable(cell) for cell in row.values()] for row in rows])
         for line in lines:
             print(line)
 
@@ -95,7 +95,7 @@ def _rows(agent: Agent) -> list[dict[str, str]]:
 def _list_points(arguments: argparse.Namespace) -> int:
     if arguments.words:
         raise UsageError(
-            f"{arguments.words[0]!r} has no meaning here.",
+            f"{arguments.words[0]!r} is not expected here.",
             remedy="--points lists those of every agent.",
         )
     for point in HookPoint:
@@ -196,7 +196,7 @@ def _check_test(arguments: argparse.Namespace) -> None:
         )
     if arguments.result is not None and not arguments.words:
         raise UsageError(
-            "--result is what a tool gives, and there is none.",
+            "--result is what a tool returns, and no tool is named.",
             remedy=f"Name it: hookline hooks test read {_EXAMPLE} --result TEXT.",
         )
 
@@ -366,7 +366,7 @@ async def _ask_hooks(settings: Settings, arguments: argparse.Namespace) -> list[
     tool, *rest = arguments.words or [""]
     # Rules that log would report a run that nobody has started.
     logging.getLogger("hookline").addHandler(logging.NullHandler())
-    async with opened(settings, Extras(driver=driver, capabilities=(tester,))) as agent:
+    async with open_agent(settings, Extras(driver=driver, capabilities=(tester,))) as agent:
         tester.agent = agent
         args = arguments_for(agent, tool, rest) if tool else {}
         driver.turns = [call(tool, **args) if tool else say(arguments.answer or "")]

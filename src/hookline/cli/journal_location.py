@@ -55,7 +55,7 @@ def find_run(settings: Settings, given: str) -> tuple[SQLiteJournal, str]:
         raise UsageError("the name of the run is empty.", remedy="Give its id, or `last`.")
     others = given != "last" and not settings.configuration.journal
     for journal in journals(journal_path(settings), others=others):
-        found = _matching(journal, given)
+        found = _find_matching(journal, given)
         if len(found) == 1 or (found and given == "last"):
             return journal, found[0].run_id
         journal.close()
@@ -95,7 +95,7 @@ def recorded_runs(settings: Settings, *, others: bool = False) -> list[RunInfo]:
     return sorted(found, key=lambda info: -info.started_at)
 
 
-def _matching(journal: SQLiteJournal, given: str) -> list[RunInfo]:
+def _find_matching(journal: SQLiteJournal, given: str) -> list[RunInfo]:
     infos = journal.runs()
     own = [info for info in infos if info.parent_run_id is None]
     if given == "last":

@@ -9,7 +9,7 @@ import signal
 import sys
 
 from hookline.cli.exits import Exit
-from hookline.cli.target import opened_agent
+from hookline.cli.target import open_target
 from hookline.errors import HooklineError
 from hookline.mcp import serve_http, serve_stdio
 
@@ -33,7 +33,7 @@ async def _serve(arguments: argparse.Namespace) -> int:
     says = {"name": arguments.name, "description": arguments.description}
     # The client reads standard output: prints of user code do not belong there.
     with contextlib.redirect_stdout(sys.stderr):
-        async with opened_agent(arguments.agent) as agent:
+        async with open_target(arguments.agent) as agent:
             try:
                 if arguments.http is None:
                     await serve_stdio(agent, **says)
@@ -49,4 +49,4 @@ def _announce(url: str) -> None:
     print(f"listening on {url}", file=sys.stderr, flush=True)
     host = url.partition("://")[2].rpartition(":")[0].strip("[]")
     if host not in _LOOPBACK:
-        print("whoever reaches this address can use the agent", file=sys.stderr, flush=True)
+        print("everyone who reaches this address can use the agent", file=sys.stderr, flush=True)

@@ -11,8 +11,8 @@ from hookline.providers.local.weights import (
     KNOWN,
     ProgressBar,
     ensure,
+    find_weights,
     is_intact,
-    known,
     models_folder,
     remove,
 )
@@ -38,7 +38,7 @@ def list_models(_arguments: argparse.Namespace) -> int:
 
 def fetch_model(arguments: argparse.Namespace) -> int:
     """Fetch a model, if it is not here or damaged."""
-    weights = known(arguments.name)
+    weights = find_weights(arguments.name)
     if weights.is_here and is_intact(weights):
         print(f"{weights.title} is here already.", file=sys.stderr)
     else:
@@ -57,7 +57,7 @@ def fetch_model(arguments: argparse.Namespace) -> int:
 
 def remove_model(arguments: argparse.Namespace) -> int:
     """Delete a fetched model."""
-    weights = known(arguments.name)
+    weights = find_weights(arguments.name)
     was_here = remove(weights)
     print(f"{weights.path} {'was deleted' if was_here else 'is not here'}.", file=sys.stderr)
     return Exit.DONE

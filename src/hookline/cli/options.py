@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from hookline.cli.assembly.verify import load_checked, verify
+from hookline.cli.assembly.verify import load_verified, verify
 from hookline.cli.terminal import printable
 from hookline.config import VARIABLES, Layer, Settings, check_layer, put
 from hookline.errors import ConfigError, UsageError
@@ -50,7 +50,7 @@ def take_target(arguments: argparse.Namespace, words: list[str], most: int | Non
         quoted = """Put the arguments into quotes: bash 'git push', read '{"path": "a.txt"}'."""
         own = "An agent of your own is named module:agent."
         remedy = own if most == 0 else "Name one tool, or none." if most == 1 else quoted
-        raise UsageError(f"{words[most]!r} has no meaning here.", remedy=remedy)
+        raise UsageError(f"{words[most]!r} is not expected here.", remedy=remedy)
 
 
 def is_target(word: str) -> bool:
@@ -63,7 +63,7 @@ def is_target(word: str) -> bool:
 
 def load_settings(arguments: argparse.Namespace) -> Settings:
     """The settings with the flags above them. Settings that wait for trust are reported."""
-    settings = load_checked(flags_of(arguments), bare=arguments.bare)
+    settings = load_verified(flags_of(arguments), bare=arguments.bare)
     if settings.trust_hint:
         print(f"hookline: {printable(settings.trust_hint)}", file=sys.stderr)
     return settings

@@ -76,7 +76,7 @@ def parse(given: list[str], command: str) -> argparse.Namespace:
         remedy = suggest(flag, _flags(parser), otherwise="")
         parser.error(f"there is no flag {flag!r} here. {remedy}".rstrip())
     if rest:
-        parser.error(f"{rest[0]!r} has no meaning here.")
+        parser.error(f"{rest[0]!r} is not expected here.")
     return arguments
 
 
@@ -108,11 +108,11 @@ def _add_agent_flags(parser: argparse.ArgumentParser) -> None:
     settings = "a settings file of Claude Code whose hooks are run"
     add("--settings", metavar="FILE", dest="claude_settings", help=settings, **_MANY)
     add = parser.add_argument_group("limits and approvals").add_argument
-    add("--max-steps", metavar="N", type=_whole_number, help="stop after so many steps")
-    add("--max-tokens", metavar="N", type=_whole_number, help="stop after so many tokens")
-    add("--max-cost", metavar="USD", type=_amount, help="stop when it has cost so much")
-    add("--timeout", metavar="SECONDS", type=_amount, help="stop after so much active time")
-    add("--allow", metavar="RULE", help="let calls like this pass: 'bash(git push *)'", **_MANY)
+    add("--max-steps", metavar="N", type=_whole_number, help="stop after N steps")
+    add("--max-tokens", metavar="N", type=_whole_number, help="stop after N tokens")
+    add("--max-cost", metavar="USD", type=_amount, help="stop when this much has been spent")
+    add("--timeout", metavar="SECONDS", type=_amount, help="stop after this much active time")
+    add("--allow", metavar="RULE", help="allow calls like this: 'bash(git push *)'", **_MANY)
     add("--ask", metavar="RULE", help="ask about calls like this: 'bash(git push *)'", **_MANY)
     add("--deny", metavar="RULE", help="never run calls like this: 'bash(git push *)'", **_MANY)
     mode = "what happens to calls that no rule is about"
@@ -137,7 +137,7 @@ def _add_output_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_mutually_exclusive_group().add_argument
     json = "the journal's records, one per line, the result last"
     add("--json", action="store_true", help=json)
-    add("-q", "--quiet", action="store_true", help="the answer alone")
+    add("-q", "--quiet", action="store_true", help="print only the answer")
     pause = "ask nobody: pause where an answer is needed"
     parser.add_argument("--no-input", action="store_true", help=pause)
 
@@ -150,9 +150,7 @@ def _add_run_argument(parser: argparse.ArgumentParser) -> None:
 
 def _add_run_hooks(parser: argparse.ArgumentParser) -> None:
     """The flag that starts hooks in a replay or a back-test."""
-    text = (
-        "start hooks that are commands, addresses or models; they say what is on record otherwise"
-    )
+    text = "start hooks that are commands, addresses or models; otherwise their recorded answers are used"
     parser.add_argument("--run-hooks", action="store_true", help=text)
 
 
@@ -221,7 +219,7 @@ def _chat_flags(parser: argparse.ArgumentParser) -> None:
     which("-c", "--continue", dest="continues", action="store_true", help=_LAST)
     which("--session", metavar="ID", help="continue a conversation")
     which("--no-save", action="store_true", help="do not record the conversation")
-    add("-q", "--quiet", action="store_true", help="the answers alone")
+    add("-q", "--quiet", action="store_true", help="print only the answers")
     _add_agent_flags(parser)
 
 
@@ -247,7 +245,7 @@ def _runs_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--all", action="store_true", help="the runs of every project")
     add("--status", choices=_STATUS)
-    add("-n", "--limit", type=_whole_number, default=20, metavar="N", help="at most so many (20)")
+    add("-n", "--limit", type=_whole_number, default=20, metavar="N", help="at most N runs (20)")
     add("--json", action="store_true", help="one JSON object per line")
     add("--delete", metavar="RUN", help="delete a run and its children", **_MANY)
     _add_setting_flags(parser)
@@ -267,7 +265,7 @@ def _show_flags(parser: argparse.ArgumentParser) -> None:
 def _replay_flags(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Repeat a recorded run with the answers and results on record: no model is asked, no tool runs. The current "
-        "hooks do run. Exit code 1 when something differs."
+        "Python hooks do run. Exit code 1 when something differs."
     )
     parser.set_defaults(run="playback:replay_run")
     _add_run_argument(parser)
@@ -278,14 +276,14 @@ def _replay_flags(parser: argparse.ArgumentParser) -> None:
 def _backtest_flags(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Ask the current hooks about everything that was decided in recorded runs, and show each verdict that would "
-        "change. Nothing runs but the hooks."
+        "change. Only the hooks run."
     )
     parser.set_defaults(run="playback:backtest_runs")
     add = parser.add_argument
     which = "these runs; all of them otherwise. May begin with module:agent"
     add("runs", nargs="*", metavar="RUN", help=which)
     add("--since", metavar="TIME", type=_time, help="runs of the last 7d, 12h, 30m or 2w")
-    add("-n", "--limit", type=_whole_number, metavar="N", help="at most so many, the newest first")
+    add("-n", "--limit", type=_whole_number, metavar="N", help="at most N runs, the newest first")
     add("--json", action="store_true", help="the report as JSON")
     add("--html", metavar="FILE", help="write the report as a page")
     add("--check", action="store_true", help="exit code 1 when a verdict would change")

@@ -6,8 +6,8 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from hookline.cli.assembly.agent import opened, without_model
-from hookline.cli.assembly.verify import load_checked
+from hookline.cli.assembly.agent import open_agent, without_model
+from hookline.cli.assembly.verify import load_verified
 from hookline.cli.exits import Exit
 from hookline.cli.interrupts import Interrupts
 from hookline.cli.journal_location import find_run, journal_path, open_journal, open_run
@@ -33,7 +33,7 @@ async def _replay(
 ) -> int:
     invocation = Invocation.of(fold(journal.read(run_id)).state)
     settings = invocation.return_there(flags, bare=arguments.bare)
-    async with opened(settings, without_model(Interrupts(print))) as agent:
+    async with open_agent(settings, without_model(Interrupts(print))) as agent:
         with user_code():
             replayed = await replay(journal, run_id, agent, run_hooks=arguments.run_hooks)
     print(printable(str(replayed), lines=True))
@@ -43,7 +43,7 @@ async def _replay(
 def backtest_runs(arguments: argparse.Namespace) -> int:
     """Ask the current hooks about every decision of recorded runs."""
     take_target(arguments, arguments.runs)
-    settings = load_checked(flags_of(arguments), bare=arguments.bare)
+    settings = load_verified(flags_of(arguments), bare=arguments.bare)
     path, named = _find_runs(arguments.runs, settings)
     return asyncio.run(_backtest(arguments, settings, path, named))
 
@@ -68,7 +68,7 @@ async def _backtest(
     arguments: argparse.Namespace, settings: Settings, path: Path, named: list[str]
 ) -> int:
     with open_journal(path, make=False) as journal:
-        async with opened(settings, without_model(Interrupts(print))) as agent:
+        async with open_agent(settings, without_model(Interrupts(print))) as agent:
             with user_code():
                 report = await backtest(
                     journal,

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from hookline.cli.assembly.verify import load_checked
+from hookline.cli.assembly.verify import load_verified
 from hookline.cli.terminal import printable
 from hookline.config import NO_FLAGS, Layer, Merged, Settings, put
 from hookline.config.schema import PlaceName
@@ -114,16 +114,18 @@ class Invocation(msgspec.Struct, frozen=True):
     def settings(self, flags: Layer, *, bare: bool = False) -> Settings:
         """The current settings with these flags, for the agent of the run or the one that they name."""
         agent = flags.data.get("agent") or self.agent
-        return load_checked(flags, agent=agent, bare=self.bare or bare)
+        return load_verified(flags, agent=agent, bare=self.bare or bare)
 
     def inherited(self, flags: Layer) -> str:
         """The recorded flags that these do not replace, as they were given."""
         again = {".".join(map(str, path)) for path in flags.sources}
         return " ".join(
-            self._given(path, flag) for path, flag in self.sources.items() if path not in again
+            self._format_flag(path, flag)
+            for path, flag in self.sources.items()
+            if path not in again
         )
 
-    def _given(self, path: str, flag: str) -> str:
+    def _format_flag(self, path: str, flag: str) -> str:
         if flag in ("--capability", "--without"):
             return f"{flag} {path.split('.')[1]}"
         value = _value_at(self.flags, path.split("."))

@@ -7,7 +7,7 @@ import asyncio
 
 import msgspec
 
-from hookline.cli.assembly.agent import opened
+from hookline.cli.assembly.agent import open_agent
 from hookline.cli.console import Console, answers_from_flags
 from hookline.cli.journal_location import new_run_id, open_run
 from hookline.cli.recorded_runs import (
@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Continue the run."""
     if arguments.reason and not arguments.no:
         raise UsageError(
-            "--reason is what the model reads with a no, and there is none.",
+            "--reason is what the model reads with a no, and nothing is denied.",
             remedy="Say no to a question: --deny ID, or --deny all.",
         )
     journal, run_id, flags = open_run(arguments)
@@ -48,7 +48,7 @@ async def _resume(
         console.screen.note(wider)
     answers = answers_from_flags(story.state.pending, arguments.yes, arguments.no, arguments.reason)
     played = invocation.played + count_turns(journal, run_id)
-    async with opened(settings, console.extras(journal, played=played)) as agent:
+    async with open_agent(settings, console.extras(journal, played=played)) as agent:
         ended = _why_it_ended(story, records[-1], flags)
         if ended:
             # The record of the old run stays. Another run continues from its end, without a new prompt.

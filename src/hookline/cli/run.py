@@ -11,8 +11,8 @@ import stat
 import sys
 from pathlib import Path
 
-from hookline.cli.assembly.agent import opened
-from hookline.cli.assembly.verify import load_checked
+from hookline.cli.assembly.agent import open_agent
+from hookline.cli.assembly.verify import load_verified
 from hookline.cli.console import Console
 from hookline.cli.journal_location import find_run, journal_path, new_run_id, open_journal
 from hookline.cli.options import flags_of, take_target
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     _refuse_contradictions(arguments)
     prompt = _read_task(words, arguments.file)
     flags, state = flags_of(arguments), AgentState()
-    settings = load_checked(flags, bare=arguments.bare)
+    settings = load_verified(flags, bare=arguments.bare)
     if arguments.continues or arguments.origin:
         journal, run_id = find_run(settings, arguments.origin or "last")
         with journal:
@@ -127,7 +127,7 @@ async def _run_from(
         if not arguments.no_save:
             state = Invocation.current(flags, settings).add_to(state)
             journal = stack.enter_context(open_journal(journal_path(settings)))
-        async with opened(settings, console.extras(journal)) as agent:
+        async with open_agent(settings, console.extras(journal)) as agent:
             result = await console.drive(
                 agent, lambda: agent.run(prompt, state=state, run_id=run_id), agent.resume
             )

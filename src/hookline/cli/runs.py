@@ -14,7 +14,7 @@ from hookline.cli.exits import Exit
 from hookline.cli.journal_location import find_run, open_run, recorded_runs
 from hookline.cli.options import flags_of, refuse_settings
 from hookline.cli.screen import Screen
-from hookline.cli.terminal import fitted, list_width, printable
+from hookline.cli.terminal import fit_text, list_width, printable
 from hookline.config import load
 from hookline.journal import (
     CallSettled,
@@ -70,7 +70,7 @@ def _print(infos: list[RunInfo], as_json: bool) -> None:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(info.started_at))
         prompt = printable(info.prompt) or "(continued without a new prompt)"
         line = f"{info.run_id:<{widest}}  {when}  {info.status.value:<9}  {steps}  {prompt}"
-        print(fitted(line, room))
+        print(fit_text(line, room))
 
 
 def show_run(arguments: argparse.Namespace) -> int:

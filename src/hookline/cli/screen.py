@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from hookline.cli.terminal import (
     Paint,
-    fitted,
+    fit_text,
     is_smart,
     is_terminal,
     printable,
@@ -99,24 +99,24 @@ class Screen:
             self._streamed, self._instead = "", None
             self.spin("thinking")
         elif isinstance(record, ResponseReceived):
-            self._answered(record, depth)
+            self._show_response(record, depth)
         elif isinstance(record, CallAdmitted):
-            self.line(f"{depth}  {self.paint('run', 'cyan')} {shown_call(record.call)}")
+            self.line(f"{depth}  {self.paint('run', 'cyan')} {format_call(record.call)}")
             self.spin(f"running {printable(record.call.name)}")
         elif isinstance(record, CallSettled):
-            self._settled(record, depth)
+            self._show_result(record, depth)
         elif isinstance(record, HookRan):
             self._hook(record, depth)
         else:
-            self._other(record, depth)
+            self._show_other(record, depth)
 
-    def _other(self, record: Record, depth: str) -> None:
+    def _show_other(self, record: Record, depth: str) -> None:
         if (
             isinstance(record, ErrorRaised)
             and record.error is not None
             and record.action != "ignore"
         ):
-            self._failed(record, depth)
+            self._show_error(record, depth)
         elif isinstance(record, ChildStarted):
             self.line(f"{depth}  {self.paint('subagent', 'cyan')} {printable(record.name)}")
         elif isinstance(record, ChildFinished):
@@ -126,11 +126,11 @@ class Screen:
         elif isinstance(record, ApprovalAnswered) and record.decision is not None:
             by = f" by {printable(record.by)}" if record.by not in ("", "resume") else ""
             self.line(f"{depth}  {self.paint('answer', 'cyan')} {record.decision.answer.value}{by}")
-            self._edited(record)
+            self._show_edit(record)
         elif isinstance(record, ToolProgress) and isinstance(record.message, str):
             self.spin(printable(record.message))
 
-    def _edited(self, record: ApprovalAnswered) -> None:
+    def _show_edit(self, record: ApprovalAnswered) -> None:
         """A call that a person has edited is shown with its new arguments from now on."""
         key = (record.run_id, record.approval_id.rpartition("/")[2])
         call, args = self._calls.get(key), record.decision.args if record.decision else None
@@ -148,7 +148,7 @@ class Screen:
         self.out.flush()
         self._mid_line = not text.endswith("\n") if text else self._mid_line
 
-    def _answered(self, record: ResponseReceived, depth: str) -> None:
+    def _show_response(self, record: ResponseReceived, depth: str) -> None:
         self._calls.update({(record.run_id, call.id): call for call in record.calls})
         tokens = record.usage.total_tokens
         used = f", {tokens:,} tokens" if tokens else ""
@@ -161,7 +161,7 @@ class Screen:
         what = "discarded by a hook" if record.discarded else does
         self.line(f"{depth}{self.paint(f'step {record.step + 1}', 'bold')}{model}: {what}{used}")
 
-    def _settled(self, record: CallSettled, depth: str) -> None:
+    def _show_result(self, record: CallSettled, depth: str) -> None:
         result = record.result
         self._calls.pop((record.run_id, result.call_id), None)
         text = printable(result.text(), lines=True)
@@ -184,19 +184,19 @@ class Screen:
         else:
             what, colour = record.verdict, _MARKS.get(record.verdict, "yellow")
         call = self._calls.get((record.run_id, record.call_id))
-        about = f" {shown_call(call)}" if call is not None else ""
+        about = f" {format_call(call)}" if call is not None else ""
         shadow = " (shadow)" if record.shadow else ""
         why = f": {printable(record.reason)}" if record.reason else ""
-        failed = f": {_in_words(record.error)}" if record.error is not None else ""
+        failed = f": {_error_text(record.error)}" if record.error is not None else ""
         self.line(
             f"{depth}  {self.paint('hook', colour)} {printable(record.hook)} at {record.point}: "
             f"{self.paint(what, colour)}{about}{shadow}{failed or why}"
         )
 
-    def _failed(self, record: ErrorRaised, depth: str) -> None:
+    def _show_error(self, record: ErrorRaised, depth: str) -> None:
         assert record.error is not None
         does = record.action + (f" in {record.delay:.1f} s" if record.delay else "")
-        self.line(f"{depth}  {self.paint('error', 'red')} {_in_words(record.error)} ({does})")
+        self.line(f"{depth}  {self.paint('error', 'red')} {_error_text(record.error)} ({does})")
         if record.action in ("retry", "fallback"):
             self._streamed = ""
 
@@ -205,7 +205,7 @@ class Screen:
     def line(self, text: str) -> None:
         """Show a line of progress."""
         if not self.quiet:
-            self.say(fitted_line(text, is_terminal(self.err)))
+            self.say(fit_line(text, is_terminal(self.err)))
 
     def say(self, text: str) -> None:
         """Show a line, also in quiet mode."""
@@ -261,7 +261,7 @@ class Screen:
         self._fresh_line()
 
 
-def _in_words(error: ErrorInfo) -> str:
+def _error_text(error: ErrorInfo) -> str:
     """An error in words. A cancellation has no message of its own."""
     if not error.message and error.type.endswith("CancelledError"):
         return "it was cancelled while it waited"
@@ -270,7 +270,7 @@ def _in_words(error: ErrorInfo) -> str:
     return printable(str(error))
 
 
-def shown_call(call: ToolCall) -> str:
+def format_call(call: ToolCall) -> str:
     """A call in one line: its command, or its arguments."""
     args = call.args
     for name in ("command", "argv", "path", "pattern", "url"):
@@ -286,9 +286,9 @@ def shown_call(call: ToolCall) -> str:
     )
 
 
-def fitted_line(text: str, is_live: bool) -> str:
+def fit_line(text: str, is_live: bool) -> str:
     """Cut a line to the terminal. In a pipe, only very long lines are cut."""
-    return fitted(text, width() if is_live else 500)
+    return fit_text(text, width() if is_live else 500)
 
 
 class Spinner:
@@ -337,7 +337,7 @@ class Spinner:
                     continue
                 frame += 1
                 text = f"{self._frames[frame % len(self._frames)]} {self._what} {passed:.0f} s"
-                shown = fitted(text, width() - 1)
+                shown = fit_text(text, width() - 1)
                 self._stream.write(f"{_ERASED}{shown}")
                 self._stream.flush()
                 self._shown = shown

@@ -16,7 +16,7 @@ from hookline.errors import HooklineError, UsageError, in_words
 
 
 @contextlib.asynccontextmanager
-async def opened_agent(
+async def open_target(
     target: str, equip: Callable[[AgentBuilder | None], None] = lambda _builder: None
 ) -> AsyncIterator[Agent]:
     """The agent that a target names: an agent, a builder, a function that returns one, or an async context manager.
@@ -26,7 +26,7 @@ async def opened_agent(
     """
     thing = find_target(target)
     async with contextlib.AsyncExitStack() as stack:
-        with _named_errors(target):
+        with _name_errors(target):
             if callable(thing) and not isinstance(thing, Agent | AgentBuilder):
                 thing = thing()
             if inspect.isawaitable(thing):
@@ -45,7 +45,7 @@ async def opened_agent(
 
 
 @contextlib.contextmanager
-def _named_errors(target: str) -> Iterator[None]:
+def _name_errors(target: str) -> Iterator[None]:
     """Report an exception of the user's code with the target, the file and the line."""
     try:
         yield
@@ -78,7 +78,7 @@ def find_target(target: str) -> Any:
         target, "an agent", "MODULE:NAME, as in myproject.agents:researcher"
     )
     sys.path.insert(0, os.getcwd())  # as `python -m` does
-    with _named_errors(target):
+    with _name_errors(target):
         try:
             thing = import_module(module_name)
         except ModuleNotFoundError as error:

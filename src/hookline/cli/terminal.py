@@ -102,7 +102,7 @@ def _columns(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def fitted(text: str, room: int) -> str:
+def fit_text(text: str, room: int) -> str:
     """Cut a text to so many columns."""
     if columns(text) <= room:
         return text
@@ -110,7 +110,7 @@ def fitted(text: str, room: int) -> str:
     return kept + "…" + ("\x1b[0m" if "\x1b" in kept else "")
 
 
-def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Align the cells of rows in columns."""
     widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
     return [
@@ -121,7 +121,7 @@ def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def wrapped(text: str, room: int, indent: str = "") -> list[str]:
+def wrap_text(text: str, room: int, indent: str = "") -> list[str]:
     """Wrap a text between words, to lines of so many columns. All but the first begin with the indent.
 
     TOGETHER is shown as a space at which no line is broken.

@@ -7,9 +7,9 @@ import asyncio
 import json
 import sys
 
-from hookline.cli.assembly.agent import opened, without_model
+from hookline.cli.assembly.agent import open_agent, without_model
 from hookline.cli.options import load_settings, take_target
-from hookline.cli.terminal import fitted, in_columns, list_width, printable
+from hookline.cli.terminal import align_columns, fit_text, list_width, printable
 from hookline.config import Settings
 from hookline.errors import UsageError
 
@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
 async def _print_tools(arguments: argparse.Namespace, settings: Settings) -> int:
     wanted = arguments.words[0] if arguments.words else None
     notes: list[str] = []
-    async with opened(settings, without_model(note=notes.append)) as agent:
+    async with open_agent(settings, without_model(note=notes.append)) as agent:
         toolbox, sources = agent.definition.toolbox, agent.definition.brought
         if wanted and wanted not in toolbox:
             unknown = toolbox.unknown(wanted)
@@ -49,8 +49,8 @@ async def _print_tools(arguments: argparse.Namespace, settings: Settings) -> int
                 [spec.name, sources.get(spec.name, ""), spec.description.strip().partition("\n")[0]]
                 for spec in specs
             ]
-            for line in in_columns([[printable(cell) for cell in row] for row in rows]):
-                print(fitted(line, list_width(sys.stdout)))
+            for line in align_columns([[printable(cell) for cell in row] for row in rows]):
+                print(fit_text(line, list_width(sys.stdout)))
     for note in notes:
         print(f"hookline: {note}", file=sys.stderr)
     return 0

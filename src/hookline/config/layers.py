@@ -209,23 +209,23 @@ def line_of(text: str, path: KeyPath) -> int | None:
     for number, line in enumerate(text.splitlines(), start=1):
         header = _HEADER.match(line)
         if header is not None:
-            table = _indexed(_words(header[2]), header[1] == "[[", counts)
+            table = _index_path(_split_path(header[2]), header[1] == "[[", counts)
             here = table
         else:
             key = _KEY.match(line)
             if key is None:
                 continue
-            here = (*table, *_words(key[1]))
+            here = (*table, *_split_path(key[1]))
         if path[: len(here)] == here and len(here) > best:
             best, found = len(here), number
     return found
 
 
-def _words(dotted: str) -> KeyPath:
+def _split_path(dotted: str) -> KeyPath:
     return tuple(a or b or c for a, b, c in _WORD.findall(dotted))
 
 
-def _indexed(words: KeyPath, is_list: bool, counts: dict[KeyPath, int]) -> KeyPath:
+def _index_path(words: KeyPath, is_list: bool, counts: dict[KeyPath, int]) -> KeyPath:
     """The path of a table, with the positions in lists of tables, which its header does not contain."""
     whole: KeyPath = ()
     for position, word in enumerate(words):

@@ -36,15 +36,15 @@ PROJECT_FILES = (_SHARED, "hookline.toml", ".hookline/config.toml")
 
 def user_folder(environ: Mapping[str, str]) -> Path:
     """The directory of the user's own configuration and of the trust file."""
-    return _under(environ, "HOOKLINE_CONFIG_DIR", "XDG_CONFIG_HOME", ".config")
+    return _folder(environ, "HOOKLINE_CONFIG_DIR", "XDG_CONFIG_HOME", ".config")
 
 
 def data_folder(environ: Mapping[str, str]) -> Path:
     """The directory of the journals."""
-    return _under(environ, "HOOKLINE_DATA_DIR", "XDG_DATA_HOME", ".local/share")
+    return _folder(environ, "HOOKLINE_DATA_DIR", "XDG_DATA_HOME", ".local/share")
 
 
-def _under(environ: Mapping[str, str], own: str, base: str, otherwise: str) -> Path:
+def _folder(environ: Mapping[str, str], own: str, base: str, otherwise: str) -> Path:
     if environ.get(own):
         return Path(environ[own]).expanduser().absolute()
     given = Path(environ.get(base, ""))
@@ -75,7 +75,7 @@ def project_of(start: Path, environ: Mapping[str, str]) -> Path:
 def _is_configured(folder: Path) -> bool:
     try:
         return any(True for _ in project_files(folder))
-    except ConfigError:  # whoever reads the files reports the problem
+    except ConfigError:  # the reader of the files reports the problem
         return True
 
 

@@ -74,7 +74,7 @@ def find_dependencies(project: Path, scripts: Iterable[Path]) -> ScriptDependenc
             if there is not None:
                 waiting.append((there, depth + 1))
             elif run.words:
-                unseen[f"{_shown(path, project)}: {run.words}"] = None
+                unseen[f"{_display_path(path, project)}: {run.words}"] = None
     return ScriptDependencies(tuple(found), tuple(unseen))
 
 
@@ -85,7 +85,7 @@ def _is_file(path: Path, project: Path) -> bool:
         return False
 
 
-def _shown(path: Path, project: Path) -> str:
+def _display_path(path: Path, project: Path) -> str:
     return path.relative_to(project).as_posix() if path.is_relative_to(project) else str(path)
 
 
@@ -96,7 +96,7 @@ def _runs(path: Path, project: Path) -> Iterator[_Run]:
     except OSError:
         return
     text = "\n".join(line[:_MAX_LINE] for line in whole.split("\n"))
-    kind = _kind_of(path.name) or _by_first_line(text)
+    kind = _kind_of(path.name) or _kind_by_first_line(text)
     if kind == "shell":
         yield from _in_shell(text, path, project)
     elif kind == "python":
@@ -112,7 +112,7 @@ def _kind_of(name: str) -> str:
     return _KINDS.get(os.path.splitext(name)[1].lower(), "")
 
 
-def _by_first_line(text: str) -> str:
+def _kind_by_first_line(text: str) -> str:
     line = text.partition("\n")[0] if text.startswith("#!") else ""
     names = [os.path.basename(word) for word in line[2:].split()]
     if not SHELLS.isdisjoint(names):
@@ -131,14 +131,14 @@ def _in_shell(text: str, path: Path, project: Path) -> Iterator[_Run]:
     search.search(text)
     for word, written, is_script in search.started:
         if is_script or "/" in word or UNKNOWN in word or _kind_of(word):
-            yield _named(word, written if is_script else "", path, project)
+            yield _find_named_file(word, written if is_script else "", path, project)
         elif is_task_runner(word):
             yield _Run((), f"{word} runs what other files say")
     if search.is_cut:
         yield _Run((), "it is too long or too deep to be read whole")
 
 
-def _named(word: str, written: str, path: Path, project: Path) -> _Run:
+def _find_named_file(word: str, written: str, path: Path, project: Path) -> _Run:
     """The file that a word names. The word may begin with a value that only the shell knows."""
     _, mark, tail = word.rpartition(UNKNOWN)
     bases: list[Path] = []
@@ -147,13 +147,13 @@ def _named(word: str, written: str, path: Path, project: Path) -> _Run:
         if tail.startswith("~/"):  # `$HOME/` is read as this
             tail = os.path.expanduser(tail)
     elif tail.startswith("/"):
-        bases, tail = [path.parent, *_above(path, project), project], tail.lstrip("/")
+        bases, tail = [path.parent, *_folders_above(path, project), project], tail.lstrip("/")
     shown = " ".join(written.split())[:_MAX_SHOWN]
     unseen = f"the file in `{shown}` is known only when it runs" if written and mark else ""
     return _Run(tuple(Path(os.path.normpath(base / tail)) for base in bases), unseen)
 
 
-def _above(path: Path, project: Path) -> Iterator[Path]:
+def _folders_above(path: Path, project: Path) -> Iterator[Path]:
     for folder in path.parent.parents:
         if not folder.is_relative_to(project):
             return
@@ -196,28 +196,28 @@ def _in_python(text: str, path: Path, project: Path) -> Iterator[_Run]:
         yield _Run((), "it is no Python that can be read here")
     for module, names, level in imports or ():
         if level:
-            yield from _from(path.parents[min(level, len(path.parents)) - 1], module, names)
+            yield from _import_from(path.parents[min(level, len(path.parents)) - 1], module, names)
             continue
-        yield from _imported(module, path, project)
+        yield from _import_module(module, path, project)
         for place in _module_places(module, path, project) if names else ():
-            yield from _from(place, module, names)
+            yield from _import_from(place, module, names)
 
 
-def _imported(module: str, path: Path, project: Path) -> Iterator[_Run]:
+def _import_module(module: str, path: Path, project: Path) -> Iterator[_Run]:
     """A module and the packages that contain it: Python runs each of them."""
     parts = module.split(".")
     for place in _module_places(module, path, project):
         for count in range(1, len(parts) + 1):
-            yield _Run(tuple(_of_module(place, ".".join(parts[:count]))))
+            yield _Run(tuple(_module_files(place, ".".join(parts[:count]))))
 
 
-def _from(place: Path, module: str, names: Iterable[str]) -> Iterator[_Run]:
+def _import_from(place: Path, module: str, names: Iterable[str]) -> Iterator[_Run]:
     """The modules that are imported from a package."""
     if module:
-        yield _Run(tuple(_of_module(place, module)))
+        yield _Run(tuple(_module_files(place, module)))
     base = place.joinpath(*module.split(".")) if module else place
     for name in names:
-        yield _Run(tuple(_of_module(base, name)))
+        yield _Run(tuple(_module_files(base, name)))
 
 
 def _module_places(module: str, path: Path, project: Path) -> list[Path]:
@@ -226,10 +226,12 @@ def _module_places(module: str, path: Path, project: Path) -> list[Path]:
         return []
     if module.partition(".")[0] in sys.stdlib_module_names:
         return [path.parent]
-    return list(dict.fromkeys((path.parent, project, project / "src", *_above(path, project))))
+    return list(
+        dict.fromkeys((path.parent, project, project / "src", *_folders_above(path, project)))
+    )
 
 
-def _of_module(place: Path, module: str) -> Iterator[Path]:
+def _module_files(place: Path, module: str) -> Iterator[Path]:
     base = place.joinpath(*module.split("."))
     yield base.with_name(f"{base.name}.py")
     yield base / "__init__.py"

@@ -16,7 +16,7 @@ _IN_PYPROJECT = "Settings stand under [tool.hookline] only in pyproject.toml: le
 _TABLES_BY_NAME = {"agents": AgentSettings, "mcp": McpSettings, "capabilities": dict[str, Any]}
 """Tables whose keys the user chooses. msgspec does not report such a key, so each is checked by itself."""
 _FREE = ("capabilities", "model_options")
-"""Settings whose values are checked by whoever takes them."""
+"""Settings whose values are checked where they are used."""
 _IN_WORDS = {
     "Expected ": "expected ",
     " | null": "",
@@ -94,7 +94,7 @@ def _check_hook(hook: dict[str, Any], path: KeyPath) -> None:
     url = str(hook.get("url", "http://"))
     if not url.startswith(("http://", "https://")):
         remedy = "Begin it with http:// or https://."
-        raise InvalidSetting((*path, "url"), f"is {_shown(url)}", remedy)
+        raise InvalidSetting((*path, "url"), f"is {_shorten(url)}", remedy)
     if hook.get("do") in ("block", "ask", "stop") and not hook.get("reason"):
         raise InvalidSetting(
             path,
@@ -130,12 +130,14 @@ def _explain(error: Exception, data: Any, kind: Any, path: KeyPath) -> InvalidSe
     if "missing required field" in message:
         return InvalidSetting(path, f"has no '{field}'", f"Add {field} = ... to it.")
     if message.startswith("Expected `object`") and not place.endswith("[...]`"):
-        problem = f"is {_shown(data)}, and should be a table"
+        problem = f"is {_shorten(data)}, and should be a table"
         return InvalidSetting(path, problem, _table_header(path))
     if message.startswith("Expected `array`") and isinstance(data, dict) and table is not None:
         problem = "is one table, and should be a list of them"
         return InvalidSetting(path, problem, _table_header((*path, 0)))
-    return InvalidSetting(path, f"is {_shown(data)}: {_words(message)}", _choices(kind, data))
+    return InvalidSetting(
+        path, f"is {_shorten(data)}: {_translate_message(message)}", _choices(kind, data)
+    )
 
 
 def _field(kind: Any, name: str) -> Any:
@@ -156,7 +158,7 @@ def _table_header(path: KeyPath) -> str:
     return f"Write [[{names}]]." if isinstance(path[-1], int) else f"Write [{names}]."
 
 
-def _words(message: str) -> str:
+def _translate_message(message: str) -> str:
     if message.startswith("Invalid enum value"):
         return "that is not one of its values"
     for theirs, ours in _IN_WORDS.items():
@@ -179,6 +181,6 @@ def _literals(kind: Any) -> list[str]:
     ]
 
 
-def _shown(value: Any) -> str:
+def _shorten(value: Any) -> str:
     shown = "true" if value is True else "false" if value is False else repr(value)
     return shown if len(shown) <= 60 else f"{shown[:57]}..."

@@ -66,7 +66,7 @@ class Doubt(enum.Enum):
     """What a check of a call in doubt may answer, if it does not give the result."""
 
     NOT_DONE = "it did nothing: run it"
-    UNKNOWN = "it cannot be told: the model reads that"
+    UNKNOWN = "the outcome is unknown: the model reads that"
 
 
 class InDoubt(msgspec.Struct, frozen=True):

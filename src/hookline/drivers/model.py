@@ -18,7 +18,7 @@ from hookline.providers import (
     provider_names,
     split_name,
 )
-from hookline.providers.options import in_words_of, portable
+from hookline.providers.options import portable, translate_options
 from hookline.state import (
     EMPTY,
     InferenceRequest,
@@ -82,7 +82,9 @@ class ModelDriver:
         """
         provider, model = self._find_provider(request.model)
         own = self._options if provider is self._provider else portable(self._options)
-        options = in_words_of(provider.name, own) | in_words_of(provider.name, request.options)
+        options = translate_options(provider.name, own) | translate_options(
+            provider.name, request.options
+        )
         choice = request.tool_choice
         if choice == "auto" and self._tool_choice != "auto" and not _has_used_tool(request):
             choice = self._tool_choice

@@ -104,7 +104,7 @@ def _read(text: str) -> Spoken:
     whole, after = (fenced["inside"].strip(), fenced["after"] or "") if fenced else (text, "")
     if not whole.startswith("{"):
         return _from_words(text)
-    decoded = _decoded(whole, 0)
+    decoded = _decode_object(whole, 0)
     if decoded is None:
         return Spoken(problem="That is not valid JSON.")
     value, end = decoded
@@ -130,7 +130,7 @@ def bare(text: str) -> str:
     return fenced["inside"].strip() if fenced else text
 
 
-def _decoded(text: str, start: int) -> tuple[dict[str, Any], int] | None:
+def _decode_object(text: str, start: int) -> tuple[dict[str, Any], int] | None:
     """The object that begins there, and where it ends."""
     try:
         value, end = _DECODER.raw_decode(text, start)
@@ -141,7 +141,7 @@ def _decoded(text: str, start: int) -> tuple[dict[str, Any], int] | None:
 
 def _objects_in(text: str) -> list[dict[str, Any]]:
     starts = [found.start() for found in re.finditer(r"\{", text)][:_MOST_BRACES]
-    return [found[0] for start in starts if (found := _decoded(text, start)) is not None]
+    return [found[0] for start in starts if (found := _decode_object(text, start)) is not None]
 
 
 def _from_object(value: dict[str, Any]) -> Spoken:
@@ -155,7 +155,7 @@ def _from_object(value: dict[str, Any]) -> Spoken:
     for each in listed:
         tool = _first(each, _NAMES) if isinstance(each, dict) else None
         if not isinstance(tool, str):
-            return Spoken(problem=f"A call names its tool: {_shown(each)} does not.")
+            return Spoken(problem=f"A call names its tool: {_shorten(each)} does not.")
         calls.append(SpokenCall(join_halves(tool), _args(each)))
     answer = value.get("answer")
     if not calls and answer is None:
@@ -191,7 +191,7 @@ def _as_text(value: Any) -> str:
     return join_halves(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-def _shown(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = _as_text(value)
     return text if len(text) <= 80 else f"{text[:80]}..."
 

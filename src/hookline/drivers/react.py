@@ -82,7 +82,7 @@ class ReActDriver(ModelDriver):
                 if not problem:
                     whole, usage = msgspec.structs.replace(response, usage=usage), NO_USAGE
                     return reader.response(whole, spoken)
-                asked = _corrected(asked, response, problem)
+                asked = _add_correction(asked, response, problem)
         finally:
             if usage is not NO_USAGE:
                 turn.charge(usage)
@@ -106,7 +106,7 @@ def _problem(request: InferenceRequest, response: InferenceResponse, spoken: Spo
     return ""
 
 
-def _corrected(
+def _add_correction(
     asked: InferenceRequest, response: InferenceResponse, problem: str
 ) -> InferenceRequest:
     """The request once more, with the turn that was not understood and what is wrong with it."""
@@ -209,14 +209,14 @@ def _transcript(messages: Iterable[Message], *, in_protocol: bool) -> Iterable[M
             yield UserMessage("\n\n".join(results))
             results = []
         if isinstance(message, AssistantMessage) and (in_protocol or message.calls):
-            yield AssistantMessage(write(_spoken(message)))
+            yield AssistantMessage(write(_as_spoken(message)))
         else:
             yield message
     if results:
         yield UserMessage("\n\n".join(results))
 
 
-def _spoken(message: AssistantMessage) -> Spoken:
+def _as_spoken(message: AssistantMessage) -> Spoken:
     thoughts = (part.text for part in message.reasoning if part.provider == _THOUGHT)
     calls = (
         SpokenCall(call.name, call.malformed or msgspec.json.encode(call.args).decode())

@@ -30,7 +30,7 @@ def driver_for(
     """The driver for a model, or for several that are asked in order. `settings` are the provider's."""
     check_options(options)
     if isinstance(model, str):
-        return _named(model, options, tool_choice, settings)
+        return _driver_by_name(model, options, tool_choice, settings)
     if isinstance(model, Driver) and not isinstance(model, type):
         _refuse(model, options, settings)
         return model
@@ -54,7 +54,7 @@ def driver_for(
     return drivers[0] if len(drivers) == 1 else FallbackDriver(*drivers, on=fallback_on)
 
 
-def _named(
+def _driver_by_name(
     model: str, options: Mapping[str, Any], tool_choice: str, settings: Mapping[str, Any]
 ) -> Driver:
     if model.startswith(_SCRIPT):

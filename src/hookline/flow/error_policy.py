@@ -95,7 +95,7 @@ class ErrorAction(enum.StrEnum):
     RETRY = "retry"
     """Try again: a model call, or a tool that is pure or idempotent. A tool that must run once is left to the model."""
     IGNORE = "ignore"
-    """Go on: the model reads what went wrong."""
+    """Continue: the model reads what went wrong."""
 
 
 class ErrorDecision(msgspec.Struct, frozen=True, gc=False):

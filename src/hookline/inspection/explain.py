@@ -83,10 +83,10 @@ def _agent(definition: Definition, page: Page) -> Iterator[str]:
     yield ""
     plans = [(point, definition.plans.of(point)) for point in HookPoint]
     sections = [
-        (_heading(point, _meaning(point)), list(_rows(plan))) for point, plan in plans if plan
+        (_heading(point, _block_text(point)), list(_rows(plan))) for point, plan in plans if plan
     ]
     yield from page.tables(_TITLES, sections)
-    yield from page.wrapped(
+    yield from page.wrap_row(
         "no hooks at  ", ", ".join(point.value for point, plan in plans if not plan)
     )
 
@@ -135,14 +135,18 @@ def _errors(policy: ErrorPolicy) -> str:
         action = policy.actions.get(error_class, policy.otherwise)
         if action is not policy.otherwise:
             classes.setdefault(action, []).append(error_class.value.replace("_", " "))
-    parts = [f"{', '.join(names)}: {_done(action, policy)}" for action, names in classes.items()]
-    parts.append(f"{'anything else' if parts else 'any error'}: {_done(policy.otherwise, policy)}")
+    parts = [
+        f"{', '.join(names)}: {_action_text(action, policy)}" for action, names in classes.items()
+    ]
+    parts.append(
+        f"{'anything else' if parts else 'any error'}: {_action_text(policy.otherwise, policy)}"
+    )
     if policy.max_errors is not None:
         parts.append(f"more than {policy.max_errors} in a run: the run fails")
     return "; ".join(parts)
 
 
-def _done(action: ErrorAction, policy: ErrorPolicy) -> str:
+def _action_text(action: ErrorAction, policy: ErrorPolicy) -> str:
     if action is ErrorAction.RETRY:
         return f"tried again, {policy.max_retries} times in a row at most"
     return "the run fails" if action is ErrorAction.STOP else "the model reads it"
@@ -158,7 +162,7 @@ def _heading(point: Point[Any], text: str) -> str:
     return f"{point.value:20}{text}"
 
 
-def _meaning(point: Point[Any]) -> str:
+def _block_text(point: Point[Any]) -> str:
     if point.around:
         action = "the driver" if point == HookPoint.AROUND_INFERENCE else "the tool"
         return f"outermost first, around {action}"
@@ -231,33 +235,33 @@ def _unknown(toolbox: Toolbox, name: str, page: Page) -> Iterator[str]:
     if not len(toolbox):
         yield f"There is no tool '{name}': this agent has none."
         return
-    yield from page.wrapped("", f"T{toolbox.unknown(name).message.removeprefix('t')}")
-    yield from page.wrapped("The tools are  ", ", ".join(tool.name for tool in toolbox))
+    yield from page.wrap_row("", f"T{toolbox.unknown(name).message.removeprefix('t')}")
+    yield from page.wrap_row("The tools are  ", ", ".join(tool.name for tool in toolbox))
 
 
 def _call(definition: Definition, tool: AnyTool, made: ToolCall, page: Page) -> Iterator[str]:
-    call, arguments = _validated(tool, made)
+    call, arguments = _validate(tool, made)
     refused = call is made
-    yield from page.wrapped("", f"a call to {tool.name}, by agent {definition.agent_id}")
+    yield from page.wrap_row("", f"a call to {tool.name}, by agent {definition.agent_id}")
     yield ""
     yield from page.facts(
         ("effect", [_EFFECTS[tool.effect]]), ("runs", [_runs(tool)]), ("arguments", [arguments])
     )
     yield ""
     if refused:
-        yield from page.wrapped("", "It would not run, and the model would read why.")
+        yield from page.wrap_row("", "It would not run, and the model would read why.")
         yield ""
     sections = [_call_section(definition, point, tool, call, refused) for point in _CALL_POINTS]
     yield from page.tables(_CALL_TITLES, [each for each in sections if each[1] or not refused])
     plan = definition.plans.before_tool_use
     if plan is not None and plan.hooks and not refused:
-        yield from page.wrapped(
+        yield from page.wrap_row(
             "",
             "This is the call as the model makes it: a hook that rewrites it changes what later ones see.",
         )
 
 
-def _validated(tool: AnyTool, made: ToolCall) -> tuple[ToolCall | None, str]:
+def _validate(tool: AnyTool, made: ToolCall) -> tuple[ToolCall | None, str]:
     """The call as hooks would see it, and a word on its arguments.
 
     That is None when no arguments were given though some are needed, and `made` itself when they do not fit.
@@ -270,7 +274,9 @@ def _validated(tool: AnyTool, made: ToolCall) -> tuple[ToolCall | None, str]:
             return None, f"none given, so what depends on them is open; it takes {takes}"
         problem = error.message.removeprefix(f"the call to '{tool.name}' was not run: ")
         return made, f"they do not fit: {problem}"
-    return ToolCall("", tool.name, args), f"they fit: {_shown(args)}" if args else "it takes none"
+    return ToolCall(
+        "", tool.name, args
+    ), f"they fit: {_format_args(args)}" if args else "it takes none"
 
 
 _EFFECTS = {
@@ -290,7 +296,7 @@ def _runs(tool: AnyTool) -> str:
     return f"{beside}, {time}"
 
 
-def _shown(args: Mapping[str, Any]) -> str:
+def _format_args(args: Mapping[str, Any]) -> str:
     pairs = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in args.items())
     return textwrap.shorten(", ".join(pairs), 2 * WIDTH, placeholder=" ...")
 
@@ -299,7 +305,7 @@ def _call_section(
     definition: Definition, point: Point[Any], tool: AnyTool, call: ToolCall | None, refused: bool
 ) -> Section:
     plan = definition.plans.of(point) or Plan(point)
-    entries, meaning = plan.entries, _meaning(point)
+    entries, meaning = plan.entries, _block_text(point)
     if refused:  # nobody is asked about it, and only these see what came of it
         entries = plan.observers if point == HookPoint.AFTER_TOOL_USE else ()
         meaning = "observers only"
@@ -314,7 +320,7 @@ def _call_rows(
 ) -> Iterator[Row]:
     number = 0
     for entry in entries:
-        said, words = _predicted(entry.registration.matcher, point, tool, call)
+        said, words = _predict(entry.registration.matcher, point, tool, call)
         identity = _identity(entry, number)
         if said is False:
             yield ("-", *identity, words, "")
@@ -324,7 +330,7 @@ def _call_rows(
         yield (mark, *identity, words, "; ".join(_flags(entry.registration)))
 
 
-def _predicted(
+def _predict(
     matcher: Matcher | None, point: Point[Any], tool: AnyTool, call: ToolCall | None
 ) -> tuple[bool | None, str]:
     """Whether a hook with this matcher would run for the call, and that in words."""
@@ -344,7 +350,7 @@ class Page(msgspec.Struct, frozen=True):
     width: int = WIDTH
 
     @property
-    def _room(self) -> int:
+    def _width(self) -> int:
         return max(self.width, _LEAST)
 
     def facts(self, *given: tuple[str, list[str]]) -> Iterator[str]:
@@ -352,15 +358,15 @@ class Page(msgspec.Struct, frozen=True):
         width = max(len(label) for label, _ in given) + 4
         for label, lines in given:
             for number, line in enumerate(lines):
-                yield from self.wrapped(f"  {'' if number else label:{width - 2}}", line)
+                yield from self.wrap_row(f"  {'' if number else label:{width - 2}}", line)
 
-    def wrapped(self, label: str, text: str) -> list[str]:
+    def wrap_row(self, label: str, text: str) -> list[str]:
         """A text beside its label, wrapped where the screen ends; where that is soon, below its label."""
-        if len(label) + _NARROWEST <= self._room:
+        if len(label) + _NARROWEST <= self._width:
             below = " " * len(label)
-            return textwrap.wrap(text, self._room, initial_indent=label, subsequent_indent=below)
+            return textwrap.wrap(text, self._width, initial_indent=label, subsequent_indent=below)
         said = [label.rstrip()] if label.strip() else []
-        lines = textwrap.wrap(text, self._room, initial_indent=_BELOW, subsequent_indent=_BELOW)
+        lines = textwrap.wrap(text, self._width, initial_indent=_BELOW, subsequent_indent=_BELOW)
         return [*said, *lines]
 
     def tables(self, titles: Row, sections: list[Section]) -> Iterator[str]:
@@ -369,9 +375,9 @@ class Page(msgspec.Struct, frozen=True):
         widths = self._widths([titles, *rows])
         yield from _line(titles, widths) if rows and widths else ()
         for heading, table in sections:
-            yield from self.wrapped("", heading)
+            yield from self.wrap_row("", heading)
             for row in table:
-                yield from _line(row, widths) if widths else self._listed(titles, row)
+                yield from _line(row, widths) if widths else self._row_lines(titles, row)
             yield ""
 
     def _widths(self, rows: list[Row]) -> list[int]:
@@ -380,19 +386,19 @@ class Page(msgspec.Struct, frozen=True):
             min(most, max(len(cell) for cell in column))
             for most, *column in zip(_WIDEST, *(row[:-1] for row in rows), strict=True)
         ]
-        spare = self._room - len(_INDENT) - 2 * len(widths) - sum(widths[:-1])
+        spare = self._width - len(_INDENT) - 2 * len(widths) - sum(widths[:-1])
         if spare < 2 * _NARROWEST:
             return []
         widths[-1] = min(widths[-1], spare - _NARROWEST)
         return [*widths, spare - widths[-1]]
 
-    def _listed(self, titles: Row, row: Row) -> Iterator[str]:
+    def _row_lines(self, titles: Row, row: Row) -> Iterator[str]:
         """One row as a paragraph, each of its cells with its title."""
         number, name, *cells = row
-        yield from self.wrapped(f"{_INDENT}{number:>2}  ", name.strip())
+        yield from self.wrap_row(f"{_INDENT}{number:>2}  ", name.strip())
         for title, cell in zip(titles[2:], cells, strict=True):
             if cell:
-                yield from self.wrapped(f"{_INDENT}    ", f"{title}: {cell}")
+                yield from self.wrap_row(f"{_INDENT}    ", f"{title}: {cell}")
 
 
 def _line(row: Row, widths: Sequence[int]) -> Iterator[str]:

@@ -204,7 +204,7 @@ def syntax_of(hook: Any) -> Syntax | None:
     if function is None:
         return None
     code = function.__code__
-    tree = _parsed("".join(linecache.getlines(code.co_filename, function.__globals__)))
+    tree = _parse("".join(linecache.getlines(code.co_filename, function.__globals__)))
     if tree is None:
         return None
     found = [node for node in ast.walk(tree) if isinstance(node, Syntax) and _is_of(node, code)]
@@ -223,7 +223,7 @@ def _function_of(target: Any) -> FunctionType | None:
 
 
 @functools.lru_cache(maxsize=64)
-def _parsed(source: str) -> ast.Module | None:
+def _parse(source: str) -> ast.Module | None:
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError):

@@ -102,7 +102,7 @@ def _matchers(hooks: _Hooks) -> Iterator[Finding]:
         if (has_children and each.scope == "tree") or _is_for_servers(each.matcher):
             continue
         if each.matcher is not None and not possible(hooks.runs(each)):
-            yield _dead(each, each.matcher, hooks.toolbox)
+            yield _dead_finding(each, each.matcher, hooks.toolbox)
 
 
 def _is_for_servers(matcher: Matcher | None) -> bool:
@@ -113,7 +113,7 @@ def _is_for_servers(matcher: Matcher | None) -> bool:
     )
 
 
-def _dead(registration: Registration, matcher: Matcher, toolbox: Toolbox) -> Finding:
+def _dead_finding(registration: Registration, matcher: Matcher, toolbox: Toolbox) -> Finding:
     where, words = registration.point.value, describe(matcher)
     about_calls = (ToolNameMatcher, ToolArgsMatcher)
     if isinstance(matcher, EventTypeMatcher):
@@ -124,7 +124,7 @@ def _dead(registration: Registration, matcher: Matcher, toolbox: Toolbox) -> Fin
     elif not any(isinstance(leaf, about_calls) for leaf in _leaves(matcher)):
         why, remedy = f"its matcher ({words}) can never match there", "Change the matcher."
     elif "tool_call" not in registration.point.context.__struct_fields__:
-        why = f"its matcher ({words}) is about a tool call, and there is none"
+        why = f"its matcher ({words}) is about a tool call, and this point has none"
         remedy = (
             "Register it at a point that has one, such as before_tool_use, or drop the matcher."
         )
@@ -168,13 +168,13 @@ def _names(hooks: _Hooks) -> Iterator[Finding]:
         for each in here.values():
             for option, names in (("before", each.before), ("after", each.after)):
                 for name in names:
-                    why = _idle(each, here.get(name), name, hooks)
+                    why = _why_idle(each, here.get(name), name, hooks)
                     if why:
                         said = f"has {option}='{name}', which constrains nothing: {why}."
                         yield _finding("idle-order", each, said, "Drop it.")
 
 
-def _idle(each: Registration, other: Registration | None, name: str, hooks: _Hooks) -> str:
+def _why_idle(each: Registration, other: Registration | None, name: str, hooks: _Hooks) -> str:
     if other is None:
         points = dict.fromkeys(reg.point.value for reg in hooks.all if reg.name == name)
         return f"that hook is only at {', '.join(points) or 'other points'}"
@@ -192,7 +192,7 @@ def _writers(hooks: _Hooks) -> Iterator[Finding]:
         for first, second in itertools.combinations(hooks.enforced(plan), 2):
             if _is_ordered(first, second, plan):
                 continue
-            field = _contested(hooks, first, second)
+            field = _find_contested_field(hooks, first, second)
             if field:
                 yield _finding(
                     "unordered-writers", second,
@@ -215,18 +215,18 @@ def _is_after(later: Registration, earlier: str, here: dict[str, Registration]) 
     return any(name == earlier or _is_after(here[name], earlier, here) for name in waits_for)
 
 
-def _contested(hooks: _Hooks, first: Registration, second: Registration) -> str:
+def _find_contested_field(hooks: _Hooks, first: Registration, second: Registration) -> str:
     """A field that both certainly write in one and the same case; empty if there is none."""
     pairs = itertools.product(hooks.effects(first).writes, hooks.effects(second).writes)
     for one, other in pairs:
         if not _overlap(one.field, other.field) or (one.adds and other.adds):
             continue
-        if _meet(hooks, first, one.is_sure, second, other.is_sure):
+        if _can_meet(hooks, first, one.is_sure, second, other.is_sure):
             return max(one.field, other.field, key=len)
     return ""
 
 
-def _meet(
+def _can_meet(
     hooks: _Hooks, first: Registration, first_sure: bool, second: Registration, second_sure: bool
 ) -> bool:
     """Whether two hooks certainly act on one and the same context, each surely or under its own conditions."""
@@ -265,7 +265,7 @@ def _judged_too_early(hooks: _Hooks, gate: Registration, rewriter: Registration)
     if not judge.verdicts & {"block", "stop", "ask"} or judge.chooses_tools:
         return ""
     for write, read in itertools.product(hooks.effects(rewriter).writes, sorted(judge.reads)):
-        if _overlap(write.field, read) and _meet(hooks, gate, True, rewriter, write.is_sure):
+        if _overlap(write.field, read) and _can_meet(hooks, gate, True, rewriter, write.is_sure):
             return max(write.field, read, key=len)
     return ""
 

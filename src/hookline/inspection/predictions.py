@@ -1,4 +1,4 @@
-"""Whether a hook will run, as far as its matcher tells before a run: for a tool, or for a call with its arguments."""
+"""Whether a hook will run, as far as its matcher shows it before a run: for a tool, or for a call with arguments."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _BUT = "hookline.capabilities.subagents."
 def may_have_children(toolbox: Toolbox) -> bool:
     """Whether a tool may start child runs, whose tools nobody here knows: an async one that takes the context.
 
-    Of our own only subagents do: the others take it to tell how far they are.
+    Of our own only subagents do: the others use it to report progress.
     """
     return any(
         tool.is_async
@@ -91,7 +91,7 @@ def _knowledge(point: Point[Any], case: Case, toolbox: Toolbox) -> Callable[[Mat
         if type(matcher) is StepTypeMatcher:
             return None if _has_step(point) else False
         if type(matcher) is ToolNameMatcher or type(matcher) is ToolArgsMatcher:
-            return _of_call(matcher, case, toolbox) if case.is_call else False
+            return _match_call(matcher, case, toolbox) if case.is_call else False
         return None
 
     return leaf
@@ -101,7 +101,7 @@ def _has_step(point: Point[Any]) -> bool:
     return "step" in point.context.__struct_fields__ and point != HookPoint.BEFORE_STEP
 
 
-def _of_call(
+def _match_call(
     matcher: ToolNameMatcher | ToolArgsMatcher, case: Case, toolbox: Toolbox
 ) -> bool | None:
     if case.tool is None:
@@ -150,7 +150,7 @@ def predict_call(
     obstacles: list[str] = []
 
     def leaf(part: Matcher) -> bool | None:
-        said, obstacle = _asked(part, point, tool, call)
+        said, obstacle = _ask_matcher(part, point, tool, call)
         obstacles.append(obstacle)
         return said
 
@@ -186,7 +186,7 @@ class _WatchedContext(_Watched, ToolHookContext, frozen=True, kw_only=True):
     noted: set[str] = msgspec.field(default_factory=set)
 
 
-def _asked(
+def _ask_matcher(
     matcher: Matcher, point: Point[Any], tool: AnyTool, call: ToolCall | None
 ) -> tuple[bool | None, str]:
     """What a matcher that has no parts says about a call; None, and why, when that cannot be known."""

@@ -21,7 +21,7 @@ from hookline.journal.store import Claim, JournalStore
 from hookline.state import AssistantMessage, Decision, Log, Message
 
 Listener = Callable[[Record], object]
-"""Hears every record as it happens. What it returns is ignored; what it raises never reaches the run."""
+"""Gets every record as it happens. What it returns is ignored; what it raises never reaches the run."""
 Redact = Callable[[Any], Any]
 """Gives a JSON value without secrets: the very same object if there were none."""
 RedactContent = Callable[..., Any]
@@ -49,7 +49,7 @@ class Durable:
         self._redact: Redact | None = None
 
     def redact_with(self, redact: Redact) -> None:
-        """Redact what is written and what listeners hear, from now on. Hooks have removed most of it already."""
+        """From now on, redact what is written and what listeners get. Hooks have removed most of it already."""
         write, before = self.append, self._redact
         self.append = lambda record: write(_redacted(record, redact))
         self._redact = redact if before is None else lambda value: before(redact(value))
@@ -69,7 +69,7 @@ class Durable:
         self._tell(record)
 
     def tell(self, record: Record) -> None:
-        """Tell the listeners without writing: for the deltas between records."""
+        """Pass a record to the listeners without writing it: for the deltas between records."""
         self._tell(record if self._redact is None else _redacted(record, self._redact))
 
     def _tell(self, record: Record) -> None:
@@ -95,23 +95,23 @@ class Durable:
         """The run is over, or paused: let others have it."""
 
     def hold(self) -> None:
-        """Tell the listeners nothing more for now: an answer is on record that a hook may still withhold."""
+        """Hold records back from the listeners: an answer is on record that a hook may still withhold."""
         if self._listeners and self._held is None:
             self._held = []
 
     def release(self, text: str) -> None:
-        """Tell the listeners what they have missed, with this text as the answer."""
+        """Pass the records that were held back to the listeners, with this text as the answer."""
         held, self._held = self._held, None
         text = text if self._redact is None else self._redact(text)
         for record in held or ():
             self._tell(_with_final_text(record, text))
 
     async def wait(self, key: str) -> Decision | None:
-        """The outside answer under this key; None when there is none yet, and the run must pause."""
+        """The outside answer under this key; None without one: the run must pause."""
         return self._answers.get(key)
 
     def for_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Durable:
-        """The record of a child run, redacted in the same way. Who listens to the parent hears the child too."""
+        """The record of a child run, redacted in the same way. Listeners of the parent get its records too."""
         child = self._make_child(run_id, listeners)
         if self._redact is not None:
             child.redact_with(self._redact)

@@ -94,7 +94,7 @@ class _Folding:
         self.is_finished = isinstance(record, RunFinished)
         self._count_time(record)
         if isinstance(record, RunStarted):
-            self._settle(_begun(record, self.state))
+            self._settle(_initial_state(record, self.state))
             return
         state = self.state
         if state is None:
@@ -112,12 +112,12 @@ class _Folding:
             self._settle(_with_pause(state, self.settled, record))
             return
         self.tail.append(record)
-        self.state = after = self._after(state, record)
+        self.state = after = self._apply(state, record)
         if isinstance(record, StatusChanged):
             self.settled = after  # the run has ended: no step is done again
         elif _is_between_steps(record, self._last_step):
             assert self.settled is not None
-            self.settled = after if self.settled is state else self._after(self.settled, record)
+            self.settled = after if self.settled is state else self._apply(self.settled, record)
 
     def _count_time(self, record: Record) -> None:
         """Add the time since the record before, unless another process wrote that one."""
@@ -132,7 +132,7 @@ class _Folding:
         self.seconds = 0.0
         self.tail.clear()
 
-    def _after(self, state: AgentState, record: Record) -> AgentState:
+    def _apply(self, state: AgentState, record: Record) -> AgentState:
         if isinstance(record, PromptSubmitted):
             return state.with_user_message(record.text, attachments=record.attachments)
         if isinstance(record, HookRan) and not record.shadow and record.changes:
@@ -188,7 +188,7 @@ def _changed_messages(messages: Log[Message], delta: Mapping[str, Any]) -> Log[M
     return messages.extend(tuple(msgspec.convert(delta["added"], list[Message])))
 
 
-def _begun(record: RunStarted, before: AgentState | None) -> AgentState:
+def _initial_state(record: RunStarted, before: AgentState | None) -> AgentState:
     if record.initial is not None:
         return AgentState.from_json(msgspec.json.encode(record.initial))
     if before is not None:
@@ -290,11 +290,11 @@ def still_waiting(state: AgentState, answers: Mapping[str, Decision]) -> AgentSt
     step = state.pending_step
     if step is None or not answers:
         return state
-    calls = tuple(_answered(call, answers) for call in step.calls)
+    calls = tuple(_apply_answer(call, answers) for call in step.calls)
     return replace(state, pending_step=replace(step, calls=calls))
 
 
-def _answered(call: PendingCall, answers: Mapping[str, Decision]) -> PendingCall:
+def _apply_answer(call: PendingCall, answers: Mapping[str, Decision]) -> PendingCall:
     children = tuple(each for each in call.child_approvals if each.id not in answers)
     call = replace(call, child_approvals=children)
     if call.stage is not CallStage.ASKED or call.approval is None:

@@ -60,7 +60,7 @@ def load(file: Iterable[bytes]) -> list[StoredRun]:
     lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
     first = _next(lines, _FileLine, "the first line of an exported journal")
     if first.format != _FORMAT:
-        raise _wrong(f"this is a {first.format!r} file, not an exported journal")
+        raise _import_error(f"this is a {first.format!r} file, not an exported journal")
     if first.version > _VERSION:
         raise JournalError(
             f"this export has version {first.version}; this Hookline reads up to {_VERSION}.",
@@ -68,7 +68,9 @@ def load(file: Iterable[bytes]) -> list[StoredRun]:
         )
     runs = [_next_run(lines) for _ in range(first.runs)]
     for number, _ in lines:
-        raise _wrong(f"line {number}: there is more here than the {first.runs} runs announced")
+        raise _import_error(
+            f"line {number}: there is more here than the {first.runs} runs announced"
+        )
     return runs
 
 
@@ -86,13 +88,13 @@ def _next_run(lines: _Lines) -> StoredRun:
         check_records(line.run, records)
         _check_places(line.run, records)
     except HooklineError as error:
-        raise _wrong(error.message.rstrip(".")) from None
+        raise _import_error(error.message.rstrip(".")) from None
     info = summarise(RunInfo(run_id=line.run), records)
     return StoredRun(info=info, head=stored.head, rows=rows)
 
 
 def _check_places(run_id: str, records: list[Record]) -> None:
-    """Refuse records that are linked and still make no run: whoever wrote the file could compute a chain."""
+    """Refuse records that are linked and still make no run: the author of a file can compute a chain."""
     begins = SessionCreated if run_id.startswith(STREAM) else RunStarted
     if not run_id or not records or not isinstance(records[0], begins):
         raise JournalError(f"run '{run_id}' does not begin as a run or a session begins.")
@@ -106,22 +108,22 @@ def _check_places(run_id: str, records: list[Record]) -> None:
 def _next(lines: _Lines, kind: type[L], what: str) -> L:
     number, line = next(lines, (0, b""))
     if not line:
-        raise _wrong(f"the file ends where {what} is expected")
+        raise _import_error(f"the file ends where {what} is expected")
     try:
         return msgspec.json.decode(line, type=kind)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise _wrong(f"line {number}: this is not {what} ({error})") from None
+        raise _import_error(f"line {number}: this is not {what} ({error})") from None
 
 
 def _bytes(text: str) -> bytes:
-    """The link in this text; empty if it is none, which no record has."""
+    """The link in this text; empty, which no record has, if the text is no link."""
     try:
         return bytes.fromhex(text)
     except ValueError:
         return b""
 
 
-def _wrong(problem: str) -> JournalError:
+def _import_error(problem: str) -> JournalError:
     return JournalError(
         f"{problem}.", remedy="Export it again, or get an undamaged copy. Nothing was imported."
     )

@@ -148,7 +148,7 @@ def _open(journal: str) -> _LockFile:
 
 
 def _copy_mode(descriptor: int, journal: str) -> None:
-    """Give the file the mode and owner of the journal: whoever may write that may lock it."""
+    """Give the file the mode and owner of the journal: a user who may write the journal may lock it."""
     with contextlib.suppress(OSError):  # it is somebody else's file
         model = os.stat(journal)
         os.fchmod(descriptor, model.st_mode & 0o666)

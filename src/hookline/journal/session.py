@@ -135,7 +135,7 @@ class SessionStory(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     status: SessionStatus
     version: int
-    """The number of records. Whoever changes the session must have read all of them."""
+    """The number of records. A writer must have read all of them."""
     position: SessionPosition
     forked_from: str = ""
     at_step: int = 0
@@ -152,20 +152,20 @@ def fold_session(records: Iterable[Record]) -> SessionStory:
     story: SessionStory | None = None
     for record in records:
         if isinstance(record, SessionCreated):
-            story = _created(record)
+            story = _new_story(record)
         elif story is None:
             raise JournalError(
                 f"the first record of this session is a '{record.type}' record.",
                 remedy="Its beginning is missing: see what journal.check() finds.",
             )
         else:
-            story = replace(_after(story, record), version=story.version + 1)
+            story = replace(_apply(story, record), version=story.version + 1)
     if story is None:
         raise JournalError("this session has no records.")
     return story
 
 
-def _created(record: SessionCreated) -> SessionStory:
+def _new_story(record: SessionCreated) -> SessionStory:
     is_forked = record.initial is not None
     opening = "fork" if is_forked else "startup"
     return SessionStory(
@@ -181,7 +181,7 @@ def _created(record: SessionCreated) -> SessionStory:
     )
 
 
-def _after(story: SessionStory, record: Record) -> SessionStory:
+def _apply(story: SessionStory, record: Record) -> SessionStory:
     position = story.position
     match record:
         case SessionRunAdded() if not record.resumed:
@@ -190,7 +190,7 @@ def _after(story: SessionStory, record: Record) -> SessionStory:
             ended = story.ended | {record.member}
             return replace(story, ended=ended, position=replace(position, before=None))
         case SessionRewound():
-            segments = _up_to(position.segments, record)
+            segments = _segments_up_to(position.segments, record)
             return replace(story, position=replace(position, segments=segments, changes=()))
         case SessionCleared():
             opening = position.opening if not story.members else "clear"
@@ -219,7 +219,7 @@ def _with_run(story: SessionStory, record: SessionRunAdded) -> SessionStory:
     return replace(story, position=after, members=members, status=SessionStatus.OPEN)
 
 
-def _up_to(segments: tuple[Segment, ...], record: SessionRewound) -> tuple[Segment, ...]:
+def _segments_up_to(segments: tuple[Segment, ...], record: SessionRewound) -> tuple[Segment, ...]:
     kept: list[Segment] = []
     for segment in segments:
         if segment.run_id == record.member:

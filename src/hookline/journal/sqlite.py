@@ -43,7 +43,7 @@ from hookline.journal.lease import take_lease
 from hookline.journal.record import Record
 from hookline.journal.retention import Retention, with_descendants
 from hookline.journal.run_info import RunInfo, SessionInfo, session_info, summarise
-from hookline.journal.tables import RunEnd, Tables, add_runs, already_there, remove_runs
+from hookline.journal.tables import RunEnd, Tables, add_runs, remove_runs, run_exists_error
 from hookline.journal.writer import Release, RunClaim, Writer
 from hookline.state import RunStatus
 
@@ -136,7 +136,7 @@ class Journal(ABC):
                 runs += 1
                 records += count
                 found += damage
-            found += attempt(tables.strays)
+            found += attempt(tables.find_orphans)
             problems += attempt(tables.file_damage)
         return CheckReport(
             journal=str(self),
@@ -242,27 +242,27 @@ class Journal(ABC):
             known = {run_id for run_id, _ in tables.owners()}
         for run in runs:
             if run.info.run_id in known:
-                raise already_there(run.info.run_id)
+                raise run_exists_error(run.info.run_id)
             known.add(run.info.run_id)
-        self._get_writer().do(lambda connection: add_runs(connection, runs))
+        self._get_writer().run_exclusively(lambda connection: add_runs(connection, runs))
         return [run.info.run_id for run in runs]
 
     def _remove(self, run_ids: list[str]) -> None:
-        self._get_writer().do(lambda connection: remove_runs(connection, run_ids))
+        self._get_writer().run_exclusively(lambda connection: remove_runs(connection, run_ids))
 
 
 def _check_run_id(run_id: str) -> None:
     """Refuse what cannot be the id of a run."""
     if not isinstance(run_id, str) or not run_id:
-        raise UsageError("a run is named by a text that is not empty.", remedy="Give a run_id.")
+        raise UsageError("a run id cannot be empty.", remedy="Give a run_id.")
     try:
         run_id.encode()
     except UnicodeEncodeError:
-        raise UsageError(f"the run id {run_id!r} holds half a character.") from None
+        raise UsageError(f"the run id {run_id!r} is not valid Unicode.") from None
 
 
 def _get(tables: Tables, run_id: str) -> StoredRun:
-    stored = tables.stored(run_id)
+    stored = tables.read_stored(run_id)
     if stored is None:
         raise _unknown(run_id)
     return stored
@@ -319,7 +319,7 @@ class SQLiteJournal(Journal):
             )
         if not isinstance(path, str | bytes | os.PathLike):
             raise UsageError(
-                f"{path!r} is no path.", remedy='For example: SQLiteJournal("runs.db").'
+                f"{path!r} is not a path.", remedy='For example: SQLiteJournal("runs.db").'
             )
         path = os.fsdecode(path)
         if path in ("", ":memory:"):
@@ -354,7 +354,7 @@ class SQLiteJournal(Journal):
     def vacuum(self) -> int:
         """Give the space of deleted runs back to the disk, while others wait. Returns the number of bytes."""
         before = size_of(self.path)
-        self._get_writer().do(_vacuum)
+        self._get_writer().run_exclusively(_vacuum)
         return before - size_of(self.path)
 
     def close(self) -> None:

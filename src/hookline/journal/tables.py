@@ -97,7 +97,7 @@ class Tables:
         )
         return [(str(row[0]), owner_of(*row)) for row in rows]
 
-    def stored(self, run_id: str) -> StoredRun | None:
+    def read_stored(self, run_id: str) -> StoredRun | None:
         """A run with its records, unchecked."""
         entry = self._entry(run_id)
         if entry is None:
@@ -127,7 +127,7 @@ class Tables:
             )
         return info, tail
 
-    def strays(self) -> Iterator[Damage]:
+    def find_orphans(self) -> Iterator[Damage]:
         """Records whose run is not in the list."""
         known = {number for (number,) in self._rows("SELECT id FROM runs")}
         start = -(2**63)
@@ -221,7 +221,7 @@ def _description(info: RunInfo) -> tuple[str | None, ...]:
     return (info.session_id, info.agent_id, info.parent_run_id, info.status, info.prompt)
 
 
-def already_there(run_id: str) -> JournalError:
+def run_exists_error(run_id: str) -> JournalError:
     """Why a run cannot be added."""
     return JournalError(
         f"run '{run_id}' is in this journal already, or twice in the file.",
@@ -237,7 +237,7 @@ def add_runs(connection: sqlite3.Connection, runs: list[StoredRun]) -> None:
         try:
             number = insert_run(cursor, run.info, run.head)
         except sqlite3.IntegrityError:
-            raise already_there(run.info.run_id) from None
+            raise run_exists_error(run.info.run_id) from None
         for start in range(0, len(run.rows), _IMPORTED_BATCH):
             rows = run.rows[start : start + _IMPORTED_BATCH]
             links, bodies = [row.link for row in rows], [row.body for row in rows]

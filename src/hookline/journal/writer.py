@@ -51,7 +51,7 @@ _LOG_PAGES = 1000
 _PAGES_OF_A_BATCH = 3
 
 
-def _done(error: JournalError | None = None) -> Future[None]:
+def _finished_future(error: JournalError | None = None) -> Future[None]:
     future: Future[None] = Future()
     if error is None:
         future.set_result(None)
@@ -60,7 +60,7 @@ def _done(error: JournalError | None = None) -> Future[None]:
     return future
 
 
-DONE = _done()
+DONE = _finished_future()
 """For everything that was written at once. It is shared: a new future costs as much as an SQL statement."""
 
 
@@ -104,7 +104,7 @@ class Writer:
         self._enqueue(batch)
         return done
 
-    def do(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def run_exclusively(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do something else with the connection, when the thread does not use it. It opens its own transaction."""
         with self.turn() as connection:
             if not self._is_open:
@@ -131,7 +131,7 @@ class Writer:
             self._is_open = False
             self._queue.put(None)
         if self._thread is None:
-            self._work_off_all()
+            self._write_queued()
             with self._using:
                 self._connection.close()
         elif self._thread is not threading.current_thread():
@@ -199,7 +199,7 @@ class Writer:
                 return
             # A daemon, so that a forgotten journal does not keep the process alive. What is queued is still written,
             # because the journal is closed when the process exits.
-            thread = threading.Thread(target=self._work, name="hookline-journal", daemon=True)
+            thread = threading.Thread(target=self._write_all, name="hookline-journal", daemon=True)
             try:
                 thread.start()
                 self._thread = thread
@@ -207,19 +207,19 @@ class Writer:
                 # No thread can be started: the process is exiting, or has too many. In the middle of a commit of this
                 # thread the batch waits for the next caller.
                 if not self.is_used_here():
-                    self._work_off_all()
+                    self._write_queued()
 
-    def _work(self) -> None:
-        while self._work_off(self._queue.get()):
+    def _write_all(self) -> None:
+        while self._write_batches(self._queue.get()):
             pass
         with self._using:
             self._connection.close()
 
-    def _work_off_all(self) -> None:
+    def _write_queued(self) -> None:
         while not self._queue.empty():
-            self._work_off(self._queue.get())
+            self._write_batches(self._queue.get())
 
-    def _work_off(self, first: Batch | None) -> bool:
+    def _write_batches(self, first: Batch | None) -> bool:
         """Commit a batch, and all that are queued behind it, in one transaction. False for the end of the queue."""
         batches: list[Batch] = []
         with self.turn():
@@ -233,7 +233,7 @@ class Writer:
                 self._commit(batches)
         with self._lock:
             self._waiting -= len(batches)
-        for batch in batches:  # whoever waits may write without the thread now
+        for batch in batches:  # the waiting caller may write without the thread now
             batch.settle()
         return item is not None
 
@@ -259,7 +259,7 @@ class Writer:
             self._checkpoint()
         try:
             self._transact(batches)
-        except BaseException as error:  # whoever waits must get it, whatever it is
+        except BaseException as error:  # the waiting caller must get it, whatever it is
             if len(batches) > 1:  # one run's error is not another's
                 for batch in batches:
                     self._commit([batch])
@@ -331,7 +331,7 @@ class RunClaim:
     ) -> None:
         self._info = info
         self.tail = tail
-        """Changed only by whoever uses the connection that writes."""
+        """Changed only while the writing connection is in use."""
         self._release = release
         self._writer = writer
         self._journal = journal  # keeps the journal open: it closes when it is garbage
@@ -354,7 +354,7 @@ class RunClaim:
                     remedy="Claim it again: journal.claim(run_id).",
                 )
             if self._failure is not None:
-                return _done(self.refusal())
+                return _finished_future(self.refusal())
             check_records(self.run_id, records)
             if records:
                 self._latest = self._encode_and_put(records)
@@ -369,7 +369,7 @@ class RunClaim:
                 remedy="Records hold JSON only: see which hook or tool put something else there.",
             )
             self.fail(problem)
-            return _done(problem)
+            return _finished_future(problem)
         before, self._info = self._info, summarise(self._info, records)
         return self._writer.write(Batch(self, bodies, before, self._info))
 
@@ -394,7 +394,7 @@ class RunClaim:
         if self._writer.is_used_here():
             latest.add_done_callback(lambda _: self._release())
             return
-        with suppress(HooklineError):  # whoever wrote it gets the error
+        with suppress(HooklineError):  # the writer gets the error
             latest.result()
         self._release()
 
@@ -412,7 +412,7 @@ class Batch:
         self._tail_before: RunEnd | None = None
         self._error: JournalError | None = None
         self.done: Future[None] | None = None
-        """For whoever waits. A batch that is committed at once has none: it would cost as much as a statement."""
+        """For the caller that waits. A batch that is committed at once has none, because it is expensive."""
         self._records = pack(bodies)
         self.size = len(self._records)
 
@@ -435,9 +435,9 @@ class Batch:
             try:
                 return insert_run(cursor, self._after, head)
             except sqlite3.IntegrityError:
-                raise _overtaken(self._claim.run_id) from None
+                raise _conflict_error(self._claim.run_id) from None
         if not update_run(cursor, tail, self._before, self._after, head):
-            raise _overtaken(self._claim.run_id)
+            raise _conflict_error(self._claim.run_id)
         return tail.run
 
     def undo(self) -> None:
@@ -451,7 +451,7 @@ class Batch:
         self._claim.fail(error)
 
     def settle(self) -> None:
-        """Report to whoever waits."""
+        """Report to the caller that waits."""
         assert self.done is not None
         if self._error is None:
             self.done.set_result(None)
@@ -459,7 +459,7 @@ class Batch:
             self.done.set_exception(self._error)
 
 
-def _overtaken(run_id: str) -> JournalError:
+def _conflict_error(run_id: str) -> JournalError:
     """Somebody else has written to the run in spite of the lease."""
     return JournalError(
         f"run '{run_id}' has been written or deleted by someone else meanwhile.",

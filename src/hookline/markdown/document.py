@@ -89,15 +89,15 @@ class Document(msgspec.Struct, frozen=True):
         key = self.key(name)
         return None if key is None else self.fields[key]
 
-    def at(self, name: str) -> str:
+    def location_of(self, name: str) -> str:
         """The place of a field, as messages name it."""
         key = self.key(name)
         line = None if key is None else self.lines.get(key)
         return self.where if line is None else f"{self.where}:{line}"
 
-    def wrong(self, name: str, problem: str, remedy: str = "") -> DocumentError:
+    def field_error(self, name: str, problem: str, remedy: str = "") -> DocumentError:
         """The error for a field that cannot be used."""
-        return DocumentError(f"{self.at(name)}: {problem}", remedy=remedy)
+        return DocumentError(f"{self.location_of(name)}: {problem}", remedy=remedy)
 
     def text(self, name: str) -> str:
         """A field that is text; a number is taken as it is written. Empty when it is not there."""
@@ -105,14 +105,14 @@ class Document(msgspec.Struct, frozen=True):
         if value is None:
             return ""
         if isinstance(value, Mapping | list):
-            raise self.wrong(name, f"'{name}' should be text, and is a {_kind(value)}.")
+            raise self.field_error(name, f"'{name}' should be text, and is a {_kind(value)}.")
         return str(value).strip()
 
     def flag(self, name: str) -> bool:
         """A field that is true or false; false when it is not there."""
         said = self.text(name).lower()
         if said not in (*_YES, *_NO):
-            raise self.wrong(name, f"'{name}' should be true or false, and is '{said}'.")
+            raise self.field_error(name, f"'{name}' should be true or false, and is '{said}'.")
         return said in _YES
 
     def count(self, name: str) -> int | None:
@@ -123,7 +123,7 @@ class Document(msgspec.Struct, frozen=True):
         if isinstance(value, str) and value.strip().isdecimal():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise self.wrong(
+            raise self.field_error(
                 name, f"'{name}' should be a whole number above zero, and is {value!r}."
             )
         return value
@@ -135,7 +135,7 @@ class Document(msgspec.Struct, frozen=True):
             return None
         listed = value if isinstance(value, list) else [value]
         if not all(isinstance(each, str | int | float) for each in listed):
-            raise self.wrong(
+            raise self.field_error(
                 name, f"'{name}' should be a list of names.", "For example: `Read, Grep`."
             )
         return tuple(dict.fromkeys(part for each in listed for part in names_in(str(each))))

@@ -180,7 +180,7 @@ def _page(jail: FileJail, name: str) -> bytes:
 def _name(page: Document, folder: Path) -> str:
     name = page.text("name") or folder.absolute().name
     if _NOT_IN_NAMES.search(name) or len(name) > _LONGEST_NAME:
-        raise page.wrong(
+        raise page.field_error(
             "name",
             f"a skill cannot be called {name[:100]!r}.",
             f"Use up to {_LONGEST_NAME} letters, digits and hyphens.",
@@ -192,7 +192,7 @@ def _description(page: Document) -> str:
     """Its description, else its first paragraph."""
     said = page.text("description") or _first_paragraph(page.body)
     if not said:
-        raise page.wrong(
+        raise page.field_error(
             "description",
             "there is no description, so a model cannot know when to use it.",
             "Add `description: ...` to its front matter.",
@@ -215,7 +215,7 @@ def _rules(page: Document, folder: Path) -> tuple[str, ...] | None:
         try:
             Rule.parse(written)
         except UsageError as error:
-            raise page.wrong("allowed-tools", error.message, error.remedy) from None
+            raise page.field_error("allowed-tools", error.message, error.remedy) from None
     return allowed
 
 
@@ -284,9 +284,9 @@ class SkillLibrary:
         self.problems: list[SkillProblem] = []
         for given in directories:
             for directory in given if isinstance(given, list | tuple) else (given,):
-                self._take(_checked(directory))
+                self._add_folder(_check_directory(directory))
 
-    def _take(self, directory: Path) -> None:
+    def _add_folder(self, directory: Path) -> None:
         for folder in _folders(directory):
             try:
                 skill = Skill.read(folder)
@@ -334,7 +334,7 @@ class SkillLibrary:
         return f"SkillLibrary({', '.join(self.skills)})"
 
 
-def _checked(directory: Any) -> Path:
+def _check_directory(directory: Any) -> Path:
     try:
         path = Path(os.path.expanduser(directory))
     except TypeError:

@@ -133,13 +133,13 @@ class McpServers:
         """The tools that are not what was trusted, by their names here, and what is the matter with each."""
         objections = {
             name: self._pins.objection(connection.server.name, tool, connection.fingerprint(tool))
-            for name, (connection, tool) in self._offered().items()
+            for name, (connection, tool) in self._offered_tools().items()
         }
         return {name: objection for name, objection in objections.items() if objection}
 
     def accept(self, *names: str) -> None:
         """Trust these tools as they are now, by their names here; without names, all of them."""
-        changed, offered = self.changed(), self._offered()
+        changed, offered = self.changed(), self._offered_tools()
         for name in names or changed:
             if name not in offered:
                 raise UsageError(
@@ -149,7 +149,7 @@ class McpServers:
             connection, tool = offered[name]
             self._pins.trust(connection.server.name, {tool: connection.fingerprint(tool)})
 
-    def _offered(self) -> dict[str, tuple[Connection, str]]:
+    def _offered_tools(self) -> dict[str, tuple[Connection, str]]:
         """What the servers offer now: by the name here, whose it is and what it is called there."""
         return {
             ours: (connection, theirs)

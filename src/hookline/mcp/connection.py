@@ -49,7 +49,7 @@ class Link:
     ) -> None:
         self.server = server
         self.lost = asyncio.Event()
-        """Set when it has ended, whoever ended it."""
+        """Set when it has ended, for any reason."""
         self._on_change = on_change
         self._leave = asyncio.Event()
         self._status = 0
@@ -74,7 +74,7 @@ class Link:
             headers=dict(target.headers),
             # Only connecting has a limit here: how long an answer may take is the tool's own.
             timeout=httpx2.Timeout(None, connect=_CONNECT),
-            event_hooks={"response": [self._answered]},
+            event_hooks={"response": [self._note_status]},
         )
         return streamable_http_client(target.url, http_client=self._http)
 
@@ -90,7 +90,7 @@ class Link:
         except TimeoutError:
             self._task.cancel()
             await self.end()
-            raise await self._explained(
+            raise await self._explain_error(
                 f"it did not answer within {self.server.connect_timeout:g} s",
                 "Give it more time with connect_timeout=, or see whether it starts from a terminal.",
             ) from None
@@ -121,11 +121,11 @@ class Link:
                     stack.enter_context(quiet_about(self.server, self.server.target))
                     await stack.enter_async_context(self._http)
                 await stack.enter_async_context(self.client)
-                await self._until_over(greeted)
+                await self._wait_until_over(greeted)
         finally:
             self.lost.set()
 
-    async def _until_over(self, greeted: asyncio.Future[None]) -> None:
+    async def _wait_until_over(self, greeted: asyncio.Future[None]) -> None:
         waiting = [asyncio.create_task(self._leave.wait())]
         if self._process is not None:
             waiting.append(asyncio.create_task(self._process.ended.wait()))
@@ -181,14 +181,14 @@ class Link:
                 if has_lost_arguments
                 else f"it greeted us with an error ({error})"
             )
-            return await self._explained(why, "See whether it starts from a terminal.")
+            return await self._explain_error(why, "See whether it starts from a terminal.")
         if self._status in (401, 403):
-            return await self._explained(
+            return await self._explain_error(
                 f"it answered HTTP {self._status}: it does not know us, or not this key",
                 "Give its key in headers={'Authorization': 'Bearer ...'}.",
             )
         said = f"HTTP {self._status}" if self._status >= 400 else str(error) or type(error).__name__
-        return await self._explained(
+        return await self._explain_error(
             f"{target.shown} cannot be reached as an MCP server ({said})",
             "See that it runs, and that the address is that of its MCP endpoint.",
         )
@@ -202,7 +202,7 @@ class Link:
             error = error.exceptions[0]
         return error
 
-    async def _explained(self, problem: str, remedy: str) -> ToolSourceError:
+    async def _explain_error(self, problem: str, remedy: str) -> ToolSourceError:
         last = "" if self._process is None else " / ".join(self._process.last_said)
         said = f" It said last: {self.server.hide(last)}" if last else ""
         return ToolSourceError(
@@ -222,7 +222,7 @@ class Link:
         if isinstance(message, types.ToolListChangedNotification):
             self._on_change()
 
-    async def _answered(self, response: httpx2.Response) -> None:
+    async def _note_status(self, response: httpx2.Response) -> None:
         """Note the status of every HTTP answer. It runs in the context of the request."""
         self._status = response.status_code
         attempt = CURRENT.get()
@@ -277,13 +277,13 @@ class _Hiding(logging.Filter):
         self._shown = target.shown
 
     def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = self._hidden(record.getMessage()), ()
+        record.msg, record.args = self._hide_address(record.getMessage()), ()
         if record.exc_info:
-            record.exc_text = self._hidden(_FORMATTER.formatException(record.exc_info))
+            record.exc_text = self._hide_address(_FORMATTER.formatException(record.exc_info))
             record.exc_info = None
         return True
 
-    def _hidden(self, text: str) -> str:
+    def _hide_address(self, text: str) -> str:
         return self._hide(text.replace(self._address, self._shown))
 
 
@@ -342,7 +342,7 @@ class Connection:
 
     async def ready(self) -> None:
         """Connect the server, and read its list of tools, if either is needed."""
-        await self._connected()
+        await self._connect_once()
 
     async def close(self) -> None:
         self._is_closed = True
@@ -360,8 +360,8 @@ class Connection:
     ) -> types.CallToolResult:
         """Call a tool of the server."""
         seen = self.fingerprint(tool)
-        await self._connected()
-        if self.fingerprint(tool) != seen:  # whoever judged this call judged another tool
+        await self._connect_once()
+        if self.fingerprint(tool) != seen:  # the hooks judged another tool than this one
             raise ToolError(
                 f"MCP server '{self.server.name}' has changed its tool '{tool}' just now; it was not run.",
                 remedy="Call it again if it still does what you need.",
@@ -385,8 +385,8 @@ class Connection:
     ) -> T:
         """Send a request. One that the server refused because it had forgotten our session is sent again."""
         for is_last in (False, True):
-            link = await self._connected()
-            with self._questions.about(context) as attempt:
+            link = await self._connect_once()
+            with self._questions.during_call(context) as attempt:
                 try:
                     return await send(link.client)
                 except asyncio.CancelledError:
@@ -395,15 +395,15 @@ class Connection:
                 except MCPError as error:
                     if is_last or not attempt.is_refused:
                         # Without its cause, which has the keys that are hidden.
-                        raise await self._explained(link, error, what) from None
+                        raise await self._explain_error(link, error, what) from None
                 except (RuntimeError, ValidationError) as error:
-                    raise self._nonsense(what, error) from None
+                    raise self._protocol_error(what, error) from None
             await link.end()
         raise AssertionError("the last attempt returns or raises")
 
     # --- being connected ------------------------------------------------------------------------------
 
-    async def _connected(self) -> Link:
+    async def _connect_once(self) -> Link:
         """A live link, and a current list of tools."""
         self._check_place()
         async with self._turn:
@@ -415,7 +415,7 @@ class Connection:
             link = self._link
             if link is not None and not link.is_over and await self._is_current(link):
                 return link
-            return await self._connected_anew()
+            return await self._reconnect()
 
     async def _is_current(self, link: Link) -> bool:
         """Bring the list of tools up to date; False if the server is hung and no other call waits for it."""
@@ -431,7 +431,7 @@ class Connection:
             return False
         return True
 
-    async def _connected_anew(self) -> Link:
+    async def _reconnect(self) -> Link:
         link, self._link = self._link, None
         if link is not None:
             await link.end()
@@ -452,7 +452,7 @@ class Connection:
         self._is_stale = False  # before we ask: it may change again while we do
         try:
             async with asyncio.timeout(limit):
-                self.tools = await self._listed(link)
+                self.tools = await self._list_tools(link)
         except BaseException:
             self._is_stale = True
             raise
@@ -480,19 +480,19 @@ class Connection:
     def _tools_changed(self) -> None:
         self._is_stale = True
 
-    async def _listed(self, link: Link) -> dict[str, types.Tool]:
+    async def _list_tools(self, link: Link) -> dict[str, types.Tool]:
         if link.client.server_capabilities.tools is None:
             return {}
         what = "the list of its tools"
         try:
             tools = await all_pages(link.client.list_tools, "tools")
         except MCPError as error:
-            raise await self._explained(link, error, what) from None
+            raise await self._explain_error(link, error, what) from None
         except ValidationError as error:
-            raise self._nonsense(what, error) from None
+            raise self._protocol_error(what, error) from None
         return {tool.name: tool for tool in tools}
 
-    async def _explained(self, link: Link, error: MCPError, what: str) -> ToolError:
+    async def _explain_error(self, link: Link, error: MCPError, what: str) -> ToolError:
         if link.is_cut_by(error):
             return ToolSourceError(
                 f"{self.server.who} went away during {what} ({await link.how_it_ended()}); what it did is not known.",
@@ -500,9 +500,9 @@ class Connection:
             )
         return ToolError(f"{self.server.who}: {self.server.hide(error.message)}")
 
-    def _nonsense(self, what: str, error: Exception) -> ToolSourceError:
+    def _protocol_error(self, what: str, error: Exception) -> ToolSourceError:
         said = self.server.hide(str(error))
         return ToolSourceError(
-            f"{self.server.who} answered {what} with what is not in the protocol: {said}",
+            f"{self.server.who} answered {what} with something that is not in the protocol: {said}",
             remedy="The authors of the server have to fix that.",
         )

@@ -214,18 +214,18 @@ _ANSWERS = (b'"result"', b'"error"')
 
 
 def read_message(line: bytes) -> types.JSONRPCMessage | None:
-    """The message in a line; None if it is none. An answer that cannot be read is an error for whoever waits for it."""
+    """The message in a line, or None. An answer that cannot be read is an error for the call that waits for it."""
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError:
         pass
     try:
-        return jsonrpc_message_adapter.validate_json(_repaired(line), by_name=False)
+        return jsonrpc_message_adapter.validate_json(_repair(line), by_name=False)
     except ValidationError as error:
         return _unreadable(line, error)
 
 
-def _repaired(line: bytes) -> bytes:
+def _repair(line: bytes) -> bytes:
     """The line with a replacement character for what is not text: half a surrogate pair, or bad UTF-8."""
     text = line.decode(errors="replace").encode()
     return _ESCAPE.sub(lambda found: rb"\ufffd" if found["half"] else found[0], text)

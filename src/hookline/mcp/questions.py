@@ -1,4 +1,4 @@
-"""Questions of a server to the person: they go to whoever approves for the run whose call made it ask."""
+"""Questions of a server to the person: they go to the approver of the run whose call made it ask."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ServerQuestions:
         return bool(self._running)
 
     @contextmanager
-    def about(self, context: ToolContext | None) -> Iterator[Attempt]:
+    def during_call(self, context: ToolContext | None) -> Iterator[Attempt]:
         """While this lasts, questions of the server may be about this call."""
         attempt = Attempt(context)
         token = CURRENT.set(attempt)
@@ -71,7 +71,7 @@ class ServerQuestions:
         params: types.ElicitRequestParams,
     ) -> types.ElicitResult:
         """Ask the person. Where nobody can be asked, the answer is no."""
-        attempt = self._whose()
+        attempt = self._find_call()
         if attempt is None or attempt.context is None:
             asked = self._hide(params.message)
             _log.warning("%s asked %r, and whom to ask is not known", self._server, asked)
@@ -91,7 +91,7 @@ class ServerQuestions:
             attempt.asking.discard(asking)
             asking.cancel()
 
-    def _whose(self) -> Attempt | None:
+    def _find_call(self) -> Attempt | None:
         """The call that made the server ask.
 
         Over HTTP the request says so. Over pipes it is the call in progress, or any of them if they all belong to one
@@ -118,7 +118,7 @@ class ServerQuestions:
         schema = params.requested_schema
         fields: dict[str, Any] = schema.get("properties", {})
         form = {name: field.get("default") for name, field in fields.items()}
-        reason = f"the server asks: {params.message} ({_described(schema)})"
+        reason = f"the server asks: {params.message} ({_describe_form(schema)})"
         decision = await self._ask(context, "fill_in", form, reason)
         if decision.answer is Answer.DENY:
             return _DECLINED
@@ -141,7 +141,7 @@ class ServerQuestions:
         return await context.ask(question, reason, asked_by=f"MCP server '{self._server}'")
 
 
-def _described(schema: Mapping[str, Any]) -> str:
+def _describe_form(schema: Mapping[str, Any]) -> str:
     """The fields of a form in words, for a person who has to fill it in."""
     required = schema.get("required", ())
     return ", ".join(

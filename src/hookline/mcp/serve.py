@@ -92,7 +92,7 @@ class AgentServer:
         client = _ConnectedClient(ctx)
         try:
             if params.request_state is not None:
-                return await self._take_up(client, params)
+                return await self._resume_paused(client, params)
             return await self._settle(client, await self._begin(client, params.arguments or {}))
         except HooklineError as error:
             return types.CallToolResult(content=[types.TextContent(text=str(error))], is_error=True)
@@ -102,18 +102,18 @@ class AgentServer:
         if not isinstance(prompt, str) or len(arguments) > 1:
             raise MCPError(types.INVALID_PARAMS, "'run' takes one argument, 'prompt', a text.")
         run_id = os.urandom(16).hex()
-        return await self._watched(client, run_id, self._agent.run(prompt, run_id=run_id))
+        return await self._run_with_progress(client, run_id, self._agent.run(prompt, run_id=run_id))
 
-    async def _take_up(
+    async def _resume_paused(
         self, client: _ConnectedClient, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Resume a run with the answers of the client. Without all answers it stays paused."""
         paused = self._paused.pop(params.request_state or "", None)
         if paused is None:
             raise MCPError(types.INVALID_PARAMS, "this run does not wait for an answer.")
-        decisions = decided(paused.pending, params.input_responses)
+        decisions = read_decisions(paused.pending, params.input_responses)
         if len(decisions) < len(paused.pending):
-            return answered(paused)
+            return tool_result_of(paused)
         return await self._settle(client, await self._resume(client, paused, decisions))
 
     async def _settle(
@@ -123,14 +123,14 @@ class AgentServer:
         # A run that may not continue for another reason waits too, and asking again would not change that.
         while result.stop_reason is StopReason.APPROVAL_PENDING and client.can_be_asked:
             if client.is_modern:
-                return self._handed_over(result)
+                return self._ask_in_result(result)
             decisions = await client.ask(result)
             if len(decisions) < len(result.pending):
                 break
             result = await self._resume(client, result, decisions)
-        return answered(result)
+        return tool_result_of(result)
 
-    def _handed_over(self, result: RunResult) -> types.InputRequiredResult:
+    def _ask_in_result(self, result: RunResult) -> types.InputRequiredResult:
         """Clients of the newer protocol are not asked: the result says what is missing, and they call again with it."""
         while len(self._paused) >= _MOST_PAUSED:
             del self._paused[next(iter(self._paused))]
@@ -150,9 +150,9 @@ class AgentServer:
     def _resume(
         self, client: _ConnectedClient, paused: RunResult, decisions: dict[str, Decision]
     ) -> Coroutine[Any, Any, RunResult]:
-        return self._watched(client, paused.run_id, self._agent.resume(paused, decisions))
+        return self._run_with_progress(client, paused.run_id, self._agent.resume(paused, decisions))
 
-    async def _watched(
+    async def _run_with_progress(
         self, client: _ConnectedClient, run_id: str, run: Coroutine[Any, Any, RunResult]
     ) -> RunResult:
         """Run to the end, and report progress to the client. If the client cancels the call, the run is cancelled."""
@@ -215,7 +215,7 @@ class _ConnectedClient:
                 )
             except MCPError:  # it said that it can ask, and cannot
                 break
-            decision = decided([approval], {approval.id: answer})
+            decision = read_decisions([approval], {approval.id: answer})
             if not decision:
                 break
             decisions |= decision
@@ -245,7 +245,7 @@ async def serve_http(
 ) -> None:
     """Serve an agent over streamable HTTP, until this is interrupted. `on_listening` gets the address.
 
-    There is no check of who calls: whoever reaches the address can use the agent.
+    Callers are not checked: everyone who reaches the address can use the agent.
     """
     import socket
 
@@ -333,7 +333,7 @@ def question(approval: PendingApproval) -> str:
     )
 
 
-def decided(
+def read_decisions(
     approvals: Iterable[PendingApproval], answers: Mapping[str, object] | None
 ) -> dict[str, Decision]:
     """The decisions in the answers to the form; no answer is no decision."""
@@ -349,7 +349,7 @@ def decided(
     return decisions
 
 
-def answered(result: RunResult) -> types.CallToolResult:
+def tool_result_of(result: RunResult) -> types.CallToolResult:
     """The result of a run as the result of the tool. A run that has no answer to give is an error."""
     is_error = result.status not in (RunStatus.COMPLETED, RunStatus.STOPPED)
     pending = [question(approval) for approval in result.pending]
@@ -392,7 +392,7 @@ async def standard_streams() -> AsyncIterator[
     """
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
-    with _kept_apart() as (incoming, outgoing):
+    with _separate_pipes() as (incoming, outgoing):
         reader = asyncio.create_task(_read(incoming, to_server))
         writer = asyncio.create_task(_write(outgoing, from_server))
         try:
@@ -408,7 +408,7 @@ async def standard_streams() -> AsyncIterator[
 
 
 @contextlib.contextmanager
-def _kept_apart() -> Iterator[tuple[int, int]]:
+def _separate_pipes() -> Iterator[tuple[int, int]]:
     """The two pipes under other numbers: what tools read and print must not reach the client."""
     sys.stdout.flush()
     incoming, outgoing = os.dup(0), os.dup(1)

@@ -176,7 +176,7 @@ def _server(target: ServerCommand | Endpoint, thing: str, options: ServerOptions
             remedy="Give it one of up to 32 letters, digits, '_' or '-', as in name='files'.",
         )
     absolute = tuple(str(Path(root).absolute()) for root in roots)
-    rest: Any = options  # an option that there is not is a TypeError here
+    rest: Any = options  # an unknown option is a TypeError here
     server = McpServer(name=name, target=target, roots=absolute, **rest)
     if server.timeout is not None:
         for_ever = "Use timeout=None for calls that may take for ever."

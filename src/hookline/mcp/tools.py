@@ -25,12 +25,12 @@ def offered_tools(connection: Connection) -> Iterator[tuple[str, AnyTool]]:
     """The tools of a server, each with the server's own name for it."""
     names = tool_names(connection.server.name, connection.tools)
     for offered in connection.tools.values():
-        tool = _made(connection, offered, names[offered.name])
+        tool = _make_tool(connection, offered, names[offered.name])
         if tool is not None:
             yield offered.name, tool
 
 
-def _made(connection: Connection, offered: types.Tool, name: str) -> AnyTool | None:
+def _make_tool(connection: Connection, offered: types.Tool, name: str) -> AnyTool | None:
     server = connection.server
 
     async def use(arguments: dict[str, Any], context: ToolContext | None = None) -> ToolResult:
@@ -90,16 +90,16 @@ def _resource_readers(connection: Connection) -> list[Callable[..., Any]]:
     async def list_resources(context: ToolContext) -> list[dict[str, str]]:
         """List the resources that this MCP server can show: their URIs, and templates of URIs."""
         resources: list[types.Resource] = await connection.request(
-            lambda client: _all(client.list_resources, "resources"), "its resources", context
+            lambda client: _list_all(client.list_resources, "resources"), "its resources", context
         )
         templates: list[types.ResourceTemplate] = await connection.request(
-            lambda client: _all(client.list_resource_templates, "resource_templates"),
+            lambda client: _list_all(client.list_resource_templates, "resource_templates"),
             "its resources",
             context,
         )
         return [
-            *[_shown(each, uri=str(each.uri)) for each in resources],
-            *[_shown(each, uri_template=each.uri_template) for each in templates],
+            *[_describe(each, uri=str(each.uri)) for each in resources],
+            *[_describe(each, uri_template=each.uri_template) for each in templates],
         ]
 
     async def read_resource(uri: str, context: ToolContext) -> ToolResult:
@@ -121,10 +121,13 @@ def _prompt_readers(connection: Connection) -> list[Callable[..., Any]]:
     async def list_prompts(context: ToolContext) -> list[dict[str, Any]]:
         """List the prompts that this MCP server has written, and the arguments they take."""
         prompts: list[types.Prompt] = await connection.request(
-            lambda client: _all(client.list_prompts, "prompts"), "its prompts", context
+            lambda client: _list_all(client.list_prompts, "prompts"), "its prompts", context
         )
         return [
-            {**_shown(each), "arguments": [_shown(argument) for argument in each.arguments or ()]}
+            {
+                **_describe(each),
+                "arguments": [_describe(argument) for argument in each.arguments or ()],
+            }
             for each in prompts
         ]
 
@@ -141,13 +144,13 @@ def _prompt_readers(connection: Connection) -> list[Callable[..., Any]]:
             lambda client: client.get_prompt(name, arguments or {}), f"prompt '{name}'", context
         )
         return "\n\n".join(
-            f"{message.role}: {rendered([message.content])[0]}" for message in prompt.messages
+            f"{message.role}: {render_content([message.content])[0]}" for message in prompt.messages
         )
 
     return [list_prompts, get_prompt]
 
 
-async def _all(page: Callable[..., Awaitable[Any]], field: str) -> list[Any]:
+async def _list_all(page: Callable[..., Awaitable[Any]], field: str) -> list[Any]:
     """All pages of a list; none, if the server does not know this kind of list."""
     try:
         return await all_pages(page, field)
@@ -157,7 +160,7 @@ async def _all(page: Callable[..., Awaitable[Any]], field: str) -> list[Any]:
         return []
 
 
-def _shown(thing: Any, **more: str) -> dict[str, str]:
+def _describe(thing: Any, **more: str) -> dict[str, str]:
     described = {"name": thing.name, **more, "description": thing.description}
     return {key: value for key, value in described.items() if value}
 
@@ -177,7 +180,7 @@ def tool_result(
     The model reads the text. What is structured is in the result's metadata, and so are images and files, which a
     tool message cannot carry: the text says that they are there.
     """
-    text, attachments = rendered(result.content)
+    text, attachments = render_content(result.content)
     if result.is_error:
         raise ToolError(hide(text) or "the server says that it failed, and not why.")
     metadata: dict[str, Any] = {ATTACHMENTS: attachments} if attachments else {}
@@ -190,23 +193,23 @@ def tool_result(
 def resource_result(result: types.ReadResourceResult) -> ToolResult:
     """The contents of a resource."""
     blocks = [types.EmbeddedResource(resource=each) for each in result.contents]
-    text, attachments = rendered(blocks)
+    text, attachments = render_content(blocks)
     return ToolResult(text, metadata={ATTACHMENTS: attachments} if attachments else {})
 
 
-def rendered(blocks: Iterable[types.ContentBlock]) -> tuple[str, list[dict[str, str]]]:
+def render_content(blocks: Iterable[types.ContentBlock]) -> tuple[str, list[dict[str, str]]]:
     """Content as text, and the rest as attachments: media type, base64 data, name."""
     texts: list[str] = []
     attachments: list[dict[str, str]] = []
     for block in blocks:
-        text, attachment = _rendered(block)
+        text, attachment = _render_block(block)
         texts.append(valid_text(text))
         if attachment is not None:
             attachments.append(attachment)
     return "\n".join(texts), attachments
 
 
-def _rendered(block: types.ContentBlock) -> tuple[str, dict[str, str] | None]:
+def _render_block(block: types.ContentBlock) -> tuple[str, dict[str, str] | None]:
     if isinstance(block, types.TextContent):
         return block.text, None
     if isinstance(block, types.ResourceLink):
@@ -217,11 +220,11 @@ def _rendered(block: types.ContentBlock) -> tuple[str, dict[str, str] | None]:
         if isinstance(held, types.TextResourceContents):
             return f"[resource {held.uri}]\n{held.text}", None
         kind = held.mime_type or "application/octet-stream"
-        return _attached(kind, held.blob, str(held.uri))
-    return _attached(block.mime_type, block.data, "")
+        return _render_attachment(kind, held.blob, str(held.uri))
+    return _render_attachment(block.mime_type, block.data, "")
 
 
-def _attached(media_type: str, data: str, name: str) -> tuple[str, dict[str, str]]:
+def _render_attachment(media_type: str, data: str, name: str) -> tuple[str, dict[str, str]]:
     try:
         size = f"{len(base64.b64decode(data, validate=True)):,} bytes"
     except binascii.Error:

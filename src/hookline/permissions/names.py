@@ -71,7 +71,7 @@ def names_like(written: str, tool: str) -> bool:
     return names_tool(written, tool)
 
 
-def is_stranger(written: str, tools: Sequence[str], *, alone: bool = False) -> bool:
+def is_unknown_tool(written: str, tools: Sequence[str], *, alone: bool = False) -> bool:
     """Whether a rule names a tool that is neither among these nor known. Tools of a glob or a server may come later.
 
     With `alone`, only these tools count as known.

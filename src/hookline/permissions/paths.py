@@ -39,7 +39,7 @@ class Root:
             return None
         return PathPlace(tuple(sorted(_parts(way) for way in ways)), self)
 
-    def below(self, parts: tuple[str, ...]) -> tuple[str, ...] | None:
+    def relative_parts(self, parts: tuple[str, ...]) -> tuple[str, ...] | None:
         """The components of a path below this directory; None if it is somewhere else."""
         for base in (_parts(self.path), _parts(self._real)):
             if parts[: len(base)] == base:
@@ -72,7 +72,8 @@ class FilePathPattern:
     def covers(self, place: PathPlace) -> bool:
         """Whether this place matches in every way to read it."""
         return all(
-            parts is not None and fits(self._names, parts, _same) for parts in self._compared(place)
+            parts is not None and fits(self._names, parts, _fits)
+            for parts in self._relative_ways(place)
         )
 
     def touches(self, place: PathPlace, *, is_searched: bool = False) -> bool:
@@ -82,20 +83,21 @@ class FilePathPattern:
         """
         at_or_above = (*self._names, MANY)
         if any(
-            parts is not None and fits(at_or_above, parts, _same) for parts in self._meant(place)
+            parts is not None and fits(at_or_above, parts, _fits)
+            for parts in self._possible_meanings(place)
         ):
             return True
         return is_searched and self._is_in(place)
 
-    def _meant(self, place: PathPlace) -> Iterator[tuple[str, ...] | None]:
-        yield from self._compared(place)
+    def _possible_meanings(self, place: PathPlace) -> Iterator[tuple[str, ...] | None]:
+        yield from self._relative_ways(place)
         if self._may_be_absolute:
             # `/etc/x` means `etc/x` below the root; a rule that forbids it may mean the absolute path.
             yield from place.ways
 
-    def _compared(self, place: PathPlace) -> Iterator[tuple[str, ...] | None]:
+    def _relative_ways(self, place: PathPlace) -> Iterator[tuple[str, ...] | None]:
         for way in place.ways:
-            yield way if self._from_top else place.root.below(way)
+            yield way if self._from_top else place.root.relative_parts(way)
 
     def _is_in(self, place: PathPlace) -> bool:
         """Whether something in a directory matches. A very large directory counts as a match."""
@@ -110,7 +112,7 @@ class FilePathPattern:
         return False
 
 
-def _same(name: object, part: str) -> bool:
+def _fits(name: object, part: str) -> bool:
     return name is not MANY and fits_text(name, part)  # type: ignore[arg-type]
 
 
@@ -127,7 +129,7 @@ def _refuse_unclear(text: str) -> None:
         )
     if text.startswith("!"):
         raise UsageError(
-            f"the path '{text}' begins with '!', which turns nothing round here.",
+            f"the path '{text}' begins with '!', which does not negate a rule here.",
             remedy="Write the rule without it, into the list that says what you mean.",
         )
     if text.startswith("~") and not (text == "~" or text.startswith("~/")):

@@ -20,7 +20,7 @@ from hookline.permissions.names import (
     COMMAND_TOOLS,
     FILE_TOOLS,
     closest,
-    is_stranger,
+    is_unknown_tool,
     names_like,
     names_tool,
 )
@@ -265,7 +265,7 @@ def _touches(call: ToolCall, subject: Subject, argument: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _pattern(kind: SubjectKind, argument: str) -> _Pattern | None:
-    """The pattern that an argument is for this kind of subject; None if it is none."""
+    """The pattern that an argument is for this kind of subject, or None."""
     try:
         return _make(kind, argument)
     except UsageError:
@@ -355,9 +355,9 @@ class Rules:
         *,
         root: str | os.PathLike[str] = ".",
     ) -> None:
-        self.allow = _parsed(allow)
-        self.ask = _parsed(ask)
-        self.deny = _parsed(deny)
+        self.allow = _parse_rules(allow)
+        self.ask = _parse_rules(ask)
+        self.deny = _parse_rules(deny)
         self._root = Root(root)
 
     @property
@@ -377,9 +377,9 @@ class Rules:
                 rule for rule in rules if any(rule.touches(call, root) for root in roots)
             )
             if touching:
-                return _ruling(decision, touching)
-        allowing = self._allowing(call, roots[0])
-        return _ruling("allow", allowing) if allowing else _UNLISTED
+                return _make_ruling(decision, touching)
+        allowing = self._find_allowing(call, roots[0])
+        return _make_ruling("allow", allowing) if allowing else _UNLISTED
 
     def with_rules(
         self,
@@ -389,13 +389,13 @@ class Rules:
     ) -> Rules:
         """These rules, and more."""
         return Rules(
-            (*self.allow, *_parsed(allow)),
-            (*self.ask, *_parsed(ask)),
-            (*self.deny, *_parsed(deny)),
+            (*self.allow, *_parse_rules(allow)),
+            (*self.ask, *_parse_rules(ask)),
+            (*self.deny, *_parse_rules(deny)),
             root=self.root,
         )
 
-    def _allowing(self, call: ToolCall, root: Root) -> tuple[Rule, ...]:
+    def _find_allowing(self, call: ToolCall, root: Root) -> tuple[Rule, ...]:
         """The rules that together cover a call: one of them all of it, or one for each part."""
         for rule in self.allow:
             if rule.covers(call, root):
@@ -405,7 +405,7 @@ class Rules:
         subject = subject_of(call, root)
         if not subject.is_whole or len(subject.parts) < 2:
             return ()
-        found = [self._covering(call, subject, part) for part in subject.parts]
+        found = [self._find_covering(call, subject, part) for part in subject.parts]
         if None in found:
             return ()
         return tuple(dict.fromkeys(rule for rule in found if rule is not None))
@@ -417,10 +417,10 @@ class Rules:
         """
         names = tuple(tools)
         for rule in dict.fromkeys((*self.deny, *self.ask, *self.allow)):
-            if is_stranger(rule.tool, names, alone=alone):
+            if is_unknown_tool(rule.tool, names, alone=alone):
                 yield rule, closest(rule.tool, names)
 
-    def _covering(self, call: ToolCall, subject: Subject, part: object) -> Rule | None:
+    def _find_covering(self, call: ToolCall, subject: Subject, part: object) -> Rule | None:
         for rule in self.allow:
             is_about_parts = rule.argument is not None and not named_arguments(rule.argument)
             if is_about_parts and rule.covers_part(call, subject, part):
@@ -448,7 +448,7 @@ _SAYS = {
 }
 
 
-def _ruling(decision: Any, rules: tuple[Rule, ...]) -> Ruling:
+def _make_ruling(decision: Any, rules: tuple[Rule, ...]) -> Ruling:
     one, several = _SAYS[decision]
     named = " and ".join(f"`{rule}`" for rule in dict.fromkeys(rules))
     is_one = len(set(rules)) == 1
@@ -456,7 +456,7 @@ def _ruling(decision: Any, rules: tuple[Rule, ...]) -> Ruling:
     return Ruling(decision=decision, rules=rules, reason=reason)
 
 
-def _parsed(rules: Iterable[RuleLike] | RuleLike) -> tuple[Rule, ...]:
+def _parse_rules(rules: Iterable[RuleLike] | RuleLike) -> tuple[Rule, ...]:
     if isinstance(rules, str | Rule):
         rules = (rules,)
     try:
@@ -521,7 +521,7 @@ def _for_command(tool: str, part: CommandPart) -> Rule | None:
 def _for_path(tool: str, place: PathPlace, root: Root) -> Rule | None:
     if len(place.ways) != 1:
         return None
-    below = root.below(place.ways[0])
+    below = root.relative_parts(place.ways[0])
     if not below or not all(_PLAIN.fullmatch(name) for name in below):
         return None
     pattern = f"{'/'.join(below[:-1])}/**" if len(below) > 1 else below[0]

@@ -171,7 +171,7 @@ def _read(text: str) -> Subject:
         commands = ()
     if not commands:
         return Subject(SubjectKind.COMMAND, _possible_parts(text), False)
-    parts = tuple(CommandPart(command.argv, _words(command)) for command in commands)
+    parts = tuple(CommandPart(command.argv, _pattern_words(command)) for command in commands)
     # A shell runs what it reads: the output of another command, or a here-document.
     also = _possible_parts(text) if any(map(_reads_commands, commands)) else ()
     return Subject(SubjectKind.COMMAND, parts, all(map(_is_its_words, commands)), also)
@@ -194,7 +194,7 @@ def _open_word(text: str) -> PatternWord:
     return MANY if is_open and text not in ("[", "[[") else text
 
 
-def _words(command: Any) -> tuple[PatternWord, ...]:
+def _pattern_words(command: Any) -> tuple[PatternWord, ...]:
     """The words of a command, with wildcards for those that are not known exactly."""
     return tuple(
         word.text if word.exact else MANY if word.start[:1] in ("", "-") else ONE
@@ -204,7 +204,7 @@ def _words(command: Any) -> tuple[PatternWord, ...]:
 
 def _reads_commands(command: Any) -> bool:
     """Whether a command reads something that it may run."""
-    words = _words(command)
+    words = _pattern_words(command)
     if not words:
         return False
     is_reader = not isinstance(words[0], str) or reads_commands(words[0])
@@ -225,7 +225,7 @@ def _is_its_words(command: Any) -> bool:
 
 
 def _places(call: ToolCall, paths: Mapping[str, Any], root: Root) -> Subject:
-    given = [each for value in paths.values() for each in _each(value)]
+    given = [each for value in paths.values() for each in _as_list(value)]
     if call.name == "glob" and isinstance(pattern := call.args.get("pattern"), str):
         base = given[0] if given and isinstance(given[0], str) else "."
         fixed = fixed_part(pattern)
@@ -239,7 +239,7 @@ def _places(call: ToolCall, paths: Mapping[str, Any], root: Root) -> Subject:
     return Subject(SubjectKind.PATH, known, bool(known) and len(known) == len(places))
 
 
-def _each(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list) else [] if value is None else [value]
 
 

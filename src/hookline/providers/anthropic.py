@@ -20,7 +20,7 @@ from hookline.errors import (
 )
 from hookline.providers.base import CallPiece, EndPiece, Piece, ReasoningPiece, TextPiece
 from hookline.providers.connections import TransportSource
-from hookline.providers.failures import charging, clean_text
+from hookline.providers.failures import add_usage_to_errors, clean_text
 from hookline.providers.http import GeneratedClientProvider
 from hookline.providers.options import check_request
 from hookline.providers.prices import with_cost
@@ -96,7 +96,7 @@ class AnthropicProvider(GeneratedClientProvider):
         if streamed:
             body["stream"] = True
         answers: list[AnthropicAnswer] = []
-        with charging(lambda: self._used(answers)):
+        with add_usage_to_errors(lambda: self._failed_usage(answers)):
             while True:
                 answer = AnthropicAnswer(answers[-1].next_index if answers else 0)
                 answers.append(answer)
@@ -120,7 +120,7 @@ class AnthropicProvider(GeneratedClientProvider):
         costs = (with_cost(each.usage(), NAME, each.model, url=url) for each in answers)
         return sum(costs, NO_USAGE)
 
-    def _used(self, answers: list[AnthropicAnswer]) -> Usage | None:
+    def _failed_usage(self, answers: list[AnthropicAnswer]) -> Usage | None:
         """What was used by answers that failed; None when the server has counted nothing."""
         counted = [each for each in answers if each.is_counted]
         return self._usage(counted) if counted else None
@@ -247,14 +247,14 @@ def _conversation(messages: Iterable[Message]) -> list[dict[str, Any]]:
 
 def _blocks(message: Message) -> list[Block]:
     if isinstance(message, AssistantMessage):
-        return _answered(message)
+        return _assistant_blocks(message)
     if isinstance(message, ToolMessage):
         return [_result(message)]
-    return _asked(message)
+    return _user_blocks(message)
 
 
-def _asked(message: UserMessage) -> list[Block]:
-    return [*map(_attached, message.attachments), *_text(message.text)]
+def _user_blocks(message: UserMessage) -> list[Block]:
+    return [*map(_attachment_block, message.attachments), *_text(message.text)]
 
 
 def _text(text: str) -> list[Block]:
@@ -262,7 +262,7 @@ def _text(text: str) -> list[Block]:
     return [{"type": "text", "text": text}] if text.strip() else []
 
 
-def _answered(message: AssistantMessage) -> list[Block]:
+def _assistant_blocks(message: AssistantMessage) -> list[Block]:
     """Thinking comes back as it was, before the text, or before the call it led to."""
     ids = {call.id for call in message.calls}
     ahead: list[Block] = []
@@ -273,7 +273,7 @@ def _answered(message: AssistantMessage) -> list[Block]:
             place.append(_thought(part))
     said = _text(message.text)
     for call in message.calls:
-        said += [*before.pop(call.id, ()), _called(call)]
+        said += [*before.pop(call.id, ()), _call_block(call)]
     return [*ahead, *said] if said else []  # thinking alone is refused
 
 
@@ -283,7 +283,7 @@ def _thought(part: Reasoning) -> Block:
     return {"type": "thinking", "thinking": part.text, "signature": part.signature}
 
 
-def _called(call: ToolCall) -> Block:
+def _call_block(call: ToolCall) -> Block:
     # An input must be an object; this is how the API's documentation shows a model the broken JSON it wrote.
     args = {"INVALID_JSON": call.malformed} if call.malformed else call.args
     return {"type": "tool_use", "id": _id(call.id), "name": call.name, "input": args}
@@ -306,7 +306,7 @@ def _id(call_id: str) -> str:
     return _NOT_IN_AN_ID.sub("_", call_id)
 
 
-def _attached(attachment: Attachment) -> Block:
+def _attachment_block(attachment: Attachment) -> Block:
     return _image(attachment) if attachment.is_image else _document(attachment)
 
 
@@ -314,7 +314,7 @@ def _image(image: Attachment) -> Block:
     if image.url:
         return {"type": "image", "source": {"type": "url", "url": image.url}}
     if image.media_type not in _IMAGES:
-        raise _not_taken(image, "Convert it to PNG or JPEG.")
+        raise _attachment_error(image, "Convert it to PNG or JPEG.")
     source = {"type": "base64", "media_type": image.media_type, "data": image.data}
     return {"type": "image", "source": source}
 
@@ -333,13 +333,15 @@ def _source(document: Attachment) -> Block:
             return {"type": "url", "url": document.url}
         return {"type": "base64", "media_type": kind, "data": document.data}
     if document.url:
-        raise _not_taken(document, "Only PDFs can be given by their address: attach its content.")
+        raise _attachment_error(
+            document, "Only PDFs can be given by their address: attach its content."
+        )
     if document.is_text:
         return {"type": "text", "media_type": "text/plain", "data": document.text()}
-    raise _not_taken(document, "Convert it to PDF or to text.")
+    raise _attachment_error(document, "Convert it to PDF or to text.")
 
 
-def _not_taken(attachment: Attachment, remedy: str) -> UnsupportedError:
+def _attachment_error(attachment: Attachment, remedy: str) -> UnsupportedError:
     what = f"'{attachment.name}' " if attachment.name else ""
     return UnsupportedError(
         f"anthropic: an attachment {what}of type {attachment.media_type} is not taken.",
@@ -544,7 +546,7 @@ class AnthropicAnswer:
         )
 
     def check(self) -> None:
-        """Refuse an answer that is none."""
+        """Refuse an answer without content."""
         if self._stop.stop_reason == "refusal":
             details = self._stop.stop_details or _StopDetails()
             reasons = (reason for reason in (details.category, details.explanation) if reason)

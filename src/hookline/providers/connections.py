@@ -75,7 +75,7 @@ def _proxy_problem(proxy: str) -> str:
 def transport_failure(
     error: BaseException, *, provider: str, url: str, timeout: float
 ) -> ModelError:
-    """The error for a request that got no answer, or only a part of one; the causes beneath `error` tell which."""
+    """The error for a request that got no answer, or only a part of one; the causes of `error` say which."""
     causes = tuple(_causes(error))
     for cause in causes:
         if isinstance(cause, ModelError):  # the transport knows better than we do

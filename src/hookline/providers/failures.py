@@ -239,7 +239,7 @@ def _no_model(about: str, server: Server) -> ModelNotFoundError:
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """How many seconds the server asks us to wait, in whichever form; None when it does not say.
 
-    `headers` are looked up in lower case. A date is compared with the server's own clock where it tells it.
+    `headers` are looked up in lower case. A date is compared with the server's clock if the headers have it.
     """
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
@@ -271,7 +271,7 @@ def _timestamp(text: str) -> float | None:
 
 
 @contextmanager
-def charging(used: Callable[[], Usage | None]) -> Iterator[None]:
+def add_usage_to_errors(used: Callable[[], Usage | None]) -> Iterator[None]:
     """An error in the block carries what the server had counted by then: a refusal is paid for like an answer."""
     try:
         yield

@@ -28,7 +28,7 @@ from hookline.errors import (
 from hookline.providers.base import CallPiece, EndPiece, Piece, ReasoningPiece, TextPiece
 from hookline.providers.failures import (
     ErrorReport,
-    charging,
+    add_usage_to_errors,
     clean_text,
     end_sentence,
     failure,
@@ -92,7 +92,7 @@ class GoogleProvider(HTTPProvider[_Client]):
         contents, config = contents_of(request), config_of(request)
         answer = GoogleAnswer(request)
         token: bytes | None = None
-        with charging(answer.used):
+        with add_usage_to_errors(answer.used):
             while True:
                 asked = {"model": request.model, "contents": contents, "config": config}
                 async with aclosing(self._chunks(asked, streamed=streamed)) as chunks:
@@ -100,7 +100,7 @@ class GoogleProvider(HTTPProvider[_Client]):
                         for piece in answer.read(chunk):
                             yield piece
                 if not answer.is_over:
-                    raise _unfinished(streamed)
+                    raise _unfinished_error(streamed)
                 token = answer.next_token(token)
                 if token is None:
                     break
@@ -121,7 +121,7 @@ class GoogleProvider(HTTPProvider[_Client]):
                 while (chunk := await _next(stream, opened)) is not None:
                     yield chunk
             else:
-                with _noting(opened):
+                with _note_client(opened):
                     chunk = await models.generate_content(**asked)
                 yield chunk
         except Exception as error:
@@ -137,7 +137,7 @@ class GoogleProvider(HTTPProvider[_Client]):
         if isinstance(error, httpx2.HTTPError | httpx2.InvalidURL | httpx2.StreamError | OSError):
             return self._transport_failure(error)
         if is_answered:
-            return self._malformed(error)
+            return self._malformed_error(error)
         problem = clean_text(str(error), self._secrets).rstrip(".")
         return UnsupportedError(
             f"google: the client does not take this request ({problem}).",
@@ -213,7 +213,7 @@ async def _note(response: httpx2.Response) -> None:
 
 
 @contextmanager
-def _noting(opened: _Opened) -> Iterator[None]:
+def _note_client(opened: _Opened) -> Iterator[None]:
     before = _opened.set(opened)
     try:
         yield
@@ -224,7 +224,7 @@ def _noting(opened: _Opened) -> Iterator[None]:
 async def _next(
     stream: AsyncIterator[types.GenerateContentResponse], opened: _Opened
 ) -> types.GenerateContentResponse | None:
-    with _noting(opened):
+    with _note_client(opened):
         return await anext(stream, None)
 
 
@@ -273,7 +273,7 @@ def _details(body: Any) -> Iterator[Mapping[str, Any]]:
     yield from (each for each in details or () if isinstance(each, dict))
 
 
-def _unfinished(streamed: bool) -> ModelError:
+def _unfinished_error(streamed: bool) -> ModelError:
     if streamed:
         return ConnectionLostError(
             "google: the stream ended before the answer was over.", remedy="Try again."
@@ -320,21 +320,21 @@ def contents_of(request: InferenceRequest) -> list[types.Content]:
         for message in group:
             if isinstance(message, AssistantMessage):
                 order = {call.id: number for number, call in enumerate(message.calls)}
-                parts = _answered(message, request.model)
+                parts = _assistant_parts(message, request.model)
                 role = "model"
             elif isinstance(message, UserMessage):
-                parts, role = _asked(message), "user"
+                parts, role = _user_parts(message), "user"
             if parts:  # the API refuses a content without any
                 contents.append(types.Content(role=role, parts=parts))
     return contents
 
 
-def _asked(message: UserMessage) -> list[types.Part]:
+def _user_parts(message: UserMessage) -> list[types.Part]:
     text = [types.Part(text=message.text)] if message.text or not message.attachments else []
-    return [*map(_attached, message.attachments), *text]
+    return [*map(_attachment_part, message.attachments), *text]
 
 
-def _attached(attachment: Attachment) -> types.Part:
+def _attachment_part(attachment: Attachment) -> types.Part:
     kind = attachment.media_type
     if attachment.url:
         return types.Part(file_data=types.FileData(file_uri=attachment.url, mime_type=kind))
@@ -357,7 +357,7 @@ def _results(messages: Iterable[Message], order: dict[str, int]) -> list[types.P
     ]
 
 
-def _answered(message: AssistantMessage, model: str) -> list[types.Part]:
+def _assistant_parts(message: AssistantMessage, model: str) -> list[types.Part]:
     """What the model said, with each signature back on the part it came with."""
     signed = [part for part in message.reasoning if part.provider == NAME and part.signature]
     thoughts = [
@@ -380,7 +380,7 @@ def _calls(
 
 
 def _text_parts(text: str, signed: Iterable[Reasoning]) -> Iterator[types.Part]:
-    """The text in its parts, as far as signatures tell them apart. One on text that is gone is dropped."""
+    """The text in its parts, as far as signatures separate them. One on text that is gone is dropped."""
     position = 0
     for part in signed:
         start, end = _span(part.kind)
@@ -529,7 +529,7 @@ class GoogleAnswer:
         self._model = chunk.model_version or self._model
         self._counts = chunk.usage_metadata or self._counts  # each chunk counts from the beginning
         if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason is not None:
-            raise _filtered("prompt", chunk.prompt_feedback.block_reason.name)
+            raise _filter_error("prompt", chunk.prompt_feedback.block_reason.name)
         if not chunk.candidates:
             return
         candidate = chunk.candidates[0]
@@ -627,7 +627,7 @@ class GoogleAnswer:
 def _check_finish(reason: str) -> None:
     """Refuse an answer that did not end because it was done, or as long as it may be."""
     if reason in _FILTERED:
-        raise _filtered("answer", reason)
+        raise _filter_error("answer", reason)
     if reason in _MALFORMED:
         raise MalformedResponseError(
             f"google: the model wrote something that cannot be read ({reason}).",
@@ -640,7 +640,7 @@ def _check_finish(reason: str) -> None:
         )
 
 
-def _filtered(what: str, reason: str) -> ContentFilterError:
+def _filter_error(what: str, reason: str) -> ContentFilterError:
     return ContentFilterError(
         f"google: the filter withheld the {what} ({reason}).",
         remedy="Change what the conversation says, or set safety_settings in the options.",

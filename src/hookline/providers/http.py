@@ -88,7 +88,7 @@ class HTTPProvider(ABC, Generic[T]):
 
     @property
     def features(self) -> frozenset[Feature]:
-        """Everything the protocol can say. Whether a model can do it, the server will tell."""
+        """Everything the protocol can say. The server's answer shows whether a model can do it."""
         return frozenset(Feature)
 
     async def aclose(self) -> None:
@@ -146,7 +146,7 @@ class HTTPProvider(ABC, Generic[T]):
     def _transport_failure(self, error: Exception) -> ModelError:
         return transport_failure(error, provider=self._name, url=self._url, timeout=self._timeout)
 
-    def _malformed(self, problem: object) -> MalformedResponseError:
+    def _malformed_error(self, problem: object) -> MalformedResponseError:
         return MalformedResponseError(
             end_sentence(
                 f"{self._name}: what {origin(self._url)} answered is not what the protocol says: "
@@ -192,7 +192,7 @@ class GeneratedClientProvider(HTTPProvider[Any]):
         try:
             kind = stream.response.headers.get("content-type", "")
             if kind.startswith(("text/html", "application/json")):
-                raise self._malformed(f"a stream was asked for, and {kind} came")
+                raise self._malformed_error(f"a stream was asked for, and {kind} came")
             end = object()
             while (event := await self._translate(anext(stream, end), body["model"])) is not end:
                 yield event
@@ -207,20 +207,22 @@ class GeneratedClientProvider(HTTPProvider[Any]):
         except (self._library.APIError, httpx2.HTTPError, httpx2.StreamError, OSError) as error:
             problem = self._failure(error, model)
         except (ValueError, TypeError, RecursionError) as error:  # no JSON, no UTF-8, or too deep
-            problem = self._malformed(error)
+            problem = self._malformed_error(error)
         raise problem
 
     def _failure(self, error: Any, model: str) -> ModelError:
         if isinstance(error, self._library.APIStatusError):
-            return self._reported(error.body, model, error.status_code, error.response.headers)
+            return self._reported_error(
+                error.body, model, error.status_code, error.response.headers
+            )
         if any(isinstance(each, httpx2.DecodingError) for each in (error, error.__cause__)):
-            return self._malformed("it cannot be unpacked")
+            return self._malformed_error("it cannot be unpacked")
         connection_error = self._library.APIConnectionError
         if isinstance(error, self._library.APIError) and not isinstance(error, connection_error):
-            return self._reported(error.body, model)
+            return self._reported_error(error.body, model)
         return self._transport_failure(error)
 
-    def _reported(
+    def _reported_error(
         self, body: object, model: str, status: int = 0, headers: Mapping[str, str] = {}
     ) -> ModelError:
         return failure(read_report(body, status, headers, self._secrets), self._server(model))
@@ -277,21 +279,23 @@ def check_settings(
     """Refuse settings of the wrong kind. No value is shown that may be a secret."""
     for name, value in (("api_key", api_key), ("base_url", base_url)):
         if value is not None and not isinstance(value, str):
-            raise _wrong(provider, name, f"is text, not {type(value).__name__}", f'{name}="..."')
+            raise _setting_error(
+                provider, name, f"is text, not {type(value).__name__}", f'{name}="..."'
+            )
     is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
     if not (is_number and isfinite(timeout) and timeout > 0):  # type: ignore[arg-type,operator]
         problem = f"is a number of seconds above zero, not {timeout!r}"
-        raise _wrong(provider, "timeout", problem, "timeout=60")
+        raise _setting_error(provider, "timeout", problem, "timeout=60")
     example = 'headers={"X-Team": "blue"}'
     if headers is not None and not isinstance(headers, Mapping):
         problem = f"map names to values, not {type(headers).__name__}"
-        raise _wrong(provider, "headers", problem, example)
+        raise _setting_error(provider, "headers", problem, example)
     for name, value in (headers or {}).items():
         if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
-            raise _wrong(provider, "headers", f"have no such name: {name!r}", example)
+            raise _setting_error(provider, "headers", f"have no such name: {name!r}", example)
         if not isinstance(value, str) or not _HEADER_VALUE.fullmatch(value):
             problem = f"hold one line of plain ASCII text each, and '{name}' does not"
-            raise _wrong(provider, "headers", problem, example)
+            raise _setting_error(provider, "headers", problem, example)
 
 
 def check_address(provider: str, url: str) -> None:
@@ -319,5 +323,5 @@ def check_address(provider: str, url: str) -> None:
         )
 
 
-def _wrong(provider: str, setting: str, problem: str, example: str) -> BuildError:
+def _setting_error(provider: str, setting: str, problem: str, example: str) -> BuildError:
     return BuildError(f"{setting} of provider '{provider}' {problem}.", remedy=f"Write {example}.")

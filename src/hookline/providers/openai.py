@@ -21,7 +21,7 @@ from hookline.errors import (
     UnsupportedError,
 )
 from hookline.providers.base import CallPiece, EndPiece, Piece, ReasoningPiece, TextPiece
-from hookline.providers.failures import charging, clean_text, end_sentence
+from hookline.providers.failures import add_usage_to_errors, clean_text, end_sentence
 from hookline.providers.http import GeneratedClientProvider
 from hookline.providers.options import check_request
 from hookline.providers.prices import with_cost
@@ -64,12 +64,12 @@ class OpenAIProvider(GeneratedClientProvider):
         """Ask the model; see Provider."""
         body = request_body(request, streamed=streamed)
         answer = OpenAIAnswer(request.model, "" if self._is_home else self._url)
-        with charging(answer.used):
+        with add_usage_to_errors(answer.used):
             async with aclosing(self._events(body, streamed=streamed)) as events:
                 async for event in events:
                     chunk = self._chunk(event, request.model)
                     if not streamed and not chunk.choices:
-                        raise self._malformed("it has no choices")
+                        raise self._malformed_error("it has no choices")
                     for piece in answer.read(chunk):
                         yield piece
             yield answer.end(is_whole=not streamed)
@@ -82,11 +82,11 @@ class OpenAIProvider(GeneratedClientProvider):
             else:
                 chunk = msgspec.convert(data, OpenAIChunk)
         except (ValueError, RecursionError) as error:
-            problem = self._malformed(error)
+            problem = self._malformed_error(error)
         else:
             if not chunk.error:
                 return chunk
-            problem = self._reported(chunk.error, model)
+            problem = self._reported_error(chunk.error, model)
         raise problem
 
     @property
@@ -331,7 +331,7 @@ class OpenAIAnswer:
         self._refusal += message.refusal or ""
 
     def end(self, *, is_whole: bool) -> EndPiece:
-        """The last piece; an error where the answer is none, or is not whole: a stream says when it is over."""
+        """The last piece; an error without an answer, or with half of one: a stream says when it is over."""
         if not self._finish and not is_whole:
             raise ConnectionLostError(
                 f"openai: the answer of model '{self._model}' broke off before it was over.",

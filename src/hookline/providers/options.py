@@ -29,7 +29,7 @@ def portable(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name in PORTABLE}
 
 
-def in_words_of(provider: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def translate_options(provider: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as that provider names them; what it names itself wins, and what it does not have is left out."""
     words = _WORDS.get(provider, {})
     said: dict[str, Any] = {}
@@ -43,7 +43,7 @@ def in_words_of(provider: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_request(provider: str, request: InferenceRequest, ours: frozenset[str]) -> None:
-    """Refuse a request without a model, and options that are none: `ours` is what the runtime says itself."""
+    """Refuse a request without a model, and invalid options. The runtime sets the options in `ours` itself."""
     if not request.model:
         raise ModelNotFoundError(
             f"{provider}: the request does not name a model.", remedy=f"Write {provider}:NAME."

@@ -151,7 +151,9 @@ def _of_program(program: _Program, words: Sequence[str], offset: int) -> Iterato
             found = [(len(words) - 1, 0)]
     else:
         sets = program is _SETENV or (program.sets and not _SETTING.isdisjoint(words))
-        found = [place for at in range(len(words)) for place in _opened(program, words, at, sets)]
+        found = [
+            place for at in range(len(words)) for place in _find_start(program, words, at, sets)
+        ]
     for at, start in found:
         if span := _secret(words[at], start):
             yield offset + at, *span
@@ -159,7 +161,7 @@ def _of_program(program: _Program, words: Sequence[str], offset: int) -> Iterato
             return
 
 
-def _opened(
+def _find_start(
     program: _Program, words: Sequence[str], at: int, sets: bool
 ) -> Iterator[tuple[int, int]]:
     """Where the secret of an option begins: in which word, and where in it."""

@@ -42,7 +42,7 @@ _SCHEME = re.compile(r"(?i:basic|bearer|token|digest|negotiate|apikey)[ \t]+")
 _DIRECTORIES = frozenset({"PWD", "OLDPWD"})
 """Variables in which a shell keeps a path. In other texts `PWD` is a password."""
 _FEWEST = 2
-"""Letters of the value of a variable of a shell that is worth a mark; a shorter number than four digits is none."""
+"""The shortest value of a shell variable that is redacted; a number of fewer than four digits is not."""
 _LONGEST_NAME = 64
 _LONGEST_VALUE = 4096
 _CODE = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)+|\$\w+|%\w+%")
@@ -146,7 +146,7 @@ def _name_at(text: str, found: re.Match[str]) -> str:
     return (begun[0] if begun else "") + (ended[0] if ended else "")
 
 
-def behind(names: Iterable[str]) -> re.Pattern[str]:
+def pattern_for_names(names: Iterable[str]) -> re.Pattern[str]:
     """A pattern for `name = ...` with one of these names."""
     either = "|".join(map(re.escape, sorted(names)))
     return re.compile(rf"(?i:(?<![A-Za-z0-9])(?:{either}))" + _ASSIGNED)
@@ -156,7 +156,7 @@ def spans_behind(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
     """Where a text says `name = value` with one of the given names."""
     for found in pattern.finditer(text):
         opened = found["open"]
-        end = _closing(text, found.end(), opened) if opened[-1:] in _QUOTES else None
+        end = _find_closing_quote(text, found.end(), opened) if opened[-1:] in _QUOTES else None
         if end is None:
             bare = _BARE.match(text, found.end())
             end = bare.end() if bare is not None else found.end()
@@ -175,7 +175,7 @@ def _value_span(
     if word := _shell_word(text, found, name, strength):
         return word
     if opened[-1:] in _QUOTES:
-        end = _closing(text, start, opened)
+        end = _find_closing_quote(text, start, opened)
         if end is not None:
             return _quoted_span(text, start, end, name, strength, found[0])
         return None
@@ -254,7 +254,7 @@ def _quoted_span(
     return (start, end) if is_secret or _is_token_variable(head, name, value) else None
 
 
-def _closing(text: str, start: int, opened: str) -> int | None:
+def _find_closing_quote(text: str, start: int, opened: str) -> int | None:
     """Where a quoted value ends; None if it does not end soon, or on another line."""
     limit = min(len(text), start + _LONGEST_VALUE)
     end = text.find(opened, start, limit)

@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 from hookline.errors import HooklineError, UsageError
 from hookline.redaction.commands import argument_spans, command_spans
 from hookline.redaction.names import (
-    behind,
     is_hidden,
     is_secret_name,
     laid_out_spans,
     named_spans,
+    pattern_for_names,
     spans_behind,
 )
 from hookline.redaction.secret_encodings import Spelled, cuts_in
@@ -68,10 +68,11 @@ class Redactor:
             _check(value, name)
         self._known = {value: (_kind(name), Spelled(value)) for value, name in known.items()}
         self._patterns = tuple(
-            (_kind(kind), _compiled(kind, each)) for kind, each in _by_kind(patterns or {}).items()
+            (_kind(kind), _compiled(kind, each))
+            for kind, each in _check_patterns(patterns or {}).items()
         )
         self._names = frozenset(name.lower() for name in _texts(names, "names"))
-        self._named = behind(self._names) if self._names else None
+        self._named = pattern_for_names(self._names) if self._names else None
         self._clean: set[tuple[str, bool]] = set()
         """Short texts without secrets: the records of a run repeat the same ids and names."""
 
@@ -97,7 +98,7 @@ class Redactor:
     def learn(self, before: Any, after: Any) -> None:
         """From now on take out, everywhere, what was taken out of a value."""
         if isinstance(before, str) and isinstance(after, str):
-            for secret in _taken_out(before, after):
+            for secret in _find_removed(before, after):
                 self._add(_CONTINUED.sub("", secret).strip("\"' \t\n"))
         elif isinstance(before, Mapping) and isinstance(after, Mapping):
             for one, other in zip(before.values(), after.values(), strict=False):
@@ -130,7 +131,7 @@ class Redactor:
             items = [self.value(each, by_name=by_name, by_field=by_field) for each in value]
             if all(isinstance(each, str) for each in items):
                 items = _without_arguments(items)
-            return value if all(map(_is, items, value)) else items
+            return value if all(map(_is_identical, items, value)) else items
         if isinstance(value, int | float) and not isinstance(value, bool) and self._known:
             return self._number(value)
         return value
@@ -144,7 +145,7 @@ class Redactor:
             if id(one) in seen:
                 continue
             seen.add(id(one))
-            self._say(one)
+            self._redact_error(one)
             left += [each for each in (one.__cause__, one.__context__) if each is not None]
             left += getattr(one, "exceptions", ())
 
@@ -152,7 +153,7 @@ class Redactor:
         known, more = len(self._known), len(self._patterns) + len(self._names)
         return f"<Redactor, {known} known values, {more} more patterns and names>"
 
-    def _say(self, error: BaseException) -> None:
+    def _redact_error(self, error: BaseException) -> None:
         error.args = tuple(self.value(each) for each in error.args)
         if isinstance(error, HooklineError):
             error.message, error.remedy = self.text(error.message), self.text(error.remedy)
@@ -177,7 +178,9 @@ class Redactor:
             elif is_list and key == "items" and isinstance(each, list):
                 made = self._secrets(each)
             elif by_field and isinstance(key, str):
-                made = self._behind(paired if paired and key.lower() == "value" else key, each)
+                made = self._redact_field(
+                    paired if paired and key.lower() == "value" else key, each
+                )
             else:
                 made = self.value(each, by_name=by_name, by_field=by_field)
             is_same = is_same and name == key and made is each
@@ -190,23 +193,23 @@ class Redactor:
             self._mapping(each, True, True, is_secret=True) if isinstance(each, Mapping) else each
             for each in items
         ]
-        return items if all(map(_is, made, items)) else made
+        return items if all(map(_is_identical, made, items)) else made
 
-    def _behind(self, name: str, value: Any) -> Any:
+    def _redact_field(self, name: str, value: Any) -> Any:
         """The value of a field: hidden as a whole, or searched."""
         is_ours = name.lower() in self._names
         if isinstance(value, str):
             is_secret = is_hidden(name, value) or (is_ours and value.strip() != "")
-            return self._hidden(value) if is_secret else self.text(value)
+            return self._hide(value) if is_secret else self.text(value)
         is_strong = is_ours or is_secret_name(name) == "strong"
         if isinstance(value, list) and is_strong:
-            items = [self._behind(name, each) for each in value]
-            return value if all(map(_is, items, value)) else items
+            items = [self._redact_field(name, each) for each in value]
+            return value if all(map(_is_identical, items, value)) else items
         if isinstance(value, int | float) and not isinstance(value, bool) and is_strong:
             return mark("secret")
         return self.value(value)
 
-    def _hidden(self, value: str) -> str:
+    def _hide(self, value: str) -> str:
         """A whole value that is a secret, under the kind that it has anywhere else."""
         if MARK.fullmatch(value):
             return value
@@ -229,12 +232,12 @@ class Redactor:
         if not spans:
             return text, start
         marks = [found.span() for found in MARK.finditer(text)]
-        return _without(text, [span for span in spans if not _is_within(span, marks)], start)
+        return _replace_spans(text, [span for span in spans if not _is_within(span, marks)], start)
 
     def _spans(self, text: str, by_name: bool) -> Iterator[Span]:
         yield from self._certain(text)
         if by_name:
-            yield from self._by_name(text)
+            yield from self._find_by_name(text)
 
     def _certain(self, text: str) -> Iterator[Span]:
         lowered = text.lower()
@@ -252,7 +255,7 @@ class Redactor:
                 if start < end:
                     yield start, end, kind
 
-    def _by_name(self, text: str) -> Iterator[Span]:
+    def _find_by_name(self, text: str) -> Iterator[Span]:
         if "=" not in text and ":" not in text and "</" not in text:
             return  # no name has a value here, as in most texts
         yield from named_spans(text)
@@ -310,14 +313,14 @@ class RedactingFilter(logging.Filter):
 # --- spans --------------------------------------------------------------------------------------------
 
 
-def _without(text: str, spans: list[Span], place: int) -> tuple[str, int]:
+def _replace_spans(text: str, spans: list[Span], place: int) -> tuple[str, int]:
     """A text with a mark in place of each span. Spans that overlap are one, of the kind that was found first.
 
     Also returns where `place` is now. A mark for a span on both sides of it comes after it.
     """
     kept: list[str] = []
     position, now_at = 0, place
-    for start, end, kind in _merged(spans):
+    for start, end, kind in _merge_spans(spans):
         kept += [text[position:start], mark(kind)]
         position = end
         if end <= place:
@@ -338,7 +341,7 @@ def _restore_places(text: str, spans: Iterable[Span]) -> Iterator[Span]:
         yield start + removed[before], end + removed[within], kind
 
 
-def _taken_out(before: str, after: str) -> Iterator[str]:
+def _find_removed(before: str, after: str) -> Iterator[str]:
     """What was in a text where marks are now, if it was found by its name. Others are recognised by their form."""
     marks = ["", *(found[0] for found in MARK.finditer(after))]
     position = 0
@@ -361,7 +364,7 @@ def _without_arguments(words: list[str]) -> list[str]:
     return words
 
 
-def _merged(spans: list[Span]) -> Iterator[Span]:
+def _merge_spans(spans: list[Span]) -> Iterator[Span]:
     found_as = {id(span): place for place, span in enumerate(spans)}
     current: Span | None = None
     for span in sorted(spans, key=lambda each: (each[0], each[1])):
@@ -383,7 +386,7 @@ def _is_within(span: Span, marks: list[tuple[int, int]]) -> bool:
     return place >= 0 and span[1] <= marks[place][1]
 
 
-def _is(one: object, other: object) -> bool:
+def _is_identical(one: object, other: object) -> bool:
     return one is other
 
 
@@ -435,7 +438,7 @@ def _kind(name: str) -> str:
     return _KIND.sub("-", name.lower()).strip("-") or "secret"
 
 
-def _by_kind(patterns: object) -> Patterns:
+def _check_patterns(patterns: object) -> Patterns:
     if not isinstance(patterns, Mapping):
         raise UsageError(
             f"patterns= takes them by kind, not as {type(patterns).__name__}.",

@@ -56,18 +56,18 @@ class Spelled:
     def spans(self, text: str, lowered: str) -> Iterator[tuple[int, int]]:
         """Where it is in a text, of which the caller has the lower case."""
         if _ENCODING.search(text):
-            yield from _each(self._escaped, text)
+            yield from _find_spans(self._escaped, text)
         elif self._lowered in lowered or not text.isascii():
-            yield from _each(self._plain, text)
+            yield from _find_spans(self._plain, text)
         folds = "\n" in text or "\\n" in text
         folded = _FOLD.sub("", text) if folds else text
         lowered = folded.lower() if folds else lowered
         if folds and len(self._lowered) >= _LONG and self._lowered in lowered:
-            yield from _each(self._folded, text)
+            yield from _find_spans(self._folded, text)
         if self._hex in lowered:
-            yield from _each(self._hexed, text)
+            yield from _find_spans(self._hexed, text)
         if any(piece in folded for piece in self._pieces):
-            yield from _each(self._packed, text)
+            yield from _find_spans(self._packed, text)
 
     def ends(self, text: str, cuts: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         """The rest of a secret before and after the note that something was left out."""
@@ -100,18 +100,18 @@ def _overlap(before: str, after: str, least: int) -> int:
     return 0
 
 
-def _each(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
+def _find_spans(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
     for found in pattern.finditer(text):
         yield found.span()
 
 
 def _sources(secret: str) -> tuple[str, str, str]:
     content = secret.encode(errors="surrogateescape")
-    packed = "|".join(_packed(content, shift) for shift in range(3))
-    return "".join(map(_spelled, secret)), _MAY_FOLD.join(content.hex()), packed
+    packed = "|".join(_base64_pattern(content, shift) for shift in range(3))
+    return "".join(map(_letter_pattern, secret)), _MAY_FOLD.join(content.hex()), packed
 
 
-def _spelled(letter: str) -> str:
+def _letter_pattern(letter: str) -> str:
     # Repeats are bounded: otherwise a text of backslashes would be read again for each of them.
     code = ord(letter)
     plain = re.escape(letter) if letter.isalnum() else rf"\\{{0,8}}{re.escape(letter)}"
@@ -141,7 +141,7 @@ _SHORT = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 """What JSON has a letter for."""
 
 
-def _packed(content: bytes, shift: int) -> str:
+def _base64_pattern(content: bytes, shift: int) -> str:
     either = {"+": "[+-]", "/": r"\\{0,8}[/_]"}
     return _MAY_FOLD.join(either.get(letter, letter) for letter in _letters(content, shift))
 

@@ -132,22 +132,22 @@ def kubernetes_spans(text: str) -> Iterator[Span]:
     start = 0
     for end in (*(found.start() for found in _DOCUMENT.finditer(text)), len(text)):
         if _IS_SECRET.search(text, start, end):
-            for first, last, kind in _in_document(text[start:end]):
+            for first, last, kind in _find_in_document(text[start:end]):
                 yield start + first, start + last, kind
         start = end
 
 
-def _in_document(text: str) -> Iterator[Span]:
+def _find_in_document(text: str) -> Iterator[Span]:
     position = 0
     while field := _FIELD.search(text, position):
         position = field.end()
-        for span in _in_braces(text, position) if field["brace"] else _below(text, field):
+        for span in _find_in_braces(text, position) if field["brace"] else _find_below(text, field):
             position = max(position, span[1])
             if span[0] < span[1]:
                 yield span
 
 
-def _below(text: str, field: re.Match[str]) -> Iterator[Span]:
+def _find_below(text: str, field: re.Match[str]) -> Iterator[Span]:
     """The values in the lines that begin further to the right than a field, and an empty span at their end."""
     lowest = max(0, field.start() - _LONGEST_MARGIN)
     before = text[text.rfind("\n", lowest, field.start()) + 1 or lowest : field.start()]
@@ -210,7 +210,7 @@ def _is_value(text: str, is_literal: bool) -> bool:
     return not _NOTHING.fullmatch(text) and (is_literal or not _NO_VALUE.fullmatch(text))
 
 
-def _in_braces(text: str, position: int) -> Iterator[Span]:
+def _find_in_braces(text: str, position: int) -> Iterator[Span]:
     """The values up to the brace that closes, and an empty span at their end."""
     depth, name_quote = 1, ""
     while depth and (piece := _PIECE.match(text, position)):

@@ -56,7 +56,7 @@ def read_conversation(journal: JournalStore, story: SessionStory) -> Conversatio
     """The conversation as it is now."""
     position, records = _last_run(journal, story)
     if records is None:
-        state = _with_end_changes(_beginning(story, position), position)
+        state = _with_end_changes(_initial_state(story, position), position)
         return ConversationState(state=state, opening=position.opening)
     end = position.segments[-1].end
     run = fold(records if end is None else records[: end + 1])
@@ -83,7 +83,7 @@ def _last_run(
             return position, journal.read(last.run_id)
         except UnknownRunError:
             if last.end is not None or last.run_id in story.ended:
-                raise _gone(story, last.run_id) from None
+                raise _missing_run_error(story, last.run_id) from None
             position = position.before
     return position or story.position, None
 
@@ -96,14 +96,14 @@ def _failed_to_start(records: list[Record]) -> bool:
     return any(ran.verdict == "failed" and not ran.shadow for ran in hooks)
 
 
-def _gone(story: SessionStory, run_id: str) -> SessionError:
+def _missing_run_error(story: SessionStory, run_id: str) -> SessionError:
     return SessionError(
         f"run '{run_id}', in which session '{story.session_id}' stands, is not in the journal any more.",
         remedy="It was deleted or pruned, and with it the conversation: session.clear() starts again.",
     )
 
 
-def _beginning(story: SessionStory, position: SessionPosition) -> AgentState:
+def _initial_state(story: SessionStory, position: SessionPosition) -> AgentState:
     if position.is_forked and story.initial is not None:
         return AgentState.from_json(msgspec.json.encode(story.initial))
     return AgentState(session_id=story.session_id)
@@ -154,7 +154,7 @@ def state_at(journal: JournalStore, story: SessionStory, place: StepPlace) -> Ag
     """The state at a place."""
     if place.run_id:
         return fold(_records(journal, story, place.run_id)[: place.record + 1]).state
-    return _beginning(story, _last_run(journal, story)[0])
+    return _initial_state(story, _last_run(journal, story)[0])
 
 
 def fork_state(state: AgentState, session_id: str) -> AgentState:
@@ -186,7 +186,7 @@ def _records(journal: JournalStore, story: SessionStory, run_id: str) -> list[Re
     try:
         return journal.read(run_id)
     except UnknownRunError:
-        raise _gone(story, run_id) from None
+        raise _missing_run_error(story, run_id) from None
 
 
 def _steps_before(records: list[Record]) -> int:

@@ -151,7 +151,7 @@ class Session:
         self, agent: Agent, prompt: str | None = None, **options: Unpack[TurnOptions]
     ) -> RunResult:
         """Continue the conversation with a new run."""
-        with self._held() as held:
+        with self._hold() as held:
             begin = _next(held, agent, options)
             result = await agent.run(prompt, **begin)
             await _note_end(held, result)
@@ -169,7 +169,7 @@ class Session:
         """`run`, with every record as it happens. It begins when it is first read."""
 
         async def read(results: list[RunResult]) -> AsyncGenerator[Record, None]:
-            with self._held() as held:
+            with self._hold() as held:
                 begin = _next(held, agent, options)
                 stream = agent.stream(prompt, **begin)
                 try:
@@ -188,7 +188,7 @@ class Session:
         self, agent: Agent, decisions: Mapping[str, Decision | bool] | None = None
     ) -> RunResult:
         """Continue the last run: it waits for these answers, or its process died."""
-        with self._held() as held:
+        with self._hold() as held:
             _check_agent(held, agent)
             unfinished = read_conversation(self._journal, _usable(held.story)).unfinished
             if not unfinished:
@@ -213,7 +213,7 @@ class Session:
         Hooks find the reason in `ctx.source`: `clear` for a fresh start, `prompt_input_exit` when a person left.
         The error of a hook that fails is raised when the session is closed.
         """
-        with self._held() as held:
+        with self._hold() as held:
             failure = await _close(held, agent, checked_text(reason, "a reason"))
         if failure is not None:
             raise failure
@@ -224,8 +224,8 @@ class Session:
         self, *, at: int | None = None, title: str | None = None, id: str | None = None
     ) -> Session:
         """A new session with this conversation: as it is now, or as it was after step `at`."""
-        session_id = _new_id() if id is None else _checked_id(id)
-        title = self.title if title is None else _checked_title(title)
+        session_id = _new_id() if id is None else _check_id(id)
+        title = self.title if title is None else _check_title(title)
         story = self._read()
         if story.status is SessionStatus.DELETED:
             raise halted(story)
@@ -246,33 +246,33 @@ class Session:
 
     def rewind(self, *, to: int) -> None:
         """Go back to the conversation as it was after step `to`. Later runs stay in the journal."""
-        with self._held() as held:
+        with self._hold() as held:
             story = _usable(held.story)
             place = self._place(story, to)
             held.add(SessionRewound, to=place.step, member=place.run_id, record=place.record)
 
     def clear(self) -> None:
         """Empty the conversation: no messages, no metadata, no remembered answers."""
-        with self._held() as held:
+        with self._hold() as held:
             _usable(held.story)
             held.add(SessionCleared)
 
     def rename(self, title: str) -> None:
         """Give it another title."""
-        title = _checked_title(title)
-        with self._held() as held:
+        title = _check_title(title)
+        with self._hold() as held:
             held.add(SessionTitled, title=title)
 
     def suspend(self) -> None:
         """Let nothing run in it until it is resumed."""
-        with self._held() as held:
+        with self._hold() as held:
             if held.story.status is not SessionStatus.SUSPENDED:
                 _usable(held.story)
                 held.add(SessionStatusChanged, status=SessionStatus.SUSPENDED)
 
     def resume(self) -> None:
         """Open a suspended session again. A run that waits in it is resumed with `resume_run`."""
-        with self._held() as held:
+        with self._hold() as held:
             if held.story.status is not SessionStatus.SUSPENDED:
                 raise SessionError(
                     f"session '{self.id}' is not suspended: it is {held.story.status.value}.",
@@ -282,7 +282,7 @@ class Session:
 
     def delete(self) -> None:
         """Delete it with all its runs. Forks stay. No hooks are called; `close` it first for that."""
-        with self._held() as held:
+        with self._hold() as held:
             if held.story.status is not SessionStatus.DELETED:
                 held.add(SessionStatusChanged, status=SessionStatus.DELETED)
         try:
@@ -299,13 +299,13 @@ class Session:
         return fold_session(_read_records(self._journal, self.id))
 
     @contextmanager
-    def _held(self) -> Iterator[HeldSession]:
+    def _hold(self) -> Iterator[HeldSession]:
         """Keep others off, and remember what was changed meanwhile. Raises when it has changed since it was read."""
         try:
-            with _claimed(self._journal, self.id) as claim:
+            with _claim_session(self._journal, self.id) as claim:
                 records = _read_records(self._journal, self.id)
                 if len(records) != self._story.version:
-                    raise _overtaken(self._story, records)
+                    raise _conflict_error(self._story, records)
                 held = HeldSession(self._journal, claim, records, self._clock)
                 try:
                     yield held
@@ -346,12 +346,12 @@ class Sessions:
 
     def create(self, *, title: str = "", id: str | None = None) -> Session:
         """A new session. Without a title it gets one from its first prompt."""
-        session_id = _new_id() if id is None else _checked_id(id)
-        return _create(self._journal, session_id, self._clock, title=_checked_title(title))
+        session_id = _new_id() if id is None else _check_id(id)
+        return _create(self._journal, session_id, self._clock, title=_check_title(title))
 
     def get(self, id: str) -> Session:
         """A session by its id, as it is now."""
-        story = fold_session(_read_records(self._journal, _checked_id(id)))
+        story = fold_session(_read_records(self._journal, _check_id(id)))
         return Session(self._journal, story, self._clock)
 
     def list(self, *, limit: int | None = None) -> list[SessionInfo]:
@@ -365,7 +365,7 @@ def _new_id() -> str:
     return os.urandom(6).hex()
 
 
-def _checked_id(session_id: object) -> str:
+def _check_id(session_id: object) -> str:
     """The id of a session; refuses what cannot be one."""
     if not isinstance(session_id, str) or not _ID.fullmatch(session_id):
         raise UsageError(
@@ -375,7 +375,7 @@ def _checked_id(session_id: object) -> str:
     return session_id
 
 
-def _checked_title(title: object) -> str:
+def _check_title(title: object) -> str:
     """A title; refuses what cannot be one."""
     if not isinstance(title, str):
         raise UsageError(f"a title is text, not {title!r}.")
@@ -569,7 +569,7 @@ def _read_records(journal: JournalStore, session_id: str) -> list[Record]:
 
 def _create(journal: JournalStore, session_id: str, clock: Clock, **fields: Any) -> Session:
     """Create a session. Raises when there is one with that id."""
-    with _claimed(journal, session_id) as claim:
+    with _claim_session(journal, session_id) as claim:
         try:
             _read_records(journal, session_id)
         except UnknownSessionError:
@@ -583,7 +583,7 @@ def _create(journal: JournalStore, session_id: str, clock: Clock, **fields: Any)
 
 
 @contextmanager
-def _claimed(journal: JournalStore, session_id: str) -> Iterator[Claim]:
+def _claim_session(journal: JournalStore, session_id: str) -> Iterator[Claim]:
     """Keep others off a session. Raises when somebody else has it."""
     try:
         claim = journal.claim(stream_of(session_id))
@@ -599,7 +599,7 @@ def _claimed(journal: JournalStore, session_id: str) -> Iterator[Claim]:
         claim.give_back()
 
 
-def _overtaken(known: SessionStory, records: list[Record]) -> SessionConflictError:
+def _conflict_error(known: SessionStory, records: list[Record]) -> SessionConflictError:
     since = ", ".join(filter(None, map(_describe, records[known.version :])))
     return SessionConflictError(
         f"session '{known.session_id}' has changed since it was read here: version {known.version} "

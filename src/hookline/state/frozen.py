@@ -93,7 +93,7 @@ def freeze(value: object, what: str = "this value", _level: int = 0) -> JSONValu
         return freeze_dict(value, what, _level)  # type: ignore[arg-type]
     if kind is list or kind is tuple:
         return FrozenList([freeze(item, what, _level + 1) for item in value])  # type: ignore[attr-defined]
-    return freeze(_declared(value, what), what, _level + 1)
+    return freeze(_to_declared_json(value, what), what, _level + 1)
 
 
 def freeze_dict(value: dict[str, Any], what: str = "this value", _level: int = 0) -> FrozenDict:
@@ -110,12 +110,12 @@ def freeze_dict(value: dict[str, Any], what: str = "this value", _level: int = 0
     frozen: dict[str, Any] = {}
     for key, item in value.items():
         if type(key) is not str or not key.isascii():
-            key = _checked_key(key, what)
+            key = _check_key(key, what)
         frozen[key] = freeze(item, what, _level + 1)
     return FrozenDict(frozen)
 
 
-def _checked_key(key: object, what: str) -> str:
+def _check_key(key: object, what: str) -> str:
     if not isinstance(key, str):
         raise NotJSONError(
             f"{what} has the key {key!r} ({type(key).__name__}), which is not JSON.",
@@ -164,7 +164,7 @@ def _finite(value: float, what: str) -> float:
     )
 
 
-def _declared(value: object, what: str) -> Any:
+def _to_declared_json(value: object, what: str) -> Any:
     """`value` as it declares itself in JSON. Refuses values that declare nothing."""
     for method in ("__json__", "model_dump"):
         declare = getattr(value, method, None)

@@ -74,7 +74,7 @@ class Attachment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return base64.b64decode(self.data)
 
     def text(self) -> str:
-        """The bytes it carries, read as UTF-8; what is none is replaced."""
+        """The bytes it carries, read as UTF-8; invalid bytes are replaced."""
         return self.content().decode(errors="replace")
 
 
@@ -208,13 +208,13 @@ def _check_parts(message: object) -> None:
     """Refuse what is not a message, and a message that could not be read back."""
     if isinstance(message, AssistantMessage):
         words: tuple[object, ...] = (message.text,)
-        for call in _each(message.calls, ToolCall):
+        for call in _check_each(message.calls, ToolCall):
             words += (call.id, call.name, call.malformed)
-        for part in _each(message.reasoning, Reasoning):
+        for part in _check_each(message.reasoning, Reasoning):
             words += (part.text, part.signature, part.provider, part.kind, part.call_id)
     elif isinstance(message, UserMessage):
         words = (message.text, message.by)
-        _each(message.attachments, Attachment)
+        _check_each(message.attachments, Attachment)
     elif isinstance(message, ToolMessage):
         words = (message.call_id, message.name, message.text)
         if type(message.is_error) is not bool:
@@ -235,7 +235,7 @@ def _check_parts(message: object) -> None:
             checked_text(word, f"what a message of the {message.role} says")
 
 
-def _each(parts: tuple[T, ...], kind: type[T]) -> tuple[T, ...]:
+def _check_each(parts: tuple[T, ...], kind: type[T]) -> tuple[T, ...]:
     """The parts of a message, if they are a tuple of this kind."""
     if not isinstance(parts, tuple) or not all(isinstance(part, kind) for part in parts):
         raise TranscriptError(

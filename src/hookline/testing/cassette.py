@@ -25,7 +25,7 @@ from hookline.testing.cassette_file import (
     ExchangeRecorder,
     RecordedAnswer,
     RecordedRequest,
-    parsed,
+    parse_json,
     read,
     scrub_request,
     write,
@@ -163,7 +163,7 @@ class Cassette:
     # --- what the transports call -------------------------------------------------------------------
 
     def _begin(self, request: httpx2.Request) -> ExchangeRecorder:
-        take = ExchangeRecorder(self._asked(request))
+        take = ExchangeRecorder(self._read_request(request))
         self._takes.append(take)
         return take
 
@@ -176,7 +176,7 @@ class Cassette:
 
     def _play(self, request: httpx2.Request) -> RecordedAnswer:
         """The answer to the first request like this one that was not played yet."""
-        asked = scrub_request(self._asked(request), self._scrubber)
+        asked = scrub_request(self._read_request(request), self._scrubber)
         with self._lock:
             for position, exchange in enumerate(self._recorded):
                 if position not in self._played and is_same(exchange.request, asked):
@@ -187,13 +187,13 @@ class Cassette:
         raise error
 
     def _unknown(self, asked: RecordedRequest) -> CassetteError:
-        why = explained([each.request for each in self._recorded], self._played, asked)
+        why = explain_mismatch([each.request for each in self._recorded], self._played, asked)
         return CassetteError(
             f"the cassette '{self._path}' has no answer to {asked.method} {asked.path}: {why}",
             remedy="Delete the file to record it again, or scrub= what changes from run to run.",
         )
 
-    def _asked(self, request: httpx2.Request) -> RecordedRequest:
+    def _read_request(self, request: httpx2.Request) -> RecordedRequest:
         """A request as it is compared, with its secrets learned and still in it."""
         url = request.url
         self._scrubber.learn(secrets_of(str(url), request.headers))
@@ -209,7 +209,7 @@ def _is_reached(answer: RecordedAnswer) -> bool:
 
 def _body(request: httpx2.Request) -> Any:
     content = request.content
-    value = parsed(content)
+    value = parse_json(content)
     if value is not msgspec.UNSET:
         return value
     return content.decode(errors="backslashreplace") or None
@@ -248,9 +248,9 @@ def is_same(recorded: RecordedRequest, asked: RecordedRequest) -> bool:
 
 def differences(recorded: RecordedRequest, asked: RecordedRequest) -> Iterator[RequestDifference]:
     """Everything that is not as it was recorded."""
-    yield from _between(recorded.method, asked.method, "method")
-    yield from _between(recorded.path, asked.path, "path")
-    yield from _between(recorded.body, asked.body, "")
+    yield from _find_differences(recorded.method, asked.method, "method")
+    yield from _find_differences(recorded.path, asked.path, "path")
+    yield from _find_differences(recorded.body, asked.body, "")
 
 
 def nearest(
@@ -262,7 +262,7 @@ def nearest(
     return position, found[position]
 
 
-def explained(
+def explain_mismatch(
     recorded: Sequence[RecordedRequest], played: Collection[int], asked: RecordedRequest
 ) -> str:
     """Why there is no answer to a request: what differs from the nearest one, or that all were played."""
@@ -281,7 +281,7 @@ def explained(
     return "\n  ".join(lines) + "\n "  # what to do follows, on a line like those
 
 
-def _between(recorded: Any, asked: Any, where: str) -> Iterator[RequestDifference]:
+def _find_differences(recorded: Any, asked: Any, where: str) -> Iterator[RequestDifference]:
     pairs: Iterator[tuple[str, Any, Any]]
     if isinstance(recorded, dict) and isinstance(asked, dict):
         names = dict.fromkeys((*recorded, *asked))
@@ -301,7 +301,7 @@ def _between(recorded: Any, asked: Any, where: str) -> Iterator[RequestDifferenc
             yield RequestDifference(where or "body", recorded, asked)
         return
     for place, one, other in pairs:
-        yield from _between(one, other, place)
+        yield from _find_differences(one, other, place)
 
 
 def _is_equal(recorded: Any, asked: Any) -> bool:

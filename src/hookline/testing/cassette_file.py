@@ -101,7 +101,7 @@ def write(path: Path, exchanges: Sequence[Exchange]) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(f"{_written(content)}\n", encoding="utf-8")
+        draft.write_text(f"{_format_json(content)}\n", encoding="utf-8")
         draft.replace(path)
     except OSError as error:
         raise CassetteError(
@@ -118,7 +118,7 @@ def _not_a_cassette(path: Path, problem: str) -> CassetteError:
     )
 
 
-def _written(value: Any, indent: str = "") -> str:
+def _format_json(value: Any, indent: str = "") -> str:
     """JSON with everything on one line that fits there, and each event of a stream on a line of its own."""
     line = json.dumps(value, ensure_ascii=False)
     if not value or not isinstance(value, dict | list | tuple) or len(indent + line) <= _WIDTH:
@@ -131,16 +131,16 @@ def _written(value: Any, indent: str = "") -> str:
 
 def _items(value: dict[str, Any] | Sequence[Any], indent: str) -> Iterator[str]:
     if not isinstance(value, dict):
-        yield from (_written(each, indent) for each in value)
+        yield from (_format_json(each, indent) for each in value)
         return
     for name, each in value.items():
-        written = _events(each, indent) if name == "events" else _written(each, indent)
+        written = _events(each, indent) if name == "events" else _format_json(each, indent)
         yield f"{json.dumps(name, ensure_ascii=False)}: {written}"
 
 
 def _events(events: Any, indent: str) -> str:
     if not isinstance(events, list | tuple) or not events:
-        return _written(events, indent)
+        return _format_json(events, indent)
     lines = f",\n{indent}  ".join(json.dumps(event, ensure_ascii=False) for event in events)
     return f"[\n{indent}  {lines}\n{indent}]"
 
@@ -162,12 +162,12 @@ _UNNUMBERED = ""
 _Path: TypeAlias = tuple[str | int, ...]
 
 
-def stored(kind: str, content: bytes, scrubber: Scrubber) -> RecordedAnswer:
+def store_body(kind: str, content: bytes, scrubber: Scrubber) -> RecordedAnswer:
     """A body without secrets, as the part of an answer that it is. `kind` is its content type."""
     if "event-stream" in kind:
         events = [_event(part) for part in _parts(content)]
         return RecordedAnswer(events=tuple(_scrubbed(events, scrubber)))
-    value = parsed(content)
+    value = parse_json(content)
     if value is not msgspec.UNSET:
         return RecordedAnswer(json=scrubber.value(value))
     try:
@@ -176,26 +176,26 @@ def stored(kind: str, content: bytes, scrubber: Scrubber) -> RecordedAnswer:
         return RecordedAnswer(base64=_binary(content, scrubber))
 
 
-def played(answer: RecordedAnswer) -> Iterator[bytes]:
+def body_pieces(answer: RecordedAnswer) -> Iterator[bytes]:
     """A body as bytes, in the pieces in which it is to come."""
     if answer.json is not msgspec.UNSET:
         yield json.dumps(answer.json).encode()
     for event in answer.events:
-        yield _sent(event)
+        yield _event_bytes(event)
     if answer.text or answer.base64:
         yield answer.text.encode() or b64decode(answer.base64)
 
 
 def is_complete_stream(answer: RecordedAnswer) -> bool:
-    """Whether a stream came to its last word, after which it does not matter who hangs up."""
+    """Whether a stream has its last event, after which it does not matter who hangs up."""
     last = answer.events[-1] if answer.events else ""
     return isinstance(last, str) and last.startswith(_LAST_WORD)
 
 
-def parsed(content: bytes) -> Any:
-    """The JSON value that a body is; UNSET if it is none, or one that could not be written again as it was."""
+def parse_json(content: bytes) -> Any:
+    """The JSON value of a body; UNSET if it is not JSON, or could not be written again unchanged."""
     try:
-        value = json.loads(content, object_pairs_hook=_object, parse_constant=_refused)
+        value = json.loads(content, object_pairs_hook=_object, parse_constant=_refuse_constant)
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError):
         return msgspec.UNSET
@@ -209,7 +209,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _refused(constant: str) -> float:
+def _refuse_constant(constant: str) -> float:
     raise ValueError(f"{constant} is not JSON")
 
 
@@ -239,13 +239,13 @@ def _event(part: bytes) -> RecordedEvent | str:
     except UnicodeDecodeError:
         return RecordedEvent(base64=b64encode(part).decode())
     match = _SIMPLE.fullmatch(text) if _BLANK_LINE.search(part) else None
-    data = parsed(match["data"].encode()) if match else msgspec.UNSET
+    data = parse_json(match["data"].encode()) if match else msgspec.UNSET
     if match is None or data is msgspec.UNSET:
         return text
     return RecordedEvent(match["event"] or "", data)
 
 
-def _sent(event: RecordedEvent | str) -> bytes:
+def _event_bytes(event: RecordedEvent | str) -> bytes:
     if isinstance(event, str):
         return event.encode()
     if event.base64:
@@ -328,7 +328,7 @@ def _binary(content: bytes, scrubber: Scrubber) -> str:
 
 
 class ExchangeRecorder:
-    """An exchange while it happens. Nothing is scrubbed yet: a later request may tell what is secret in it."""
+    """An exchange while it happens. Nothing is scrubbed yet: a later request may show what is secret in it."""
 
     def __init__(self, asked: RecordedRequest) -> None:
         self._asked = asked
@@ -355,7 +355,7 @@ class ExchangeRecorder:
         answer, lost = self._answer, self._answer.lost
         is_cut = answer.left or lost is not None or not self._is_over
         kind = answer.headers.get("content-type", "")
-        body = stored(kind, b"".join(self._chunks), scrubber)
+        body = store_body(kind, b"".join(self._chunks), scrubber)
         return Exchange(
             scrub_request(self._asked, scrubber),
             msgspec.structs.replace(

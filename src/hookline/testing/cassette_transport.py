@@ -11,7 +11,12 @@ from typing import NoReturn
 import httpx2
 
 from hookline.errors import CassetteError
-from hookline.testing.cassette_file import ExchangeRecorder, LostConnection, RecordedAnswer, played
+from hookline.testing.cassette_file import (
+    ExchangeRecorder,
+    LostConnection,
+    RecordedAnswer,
+    body_pieces,
+)
 
 _CONNECTIONS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
 _PATIENCE = 3.0
@@ -29,7 +34,7 @@ class RecordingTransport(httpx2.AsyncBaseTransport):
         self._begin = begin
         self._closed = closed
         # A whole client, because it knows about proxies.
-        self._network = httpx2.AsyncClient(verify=_trusted(), limits=_CONNECTIONS)
+        self._network = httpx2.AsyncClient(verify=_make_ssl_context(), limits=_CONNECTIONS)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request, and note it."""
@@ -38,12 +43,12 @@ class RecordingTransport(httpx2.AsyncBaseTransport):
         try:
             answer = await self._network.send(request, stream=True)
         except httpx2.RequestError as error:
-            take.ended(_lost(error))
+            take.ended(_to_lost_connection(error))
             raise
         except BaseException:
             take.ended(left=True)
             raise
-        headers = _kept(answer.headers)
+        headers = _select_headers(answer.headers)
         take.answered(answer.status_code, headers)
         return httpx2.Response(answer.status_code, headers=headers, stream=_Heard(answer, take))
 
@@ -66,7 +71,7 @@ class _Heard(httpx2.AsyncByteStream):
                 self._take.received(chunk)
                 yield chunk
         except httpx2.RequestError as error:
-            self._take.ended(_lost(error))
+            self._take.ended(_to_lost_connection(error))
             raise
         self._take.ended()
 
@@ -106,7 +111,7 @@ class _Played(httpx2.AsyncByteStream):
         self._request = request
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        for piece in played(self._answer):
+        for piece in body_pieces(self._answer):
             await asyncio.sleep(0)
             yield piece
         if self._answer.lost is not None:
@@ -116,18 +121,18 @@ class _Played(httpx2.AsyncByteStream):
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
+def _make_ssl_context() -> ssl.SSLContext:
     return httpx2.create_ssl_context()  # it takes long, and a test may make many clients
 
 
-def _kept(headers: httpx2.Headers) -> dict[str, str]:
+def _select_headers(headers: httpx2.Headers) -> dict[str, str]:
     kept = {name: headers[name] for name in _KEPT if name in headers}
     if not kept.get("retry-after", "0").strip().isdigit() and "date" in headers:
         kept["date"] = headers["date"]  # the clock that a date in retry-after belongs to
     return kept
 
 
-def _lost(error: httpx2.RequestError) -> LostConnection:
+def _to_lost_connection(error: httpx2.RequestError) -> LostConnection:
     return LostConnection(type(error).__name__, str(error))
 
 

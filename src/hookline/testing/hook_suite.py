@@ -137,7 +137,7 @@ class HookRun:
 
     def seen(self) -> HookRunResult:
         """What the run showed."""
-        ran = list(self._by_hook())
+        ran = list(self._find_own_records())
         made = _calls_made(self.records)
         if self.case.point.around:
             # Around parallel calls hooks end in any order; what is compared is in call order.
@@ -151,18 +151,18 @@ class HookRun:
             tuple(self._evaluations()),
             tuple(_results(self.records)),
             tuple(transcript(self.state.messages)),
-            _without(thaw(self.state.metadata), self.case.ignore),
+            _without_keys(thaw(self.state.metadata), self.case.ignore),
             _ending(self.records),
         )
 
-    def _by_hook(self) -> Iterator[HookRan]:
+    def _find_own_records(self) -> Iterator[HookRan]:
         mine = self.registration
         for ran in hooks_in(self.records):
             if ran.hook == mine.name and ran.point == mine.point:
                 yield ran
 
     def _seen_answer(self, record: HookRan, about: ToolCall | None) -> SeenAnswer:
-        changes = _without(msgspec.to_builtins(record.changes), self.case.ignore)
+        changes = _without_keys(msgspec.to_builtins(record.changes), self.case.ignore)
         for part, key in (("tool_call", "id"), ("execution", "call_id")):
             if changes and isinstance(changes.get(part), dict):
                 changes[part].pop(key, None)  # ids say in which step a call was made
@@ -233,11 +233,13 @@ def describe_args(args: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in args.items())
 
 
-def _without(value: Any, ignored: frozenset[str]) -> Any:
+def _without_keys(value: Any, ignored: frozenset[str]) -> Any:
     """A JSON value without some keys, at any depth."""
     if isinstance(value, dict):
-        return {key: _without(item, ignored) for key, item in value.items() if key not in ignored}
-    return [_without(item, ignored) for item in value] if isinstance(value, list) else value
+        return {
+            key: _without_keys(item, ignored) for key, item in value.items() if key not in ignored
+        }
+    return [_without_keys(item, ignored) for item in value] if isinstance(value, list) else value
 
 
 # --- the ways to drive an agent -------------------------------------------------------------------
@@ -367,7 +369,7 @@ def faults(reference: HookRun) -> Iterator[Deviation]:
             "how often the hook was asked",
             "at least once",
             "never",
-            f"The script never comes to {point}, or the matcher matches nothing in it.",
+            f"The script never reaches {point}, or the matcher matches nothing in it.",
         )
     for number, said in enumerate(verdicts, 1):
         if said.verdict == "failed":

@@ -77,7 +77,7 @@ def calls_of(step: Step) -> list[tuple[str, dict[str, Any]]]:
 
 
 def expect_reported(setup: CaseSetup, result: RunResult, status: ResultStatus, why: str) -> None:
-    """The first call came to this, the model read why, and it answered all the same."""
+    """The first call had this outcome, the model read why, and it answered all the same."""
     came_to = [one.status for one in result.steps[0].results]
     setup.expect("what came of the call", [status], came_to)
     setup.expect_in("the reason in the second request", why, setup.sent(1))

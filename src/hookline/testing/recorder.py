@@ -39,7 +39,7 @@ _RAN = (ResultStatus.OK, ResultStatus.ERROR)
 
 
 class Visit(msgspec.Struct, frozen=True):
-    """A run came to a hook point: who ran there, and what they decided together."""
+    """A run reached a hook point: which hooks ran there, and what they decided together."""
 
     point: str
     run_id: str
@@ -148,7 +148,7 @@ class Recorder:
         ]
 
     def configure(self, builder: AgentBuilder) -> None:
-        """Hear every record."""
+        """Get every record."""
         builder.on_event(self._hear)
 
     # --- what a run reports ---------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def _is_old_news(ctx: AgentContext) -> bool:
     if not isinstance(ctx, ToolHookContext) or ctx.verdict is None:
         return False
     if ctx.point == HookPoint.PERMISSION_REQUEST:
-        return ctx.verdict.kind is Kind.BLOCK  # the answer, whoever gives it, is a record
+        return ctx.verdict.kind is Kind.BLOCK  # the answer, from any person, is a record
     return ctx.execution is not None and ctx.execution.status not in _RAN
 
 

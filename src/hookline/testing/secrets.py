@@ -47,7 +47,7 @@ class Scrubber:
                 self._functions.append(rule)
             else:
                 raise UsageError(
-                    f"scrub={rule!r} is no way to find a secret.",
+                    f"scrub={rule!r} does not say how to find a secret.",
                     remedy="Give a regular expression, or a function from text to text.",
                 )
         self._known: set[str] = set()
@@ -69,9 +69,11 @@ class Scrubber:
         The last one may end in the middle of a secret: what is there of it goes, too.
         """
         joined = "".join(texts)
-        spans = list(_merged((*self._spans(joined), *self._begun(joined))))
+        spans = list(_merge_spans((*self._spans(joined), *self._find_begun(joined))))
         ends = accumulate(map(len, texts), initial=0)
-        return [self._applied(_without(joined, *place, spans)) for place in pairwise(ends)]
+        return [
+            self._apply_functions(_scrub_spans(joined, *place, spans)) for place in pairwise(ends)
+        ]
 
     def value(self, value: Any, clean: Callable[[str], str] | None = None) -> Any:
         """A JSON value without secrets. `clean` is asked for each text in it, in order, in place of `text`."""
@@ -96,7 +98,7 @@ class Scrubber:
         for start, end, _ in token_spans(text):
             yield start, end
 
-    def _begun(self, text: str) -> Iterator[_Span]:
+    def _find_begun(self, text: str) -> Iterator[_Span]:
         """The beginning of a known secret at the very end, unless it is a word that happens to begin a secret."""
         is_word = _WORD.fullmatch(text) is not None
         for secret in self._known:
@@ -108,7 +110,7 @@ class Scrubber:
                     break
                 start += 1
 
-    def _applied(self, text: str) -> str:
+    def _apply_functions(self, text: str) -> str:
         for function in self._functions:
             text = function(text)
             if not isinstance(text, str):
@@ -119,7 +121,7 @@ class Scrubber:
         return text
 
 
-def _without(text: str, start: int, end: int, spans: Iterable[_Span]) -> str:
+def _scrub_spans(text: str, start: int, end: int, spans: Iterable[_Span]) -> str:
     """A piece of a text without the spans; what replaces a span stands where the span begins."""
     kept: list[str] = []
     position = start
@@ -133,7 +135,7 @@ def _without(text: str, start: int, end: int, spans: Iterable[_Span]) -> str:
     return "".join((*kept, text[position:end]))
 
 
-def _merged(spans: Iterable[_Span]) -> Iterator[_Span]:
+def _merge_spans(spans: Iterable[_Span]) -> Iterator[_Span]:
     """The spans in order; those that overlap or touch are one."""
     first, last = -1, -1
     for start, end in sorted(span for span in spans if span[0] < span[1]):

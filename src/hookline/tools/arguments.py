@@ -11,7 +11,7 @@ import msgspec
 
 from hookline.errors import NotJSONError
 from hookline.state import FrozenDict, JSONValue, freeze, freeze_dict
-from hookline.tools.problems import ArgumentProblem, complaints, missing, refusal
+from hookline.tools.problems import ArgumentProblem, complaints, missing_problem, refusal
 
 
 class Validated(msgspec.Struct, frozen=True):
@@ -143,7 +143,7 @@ class Arguments:
                 args if len(args) == len(self._template) else FrozenDict({**self._template, **args})
             )
             return Validated(filled, filled)
-        given = self._given(args)
+        given = self._freeze_given(args)
         values = self._parse(given)
         view = self._view(given, values)
         whole = {**self._defaults.values, **values}
@@ -175,7 +175,7 @@ class Arguments:
                 return False
         return len(args) == len(exact) or self._required <= args.keys()
 
-    def _given(self, args: Mapping[str, Any]) -> FrozenDict:
+    def _freeze_given(self, args: Mapping[str, Any]) -> FrozenDict:
         """The arguments as frozen JSON, without those that only repeat an opaque default."""
         frozen = _frozen(args, self._tool)
         repeated = [
@@ -192,7 +192,9 @@ class Arguments:
     def _parse(self, given: FrozenDict) -> dict[str, Any]:
         absent = self._required - given.keys()
         lacking = [
-            missing(name, schema) for name, schema in self._properties.items() if name in absent
+            missing_problem(name, schema)
+            for name, schema in self._properties.items()
+            if name in absent
         ]
         try:
             values = self._codec.parse(msgspec.json.encode(given))
@@ -209,22 +211,22 @@ class Arguments:
         view = {name: _frozen_or(given[name], dumped, name) for name in values}
         if view != given and self._codec.exact is None:
             # Plain values always lead back to themselves.
-            for name in self._lost(view, values):
+            for name in self._find_lost(view, values):
                 view[name] = given[name]
         # A set is written in another order by each process; a view that was stored must stay what it is.
         return {
             name: given[name]
-            if shown != given[name] and _ordered(shown) == _ordered(given[name])
+            if shown != given[name] and _sort_lists(shown) == _sort_lists(given[name])
             else shown
             for name, shown in view.items()
         }
 
-    def _lost(self, view: dict[str, JSONValue], values: dict[str, Any]) -> Iterable[str]:
+    def _find_lost(self, view: dict[str, JSONValue], values: dict[str, Any]) -> Iterable[str]:
         """The arguments that would not be the same values if the view were validated."""
         try:
             again = {
                 **self._defaults.values,
-                **self._codec.parse(msgspec.json.encode(self._given(view))),
+                **self._codec.parse(msgspec.json.encode(self._freeze_given(view))),
             }
         except ArgumentsRefused:
             return values
@@ -238,11 +240,11 @@ def _frozen_or(fallback: JSONValue, dumped: dict[str, Any], name: str) -> JSONVa
         return fallback
 
 
-def _ordered(value: JSONValue) -> JSONValue:
+def _sort_lists(value: JSONValue) -> JSONValue:
     if isinstance(value, dict):
-        return {key: _ordered(item) for key, item in value.items()}
+        return {key: _sort_lists(item) for key, item in value.items()}
     if isinstance(value, list):
-        return sorted(map(_ordered, value), key=msgspec.json.encode)
+        return sorted(map(_sort_lists, value), key=msgspec.json.encode)
     return value
 
 
@@ -250,7 +252,7 @@ def _show(codec: Codec, name: str, default: Any) -> JSONValue:
     """A default as JSON, or as Python writes it; the same in every process, so sets are sorted and addresses go."""
     try:
         shown = freeze(codec.dump({name: default})[name])
-        return freeze(_ordered(shown)) if isinstance(default, Set) else shown
+        return freeze(_sort_lists(shown)) if isinstance(default, Set) else shown
     except (KeyError, NotJSONError):
         return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(default))
 

@@ -13,7 +13,7 @@ from referencing.exceptions import Unresolvable
 from hookline.errors import ToolArgumentsError, ToolDefinitionError
 from hookline.state import FrozenDict, thaw
 from hookline.tools.arguments import GivenArguments
-from hookline.tools.problems import missing, refusal, suggestion
+from hookline.tools.problems import missing_problem, refusal, suggestion
 
 _LONGEST = 300
 """Characters of one complaint: some of them repeat what was given, which may be a whole file."""
@@ -30,7 +30,7 @@ class SchemaArguments(GivenArguments):
                 complaints = _complaints(validator, given)
             except Unresolvable as error:
                 raise ToolArgumentsError(
-                    f"the call to '{tool}' was not run: its schema refers to what is not there ({error}).",
+                    f"the call to '{tool}' was not run: its schema has a reference to something missing ({error}).",
                     remedy="Use another tool.",
                 ) from None
             if complaints:
@@ -48,12 +48,14 @@ def problems(schema: Mapping[str, Any], value: Any) -> list[str]:
         return [str(error)]
 
 
-def checked_problems(schema: Mapping[str, Any], value: Any) -> list[str]:
-    """The same; a schema that is none, or refers to what is not there, is a `ToolDefinitionError`."""
+def schema_problems(schema: Mapping[str, Any], value: Any) -> list[str]:
+    """The same; an invalid schema, or one with a missing reference, is a `ToolDefinitionError`."""
     try:
         return _complaints(_validator(schema), value)
     except Unresolvable as error:
-        raise ToolDefinitionError(f"this schema refers to what is not there ({error}).") from None
+        raise ToolDefinitionError(
+            f"this schema has a reference to something missing ({error})."
+        ) from None
 
 
 def _validator(schema: Mapping[str, Any]) -> Any:
@@ -67,16 +69,18 @@ def _validator(schema: Mapping[str, Any]) -> Any:
 
 
 def _complaints(validator: Any, value: Any) -> list[str]:
-    found = [text for error in validator.iter_errors(value) for text in _phrased(error)]
+    found = [text for error in validator.iter_errors(value) for text in _problem_texts(error)]
     return list(dict.fromkeys(found))
 
 
-def _phrased(error: Any) -> list[str]:
+def _problem_texts(error: Any) -> list[str]:
     place = _place(error.absolute_path)
     known: Mapping[str, Any] = error.schema.get("properties", {})
     if error.validator == "required":
         absent = [name for name in error.validator_value if name not in error.instance]
-        return [missing(f"{place}.{name}".lstrip("."), known.get(name, {})) for name in absent]
+        return [
+            missing_problem(f"{place}.{name}".lstrip("."), known.get(name, {})) for name in absent
+        ]
     if error.validator == "additionalProperties" and error.validator_value is False:
         extra = [name for name in error.instance if name not in known]
         names, inside = tuple(known), f"{place}." if place else ""

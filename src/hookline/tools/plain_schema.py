@@ -20,7 +20,14 @@ from typing import Any
 from hookline.errors import NotJSONError
 from hookline.state import freeze
 from hookline.tools.arguments import Codec, Defaults
-from hookline.tools.schema import SCALARS, UNIONS, Compiled, exact_types, exact_types_of, worded
+from hookline.tools.schema import (
+    SCALARS,
+    UNIONS,
+    Compiled,
+    add_descriptions,
+    exact_types,
+    exact_types_of,
+)
 from hookline.tools.signature import NO_DEFAULT, Parameter, Signature
 
 
@@ -32,11 +39,13 @@ def compile_plain(signature: Signature, name: str) -> Compiled:
     """Compile a signature for the tool called `name`. Raises NotPlain where that takes pydantic."""
     seen: set[Any] = set()
     properties = {
-        parameter.name: _schema(_bare(parameter.annotation), seen)
+        parameter.name: _schema(_strip_annotation(parameter.annotation), seen)
         for parameter in signature.parameters
     }
     defaults = _defaults(signature.parameters)
-    return worded(signature, name, {"properties": properties}, _codec(signature), defaults)
+    return add_descriptions(
+        signature, name, {"properties": properties}, _codec(signature), defaults
+    )
 
 
 def _defaults(parameters: tuple[Parameter, ...]) -> Defaults:
@@ -61,14 +70,14 @@ def _codec(signature: Signature) -> Codec:
     return Codec(lambda data: made().parse(data), lambda values: made().dump(values), exact)
 
 
-def _bare(annotation: Any) -> Any:
+def _strip_annotation(annotation: Any) -> Any:
     """The type without what is said about it, if that is only words."""
     if typing.get_origin(annotation) is not typing.Annotated:
         return annotation
     kind, *notes = typing.get_args(annotation)
     if not all(isinstance(note, str) for note in notes):
         raise NotPlain
-    return _bare(kind)
+    return _strip_annotation(kind)
 
 
 def _schema(kind: Any, seen: set[Any]) -> dict[str, Any]:
@@ -130,7 +139,7 @@ def _is_made_up(kind: Any) -> bool:
 
 
 def _default(parameter: Parameter) -> Any:
-    value, kind = parameter.default, _bare(parameter.annotation)
+    value, kind = parameter.default, _strip_annotation(parameter.annotation)
     if kind is float and type(value) is int:
         value = float(value)  # as it would be had the model given it
     if type(value) is float and not math.isfinite(value):

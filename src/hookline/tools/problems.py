@@ -89,19 +89,19 @@ def refusal(tool: str, complaints: Iterable[str]) -> ToolArgumentsError:
     )
 
 
-def malformed(tool: str, text: str, names: Iterable[str]) -> ToolArgumentsError:
+def malformed_error(tool: str, text: str, names: Iterable[str]) -> ToolArgumentsError:
     """The error for arguments that were no JSON object, or one with something in it that cannot be taken."""
-    if problem := _not_taken(text):
+    if problem := _problem_inside(text):
         return refusal(tool, [problem])
     example = ", ".join(f'"{name}": ...' for name in names)
     return ToolArgumentsError(
-        f"the call to '{tool}' was not run: its arguments are not a JSON object (given: {_quoted(text)}).",
+        f"the call to '{tool}' was not run: its arguments are not a JSON object (given: {_quote(text)}).",
         remedy=f"Send them as one JSON object, {{{example}}}.",
     )
 
 
-def _not_taken(text: str) -> str:
-    """What is wrong inside a JSON object; nothing, if the text is none."""
+def _problem_inside(text: str) -> str:
+    """What is wrong inside a JSON object; empty if the text is not JSON."""
     try:
         given = json.loads(text, parse_int=lambda digits: int(digits[:_MOST_SHOWN]))
         for name, value in given.items() if isinstance(given, dict) else ():
@@ -115,9 +115,9 @@ def _not_taken(text: str) -> str:
     return ""
 
 
-def missing(name: str, schema: Mapping[str, Any]) -> str:
+def missing_problem(name: str, schema: Mapping[str, Any]) -> str:
     """The complaint about a required argument that was not given; `schema` is the argument's own."""
-    return f"'{name}': missing (expected: {_expected(schema)})"
+    return f"'{name}': missing (expected: {_expected_text(schema)})"
 
 
 def complaints(
@@ -132,7 +132,7 @@ def complaints(
         if text not in wanted.setdefault(path, []):
             wanted[path].append(text)
         if not problem.is_unknown and not problem.is_missing:
-            values[path] = f" (given: {_quoted(value)})"
+            values[path] = f" (given: {_quote(value)})"
     return [f"{path}: {' or '.join(texts)}{values.get(path, '')}" for path, texts in wanted.items()]
 
 
@@ -163,25 +163,25 @@ def _phrase(problem: ArgumentProblem, names: Sequence[str]) -> str:
 
 
 def suggestion(name: str, names: Sequence[str]) -> str:
-    """What may have been meant by an argument that there is not."""
+    """The argument that was probably meant by an unknown one."""
     likely = closest(name, names)
     if likely:
         return f" (did you mean '{likely[0]}'?)"
     return f" (the arguments are: {', '.join(names)})" if names else " (it takes no arguments)"
 
 
-def _expected(schema: Mapping[str, Any]) -> str:
+def _expected_text(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
-        return f"one of {', '.join(_quoted(choice) for choice in schema['enum'])}"
+        return f"one of {', '.join(_quote(choice) for choice in schema['enum'])}"
     if "const" in schema:
-        return _quoted(schema["const"])
+        return _quote(schema["const"])
     choices = schema.get("anyOf") or schema.get("oneOf")
     if choices:
-        return " or ".join(dict.fromkeys(_expected(choice) for choice in choices))
+        return " or ".join(dict.fromkeys(_expected_text(choice) for choice in choices))
     return str(schema.get("type", "object" if "$ref" in schema else "any value"))
 
 
-def _quoted(value: JSONValue) -> str:
+def _quote(value: JSONValue) -> str:
     text = msgspec.json.encode(value).decode()
     return (
         text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}... ({len(text):,} characters)"

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from hookline.errors import ToolDefinitionError
 from hookline.tools.arguments import ArgumentsRefused, Codec, settle_defaults
 from hookline.tools.problems import ArgumentProblem
-from hookline.tools.schema import Compiled, exact_types, notes_of, worded
+from hookline.tools.schema import Compiled, add_descriptions, exact_types, notes_of
 from hookline.tools.signature import NO_DEFAULT, Parameter, Signature
 
 _CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -30,7 +30,7 @@ def compile_signature(signature: Signature, name: str) -> Compiled:
     adapter, generated = _adapt(signature)
     codec = _codec(adapter, signature.parameters)
     given = {one.name: one.default for one in signature.parameters if one.default is not NO_DEFAULT}
-    return worded(signature, name, generated, codec, settle_defaults(codec, given))
+    return add_descriptions(signature, name, generated, codec, settle_defaults(codec, given))
 
 
 def codec_of(signature: Signature) -> Codec:

@@ -32,7 +32,7 @@ class Compiled(msgspec.Struct, frozen=True):
     arguments: Arguments
 
 
-def worded(
+def add_descriptions(
     signature: Signature, name: str, generated: dict[str, Any], codec: Codec, defaults: Defaults
 ) -> Compiled:
     """The schemas of the parameters as one schema, with all that is said about them."""
@@ -44,7 +44,9 @@ def worded(
     if required:
         parts["required"] = required
     definitions = generated.get("$defs", {})
-    schema = freeze_dict(tidied({**parts, "additionalProperties": False, "$defs": definitions}))
+    schema = freeze_dict(
+        inline_definitions({**parts, "additionalProperties": False, "$defs": definitions})
+    )
     return Compiled(description, schema, Arguments(name, schema["properties"], codec, defaults))
 
 
@@ -135,7 +137,7 @@ _SINGLE = frozenset({"items", "additionalProperties", "propertyNames", "contains
 _DROPPED = frozenset({"$ref", "discriminator"})
 
 
-def tidied(schema: Schema) -> Schema:
+def inline_definitions(schema: Schema) -> Schema:
     """Each type of `$defs` where it is used; those used twice, or holding themselves, stay. Titles of types go."""
     definitions = {
         name: {key: value for key, value in body.items() if key != "title"}
@@ -153,7 +155,7 @@ def tidied(schema: Schema) -> Schema:
 
 
 def _inline(schema: Schema, definitions: dict[str, Schema]) -> Schema:
-    name = _referred(schema)
+    name = _reference_name(schema)
     dropped = _DROPPED if name in definitions else _DROPPED - {"$ref"}
     beside = {key: value for key, value in schema.items() if key not in dropped}
     # What stands beside a reference (a description, a default) is about this use, and wins.
@@ -164,7 +166,7 @@ def _inline(schema: Schema, definitions: dict[str, Schema]) -> Schema:
 
 
 def _references(schema: Schema) -> Iterator[str]:
-    inner: list[str] = [_referred(schema)] if "$ref" in schema else []
+    inner: list[str] = [_reference_name(schema)] if "$ref" in schema else []
 
     def collect(subschema: Schema) -> Schema:
         inner.extend(_references(subschema))
@@ -174,7 +176,7 @@ def _references(schema: Schema) -> Iterator[str]:
     return iter(inner)
 
 
-def _referred(schema: Schema) -> str:
+def _reference_name(schema: Schema) -> str:
     return str(schema.get("$ref", "")).removeprefix("#/$defs/")
 
 

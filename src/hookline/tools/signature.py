@@ -52,7 +52,9 @@ def read_signature(function: Callable[..., Any]) -> Signature:
             remedy="Wrap it in a function with annotated parameters.",
         ) from None
     annotated = [
-        _annotated(function, found[name], origin) for name in found if name not in _bound(function)
+        _read_parameter(function, found[name], origin)
+        for name in found
+        if name not in _partial_keywords(function)
     ]
     contexts = [parameter.name for parameter in annotated if _is_context(parameter.annotation)]
     if len(contexts) > 1:
@@ -72,7 +74,7 @@ def read_signature(function: Callable[..., Any]) -> Signature:
 
 def origin_of(function: object) -> str:
     """Where a function was written: module, name and line."""
-    written = _written(function)
+    written = _find_written(function)
     name = getattr(written, "__qualname__", repr(written))
     code = getattr(written, "__code__", None)
     line = f" (line {code.co_firstlineno})" if code is not None else ""
@@ -99,7 +101,7 @@ def _refuse_what_is_no_function(thing: object) -> None:
             f"{thing!r} ({type(thing).__name__}) cannot be a tool: it is not a function.",
             remedy="Pass a function; options are keywords, as in @tool(name='search').",
         )
-    call = _called(thing)
+    call = _find_called(thing)
     if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
         raise ToolDefinitionError(
             f"{origin_of(thing)} is a generator: it would yield many values, and a call has one result.",
@@ -133,7 +135,7 @@ def _refuse_unannotated(parameter: inspect.Parameter, origin: str) -> NoReturn:
 # --- parameters ---------------------------------------------------------------------------------
 
 
-def _annotated(function: object, parameter: inspect.Parameter, origin: str) -> Parameter:
+def _read_parameter(function: object, parameter: inspect.Parameter, origin: str) -> Parameter:
     _refuse_kind(parameter, origin)
     if parameter.annotation is NO_DEFAULT:
         _refuse_unannotated(parameter, origin)
@@ -150,7 +152,7 @@ def _annotated(function: object, parameter: inspect.Parameter, origin: str) -> P
 
 def _resolve(function: object, annotation: Any) -> Any:
     """The type that an annotation means; text is looked up where the function was written."""
-    written = _written(function)
+    written = _find_written(function)
     module_names = getattr(written, "__globals__", {})
     try:
         return _evaluate(annotation, module_names, {})
@@ -190,7 +192,7 @@ def _is_context(annotation: Any) -> bool:
 # --- what stands behind a callable --------------------------------------------------------------
 
 
-def _bound(function: object) -> frozenset[str]:
+def _partial_keywords(function: object) -> frozenset[str]:
     """Keywords that a partial has filled in. They are the author's: the model neither sees nor changes them."""
     return frozenset(function.keywords) if isinstance(function, functools.partial) else frozenset()
 
@@ -201,7 +203,7 @@ def _without_partials(function: Any) -> Any:
     return function
 
 
-def _called(function: Any) -> Any:
+def _find_called(function: Any) -> Any:
     """The function that runs when `function` is called."""
     function = _without_partials(function)
     if not inspect.isroutine(function):
@@ -209,9 +211,9 @@ def _called(function: Any) -> Any:
     return getattr(function, "__func__", function)
 
 
-def _written(function: Any) -> Any:
+def _find_written(function: Any) -> Any:
     """The function as it was written, before decorators wrapped it."""
-    return inspect.unwrap(_called(function))
+    return inspect.unwrap(_find_called(function))
 
 
 def _name(function: Any) -> str:
@@ -221,6 +223,6 @@ def _name(function: Any) -> str:
 
 def _doc(function: Any) -> str:
     function = _without_partials(function)
-    own = _called(function).__doc__
+    own = _find_called(function).__doc__
     of_object = "" if inspect.isroutine(function) else type(function).__doc__
     return inspect.cleandoc(own or of_object or "")

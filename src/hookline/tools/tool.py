@@ -20,7 +20,7 @@ from hookline.state import ToolCall, ToolSpec
 from hookline.tools.arguments import ArgumentCheck, Validated
 from hookline.tools.context import ToolContext
 from hookline.tools.plain_schema import NotPlain, compile_plain
-from hookline.tools.problems import closest, did_you_mean, malformed
+from hookline.tools.problems import closest, did_you_mean, malformed_error
 from hookline.tools.schema import Compiled
 from hookline.tools.signature import Signature, read_signature
 
@@ -101,7 +101,9 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True, eq=False, weakref=True):
     def validate_call(self, call: ToolCall) -> Validated:
         """The same for a call, whose arguments may not be JSON."""
         if call.malformed:
-            raise malformed(self.name, call.malformed, self.spec.parameters.get("properties", ()))
+            raise malformed_error(
+                self.name, call.malformed, self.spec.parameters.get("properties", ())
+            )
         return self.arguments.validate(call.args)
 
     def invoke(
@@ -191,7 +193,7 @@ def _make(function: Callable[..., Any], **options: Unpack[ToolOptions]) -> AnyTo
         )
     signature = read_signature(function)
     name, description = options.pop("name", None), options.pop("description", None)
-    name = _checked_name(signature, name)
+    name = _check_name(signature, name)
     _check_options(f"tool '{name}' ({signature.origin})", options)
     compiled = _compile(signature, name)
     root, pure_with = options.pop("root", ""), options.pop("pure_with", None) or {}
@@ -230,7 +232,7 @@ def _compile(signature: Signature, name: str) -> Compiled:
         return compile_signature(signature, name)
 
 
-def _checked_name(signature: Signature, given: str | None) -> str:
+def _check_name(signature: Signature, given: str | None) -> str:
     name = signature.name if given is None else given
     if isinstance(name, str) and _NAME.fullmatch(name):
         return name

@@ -247,7 +247,7 @@ def test_a_coroutine_instead_of_a_function_is_refused() -> None:
 
 
 def test_two_hooks_of_one_name_are_refused() -> None:
-    """At one point; at different points a name may stand for one thing."""
+    """At one point. At different points the same name may be used."""
     agent = builder().on_stop(nothing, name="mine").on_output(nothing, name="mine")
     agent.build()
     with pytest.raises(RegistrationError, match="two hooks at stop are named 'mine'"):
@@ -255,7 +255,7 @@ def test_two_hooks_of_one_name_are_refused() -> None:
 
 
 def test_unnamed_hooks_may_share_a_function() -> None:
-    """They are numbered, so that each can be told apart."""
+    """They are numbered, so that each can be distinguished."""
     agent = builder().on_stop(nothing).on_stop(nothing).build()
     plan = agent.definition.plans.stop
     assert plan is not None
@@ -278,7 +278,7 @@ def test_orders_that_cannot_be_met_are_refused_with_the_chain() -> None:
 
 
 def test_a_tool_without_annotations_is_refused() -> None:
-    """A model cannot be told what to pass."""
+    """The schema for the model cannot describe what to pass."""
 
     def bare(x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, RUF100
         """Do."""
@@ -298,7 +298,7 @@ def test_two_tools_of_one_name_are_refused() -> None:
         builder().with_tools(tool(other, name="add")).build()
 
 
-async def test_a_policy_that_changes_a_call_is_told_so() -> None:
+async def test_a_policy_that_changes_a_call_is_an_error() -> None:
     """At run time, with the remedy, and the call is blocked."""
     agent = builder(call("add", a=1), say("ok"))
     agent.on_before_tool_use(lambda ctx: ctx.with_args(a=2), tier="policy", name="p")
@@ -350,7 +350,7 @@ def test_a_capability_is_installed_once() -> None:
         builder().with_capability(Counting()).with_capability(Counting())
 
 
-def test_a_second_capability_is_told_what_to_do_instead() -> None:
+def test_the_error_about_a_second_capability_says_what_to_do_instead() -> None:
     """Another name, where one can be given; of those that have none, an agent has one."""
     with pytest.raises(BuildError, match="An agent has one Metadata: say in one"):
         builder().with_capability(Metadata()).with_capability(Metadata())

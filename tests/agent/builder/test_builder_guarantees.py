@@ -86,7 +86,7 @@ async def test_a_capability_cannot_take_the_place_of_a_default(
 
 @pytest.mark.parametrize("name", ["limits", "tool-calls"])
 def test_a_capability_cannot_leave_out_a_default(name: str) -> None:
-    """Only whoever builds the agent can."""
+    """Only the builder of the agent can."""
     agent = builder(say("done"))
     with pytest.raises(BuildError, match=f"cannot leave out the default guard '{name}'"):
         agent.with_capability(Installs(lambda made: made.without_default(name)))

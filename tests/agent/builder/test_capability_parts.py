@@ -43,7 +43,7 @@ class Census:
         ]
 
 
-def test_a_tool_may_be_made_of_what_else_the_agent_has() -> None:
+def test_a_tool_may_depend_on_the_rest_of_the_agent() -> None:
     """Also of what was added after the capability; each agent of a builder gets its own."""
     census = Census()
     builder = AgentBuilder().with_capability(census).with_tools(look)
@@ -108,7 +108,7 @@ def test_a_capability_may_have_nothing_but_late_tools() -> None:
 
 
 def test_hooks_see_the_runs_above() -> None:
-    """`ctx.run.parent` leads up the tree; `state` is what is settled there, `system_prompt` what its agent is told."""
+    """`ctx.run.parent` is the parent's run, with its settled `state` and its agent's `system_prompt`."""
     seen: list[Any] = []
 
     def remember(ctx: Any) -> Any:
@@ -171,7 +171,7 @@ def test_a_capability_cannot_replace_the_approver_of_its_user(own: Any) -> None:
 
 
 def test_a_capability_may_set_an_approver_and_make_it_stricter() -> None:
-    """Where there is none, where it is the same, and where nobody is to answer; the user has the last word."""
+    """Without an approver, with the same one, and with none wanted; the user's choice wins."""
     for before, given in ((None, says_yes), (says_yes, says_yes), (says_yes, "deny")):
         builder = AgentBuilder() if before is None else AgentBuilder().with_approver(before)
         builder.with_capability(Approves(given))

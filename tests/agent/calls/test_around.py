@@ -103,7 +103,7 @@ async def test_a_cache_does_not_call_the_tool_again(bench: Bench) -> None:
 
 
 async def test_a_hook_may_replace_the_result_or_not_call_at_all(bench: Bench) -> None:
-    """What it returns is what came of the call."""
+    """What it returns is the result of the call."""
 
     async def fake(ctx: Any, call_next: Any) -> Any:
         return ToolResult("made up")
@@ -167,7 +167,7 @@ async def test_a_tool_that_must_run_once_is_refused_a_second_time(bench: Bench) 
 
 
 async def test_a_hook_that_insists_on_a_second_time_gets_an_error(bench: Bench) -> None:
-    """Not dealt with, the refusal is what came of the call."""
+    """If it is not handled, the refusal is the result of the call."""
 
     async def twice(ctx: Any, call_next: Any) -> Any:
         await call_next(ctx)
@@ -589,7 +589,7 @@ async def test_a_hook_around_the_model_cannot_show_it_a_broken_conversation() ->
 
 
 async def test_a_response_with_twin_calls_from_a_hook_is_refused() -> None:
-    """Calls that cannot be told apart cannot each have a result."""
+    """Calls that cannot be distinguished cannot each have a result."""
 
     async def twins(ctx: Any, call_next: Any) -> Any:
         return InferenceResponse("", (ToolCall("x", "pure"), ToolCall("x", "pure")))

@@ -1,4 +1,4 @@
-"""What a careful reader found wrong with tool calls, each as the test that would have told us."""
+"""Mistakes that were found in tool calls, each with the test that would have caught it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def to(amount: int) -> Any:
     return change
 
 
-# --- who looks at a result -------------------------------------------------------------------------------
+# --- hooks after a tool ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", list(ResultStatus))
@@ -93,7 +93,7 @@ async def test_a_tool_cannot_step_around_the_policies_with_a_status(status: Resu
 
 
 async def test_a_result_that_a_hook_supplied_is_looked_at_whatever_its_status() -> None:
-    """Before the tool and around it: what stands for the tool's result is judged like one."""
+    """Before the tool and around it: a value that replaces the tool's result is judged like one."""
     blocked = ToolResult(None, None, ResultStatus.BLOCKED, reason="SECRET")
 
     async def instead(ctx: Any, call_next: Any) -> ToolResult:
@@ -171,8 +171,10 @@ async def test_what_tools_in_threads_charge_is_counted_to_the_last_token() -> No
     assert result.state.usage.input_tokens - own == 1600
 
 
-async def test_progress_from_a_thread_is_heard_in_the_runs_thread_before_the_result() -> None:
-    """Listeners need not be thread-safe, and hear things in order."""
+async def test_progress_from_a_thread_reaches_listeners_in_the_runs_thread_before_the_result() -> (
+    None
+):
+    """Listeners need not be thread-safe, and get records in order."""
     heard: list[tuple[type, bool]] = []
     home = threading.get_ident()
 
@@ -445,7 +447,7 @@ async def test_a_hook_around_a_tool_that_crashes_counts_as_the_call_failing(
 
 
 async def test_text_is_held_back_while_a_hook_around_the_inference_may_replace_it() -> None:
-    """Who listens hears only what the hook let stand."""
+    """Listeners get only what the hook kept."""
     heard: list[str] = []
 
     class Chatty:

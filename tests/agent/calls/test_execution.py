@@ -482,7 +482,7 @@ async def test_a_withheld_result_is_kept_nowhere() -> None:
     """The model reads the reason; conversation, step and journal have no trace of the value."""
 
     def secret() -> str:
-        """Tell."""
+        """Report it."""
         return "hunter2"
 
     agent = builder(call("secret"), say("ok"), tools=(secret,))
@@ -508,7 +508,7 @@ async def test_a_recovered_error_is_a_success() -> None:
 
 @pytest.mark.parametrize("point", ["before_tool_use", "after_tool_use"])
 @pytest.mark.parametrize("wrong", ["text", 5, object()])
-async def test_an_execution_that_is_none_is_the_hooks_failure(point: str, wrong: Any) -> None:
+async def test_an_invalid_execution_is_the_hooks_failure(point: str, wrong: Any) -> None:
     """The call is blocked or its result withheld: failing closed."""
     agent = builder(call("add", a=1), say("ok"))
     agent.add_hook(point, lambda ctx: ctx.with_execution(wrong), name="odd")
@@ -750,7 +750,7 @@ def test_the_last_step_may_use_its_tools() -> None:
 
 
 @pytest.mark.parametrize("way", ["left out", "replaced", "none"])
-def test_who_takes_the_limits_away_takes_them_away_here_too(way: str) -> None:
+def test_limits_that_are_switched_off_are_off_here_too(way: str) -> None:
     """The guard before a step is the one that is asked before its calls."""
     shop = Shop()
     builder = shop.builder(call("buy", n=1, tokens=20)).with_limits(tokens=20)
@@ -786,7 +786,7 @@ def test_it_is_on_record_as_what_the_hook_said_about_the_call() -> None:
     assert said.call_id == ended.steps[0].calls[0].id
 
 
-# --- those who only look on at a call make no difference to what comes of it --------------------
+# --- observers do not change the outcome of a call --------------------------------------------
 
 
 UNSEEN = "Result withheld: the run was cancelled before the hooks had seen it"
@@ -812,13 +812,15 @@ def after_two_failures(**options: Any) -> RunResult:
 
 
 @pytest.mark.parametrize("options", [{"tier": "observer"}, {"shadow": True}])
-def test_whoever_looks_on_leaves_the_errors_of_a_step_as_they_are(options: dict[str, Any]) -> None:
+def test_observers_do_not_change_the_errors_of_a_step(options: dict[str, Any]) -> None:
     """What a call failed of before it worked stays with the step and on record, words and all."""
     bare, watched = after_two_failures(), after_two_failures(**options)
     assert [error.message for error in bare.steps[0].errors] == ["down 1", "down 2"]
     assert watched.steps[0].errors == bare.steps[0].errors
-    told = [[each.error for each in run.records if each.type == "error"] for run in (bare, watched)]
-    assert told[0] == told[1] == list(bare.steps[0].errors)
+    errors = [
+        [each.error for each in run.records if each.type == "error"] for run in (bare, watched)
+    ]
+    assert errors[0] == errors[1] == list(bare.steps[0].errors)
 
 
 @pytest.mark.parametrize("tier", ["hook", "policy"])
@@ -879,7 +881,7 @@ def refuse(ctx: object) -> HookOutcome:
 async def test_a_cancelled_run_keeps_what_the_hooks_had_cleared(
     judges: tuple[Any, ...], options: dict[str, Any], text: str
 ) -> None:
-    """Whoever only looks on costs a call nothing; a result that not everyone has judged is withheld."""
+    """Observers do not affect a call; a result that not every hook has judged is withheld."""
     ended = await cancelled_meanwhile(*judges, **options)
     assert ended.status is RunStatus.CANCELLED
     assert [each.text() for each in ended.steps[0].results] == [text]

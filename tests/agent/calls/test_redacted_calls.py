@@ -288,7 +288,7 @@ async def test_wrong_arguments_are_explained_without_secrets() -> None:
 
 
 async def test_a_paused_call_runs_in_the_same_process(tmp_path: Path) -> None:
-    """Also with an agent that was built anew."""
+    """Also with an agent that was built again."""
     shell = Shell()
     with SQLiteJournal(tmp_path / "runs.db") as journal:
         agent = builder(shell, call("bash", command=COMMAND)).with_journal(journal)
@@ -374,7 +374,7 @@ with SQLiteJournal(f"{folder}/runs.db") as journal:
 
 
 def in_a_process(folder: Path, effect: str, dies: str) -> subprocess.CompletedProcess[str]:
-    """The program, which dies where it is told to, or takes the run up."""
+    """The program: it dies at the given place, or resumes the run."""
     return subprocess.run(
         [sys.executable, "-c", PROGRAM, str(folder), effect, dies],
         capture_output=True, text=True, check=False, env={**os.environ},

@@ -1,4 +1,4 @@
-"""One child run: started, cancelled with its parent, taken up again, or left waiting."""
+"""One child run: started, cancelled with its parent, resumed, or left waiting."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_hooks_of_the_session_are_the_parents(world: World) -> None:
     assert seen == ["execution_start", "execution_end"]
 
 
-async def test_listeners_of_the_parent_hear_the_child(world: World) -> None:
+async def test_listeners_of_the_parent_get_the_childs_records(world: World) -> None:
     """Each record carries the run it belongs to, and each run numbers its own."""
     heard: list[Record] = []
     parent = world.chain(call("work", n=1), say("x")).on_event(heard.append)
@@ -117,7 +117,7 @@ async def test_policies_hold_at_any_depth(world: World) -> None:
 async def test_a_hook_says_whether_it_holds_for_the_tree(
     world: World, scope: str, ran: list[int]
 ) -> None:
-    """Hooks do not unless told to; policies do unless told not to."""
+    """By default policies apply to children and other hooks do not."""
     for tier in ("hook", "policy"):
         world.ran.clear()
         parent = world.chain(calls(call("work", n=1), call("work", n=13)), say("x"))
@@ -171,7 +171,7 @@ async def test_observers_of_the_tree_see_the_childs_points(world: World) -> None
 
 
 async def test_a_stop_in_a_child_ends_the_child(world: World) -> None:
-    """The parent reads what came of it and continues."""
+    """The parent reads its result and continues."""
     world.add("child", world.builder(call("work", n=13), say("never")))
     parent = world.builder(call("delegate", to="child"), say("noted"))
     parent.on_before_tool_use(
@@ -186,7 +186,7 @@ async def test_a_stop_in_a_child_ends_the_child(world: World) -> None:
 
 
 async def test_steps_are_limited_over_the_tree(world: World) -> None:
-    """A grandchild that would continue for ever is stopped by the limit of the run at the top."""
+    """A grandchild that would continue forever is stopped by the limit of the run at the top."""
     parent = world.chain(*[call("work", n=1)] * 30).with_limits(steps=6)
     result = await parent.build().run("go")
     assert len(world.ran) == 4  # two steps were the parent's and the child's own
@@ -492,7 +492,7 @@ async def test_a_resume_that_is_cancelled_before_it_continues_leaves_the_run_pau
 
 
 async def test_a_resume_that_a_hook_fails_over_leaves_the_run_paused(agents: PayingAgents) -> None:
-    """The error is told, and the run can be resumed when the hook is mended."""
+    """The error is reported, and the run can be resumed when the hook is fixed."""
     question = await paused(agents, 0)
 
     def fails(ctx: Any) -> None:
@@ -518,7 +518,7 @@ def without_tool(agents: PayingAgents, levels: int) -> Agent:
 
 @pytest.mark.parametrize("levels", [1, 2])
 @pytest.mark.parametrize("agent", [cancelled, without_tool])
-async def test_children_that_nobody_takes_up_any_more_are_over(
+async def test_children_that_are_never_resumed_end(
     agents: PayingAgents, agent: Any, levels: int
 ) -> None:
     """Their own records say that they were cancelled, down to the last, and the tree can be pruned."""

@@ -385,7 +385,7 @@ async def test_siblings_of_a_waiting_child_are_not_run_again(world: World) -> No
 
 
 async def test_cancelling_after_a_resume_settles_the_waiting_call(world: World) -> None:
-    """The outer conversation is valid whatever becomes of the child."""
+    """The outer conversation is valid however the child ends."""
     world.add("child", world.builder(call("work", n=1), say("x")))
     agent = asks(world.builder(call("delegate", to="child"), say("never"))).build()
     paused = await agent.run("go", run_id="r")
@@ -594,7 +594,7 @@ async def test_subagent_stop_may_change_the_result(world: World) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["text", None, 5])
-async def test_a_result_that_is_none_is_the_hooks_failure(world: World, wrong: Any) -> None:
+async def test_an_invalid_result_is_the_hooks_failure(world: World, wrong: Any) -> None:
     """At subagent_stop that is an error: the run fails, naming the hook."""
     world.add("child", world.builder(say("x")))
     parent = world.builder(call("delegate", to="child"), say("never"))
@@ -606,7 +606,7 @@ async def test_a_result_that_is_none_is_the_hooks_failure(world: World, wrong: A
 
 
 async def test_a_crash_at_subagent_stop_is_an_error(world: World) -> None:
-    """The run fails by default, and can be told not to."""
+    """The run fails by default; an option changes that."""
 
     def crash(ctx: Any) -> None:
         raise RuntimeError("oops")
@@ -725,7 +725,7 @@ async def test_a_forbid_of_one_branch_is_not_lost_to_another(world: World) -> No
 
 
 async def test_subagent_hooks_of_the_tree_see_grandchildren(world: World) -> None:
-    """With scope=tree the parent's hooks stand at every door."""
+    """With scope=tree the parent's hooks are called at every point of the child."""
     seen: list[str] = []
     parent = world.chain(say("x"))
     parent.on_subagent_start(lambda ctx: seen.append(ctx.name), scope="tree")

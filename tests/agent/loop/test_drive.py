@@ -53,8 +53,8 @@ def agent_that(point: str) -> AgentBuilder:
 
 def keeps_it(result: RunResult) -> bool:
     """Whether the secret is nowhere."""
-    told = [encode(record) for record in result.records]
-    return not any(b"swordfish" in record for record in told) and "swordfish" not in result.text
+    lines = [encode(record) for record in result.records]
+    return not any(b"swordfish" in record for record in lines) and "swordfish" not in result.text
 
 
 AT_BOTH = pytest.mark.parametrize("point", ["after_inference", "after_tool_use"])

@@ -56,7 +56,7 @@ def builder(*turns: Any, tools: tuple[Any, ...] = ()) -> AgentBuilder:
 
 
 def seen(heard: list[Any]) -> list[tuple[str, str]]:
-    """What error hooks were told: class and message."""
+    """The class and message that each error hook got."""
     return [(ctx.error_class.value, ctx.error_message) for ctx in heard]
 
 
@@ -74,7 +74,7 @@ def seen(heard: list[Any]) -> list[tuple[str, str]]:
     ],
 )
 async def test_what_may_pass_by_itself_is_tried_again(error: Exception, error_class: str) -> None:
-    """Rate limits, time-outs and lost connections, with back-off, and the error hooks hear each."""
+    """Rate limits, time-outs and lost connections, with back-off, and the error hooks are called for each."""
     heard: list[Any] = []
     clock = FakeClock()
     agent = builder(error, error, say("at last")).with_clock(clock).on_error(heard.append)
@@ -250,7 +250,7 @@ async def test_error_hooks_get_the_real_exception_when_no_step_exists() -> None:
 # --- tools --------------------------------------------------------------------------------------------
 
 
-async def test_error_hooks_hear_of_tool_errors_with_the_call() -> None:
+async def test_error_hooks_get_tool_errors_with_the_call() -> None:
     """Logging an error with the last tool is one hook."""
     heard: list[Any] = []
     agent = builder(call("flaky"), say("ok"), tools=(Flaky(9, "once").tool,)).on_error(heard.append)
@@ -265,7 +265,7 @@ async def test_error_hooks_hear_of_tool_errors_with_the_call() -> None:
     assert result.steps[0].has_errors
 
 
-async def test_validation_errors_are_heard_too() -> None:
+async def test_error_hooks_get_validation_errors_too() -> None:
     """Unknown tools and wrong arguments have a class of their own."""
     heard: list[Any] = []
     result = await builder(call("nope"), say("ok")).on_error(heard.append).build().run("go")
@@ -414,7 +414,7 @@ async def test_an_error_policy_can_let_a_run_survive_a_crashing_inference_hook()
 
 
 async def test_a_crashing_error_hook_does_not_start_another_round() -> None:
-    """All error hooks are told, once; the run ends, and the first error stays the reason."""
+    """Every error hook is called once. The run ends, and the first error stays the reason."""
     heard: list[str] = []
 
     def crash(ctx: Any) -> None:
@@ -439,7 +439,7 @@ async def test_an_error_hook_may_stop_the_run() -> None:
     assert sum(isinstance(record, RequestSent) for record in result.records) == 1
 
 
-async def test_an_error_hook_may_forbid_going_on() -> None:
+async def test_an_error_hook_may_forbid_continuing() -> None:
     """A tool error after which the step finishes and the run stops."""
     agent = builder(call("flaky"), say("never"), tools=(Flaky(1, "once").tool,))
     result = await agent.on_error(lambda ctx: ctx.forbid("one is too many")).build().run("go")
@@ -447,7 +447,7 @@ async def test_an_error_hook_may_forbid_going_on() -> None:
     assert result.steps[0].results[0].status is ResultStatus.ERROR
 
 
-async def test_a_lost_run_tells_its_hooks_in_order() -> None:
+async def test_the_hooks_of_a_lost_run_are_called_in_order() -> None:
     """error, then agent_failed, then execution_end; none of them is skipped."""
     order: list[str] = []
     agent = builder(ModelError("down"))

@@ -39,7 +39,7 @@ async def run(agent: AgentBuilder) -> Any:
 # --- should_continue ----------------------------------------------------------------------------------
 
 
-async def test_tools_mean_going_on_and_an_answer_means_stopping() -> None:
+async def test_tools_mean_continuing_and_an_answer_means_stopping() -> None:
     """The default guard says so, and each step keeps what was said and who decided."""
     result = await run(builder(call("add", a=1), say("2")))
     first, second = (step.outcome for step in result.steps)
@@ -51,7 +51,7 @@ async def test_tools_mean_going_on_and_an_answer_means_stopping() -> None:
     assert result.steps[1].type is StepType.FINAL_RESPONSE
 
 
-async def test_a_request_keeps_a_finished_model_going_and_tells_it_why() -> None:
+async def test_a_request_continues_a_finished_run_and_gives_the_model_the_reason() -> None:
     """A quality threshold, say: the reason is a message, signed by the hook."""
     driver = ScriptedDriver([say("short"), say("a longer answer")])
 
@@ -138,7 +138,7 @@ async def test_every_outcome_is_on_record() -> None:
 
 
 async def test_should_continue_sees_the_outcome_so_far() -> None:
-    """A hook can tell what the others have said."""
+    """A hook can read what the others have answered."""
     seen: list[Any] = []
     agent = builder(say("hi"))
     agent.on_after_step(lambda ctx: ctx.allow_stop("fine"), name="first")
@@ -242,7 +242,7 @@ async def test_nothing_overrides_a_guard(objection: str, point: str) -> None:
     assert result.state.counters.objections == 0
 
 
-async def test_a_stop_hook_may_end_the_run_for_good() -> None:
+async def test_a_stop_hook_may_end_the_run_finally() -> None:
     """A stop at stop is a Forbid: the run is stopped, not completed, and the answer is still there."""
     result = await run(builder(say("hi")).on_stop(lambda ctx: HookOutcome.stop("no more")))
     assert (result.status, result.stop_reason, result.text) == (

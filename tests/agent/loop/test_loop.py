@@ -509,7 +509,7 @@ def test_a_hook_that_fails_when_all_is_over_does_not_take_the_answer(point: str)
 
 
 async def test_a_failing_hook_on_the_way_out_does_not_keep_the_others_from_running() -> None:
-    """All execution_end hooks run; the run is failed, and the error hooks hear why."""
+    """All execution_end hooks run; the run fails, and the error hooks get the reason."""
     seen: list[str] = []
 
     def crash(ctx: Any) -> None:

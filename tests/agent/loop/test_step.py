@@ -26,7 +26,7 @@ async def test_no_call_of_the_step_runs_before_every_question_is_answered(bench:
 
 
 async def test_the_hooks_on_the_way_out_run_when_a_run_pauses(bench: Bench) -> None:
-    """execution_end hears that it is paused; session_end and after_step wait for the real end."""
+    """execution_end sees that the run is paused; session_end and after_step wait for the real end."""
     seen: list[str] = []
     agent = bench.asking(call("pay", amount=5), say("done"))
     for point in ("execution_start", "before_step", "after_step", "execution_end", "session_end"):
@@ -183,7 +183,9 @@ def look(ctx: object) -> None:
 
 
 @pytest.mark.parametrize("points", [(), ("error", "after_inference"), ("before_inference",)])
-def test_what_a_model_says_and_how_it_fails_is_told_when_it_is(points: tuple[str, ...]) -> None:
+def test_records_of_a_models_text_and_errors_have_the_time_at_which_they_came(
+    points: tuple[str, ...],
+) -> None:
     """Text comes piece by piece, an error when the model failed, and the next request after the wait."""
     clock = FakeClock()
     heard: list[Any] = []
@@ -192,8 +194,8 @@ def test_what_a_model_says_and_how_it_fails_is_told_when_it_is(points: tuple[str
         builder.add_hook(point, look, tier="observer")
     assert builder.build().run_sync("go").text == "ab"
     began = heard[0].at
-    told = ("request", "text_delta", "error", "response")
-    assert [(each.type, each.at - began) for each in heard if each.type in told] == [
+    types = ("request", "text_delta", "error", "response")
+    assert [(each.type, each.at - began) for each in heard if each.type in types] == [
         ("request", 0),
         ("text_delta", 1),
         ("text_delta", 2),

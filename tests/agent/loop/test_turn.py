@@ -105,7 +105,7 @@ async def test_a_request_with_a_broken_conversation_is_never_sent() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["a text", None, 5])
-async def test_a_request_that_is_none_is_the_hooks_failure(wrong: Any) -> None:
+async def test_an_invalid_request_is_the_hooks_failure(wrong: Any) -> None:
     """The run fails before a model is asked anything."""
     driver = ScriptedDriver([say("hi")])
     agent = builder(driver).on_before_inference(lambda ctx: ctx.with_request(wrong), name="wrong")
@@ -301,7 +301,7 @@ async def test_a_driver_that_answers_nonsense_fails_the_run(wrong: Any) -> None:
 
 
 async def test_usage_adds_up_over_steps_and_keeps_cost_apart_from_nothing() -> None:
-    """A cost nobody knows is None; one that is known is summed."""
+    """An unknown cost is None; known costs are summed."""
     priced = InferenceResponse(
         "", (ToolCall("1", "add", {"a": 1, "b": 1}),), Usage(10, 5, 1, cost=0.25)
     )
@@ -359,7 +359,7 @@ async def words(text: str = "hello") -> str:
 @pytest.mark.parametrize(
     "point", ["before_inference", "after_inference", "before_tool_use", "after_tool_use", "output"]
 )
-async def test_whoever_has_a_say_is_asked(point: str) -> None:
+async def test_a_single_hook_at_any_point_of_a_turn_is_called(point: str) -> None:
     """One hook at any point of a turn is enough for it to be asked."""
     seen: list[str] = []
     agent = AgentBuilder().with_driver(ScriptedDriver([call("words"), say("done")]))

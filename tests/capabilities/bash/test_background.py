@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_results import is_running, result_texts
 
-from hookline import AgentBuilder, Decision, RunResult, ToolContext, tool
+from hookline import AgentBuilder, Decision, ToolContext, tool
 from hookline.capabilities import Bash, Redaction
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -33,26 +34,10 @@ def agent(bash: Bash, *turns: Any) -> Any:
     )
 
 
-def texts(result: RunResult) -> list[str]:
-    """What came of the calls, as the model reads it."""
-    return [made.text() for step in result.steps for made in step.results]
-
-
-def runs(words: str) -> bool:
-    """Whether a process with this command line is there."""
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if entry.read_bytes().replace(b"\0", b" ").strip() == words.encode():
-                return True
-        except OSError:
-            continue
-    return False
-
-
 def starts(words: str) -> bool:
     """Whether such a process is there, or will be in a moment."""
     for _ in range(200):
-        if runs(words):
+        if is_running(words):
             return True
         time.sleep(0.05)
     return False
@@ -77,13 +62,13 @@ def test_a_command_is_started_looked_at_and_stopped(tmp_path: Path, mode: Any) -
         call("bash_stop", id="bg-1"),
         call("bash_poll", id="bg-1"),
     ).run_sync("Go.")
-    started, first, _, second, stopped, after = texts(result)
+    started, first, _, second, stopped, after = result_texts(result)
     assert "[bg-1 is running: echo ready" in started
     assert "ready\n" in started + first, "at once, if it was quick, or at the next look"
     assert second.startswith("got hello\n[bg-1 is running")
     assert "[bg-1 was stopped after " in stopped
     assert after.startswith("(nothing new)\n[bg-1 was stopped")
-    assert not runs(f"sleep {marker(41)}")
+    assert not is_running(f"sleep {marker(41)}")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -94,8 +79,8 @@ def test_one_that_ends_by_itself_says_so(tmp_path: Path, mode: Any) -> None:
         call("bash", command="echo no; exit 3", background=True),
         call("bash_poll", id="bg-1", wait=10),
     ).run_sync("Go.")
-    assert any("bg-1 ended by itself with exit code 3" in text for text in texts(result))
-    assert any("no\n" in text for text in texts(result))
+    assert any("bg-1 ended by itself with exit code 3" in text for text in result_texts(result))
+    assert any("no\n" in text for text in result_texts(result))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -112,7 +97,7 @@ def test_all_end_with_the_run(tmp_path: Path, mode: Any) -> None:
         )
         builder.on_output(lambda _: seen.append(starts(f"sleep {marker(42)}")))
         await builder.build().run("Go.")
-        assert not runs(f"sleep {marker(42)}")
+        assert not is_running(f"sleep {marker(42)}")
 
     asyncio.run(main())
     assert seen == [True]
@@ -129,14 +114,14 @@ async def test_cancelling_the_run_ends_the_command(tmp_path: Path, mode: Any) ->
     )
     task = asyncio.create_task(made.run("Go."))
     for _ in range(500):
-        if runs(front):
+        if is_running(front):
             break
         await asyncio.sleep(0.02)
-    assert runs(back)
+    assert is_running(back)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert not runs(front)
-    assert not runs(back)
+    assert not is_running(front)
+    assert not is_running(back)
 
 
 @needs_bubblewrap
@@ -153,13 +138,13 @@ async def test_a_pause_does_not_end_them(tmp_path: Path) -> None:
     paused = await made.run("Go.")
     assert paused.status == "paused"
     done = await made.resume(paused, {one.id: Decision.allow() for one in paused.pending})
-    assert "[bg-1 is running" in texts(done)[-1]
-    assert any("ready\n" in text for text in texts(done))
+    assert "[bg-1 is running" in result_texts(done)[-1]
+    assert any("ready\n" in text for text in result_texts(done))
 
 
 def test_an_unknown_id_is_named(tmp_path: Path) -> None:
     """The message says which there are; one of an earlier process is gone with it."""
-    first, second, third = texts(
+    first, second, third = result_texts(
         agent(
             Bash(tmp_path, sandbox="host"),
             call("bash_poll", id="bg-9"),
@@ -179,7 +164,7 @@ def test_there_may_not_be_too_many(tmp_path: Path) -> None:
     result = agent(
         Bash(tmp_path, sandbox="host"), many, call("bash", command="sleep 60", background=True)
     ).run_sync("Go.")
-    assert "16 commands run in the background already: bg-1, bg-2" in texts(result)[-1]
+    assert "16 commands run in the background already: bg-1, bg-2" in result_texts(result)[-1]
 
 
 @needs_bubblewrap
@@ -195,7 +180,7 @@ def test_runs_do_not_see_each_other_s_commands(tmp_path: Path) -> None:
         )
         second = agent(bash, call("bash_poll", id="bg-1"))
         one, two = await asyncio.gather(first.run("Go."), second.run("Go."))
-        return [texts(one)[0], texts(two)[0]]
+        return [result_texts(one)[0], result_texts(two)[0]]
 
     first, second = asyncio.run(main())
     assert "bg-1 is running" in first
@@ -218,7 +203,7 @@ def test_a_child_may_use_the_tools_of_its_parent(tmp_path: Path) -> None:
         ]
         child = AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(*bash.tools()).build()
         result = await context.spawn(child, "Go.")
-        after.append(runs(words))
+        after.append(is_running(words))
         return [made.status.value for step in result.steps for made in step.results]
 
     driver = ScriptedDriver([call("delegate"), say("done")])
@@ -244,10 +229,10 @@ def test_one_may_be_given_a_time(tmp_path: Path, mode: Any) -> None:
         call("bash_poll", id="bg-1", wait=30),
         call("bash", command="true", background=True, timeout=0),
     ).run_sync("Go.")
-    _, looked, refused = texts(result)
+    _, looked, refused = result_texts(result)
     assert "[bg-1 ran out of time and was ended after " in looked
-    assert "timeout=0 is no time" in refused
-    assert not runs(f"sleep {marker(47)}")
+    assert "timeout=0 is not a time" in refused
+    assert not is_running(f"sleep {marker(47)}")
 
 
 def test_what_can_continue_is_described(tmp_path: Path) -> None:
@@ -287,7 +272,7 @@ def test_a_secret_is_not_shown_in_two_pieces(tmp_path: Path) -> None:
     driver = ScriptedDriver([*turns, say("done")])
     builder = AgentBuilder().with_driver(driver).with_tools(release).with_approver(lambda _: True)
     builder.with_capability(Bash(tmp_path, sandbox="host")).with_capability(Redaction())
-    first, _, second, _, third, _, fourth = texts(builder.build().run_sync("Go."))
+    first, _, second, _, third, _, fourth = result_texts(builder.build().run_sync("Go."))
     assert first.startswith("begun\n[12 bytes are not shown yet: their line has not ended]\n[bg-1")
     assert second.startswith("DB_PASSWORD=[redacted:secret]\n[28 bytes are not shown yet")
     assert "are not shown yet" in third

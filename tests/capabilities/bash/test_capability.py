@@ -1,4 +1,4 @@
-"""The Bash capability in whole runs: what a model gets back, what is told while it waits, and what is kept."""
+"""The Bash capability in whole runs: the results, the progress messages and the files that stay."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_results import result_texts
 
 from hookline import AgentBuilder, Decision, RunResult, SQLiteJournal
 from hookline.capabilities import Bash
@@ -31,11 +32,6 @@ def run(bash: Bash, *turns: Any, approver: Any = lambda _: True) -> RunResult:
     return builder.with_approver(approver).build().run_sync("Go.")
 
 
-def texts(result: RunResult) -> list[str]:
-    """What came of the calls, as the model reads it."""
-    return [made.text() for step in result.steps for made in step.results]
-
-
 def facts(result: RunResult) -> list[dict[str, Any]]:
     """The metadata of the results."""
     return [dict(made.metadata) for step in result.steps for made in step.results]
@@ -49,7 +45,7 @@ def test_a_command_gives_its_output_code_and_time(tmp_path: Path, mode: Any) -> 
         call("bash", command="echo one; echo two >&2; exit 3"),
         call("exec", argv=["printf", "%s\n", "$HOME; *"]),
     )
-    first, second = texts(result)
+    first, second = result_texts(result)
     assert first.startswith("one\ntwo\n[exit code 3, ")
     assert second.startswith("$HOME; *\n[exit code 0, ")
     assert facts(result)[0] == {
@@ -62,8 +58,8 @@ def test_a_command_gives_its_output_code_and_time(tmp_path: Path, mode: Any) -> 
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_output_is_told_as_it_comes(tmp_path: Path, mode: Any) -> None:
-    """Listeners hear it while the command runs, which here waits until they have; cleaned like the result."""
+def test_output_is_streamed_as_it_comes(tmp_path: Path, mode: Any) -> None:
+    """Listeners get it while the command still runs; it is cleaned like the result."""
     heard: list[Any] = []
 
     def listen(record: Any) -> None:
@@ -85,7 +81,7 @@ def test_long_output_is_cut_and_the_whole_is_in_a_file(tmp_path: Path, mode: Any
     """The model sees both ends, how much is missing and where it is, and can read on there."""
     bash = Bash(tmp_path, sandbox=mode, max_chars=400)
     result = run(bash, call("bash", command="seq 1 5000"))
-    text, where = texts(result)[0], facts(result)[0]["output_file"]
+    text, where = result_texts(result)[0], facts(result)[0]["output_file"]
     assert text.startswith("1\n2\n")
     assert "\n5000\n[exit code 0" in text
     assert len(text) < 800
@@ -93,7 +89,7 @@ def test_long_output_is_cut_and_the_whole_is_in_a_file(tmp_path: Path, mode: Any
     assert Path(where).read_text() == "".join(f"{each}\n" for each in range(1, 5001))
     assert Path(where).stat().st_mode & 0o777 == 0o600
     again = run(bash, call("bash", command=f"sed -n 2500p {where}; echo x >> {where}"))
-    assert texts(again)[0].startswith("2500\n")
+    assert result_texts(again)[0].startswith("2500\n")
     if mode == "required":
         assert Path(where).stat().st_size == 23_893, (
             "what was printed cannot be changed from inside"
@@ -103,7 +99,7 @@ def test_long_output_is_cut_and_the_whole_is_in_a_file(tmp_path: Path, mode: Any
 def test_what_is_no_text_is_shown_as_text(tmp_path: Path) -> None:
     """Bytes that are no characters, NUL, escapes for terminals, and lines that were written over."""
     line = r"printf 'a\000b\377c\n\033]0;title\007\033[1mbold\033[0m\n10%%\r50%%\r100%%\ndos\r\n'"
-    text = texts(run(Bash(tmp_path, sandbox="host"), call("bash", command=line)))[0]
+    text = result_texts(run(Bash(tmp_path, sandbox="host"), call("bash", command=line)))[0]
     assert text.split("\n[exit")[0] == "a\ufffdb\ufffdc\nbold\n100%\ndos"
 
 
@@ -112,7 +108,7 @@ def test_a_time_out_ends_the_whole_tree(tmp_path: Path, mode: Any) -> None:
     """The model reads that, with what was printed until then."""
     command = "echo begun; setsid sleep 60 & sleep 60"
     result = run(Bash(tmp_path, sandbox=mode), call("bash", command=command, timeout=3))
-    text = texts(result)[0]
+    text = result_texts(result)[0]
     assert text == "begun\n[timed out after 3 s and was ended, with everything it had started]"
     assert facts(result)[0]["ended"] == "timeout"
 
@@ -120,7 +116,7 @@ def test_a_time_out_ends_the_whole_tree(tmp_path: Path, mode: Any) -> None:
 def test_a_time_out_has_a_ceiling(tmp_path: Path) -> None:
     """What takes longer belongs in the background, which the message says."""
     bash = Bash(tmp_path, sandbox="host", max_timeout=10)
-    text = texts(run(bash, call("bash", command="true", timeout=11)))[0]
+    text = result_texts(run(bash, call("bash", command="true", timeout=11)))[0]
     assert (
         "timeout=11 is not between 0 and 10 seconds. Run what takes longer in the background: `bash`"
         in text
@@ -137,7 +133,7 @@ def test_nothing_is_kept_unless_asked(tmp_path: Path) -> None:
         call("bash", command="pwd", cwd="sub"),
         call("exec", argv=["pwd"], cwd="nowhere"),
     )
-    _, second, third, fourth = texts(result)
+    _, second, third, fourth = result_texts(result)
     assert second.startswith(f"{tmp_path}\n[]\n")
     assert third.startswith(f"{tmp_path / 'sub'}\n")
     assert "there is no directory" in fourth
@@ -158,7 +154,7 @@ def test_a_session_keeps_directory_and_variables(tmp_path: Path, mode: Any) -> N
         call("bash", command="exit 4"),
         call("exec", argv=["sh", "-c", 'pwd; echo "$NAME"; ls']),
     )
-    _, second, third, fourth = texts(result)
+    _, second, third, fourth = result_texts(result)
     expected = f'{tmp_path / "a b"}\n$(touch evil) "x"\n'
     assert second.startswith(expected)
     assert third.startswith("[exit code 4")
@@ -193,7 +189,7 @@ def test_a_session_survives_resume(tmp_path: Path) -> None:
     assert paused.status == "paused"
     answers = {question.id: Decision.allow() for question in paused.pending}
     done = agent(call("bash", command="pwd; echo $NAME")).resume_sync(paused.state.run_id, answers)
-    granted, plain = texts(done)[-2:]
+    granted, plain = result_texts(done)[-2:]
     assert granted.startswith(f"{work / 'sub'}\n[exit"), (
         "what leaves the sandbox gets no variables of earlier commands"
     )
@@ -212,7 +208,7 @@ def test_forged_sessions_are_data(tmp_path: Path) -> None:
         call("bash", command=forge),
         call("bash", command="pwd; ls"),
     )
-    assert texts(result)[1].startswith(f"{tmp_path}\n[exit")
+    assert result_texts(result)[1].startswith(f"{tmp_path}\n[exit")
 
 
 @needs_bubblewrap
@@ -224,16 +220,16 @@ def test_tmp_lasts_and_is_not_the_host_s(tmp_path: Path) -> None:
         call("bash", command=f"echo x > /tmp/{name}"),
         call("bash", command=f"cat /tmp/{name}"),
     )
-    assert texts(result)[1].startswith("x\n")
+    assert result_texts(result)[1].startswith("x\n")
     assert not Path("/tmp", name).exists()
 
 
 @needs_bubblewrap
 def test_what_the_sandbox_did_is_explained(tmp_path: Path) -> None:
-    """A command that fails of it tells the model what would work."""
+    """When a command fails because of it, the result says what would work."""
     commands = ["touch /opt/x", "mkdir -p .vscode/new", "for each in .idea; do mkdir $each; done"]
     turns = [call("bash", command=command) for command in commands]
-    for text in texts(run(Bash(tmp_path, sandbox="required"), *turns)):
+    for text in result_texts(run(Bash(tmp_path, sandbox="required"), *turns)):
         assert "[exit code 1, " in text
         assert f"[the sandbox: only {tmp_path} and /tmp can be written here" in text
 
@@ -271,9 +267,9 @@ def test_explain_and_the_state_say_where_commands_run(tmp_path: Path) -> None:
     [
         (
             lambda path: Bash(path, ask="never"),
-            r"ask='never' means nothing. Use 'outside-sandbox' or 'always'",
+            r"ask='never' is not valid. Use 'outside-sandbox' or 'always'",
         ),
-        (lambda path: Bash(path, keep=True), "keep=True means nothing"),
+        (lambda path: Bash(path, keep=True), "keep=True is not valid"),
         (lambda path: Bash(path, timeout=0), "timeout=0 is not a number above 0"),
         (lambda path: Bash(path, timeout=5000), "timeout=5000 is more than max_timeout=3600"),
         (lambda path: Bash(path, limits={"memory": 1}), "is no SandboxLimits"),
@@ -304,14 +300,14 @@ def test_bad_options_are_named(tmp_path: Path, make: Callable[[Path], Bash], wor
 def test_a_sandbox_of_one_s_own(tmp_path: Path) -> None:
     """Limits, paths and variables are then the sandbox's."""
     bash = Bash(sandbox=Sandbox(tmp_path, "host", env={"NAME": "given"}))
-    assert texts(run(bash, call("bash", command="pwd; echo $NAME")))[0].startswith(
+    assert result_texts(run(bash, call("bash", command="pwd; echo $NAME")))[0].startswith(
         f"{tmp_path}\ngiven\n"
     )
 
 
-def test_bad_arguments_are_told_to_the_model(tmp_path: Path) -> None:
+def test_the_model_gets_an_error_about_bad_arguments(tmp_path: Path) -> None:
     """An empty list, a NUL byte."""
-    first, second = texts(
+    first, second = result_texts(
         run(
             Bash(tmp_path, sandbox="host"),
             calls(call("exec", argv=[]), call("exec", argv=["printf", "a\0b"])),
@@ -336,13 +332,13 @@ def test_a_session_in_a_directory_that_is_gone_continues_at_the_root(
         call("bash", command=f"rmdir {place}"),
         call("bash", command="pwd"),
     )
-    told = texts(result)
-    assert told[1].startswith(f"{tmp_path}\n1\n[exit code 0")
-    assert f"[{tmp_path}/sub is gone, so this started in {tmp_path}]" in told[1]
-    assert told[3].startswith(f"{place}\n")
-    assert "is gone" not in told[3]
-    assert told[5].startswith(f"{tmp_path}\n[exit code 0")
-    assert f"[{place} is gone" in told[5]
+    shown = result_texts(result)
+    assert shown[1].startswith(f"{tmp_path}\n1\n[exit code 0")
+    assert f"[{tmp_path}/sub is gone, so this started in {tmp_path}]" in shown[1]
+    assert shown[3].startswith(f"{place}\n")
+    assert "is gone" not in shown[3]
+    assert shown[5].startswith(f"{tmp_path}\n[exit code 0")
+    assert f"[{place} is gone" in shown[5]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -354,7 +350,7 @@ def test_a_command_that_does_not_say_where_it_ended_is_no_secret(tmp_path: Path,
         call("bash", command="pwd"),
         call("bash", command="trap 'echo bye' EXIT"),
     )
-    first, second, third = texts(result)
+    first, second, third = result_texts(result)
     assert "[where this command ended is not known: it was ended, or has an EXIT trap" in first
     assert f"starts in {tmp_path}" in first
     assert second.startswith(f"{tmp_path}\n")
@@ -364,7 +360,7 @@ def test_a_command_that_does_not_say_where_it_ended_is_no_secret(tmp_path: Path,
 def test_text_that_begins_with_a_dash_is_a_command(tmp_path: Path) -> None:
     """Not an option of the shell."""
     result = run(Bash(tmp_path, sandbox="host"), call("bash", command="-x; echo ran"))
-    assert "ran\n[exit code 0" in texts(result)[0]
+    assert "ran\n[exit code 0" in result_texts(result)[0]
 
 
 def test_nothing_is_amiss_with_the_hooks(tmp_path: Path) -> None:
@@ -388,7 +384,7 @@ def test_paths_that_lead_nowhere_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_it_works_the_same_streamed(tmp_path: Path, mode: Any) -> None:
-    """A stream tells the output while the command runs, and ends with the same result."""
+    """A stream has the output while the command runs, and ends with the same result."""
     driver = ScriptedDriver([call("bash", command="echo hello"), say("done")])
     builder = AgentBuilder().with_driver(driver).with_capability(Bash(tmp_path, sandbox=mode))
     agent = builder.with_approver(lambda _: True).build()
@@ -398,10 +394,10 @@ async def test_it_works_the_same_streamed(tmp_path: Path, mode: Any) -> None:
 
 @pytest.mark.usefixtures("without_a_sandbox")
 @pytest.mark.parametrize("place", ["workspace", "read-only"])
-def test_without_a_sandbox_auto_is_the_host_and_everybody_is_told(
+def test_without_a_sandbox_auto_is_the_host_and_says_so(
     tmp_path: Path, place: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The model, whoever reads the plan, the log and the state; and what is not plainly harmless asks."""
+    """The model, the plan, the log and the state say so, and commands that are not plainly harmless ask."""
     bash = Bash(tmp_path, place=place)
     asked: list[str] = []
     result = run(

@@ -139,7 +139,7 @@ TABLE = [
     ),
     _row("`read-only`: anything else", "runs runs runs blocked", lambda c: True),
 ]  # fmt: skip
-"""What becomes of a call where there is a sandbox. The first row that fits decides."""
+"""The outcome of a call with a sandbox. The first row that fits decides."""
 
 WITHOUT_A_SANDBOX = [
     _row(
@@ -155,7 +155,7 @@ WITHOUT_A_SANDBOX = [
     _row("plainly harmless", "runs runs runs blocked", lambda c: c.verdict == "allow"),
     _row("anything else", "asks asks blocked blocked", lambda c: True),
 ]
-"""The same where there is none: everything runs on the host."""
+"""The same without a sandbox: everything runs on the host."""
 
 
 def expected(table: list[Any], case: Case) -> str:
@@ -165,7 +165,7 @@ def expected(table: list[Any], case: Case) -> str:
 
 
 def outcomes(work: Path, usual: str, mode: str, cases: list[Case]) -> list[str]:
-    """What becomes of the calls, if every question is answered with no."""
+    """The outcomes of the calls, if every question is answered with no."""
     turn = calls(*(call("bash", **case.args) for case in cases))
     driver = ScriptedDriver([turn, say("done")])
     policy: Any = Policy()
@@ -191,7 +191,7 @@ def cases_for(usual: str, mode: str, networks: tuple[str, ...]) -> list[Case]:
 @needs_bubblewrap
 @pytest.mark.parametrize("usual", PLACES)
 @pytest.mark.parametrize("mode", MODES)
-def test_the_table_holds_for_every_call(tmp_path: Path, usual: str, mode: str) -> None:
+def test_the_table_holds_forevery_call(tmp_path: Path, usual: str, mode: str) -> None:
     """Each place that a call can name, with and without the network, for each verdict of the shell policy."""
     cases = cases_for(usual, mode, ("no", "asked", "implied"))
     found = outcomes(tmp_path, usual, mode, cases)

@@ -63,6 +63,6 @@ def test_a_command_in_the_background_says_it_when_it_is_looked_at(tmp_path: Path
     assert "was ended because its processes used more memory than they may" in shown
 
 
-def test_hooks_of_other_agents_are_told_of_every_limit() -> None:
-    """There are words for each way to be ended."""
+def test_the_input_of_command_hooks_has_every_limit() -> None:
+    """There is a text for each way in which a command can be ended."""
     assert set(event_facts._ENDINGS) == {*get_args(Ended)} - {"exited"}

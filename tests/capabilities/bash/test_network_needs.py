@@ -208,11 +208,11 @@ def test_a_hook_in_the_work_directory_never_sees_the_keys(work: Path, remote: st
         call("bash", command="git push --no-verify origin main:third"),
         approver=Approver(True),
     )
-    told = [step.results[0].text() for step in result.steps[:4]]
-    assert "[git got no keys: the hook " in told[1], told
-    assert "--no-verify" in told[1]
-    assert "got no keys" not in told[3]
-    assert result.steps[3].results[0].metadata["exit_code"] == 0, told
+    results = [step.results[0].text() for step in result.steps[:4]]
+    assert "[git got no keys: the hook " in results[1], results
+    assert "--no-verify" in results[1]
+    assert "got no keys" not in results[3]
+    assert result.steps[3].results[0].metadata["exit_code"] == 0, results
     assert not (work / "ran").exists(), "with the keys no hook runs"
     assert "private" not in (work / "stolen").read_text()
 
@@ -326,7 +326,7 @@ def test_variables_that_change_what_git_runs_cost_the_keys(
 
 @needs_bubblewrap
 def test_configuration_that_appears_meanwhile_is_not_obeyed(work: Path, tmp_path: Path) -> None:
-    """A command in the background may put `.git/commondir` there after the look: git is told where things are."""
+    """A command in the background may put `.git/commondir` there after the check: git gets all locations from us."""
     git(work, "remote", "add", "origin", "ssh://host/x")
     sandbox = Sandbox(work, "required")
     grant = network_grant("git push", work, sandbox).grant
@@ -354,7 +354,7 @@ def test_a_program_planted_in_tmp_does_not_run_with_the_keys(
         call("bash", command="git push origin main"),
         approver=Approver(True),
     )
-    told = [step.results[0].text() for step in result.steps[:2]]
-    assert told[0].startswith("planted"), told
-    assert "planted" not in told[1], told
-    assert "main -> main" in told[1], told
+    results = [step.results[0].text() for step in result.steps[:2]]
+    assert results[0].startswith("planted"), results
+    assert "planted" not in results[1], results
+    assert "main -> main" in results[1], results

@@ -13,7 +13,7 @@ import pytest
 from hookline import AgentBuilder
 from hookline.capabilities import Bash, Redaction
 from hookline.capabilities.bash import output
-from hookline.capabilities.bash.output import Output, ProgressMessages, Scratch, shown
+from hookline.capabilities.bash.output import Output, ProgressMessages, Scratch, format_output
 from hookline.containment.sandbox import Excerpt
 from hookline.redaction import redact
 from hookline.testing import ScriptedDriver, call, say
@@ -48,20 +48,20 @@ def test_a_token_is_not_cut_in_two(place: int) -> None:
     ):
         excerpt = Excerpt(SIZE)
         excerpt.add(text.encode())
-        told = redact(shown(excerpt, ""))
-        assert not [at for at in range(len(TOKEN) - 5) if TOKEN[at : at + 6] in told]
+        text = redact(format_output(excerpt, ""))
+        assert not [at for at in range(len(TOKEN) - 5) if TOKEN[at : at + 6] in text]
 
 
-async def test_a_token_is_not_cut_in_two_while_it_is_told() -> None:
-    """The same holds for progress messages, of which the end is told."""
+async def test_a_token_is_not_cut_in_two_in_progress_messages() -> None:
+    """The same holds for progress messages, which show the end of the output."""
     for place in range(7_955, 8_005):
         heard: list[str] = []
-        tells = ProgressMessages(heard.append)
-        tells.add(f"{'x' * 12_000} {TOKEN} {'y' * (place - 9)}\nyyy".encode())
-        tells.finish()
-        told = redact("".join(heard))
-        assert "yyy" in told
-        assert not [at for at in range(len(TOKEN) - 5) if TOKEN[at : at + 6] in told]
+        progress = ProgressMessages(heard.append)
+        progress.add(f"{'x' * 12_000} {TOKEN} {'y' * (place - 9)}\nyyy".encode())
+        progress.finish()
+        report = redact("".join(heard))
+        assert "yyy" in report
+        assert not [at for at in range(len(TOKEN) - 5) if TOKEN[at : at + 6] in report]
 
 
 @pytest.mark.parametrize("size", range(400, 640, 20))
@@ -72,22 +72,22 @@ def test_a_value_is_not_shown_without_its_name(size: int) -> None:
         f'{{"x":"{"a" * 3_000}","db_password":"hunter2 correct horse","y":"{"b" * 100}"}}'.encode()
     )
     excerpt.add(b"\nthe next line\n")
-    told = redact(shown(excerpt, ""))
-    assert "horse" not in told
-    assert told.endswith("\nthe next line\n")
+    text = redact(format_output(excerpt, ""))
+    assert "horse" not in text
+    assert text.endswith("\nthe next line\n")
 
 
-async def test_a_value_is_not_told_without_its_name() -> None:
+async def test_a_progress_message_has_no_value_without_its_name() -> None:
     """Also if the line that was cut ends much later."""
     heard: list[str] = []
-    tells = ProgressMessages(heard.append)
-    tells.add(b'{"db_password":"' + b"a" * 20_000)
-    tells.add(b"correct-horse")
-    tells.add(b'"}\nnext')
-    tells.finish()
+    progress = ProgressMessages(heard.append)
+    progress.add(b'{"db_password":"' + b"a" * 20_000)
+    progress.add(b"correct-horse")
+    progress.add(b'"}\nnext')
+    progress.finish()
     assert heard == ["[20,032 characters not shown here]\nnext"]
-    tells.add(b"x" * 20_000)
-    tells.finish()
+    progress.add(b"x" * 20_000)
+    progress.finish()
     assert heard[1:] == ["[20,000 characters not shown here]\n"]
 
 
@@ -95,9 +95,9 @@ def test_of_a_long_line_the_beginning_is_shown() -> None:
     """Output without blanks loses a few letters at the cut as well, and all are counted."""
     excerpt = Excerpt(SIZE)
     excerpt.add(b"z" * 10_000)
-    told = shown(excerpt, "")
-    assert f"[... {10_000 - told.count('z'):,} bytes left out here ...]" in told
-    assert told.count("z") > SIZE // 4
+    text = format_output(excerpt, "")
+    assert f"[... {10_000 - text.count('z'):,} bytes left out here ...]" in text
+    assert text.count("z") > SIZE // 4
 
 
 def test_what_a_full_disk_does_not_take_is_not_claimed(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_output_that_cannot_be_kept_is_shown_all_the_same(tmp_path: Path) -> Non
     for _ in range(2):
         output.add(b"a line\n" * 1_000)
     assert output.where == ""
-    assert "bytes left out here; the rest could not be kept in a file" in shown(
+    assert "bytes left out here; the rest could not be kept in a file" in format_output(
         output.excerpt, output.note
     )
 
@@ -129,51 +129,51 @@ def test_output_that_cannot_be_kept_is_shown_all_the_same(tmp_path: Path) -> Non
 # --- progress messages: soon, in whole lines, and nothing is lost ------------------------------------
 
 
-async def test_lines_are_told_whole() -> None:
-    """A line that comes in pieces is told when it has ended."""
+async def test_progress_messages_have_whole_lines() -> None:
+    """A line that comes in pieces is sent when it has ended."""
     heard: list[str] = []
-    tells = ProgressMessages(heard.append)
+    progress = ProgressMessages(heard.append)
     for piece in (b"one\ntw", b"o\nthr", b"ee\n"):
-        tells.add(piece)
+        progress.add(piece)
         await asyncio.sleep(0.1)
-    tells.finish()
+    progress.finish()
     assert "".join(heard) == "one\ntwo\nthree\n"
     assert all(each.endswith("\n") for each in heard)
 
 
-async def test_a_question_is_told_though_its_line_does_not_end(
+async def test_a_prompt_is_sent_although_its_line_does_not_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """After a silence, and while dots keep coming; what is left is told at the end."""
+    """After a silence, and while dots keep coming; the rest is sent at the end."""
     monkeypatch.setattr(output, "_SILENCE", 0.1)
     heard: list[str] = []
-    tells = ProgressMessages(heard.append)
-    tells.add(b"Go on? ")
-    while not heard:  # noqa: ASYNC110 - nobody tells us
+    progress = ProgressMessages(heard.append)
+    progress.add(b"Go on? ")
+    while not heard:  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(0.01)
     assert heard == ["Go on? "]
     dots = 0
     while len(heard) == 1:
-        tells.add(b".")
+        progress.add(b".")
         dots += 1
         await asyncio.sleep(0.01)
-    tells.add(b"end")
-    tells.finish()
+    progress.add(b"end")
+    progress.finish()
     assert "".join(heard) == f"Go on? {'.' * dots}end"
 
 
-async def test_much_is_told_by_its_end() -> None:
-    """Of more than fits into a message its end is told, with how much is missing."""
+async def test_a_long_progress_message_has_only_its_end() -> None:
+    """A message that is too long has only its end, and says how much is missing."""
     heard: list[str] = []
-    tells = ProgressMessages(heard.append)
-    tells.add(b"xxxx\n" * 10_000)
-    tells.finish()
+    progress = ProgressMessages(heard.append)
+    progress.add(b"xxxx\n" * 10_000)
+    progress.finish()
     assert heard[0].startswith("[42,005 characters not shown here]\nxxx")
     assert len(heard) == 1
 
 
-def test_a_secret_in_pieces_is_not_told_in_pieces(tmp_path: Path) -> None:
-    """A command that prints a secret with a pause in it: no listener hears a part."""
+def test_a_secret_that_is_printed_in_pieces_is_redacted(tmp_path: Path) -> None:
+    """A command that prints a secret with a pause in it: no listener gets a part of it."""
     heard: list[str] = []
     script = "printf 'id: ghp_01234567'; sleep 0.2; echo 89abcdefghijABCDEFGHIJ012345"
     (tmp_path / "leak.sh").write_text(script)
@@ -194,8 +194,10 @@ def test_a_secret_in_pieces_is_not_told_in_pieces(tmp_path: Path) -> None:
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\nAoIBAQC7VJTUt9Us8cKjMzEfYy\n-----END PRIVATE KEY-----\n"
 
 
-def heard_of(tmp_path: Path, script: str, *, command: str = "sh leak.sh") -> tuple[str, str]:
-    """What listeners hear while a script runs, and its result."""
+def progress_and_result(
+    tmp_path: Path, script: str, *, command: str = "sh leak.sh"
+) -> tuple[str, str]:
+    """What listeners get while a script runs, and its result."""
     heard: list[str] = []
     (tmp_path / "leak.sh").write_text(script)
     agent = (
@@ -211,34 +213,40 @@ def heard_of(tmp_path: Path, script: str, *, command: str = "sh leak.sh") -> tup
     return "".join(heard), result.steps[0].results[0].text()
 
 
-def test_a_key_is_not_told_line_by_line(tmp_path: Path) -> None:
+def test_a_key_that_is_printed_line_by_line_is_redacted(tmp_path: Path) -> None:
     """The lines of a private key come in messages of their own; each of them is part of the key."""
     pauses = "".join(f"echo '{line}'; sleep 0.15\n" for line in KEY.splitlines())
-    heard, result = heard_of(tmp_path, f"echo before\nsleep 0.15\n{pauses}echo after\n")
+    heard, result = progress_and_result(tmp_path, f"echo before\nsleep 0.15\n{pauses}echo after\n")
     assert "before\n" in heard
     assert "after\n" in heard
     assert "MIIEvQ" not in heard + result
     assert "AoIBAQ" not in heard + result
 
 
-def test_a_value_is_not_told_behind_its_name(tmp_path: Path) -> None:
+def test_a_value_that_follows_its_name_is_redacted(tmp_path: Path) -> None:
     """A name, a pause, and its value: the value is hidden, as it is in the result."""
-    heard, result = heard_of(tmp_path, "printf 'DB_PASSWORD='; sleep 1.2; echo hunter2; echo on\n")
+    heard, result = progress_and_result(
+        tmp_path, "printf 'DB_PASSWORD='; sleep 1.2; echo hunter2; echo on\n"
+    )
     assert "hunter2" not in heard + result
     assert "on\n" in heard
 
 
-def test_a_prompt_is_told_and_what_follows_is_hidden(tmp_path: Path) -> None:
+def test_a_prompt_is_shown_and_what_follows_is_hidden(tmp_path: Path) -> None:
     """What was reported of a line counts for what comes after it."""
-    heard, _ = heard_of(tmp_path, "printf 'api_key = '; sleep 1.2; echo abc123def456ghi; echo on\n")
+    heard, _ = progress_and_result(
+        tmp_path, "printf 'api_key = '; sleep 1.2; echo abc123def456ghi; echo on\n"
+    )
     assert "api_key = " in heard
     assert "abc123def456ghi" not in heard
 
 
 def test_a_command_runs_with_the_secret_that_is_not_kept(tmp_path: Path) -> None:
-    """The real shell gets the value, and nobody hears it."""
+    """The real shell gets the value, and no listener does."""
     command = "DB_PASSWORD=hunter2 sh leak.sh"
-    heard, result = heard_of(tmp_path, 'echo "${#DB_PASSWORD} letters"\n', command=command)
+    heard, result = progress_and_result(
+        tmp_path, 'echo "${#DB_PASSWORD} letters"\n', command=command
+    )
     assert "7 letters" in result
     assert "hunter2" not in heard + result
 
@@ -249,7 +257,7 @@ async def test_half_a_word_waits_for_its_end(monkeypatch: pytest.MonkeyPatch) ->
     heard: list[str] = []
     messages = ProgressMessages(heard.append)
     messages.add(b"token ghp_01234567")
-    while not heard:  # noqa: ASYNC110 - nobody tells us
+    while not heard:  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.2)
     assert heard == ["token "]

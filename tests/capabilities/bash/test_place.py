@@ -218,7 +218,7 @@ class Naming(ShellPolicy):
 def test_an_environment_file_asks_and_is_shown_to_that_call(
     tmp_path: Path, place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A yes is for one call: the sandbox is told to show this file to it, and to no other."""
+    """A yes is for one call: the sandbox shows this file to it, and to no other."""
     (tmp_path / ".env").write_text("TOKEN=x")
     bash = Bash(tmp_path, place=place, policy=Naming.default())
     shown: list[tuple[str, ...]] = []
@@ -286,7 +286,7 @@ def test_without_a_sandbox_a_stricter_place_is_refused(tmp_path: Path) -> None:
     assert [each.metadata["place"] for each in (usual, loose)] == ["host", "host"]
 
 
-def test_the_model_is_told_where_its_commands_run(tmp_path: Path) -> None:
+def test_the_tools_description_says_where_commands_run(tmp_path: Path) -> None:
     """In the description of the tool, and of its argument."""
     strict, usual, host = (
         Bash(tmp_path, place=place).tools()[0]  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What a command makes that agents would obey: set aside, unless a person agreed to it."""
+"""Files that agents would obey: a command's are moved aside, unless a person agreed to them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewra
 
 
 def run(builder: AgentBuilder, *turns: Any) -> list[str]:
-    """What came of each call that a model makes."""
+    """The result of each call that a model makes."""
     builder.with_driver(ScriptedDriver([*turns, say("done")]))
     result = builder.with_approver(lambda _: True).build().run_sync("Go.")
     return [made.text() for step in result.steps for made in step.results]
 
 
-def test_instructions_that_a_command_makes_are_set_aside_and_told(tmp_path: Path) -> None:
+def test_instructions_that_a_command_makes_are_moved_aside_and_reported(tmp_path: Path) -> None:
     """No place is held for a missing AGENTS.md, so a script may make one: it loses its name, and the result says so."""
     (tmp_path / "make.sh").write_text("echo obey me > AGENTS.md\n")
     first, _, _, third, beside, denied = run(

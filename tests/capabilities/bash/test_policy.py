@@ -23,7 +23,7 @@ HARMLESS, UNKNOWN, DEADLY = "ls", "touch made", "sudo ls"
 
 
 def statuses(result: RunResult) -> list[str]:
-    """What became of the calls."""
+    """The statuses of the calls."""
     return [made.status.value for step in result.steps for made in step.results]
 
 
@@ -154,7 +154,7 @@ def test_in_the_sandbox_only_what_leaves_it_asks(tmp_path: Path) -> None:
 
 @needs_bubblewrap
 def test_always_asks_in_the_sandbox_too(tmp_path: Path) -> None:
-    """For those who want to see every command that is not plainly harmless."""
+    """With this option every command that is not plainly harmless asks."""
     nobody = Approver(False)
     result = run(
         Bash(tmp_path, sandbox="required", ask="always"),
@@ -270,7 +270,7 @@ def test_the_policy_holds_in_children(tmp_path: Path) -> None:
 
 @needs_bubblewrap
 def test_another_s_tool_of_the_same_name_is_not_taken_for_contained(tmp_path: Path) -> None:
-    """The policy of the parent asks about what a child's own `bash` would run who knows where."""
+    """The policy of the parent asks about commands of a child's own `bash`, whose place it does not know."""
 
     @tool(name="bash")
     def own_bash(command: str) -> str:
@@ -316,7 +316,7 @@ def test_another_s_tool_of_the_same_name_is_not_taken_for_contained(tmp_path: Pa
     ],
 )
 def test_programs_that_go_out_are_known(command: str) -> None:
-    """By name, or by what they are told to do, also as part of a longer command."""
+    """By name or by argument, also as part of a longer command."""
     assert needs_network(command)
 
 
@@ -340,8 +340,8 @@ def test_other_programs_stay_in(command: str) -> None:
     assert not needs_network(command)
 
 
-def test_a_policy_that_is_none_is_a_build_error(tmp_path: Path) -> None:
+def test_an_invalid_policy_is_a_build_error(tmp_path: Path) -> None:
     """Not an error at the first command."""
     for policy in ("x", ShellPolicy, {"allow": ["ls"]}):
-        with pytest.raises(BuildError, match=r"is no ShellPolicy\. Use ShellPolicy"):
+        with pytest.raises(BuildError, match=r"is not a ShellPolicy\. Use ShellPolicy"):
             Bash(tmp_path, policy=policy)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What lasts from one command to the next, when a command makes it hard to tell."""
+"""State that lasts from one command to the next, also when a command hides it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_results import result_texts
 
 from hookline.capabilities import Bash
 from hookline.testing import call
 
-from .test_capability import MODES, run, texts
+from .test_capability import MODES, run
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -23,21 +24,21 @@ from .test_capability import MODES, run, texts
         "unset PATH",
     ],
 )
-def test_variables_last_whatever_becomes_of_the_search_path(
+def test_variables_last_when_a_command_changes_the_search_path(
     tmp_path: Path, mode: Any, hidden: str
 ) -> None:
-    """What tells of them is not looked for in a path that the command has set, nor among its functions."""
+    """The programs that read it are not looked up in the command's own PATH, nor among its functions."""
     result = run(
         Bash(tmp_path, sandbox=mode, keep="session"),
         call("bash", command="export EARLIER=1"),
         call("bash", command=f"{hidden}\nexport LATER=2"),
         call("bash", command="echo [$EARLIER] [$LATER]"),
     )
-    assert texts(result)[-1].startswith("[1] [2]\n")
+    assert result_texts(result)[-1].startswith("[1] [2]\n")
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_variables_that_cannot_be_kept_are_told_of(tmp_path: Path, mode: Any) -> None:
+def test_variables_that_cannot_be_kept_are_reported(tmp_path: Path, mode: Any) -> None:
     """Those from before stay, and so does the directory."""
     (tmp_path / "sub").mkdir()
     result = run(
@@ -46,7 +47,7 @@ def test_variables_that_cannot_be_kept_are_told_of(tmp_path: Path, mode: Any) ->
         call("bash", command="cd sub; for n in 1 2 3; do export BIG$n=$(printf %0100000d 7); done"),
         call("bash", command="pwd; echo [$EARLIER] [${#BIG1}]"),
     )
-    _, large, last = texts(result)
+    _, large, last = result_texts(result)
     assert "variables that this command left are not kept: more than 256 KB in all" in large
     assert last.startswith(f"{tmp_path / 'sub'}\n[1] [0]\n")
 
@@ -57,7 +58,7 @@ def test_there_is_an_end_to_the_variables_that_are_kept(tmp_path: Path) -> None:
         Bash(tmp_path, sandbox="host", keep="session"),
         call("bash", command="for n in {1..250}; do export V$n=x; done"),
     )
-    assert "[only 200 variables are kept; among those that are not: V" in texts(result)[0]
+    assert "[only 200 variables are kept; among those that are not: V" in result_texts(result)[0]
     assert len(result.state.metadata["bash.session"]["env"]) == 200
 
 
@@ -70,4 +71,4 @@ def test_an_empty_variable_lasts_like_any_other(tmp_path: Path, mode: Any, left:
         call("bash", command=f"NOTHING=; {left}"),
         call("bash", command="echo [${NOTHING-unset}]"),
     )
-    assert texts(result)[-1].startswith("[]\n")
+    assert result_texts(result)[-1].startswith("[]\n")

@@ -35,7 +35,7 @@ Use = Callable[..., list[ToolResult]]
 
 @pytest.fixture
 def use(root: Path) -> Use:
-    """Run calls, one step for each, or for each list of them; gives what came of them, in order."""
+    """Run calls, one step for each, or for each list of them; gives their results, in order."""
 
     def use(*steps: Any, files: Files | None = None) -> list[ToolResult]:
         turns = [calls(*step) if isinstance(step, list) else step for step in steps]

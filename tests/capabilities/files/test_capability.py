@@ -38,7 +38,7 @@ def builder(root: Path, *turns: object, **options: object) -> AgentBuilder:
 
 
 def results(result: object) -> list[object]:
-    """What came of each call."""
+    """The result of each call."""
     return [each for step in result.steps for each in step.results]  # type: ignore[attr-defined]
 
 
@@ -219,7 +219,7 @@ def test_read_only_has_no_tools_that_change(root: Path) -> None:
         ({"images": "show"}, "images='show'"),
     ],
 )
-def test_wrong_options_are_told_when_it_is_made(
+def test_wrong_options_are_reported_at_construction(
     tmp_path: Path, options: dict[str, object], problem: str
 ) -> None:
     """With what to do."""
@@ -228,7 +228,7 @@ def test_wrong_options_are_told_when_it_is_made(
 
 
 def test_a_jail_of_ones_own_can_be_used(root: Path) -> None:
-    """With everything it can be told."""
+    """With every option."""
     files = Files(FileJail(root, way="steps", mounts=False))
     assert files.jail.way == "steps"
     with pytest.raises(BuildError, match="when you make it"):
@@ -366,12 +366,12 @@ builder.with_journal(SQLiteJournal(journal)).around_tool_use(die).build().run_sy
 def test_a_change_is_made_once(
     root: Path, tmp_path: Path, name: str, arguments: dict[str, str], content: str, answer: str
 ) -> None:
-    """A write is made again, which changes nothing; of an edit the model is told that it may have been made."""
+    """A write is made again, which changes nothing; the result of an edit says that it may have been made."""
     journal = tmp_path / "journal.db"
     command = [sys.executable, "-c", DYING, str(root), str(journal), name, repr(arguments)]
     assert subprocess.run(command, check=False).returncode == 9
     assert (root / "notes.txt").read_text() == content
-    # The model reads the file next: whatever became of the change, it sees it.
+    # The model reads the file next, and sees whether the change was made.
     turns = [call("read", path="notes.txt"), say("done")]
     with SQLiteJournal(journal) as store:
         builder = AgentBuilder().with_driver(ScriptedDriver(turns)).with_capability(Files(root))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hookline import HookOutcome
 from hookline.capabilities import Files
 from hookline.capabilities.files import text
-from hookline.capabilities.files.edit_tool import Replacement, edited
+from hookline.capabilities.files.edit_tool import Replacement, apply_edits
 from hookline.capabilities.files.text import Text
 from hookline.errors import ToolError
 from hookline.testing import call
@@ -62,7 +62,7 @@ def test_what_was_not_read_is_not_replaced(use: Use, root: Path) -> None:
 
 
 def test_what_has_changed_since_it_was_read_is_not_replaced(root: Path) -> None:
-    """Nor edited: whoever changed it would lose that."""
+    """Nor edited: the change of somebody else would be lost."""
     from hookline import AgentBuilder
     from hookline.testing import ScriptedDriver, say
 
@@ -140,7 +140,7 @@ def test_two_edits_of_one_step_are_made_in_order(use: Use, root: Path) -> None:
 
 
 def test_several_edits_are_all_made_or_none(use: Use, root: Path) -> None:
-    """One after the other, and the lines they are at in the end are told."""
+    """One after the other; the result has their line numbers in the end."""
     good = [
         {"old": "one", "new": "zero\none"},
         {"old": "three", "new": "3"},
@@ -270,7 +270,7 @@ def test_an_edit_is_a_replacement_between_lines_as_they_are_shown(
     shown = text.replace("\r\n", "\n")
     if not old or old == new or old not in shown:
         return
-    made = edited(Text(text), [Replacement(old, new, True)], "f")
+    made = apply_edits(Text(text), [Replacement(old, new, True)], "f")
     assert made.text.replace("\r\n", "\n") == shown.replace(old, new)
     assert made.text.count("\r") <= text.count("\r") + made.text.count("\n")
     lines = made.text.split("\n")
@@ -278,7 +278,7 @@ def test_an_edit_is_a_replacement_between_lines_as_they_are_shown(
 
 
 def test_a_blocked_write_is_not_made(root: Path) -> None:
-    """The tools pass the hooks of whoever builds the agent."""
+    """The agent's own hooks judge the tools too."""
     from hookline import AgentBuilder
     from hookline.testing import ScriptedDriver, say
 
@@ -303,7 +303,7 @@ def test_a_blocked_write_is_not_made(root: Path) -> None:
 )
 def test_each_line_keeps_its_end(before: str, old: str, new: str, after: str) -> None:
     """Lines that were there keep theirs; new ones get that of the lines around them."""
-    assert edited(Text(before), [Replacement(old, new)], "x").text == after
+    assert apply_edits(Text(before), [Replacement(old, new)], "x").text == after
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["\n", "\r\n"])), min_size=1))
@@ -311,7 +311,7 @@ def test_replacing_a_whole_file_line_by_line_keeps_every_end(lines: list[tuple[s
     """However the two kinds of line ends are mixed."""
     before = "".join(line + end for line, end in lines)
     old = before.replace("\r\n", "\n")
-    made = edited(Text(before), [Replacement(old, old.upper())], "x").text
+    made = apply_edits(Text(before), [Replacement(old, old.upper())], "x").text
     assert made == before.upper()
 
 
@@ -321,8 +321,8 @@ def test_replacing_a_whole_file_line_by_line_keeps_every_end(lines: list[tuple[s
 def test_a_text_that_overlaps_itself_is_there_twice(text: str, old: str) -> None:
     """Which of the two is meant is not clear; replace_all takes them from the left."""
     with pytest.raises(ToolError, match=r"is in the file [23] times"):
-        edited(Text(text), [Replacement(old, "-")], "x")
-    assert "-" in edited(Text(text), [Replacement(old, "-", replace_all=True)], "x").text
+        apply_edits(Text(text), [Replacement(old, "-")], "x")
+    assert "-" in apply_edits(Text(text), [Replacement(old, "-", replace_all=True)], "x").text
 
 
 def test_a_carriage_return_is_part_of_its_line_end(root: Path, use: Use) -> None:

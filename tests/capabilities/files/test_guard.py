@@ -85,7 +85,7 @@ def test_they_can_be_shown(root: Path) -> None:
 
 
 def statuses(result: RunResult) -> list[str]:
-    """What became of the calls."""
+    """The statuses of the calls."""
     return [made.status.value for step in result.steps for made in step.results]
 
 
@@ -123,7 +123,7 @@ def test_the_root_can_be_the_directory_in_which_a_name_counts(root: Path) -> Non
 
 
 def test_instructions_can_be_opened_and_closed(root: Path) -> None:
-    """`ask=()` opens none of them by itself but leaves them protected; named in neither, they are files like others."""
+    """With `ask=()` they stay protected. Named in neither option, they are ordinary files."""
     write = call("write", path="AGENTS.md", content="x")
     assert statuses(run(Files(root, ask=()), write, answer=True)[0]) == ["blocked"]
     assert statuses(run(Files(FileJail(root)), write, answer=True)[0]) == ["blocked"]

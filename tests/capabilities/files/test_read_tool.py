@@ -81,7 +81,9 @@ def test_long_lines_and_files_are_cut(use: Use, root: Path) -> None:
         (b"", "(f is empty)"),
     ],
 )
-def test_encodings_and_line_ends_are_told(use: Use, root: Path, content: bytes, shown: str) -> None:
+def test_encodings_and_line_ends_are_reported(
+    use: Use, root: Path, content: bytes, shown: str
+) -> None:
     """Whatever is not plain UTF-8 is read all the same, and said."""
     (root / "f").write_bytes(content)
     assert text_of(use, "f") == shown

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hookline import AgentBuilder, SQLiteJournal
 from hookline.capabilities import Files
-from hookline.capabilities.files.seen_files import _added
+from hookline.capabilities.files.seen_files import _add_lines
 from hookline.testing import ScriptedDriver, call, say
 
 from .conftest import Use
@@ -72,7 +72,7 @@ def test_the_whole_is_known_once_every_line_was(order: list[int], length: int) -
     lines = [line for line in order if line <= length]
     for line in lines:
         assert known is None or " " in known
-        known = _added(known, "f", (length, line, line))
+        known = _add_lines(known, "f", (length, line, line))
     assert known == "f"
 
 

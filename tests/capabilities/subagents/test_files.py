@@ -82,8 +82,8 @@ async def test_it_runs_with_the_tools_of_the_agent(tmp_path: Path) -> None:
     assert result.steps[0].results[0].result == "ok"
     assert [spec.name for spec in model.requests[0].tools] == ["read", "search", "bash"]
     assert model.requests[0].system == "You review code.\n\nBe strict."
-    told = [each.result.text() for each in heard if each.type == "tool_result"]
-    assert told[:2] == [
+    results = [each.result.text() for each in heard if each.type == "tool_result"]
+    assert results[:2] == [
         "ran git diff HEAD",
         "Blocked: subagent 'code-reviewer' may only use Bash(git diff:*)",
     ]
@@ -166,8 +166,8 @@ def test_tools_that_only_others_have_are_done_without(tmp_path: Path) -> None:
     assert spawner is not None
     assert "some: About some." in spawner.description
     assert "none: About none." not in spawner.description
-    told = agent.explain().replace("\n" + " " * 16, " ")
-    assert "it goes without WebSearch, mcp__linear__create" in told
+    explanation = agent.explain().replace("\n" + " " * 16, " ")
+    assert "it goes without WebSearch, mcp__linear__create" in explanation
     assert any("it is left out: the agent has none of WebSearch" in str(e) for e in agent.lint())
 
 
@@ -176,11 +176,11 @@ def test_names_that_are_no_tools_anywhere_are_done_without(tmp_path: Path, tools
     """Published files list programs and services among the tools; `lint()` says what will not be had."""
     agent_file(tmp_path, "a", f"tools: {tools}")
     agent = builder(subagents=Subagents(tmp_path)).build()
-    told = agent.explain()
-    assert "subagents: a: read " in told.replace("\n" + " " * 16, " ")
+    explanation = agent.explain()
+    assert "subagents: a: read " in explanation.replace("\n" + " " * 16, " ")
     names = ", ".join(tools.strip("[]").split(", ")[1:])
     # Where the lines are parted depends on how long the path is, and a hyphen is a place to part them.
-    assert "".join(f"a.md: it goes without {names}".split()) in "".join(told.split())
+    assert "".join(f"a.md: it goes without {names}".split()) in "".join(explanation.split())
     assert any(f"has a tool {names}." in str(finding) for finding in agent.lint())
 
 
@@ -189,14 +189,14 @@ def test_all_tools_are_all_of_them(tmp_path: Path, tools: str) -> None:
     """As other agents show a file that lists none."""
     agent_file(tmp_path, "a", f"tools: {tools}")
     agent = builder(subagents=Subagents(tmp_path)).build()
-    told = agent.explain().replace("\n" + " " * 16, " ")
+    explanation = agent.explain().replace("\n" + " " * 16, " ")
     names = [tool.name for tool in agent.definition.toolbox if tool.name != "spawn_subagent"]
-    assert f"subagents: a: {', '.join(names)}; starts a" in told
+    assert f"subagents: a: {', '.join(names)}; starts a" in explanation
     assert agent.lint() == []
 
 
 def test_other_pages_of_a_directory_are_passed_over(tmp_path: Path) -> None:
-    """A guide beside the definitions does not take them away; that it is none is a finding."""
+    """A guide next to the definitions does not disable them; `lint` reports that it is no definition."""
     agent_file(tmp_path, "a", "")
     (tmp_path / "GUIDE.md").write_text("# How to use these agents")
     agent = builder(subagents=Subagents(tmp_path)).build()
@@ -272,9 +272,9 @@ async def test_modes_only_ever_tighten(tmp_path: Path) -> None:
     agent = made.on_event(heard.append).build()
     await agent.run("go")
     assert [spec.name for spec in planner.requests[0].tools] == ["read", "search"]
-    told = [each.result.text() for each in heard if each.type == "tool_result"]
-    assert told[1].startswith("Denied")
-    assert told[3] == "wrote b"
+    explanation = [each.result.text() for each in heard if each.type == "tool_result"]
+    assert explanation[1].startswith("Denied")
+    assert explanation[3] == "wrote b"
     assert asked == ["b"]
     assert "'bypassPermissions' gives it nothing" in agent.explain().replace("\n" + " " * 16, " ")
 
@@ -310,7 +310,7 @@ async def test_skills_it_has_from_the_start(tmp_path: Path) -> None:
 
 
 def test_what_is_not_kept_is_said(tmp_path: Path) -> None:
-    """Servers that are not started, and isolation that is none."""
+    """Servers that are not started, and isolation that does not exist."""
     agent_file(tmp_path, "a", "mcpServers: [linear]\nisolation: worktree")
     found = [str(each) for each in builder(subagents=Subagents(tmp_path)).build().lint()]
     assert any("a.md:4: its MCP servers are not started." in each for each in found)

@@ -117,8 +117,8 @@ async def test_rules_narrow_what_a_tool_may_be_used_for() -> None:
     )
     made = builder(call("spawn_subagent", agent="m", prompt="x"), subagents=Subagents(narrow))
     await made.on_event(heard.append).build().run("go", run_id="r")
-    told = [each.result.text() for each in heard if each.type == "tool_result"][:5]
-    assert told == [
+    results = [each.result.text() for each in heard if each.type == "tool_result"][:5]
+    assert results == [
         "ran git status",
         "Blocked: subagent 'm' may only use Bash(git:*)",
         "text of docs/a",
@@ -144,8 +144,8 @@ async def test_what_is_forbidden_is_forbidden_below_it_too() -> None:
         call("spawn_subagent", agent="outer", prompt="x"), subagents=Subagents(outer, inner)
     )
     await made.on_event(heard.append).build().run("go", run_id="r")
-    told = [each.result.text() for each in heard if each.type == "tool_result"][:3]
-    assert told == [
+    results = [each.result.text() for each in heard if each.type == "tool_result"][:3]
+    assert results == [
         "Blocked: subagent 'outer' may not use bash(rm *)",
         "ran ls",
         "Blocked: subagent 'outer' may not use write",
@@ -180,8 +180,8 @@ async def test_what_its_starter_may_only_use_so_it_may_only_use_so_too() -> None
     heard: list[Any] = []
     made = builder(call("spawn_subagent", agent="outer", prompt="x"), subagents=Subagents(*members))
     await made.on_event(heard.append).build().run("go")
-    told = [each.result.text() for each in heard if each.type == "tool_result"][:2]
-    assert told == ["ran git status", "Blocked: subagent 'outer' may only use Bash(git:*)"]
+    results = [each.result.text() for each in heard if each.type == "tool_result"][:2]
+    assert results == ["ran git status", "Blocked: subagent 'outer' may only use Bash(git:*)"]
 
 
 async def test_which_subagents_it_may_start() -> None:
@@ -221,8 +221,8 @@ async def test_hooks_and_capabilities_of_its_own() -> None:
         subagents=Subagents(owned),
     )
     await made.on_event(heard.append).build().run("go")
-    told = [each.result.text() for each in heard if each.type == "tool_result"]
-    assert told == ["Blocked: not you", "special", "x", "text of a"]
+    results = [each.result.text() for each in heard if each.type == "tool_result"]
+    assert results == ["Blocked: not you", "special", "x", "text of a"]
 
 
 class AsCapability:
@@ -317,7 +317,7 @@ def test_wrong_definitions_are_errors(make: Any, words: str) -> None:
         make()
 
 
-def test_explain_tells_who_there_is_and_with_what() -> None:
+def test_explain_lists_the_subagents_and_their_tools() -> None:
     """One line each."""
     agents = Subagents(member(tools=["read", "Agent(n)"]), Subagent("n", "N.", tools=[]))
     text = builder(subagents=agents).build().explain()
@@ -325,7 +325,7 @@ def test_explain_tells_who_there_is_and_with_what() -> None:
     assert "subagents: n: no tools" in text
 
 
-def test_one_that_only_reads_is_kept_from_changing_anything_whoever_brings_the_tool() -> None:
+def test_a_read_only_subagent_changes_nothing_with_any_tool() -> None:
     """Its own tools, and those of its capabilities, are no exception."""
     deleted: list[str] = []
 

@@ -47,8 +47,8 @@ def parent(*turns: Any, members: Any, **options: Any) -> AgentBuilder:
     return made.with_capability(Subagents(*members, **options))
 
 
-def told(heard: list[Any]) -> list[str]:
-    """What every call came to, in the order they were settled."""
+def result_texts(heard: list[Any]) -> list[str]:
+    """The texts of all results, in the order in which the calls ended."""
     return [each.result.text() for each in heard if each.type == "tool_result"]
 
 
@@ -64,7 +64,7 @@ async def test_no_subagent_is_deeper_than_the_limit(depth: int) -> None:
     made = parent(spawn("again"), members=[again], max_depth=depth).on_event(heard.append)
     result = await made.build().run("go")
     assert result.status is RunStatus.COMPLETED
-    assert told(heard)[0] == (
+    assert result_texts(heard)[0] == (
         f"Error: subagent 'again' was not started: {depth} runs are above it already, "
         f"and {depth} is the most there may be. Do the task yourself."
     )
@@ -77,7 +77,7 @@ async def test_an_agent_that_is_a_subagent_itself_counts_from_the_top() -> None:
     heard: list[Any] = []
     made = parent(spawn("inner"), members=[Subagent("inner", "I.", agent=inner)])
     await made.on_event(heard.append).build().run("go")
-    assert "was not started: 1 runs are above it already" in told(heard)[0]
+    assert "was not started: 1 runs are above it already" in result_texts(heard)[0]
 
 
 # --- hooks around -----------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ async def test_rules_may_name_the_skills_it_can_load(tmp_path: Path) -> None:
     heard: list[Any] = []
     made = parent(spawn("a"), spawn("b"), members=[allowed, denied])
     await made.with_capability(Skills(tmp_path)).on_event(heard.append).build().run("go")
-    texts = told(heard)
+    texts = result_texts(heard)
     assert "The pdf page." in texts[0]
     assert texts[1] == "Blocked: subagent 'a' may only use Skill(name=pdf)"
     assert texts[3] == "Blocked: subagent 'b' may not use Skill(name=pdf)"
@@ -272,7 +272,7 @@ async def test_a_subagent_that_cannot_be_built_deep_down_is_a_tool_error() -> No
     b = member("b", capabilities=[Moody()])
     heard: list[Any] = []
     await parent(spawn("a"), members=[a, b]).on_event(heard.append).build().run("go")
-    assert "not today" in told(heard)[0]
+    assert "not today" in result_texts(heard)[0]
 
 
 async def test_a_policy_is_the_same_in_a_subagent_as_anywhere() -> None:

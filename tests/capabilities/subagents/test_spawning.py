@@ -1,4 +1,4 @@
-"""Starting a subagent: what its starter gets, whatever becomes of it."""
+"""Starting a subagent: what its starter gets, however it ends."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_the_starter_gets_the_answer_and_not_the_conversation() -> None:
     assert result.usage.requests == 4
 
 
-async def test_a_subagent_is_told_its_prompt_and_its_task() -> None:
+async def test_a_subagent_gets_its_prompt_and_its_task() -> None:
     """Its system prompt is its own."""
     driver = ScriptedDriver([say("ok")])
     member = Subagent("helper", "Helps.", "You help.", model=driver)
@@ -78,7 +78,7 @@ async def test_a_subagent_is_told_its_prompt_and_its_task() -> None:
     )
 
 
-async def test_the_model_reads_who_there_is() -> None:
+async def test_the_tools_description_lists_the_subagents() -> None:
     """In the description of the tool."""
     driver = ScriptedDriver([say("done")])
     made = AgentBuilder().with_driver(driver)
@@ -117,7 +117,7 @@ async def test_an_empty_task_is_an_error() -> None:
     assert "the prompt is empty" in first(result).text()
 
 
-async def test_who_watches_is_told_the_task_in_a_few_words() -> None:
+async def test_records_have_the_task_in_a_few_words() -> None:
     """As progress of the call."""
     heard: list[Any] = []
     made = parent(spawn(description="the report")).on_event(heard.append)
@@ -148,7 +148,7 @@ async def test_a_limit_is_an_error_that_says_which() -> None:
     )
 
 
-async def test_what_it_had_said_is_told_as_no_answer() -> None:
+async def test_text_of_a_stopped_subagent_is_marked_as_no_answer() -> None:
     """A stopped subagent may have said something worth knowing."""
     turn = calls(call("look"))
     talking = msgspec.structs.replace(turn, text="Half way through.")
@@ -211,7 +211,7 @@ async def test_an_answer_that_is_no_json_is_its_text() -> None:
 
 
 async def test_several_work_at_the_same_time() -> None:
-    """Each waits for the other, so one after the other they would wait for ever."""
+    """Each waits for the other, so one after the other they would wait forever."""
     there = asyncio.Barrier(2)
 
     @tool

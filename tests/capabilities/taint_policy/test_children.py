@@ -34,7 +34,7 @@ def pay(to: str) -> str:
 
 
 def delegate_to(child: AgentBuilder) -> Any:
-    """A tool that starts a child and tells what its calls came to."""
+    """A tool that starts a child and returns the results of its calls."""
 
     @tool
     async def spawn_subagent(task: str, context: ToolContext) -> list[str]:
@@ -57,8 +57,8 @@ def family(child: AgentBuilder, *before: Any, task: str, policy: TaintPolicy) ->
     return parent.with_capability(policy)
 
 
-def came_of_it(builder: AgentBuilder, prompt: str = "Pay my bill.") -> Any:
-    """What the child's calls came to."""
+def child_results(builder: AgentBuilder, prompt: str = "Pay my bill.") -> Any:
+    """The texts of the child's results."""
     return builder.build().run_sync(prompt).steps[-2].results[-1].result
 
 
@@ -69,37 +69,37 @@ BLOCK: dict[str, Any] = {"on_taint": "block"}
 def test_a_task_is_not_the_users_word() -> None:
     """What a parent read and wrote into the task asks in the child, too."""
     made = family(agent(PAY), READ, task=f"Pay {IBAN}.", policy=TaintPolicy(**BLOCK))
-    (text,) = came_of_it(made)
+    (text,) = child_results(made)
     assert text.startswith(f"Blocked: to has '{IBAN}' from read (call_1_1)")
 
 
 def test_a_task_is_as_good_as_what_its_author_knew() -> None:
     """What the parent could not have read is its own, and the child may act on it, whatever it reads itself."""
     made = family(agent(READ, PAY), task=f"Pay {IBAN}.", policy=TaintPolicy(**BLOCK))
-    assert came_of_it(made)[-1] == f"paid {IBAN}"
+    assert child_results(made)[-1] == f"paid {IBAN}"
 
 
 def test_what_a_child_reads_itself_is_not_the_users() -> None:
     """Results count in the run that has them."""
     made = family(agent(READ, PAY), task="Pay the bill.", policy=TaintPolicy(**BLOCK))
-    assert came_of_it(made)[-1].startswith("Blocked")
+    assert child_results(made)[-1].startswith("Blocked")
 
 
 def test_what_the_user_said_at_the_top_holds_all_the_way_down() -> None:
     """The prompt of the run at the top is the user's for every child."""
     made = family(agent(READ, PAY), READ, task="Pay the bill.", policy=TaintPolicy(**BLOCK))
-    assert came_of_it(made, f"Pay {IBAN}.")[-1] == f"paid {IBAN}"
+    assert child_results(made, f"Pay {IBAN}.")[-1] == f"paid {IBAN}"
 
 
 def test_a_childs_system_prompt_is_trusted_in_it() -> None:
-    """It was written by whoever defined the child."""
+    """The author of the child's definition wrote it."""
     child = agent(READ, PAY).with_system_prompt(f"The landlord's account is {IBAN}.")
     made = family(child, READ, task="Pay the bill.", policy=TaintPolicy(**BLOCK))
-    assert came_of_it(made)[-1] == f"paid {IBAN}"
+    assert child_results(made)[-1] == f"paid {IBAN}"
 
 
 def test_what_a_child_reports_is_a_result() -> None:
-    """Its answer is written by a model that has read who knows what."""
+    """Its answer comes from a model that may have read anything."""
 
     @tool
     async def ask_reader(context: ToolContext) -> str:
@@ -120,7 +120,7 @@ def test_it_holds_however_deep(depth: int) -> None:
         hand_on = call("spawn_subagent", task=f"Pay {IBAN}.")
         child = agent(hand_on, tools=(delegate_to(child),))
     made = family(child, READ, task=f"Pay {IBAN}.", policy=TaintPolicy(**BLOCK))
-    text = came_of_it(made)
+    text = child_results(made)
     while isinstance(text, list | tuple):
         text = text[0]
     assert "does not come from the user" in text

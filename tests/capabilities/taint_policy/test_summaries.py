@@ -1,4 +1,4 @@
-"""When messages give way to a summary, who said what still counts: in this process and in the next."""
+"""When a summary replaces messages, their origin still counts, in this process and in the next."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def agent(*turns: Any, summary: str = "They talked.") -> Any:
 
 
 def last(result: Any) -> str:
-    """What the last call came to."""
+    """The text of the last result."""
     texts = [each.text() for step in result.steps for each in step.results]
     return str(texts[-1])
 
@@ -80,7 +80,7 @@ def test_a_summary_is_no_word_of_the_user() -> None:
 
 
 def test_another_process_knows_it_too() -> None:
-    """The state alone tells who said what, attachments included."""
+    """The state alone says who wrote what, attachments included."""
     bill = Attachment.from_bytes(f"Pay {OTHER}.".encode(), "text/plain", "bill.txt")
     first = agent(READ).run_sync(f"Is {IBAN} right?", attachments=[bill]).state
     saved = first.to_json()

@@ -142,7 +142,7 @@ def test_hooks_in_copilots_settings_alone(place: Any) -> None:
 
 
 def test_hooks_where_vs_codes_settings_say(place: Any) -> None:
-    """Also where none of the usual directories is there."""
+    """Also without any of the usual directories."""
     place.write("secret.txt", "x")
     place.write("guard.sh", _GUARD)
     place.write(".vscode/settings.json", '{"chat.hookFilesLocations": {"guards": true}}')
@@ -196,7 +196,7 @@ def test_a_folder_below_the_project(place: Any) -> None:
     assert (root / "where").read_text() == f"{root}\n"
 
 
-def test_what_a_hook_tells_the_user_is_shown(place: Any) -> None:
+def test_a_hooks_message_to_the_user_is_shown(place: Any) -> None:
     """Though it decides nothing."""
     hook_of_the_user(place, "PreToolUse", 'echo \'{"systemMessage": "mind the gap"}\'')
     assert "mind the gap" in read(place).stderr
@@ -242,7 +242,7 @@ def test_hooks_at_both_ends_of_a_conversation(place: Any) -> None:
 
 
 def test_what_a_hook_says_is_shown_in_its_own_words(place: Any) -> None:
-    """That there is no need to ask, what it tells the model, and what it tells the user."""
+    """That there is no need to ask, its text for the model, and its text for the user."""
     said = {
         "systemMessage": "looked at it",
         "hookSpecificOutput": {
@@ -265,14 +265,14 @@ def test_what_a_hook_says_is_shown_in_its_own_words(place: Any) -> None:
     lines = place.run("hooks", "test", "bash", "ls").stdout.splitlines()
     assert [line for line in lines if line.startswith("allow ") and line.endswith(": a friend")]
     after = place.run("hooks", "test", "bash", "ls", "--result", "x", "--json").stdout
-    told = [json.loads(line).get("tells", "") for line in after.splitlines()]
-    assert any("run the\ntests" in each for each in told)
+    messages = [json.loads(line).get("tells", "") for line in after.splitlines()]
+    assert any("run the\ntests" in each for each in messages)
     prompt = place.run("hooks", "test", "--prompt", "hi").stdout
     assert "tells the model: <hook" in prompt
     assert "be kind" in prompt
 
 
-def test_testing_an_answer_asks_those_who_may_object_to_the_end(place: Any) -> None:
+def test_testing_an_answer_asks_the_hooks_that_may_object_to_the_end(place: Any) -> None:
     """What they say is shown, and nothing continues because of it."""
     folder = place.home / ".claude"
     folder.mkdir()

@@ -68,7 +68,7 @@ def test_hooks_of_pages_are_listed_explained_and_tested(place: Any) -> None:
     assert f"{words}: only looking" in tested.stdout
 
 
-def test_nobody_configures_who_runs_them(place: Any) -> None:
+def test_commands_is_no_option_of_a_file(place: Any) -> None:
     """`commands` is put together, and is no option of a file."""
     place.write("hookline.toml", '[capabilities.skills]\nsources = ["s"]\ncommands = true\n')
     done = place.run("config", "show")
@@ -134,7 +134,7 @@ def test_a_settings_file_that_is_named_on_the_command_line_is_the_users(place: A
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("{", "it is not valid JSON"),
         ("[]", "it is not a JSON object"),
@@ -142,14 +142,14 @@ def test_a_settings_file_that_is_named_on_the_command_line_is_the_users(place: A
     ],
 )
 def test_a_settings_file_that_is_named_is_never_passed_over(
-    text: str, told: str, place: Any
+    text: str, expected: str, place: Any
 ) -> None:
     """Whoever names it wants its hooks, by a flag or in their own file; comments may be in it."""
     path = place.write("mine.json", "")
     path.write_bytes(text.encode("latin-1"))
     done = place.run("hooks", "list", "--settings", "mine.json")
     assert done.returncode == Exit.USAGE, done.stderr
-    assert told in done.stderr
+    assert expected in done.stderr
     own = place.home / ".config/hookline/config.toml"
     own.parent.mkdir(parents=True)
     own.write_text(f"claude_settings = ['{path}']\n")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_results import result_texts
 
 from hookline import AgentBuilder, HookPoint, RunResult
 from hookline.cli.assembly.hooks import ConfiguredHooks
@@ -39,11 +40,6 @@ def run_with(
     return builder.build().run_sync(prompt)
 
 
-def results(result: RunResult) -> list[str]:
-    """What came of each call."""
-    return [made.text() for step in result.steps for made in step.results]
-
-
 def rule(on: str, do: str, **more: Any) -> dict[str, Any]:
     """A rule with a reason."""
     return {"on": on, "do": do, **({} if do == "redact" else {"reason": "because"}), **more}
@@ -71,7 +67,7 @@ def test_what_a_rule_matches(match: Any, blocked: bool, tmp_path: Path) -> None:
     given = rule("before_tool_use", "block", **({} if match is None else {"match": match}))
     result = run_with(tmp_path, given, turns=(call("bash", command="git push --force"),))
     expected = "Blocked: because" if blocked else "ran git push --force"
-    assert results(result) == [expected]
+    assert result_texts(result) == [expected]
 
 
 def test_ask_and_stop(tmp_path: Path) -> None:
@@ -92,7 +88,7 @@ def test_redact(tmp_path: Path) -> None:
     secrets = run_with(
         tmp_path, rule("after_tool_use", "redact", match={"tool": "read"}), turns=turns
     )
-    assert "sk-abc" not in results(secrets)[0]
+    assert "sk-abc" not in result_texts(secrets)[0]
     words = run_with(
         tmp_path,
         rule("after_tool_use", "redact", match="/key \\S+/"),
@@ -101,7 +97,7 @@ def test_redact(tmp_path: Path) -> None:
         turns=turns,
         prompt="My pin is 1234.",
     )
-    assert results(words) == ["[redacted] of a"]
+    assert result_texts(words) == ["[redacted] of a"]
     assert words.text == "The password is [redacted]."
     assert words.state.messages[0].text == "My pin is [redacted]."
 
@@ -113,7 +109,7 @@ def test_what_is_redacted_is_words_at_every_point(on: str, words: str, tmp_path:
     said = words.strip("/").replace("\\d", "2")
     turns = (call("bash", command=f"echo {said}"),)
     result = run_with(tmp_path, rule(on, "redact", match=words), turns=turns)
-    assert results(result) == ["ran echo [redacted]"]
+    assert result_texts(result) == ["ran echo [redacted]"]
 
 
 def test_redacted_words_are_in_no_part_of_a_result(tmp_path: Path) -> None:
@@ -134,7 +130,7 @@ def test_redacted_words_are_in_no_part_of_a_result(tmp_path: Path) -> None:
     model = ScriptedDriver([call("look"), call("fail"), say("Done.")])
     builder = AgentBuilder().with_driver(model).with_tools(look, fail)
     result = builder.with_capability(ConfiguredHooks(settings, tmp_path)).build().run_sync("Go.")
-    looked, failed = results(result)
+    looked, failed = result_texts(result)
     assert (looked.count("[redacted]"), "hunter2" in looked) == (2, False)
     assert "cannot log in with [redacted]" in failed
     assert [made.is_success for step in result.steps for made in step.results] == [True, False]
@@ -159,12 +155,12 @@ def test_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     result = run_with(
         tmp_path, rule("before_tool_use", "log", name="seen"), turns=(call("bash", command="x"),)
     )
-    assert results(result) == ["ran x"]
+    assert result_texts(result) == ["ran x"]
     assert "seen at before_tool_use bash: because" in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         (rule("before_tool", "block", match="bash"), None),
         (
@@ -186,15 +182,15 @@ def test_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     ],
 )
 def test_a_rule_that_can_never_work_is_an_error(
-    given: dict[str, Any], told: str | None, tmp_path: Path
+    given: dict[str, Any], message: str | None, tmp_path: Path
 ) -> None:
     """When the agent is made, with where it is written."""
-    if told is None:
+    if message is None:
         run_with(tmp_path, given)
         return
     with pytest.raises(ConfigError, match=r"^flag: ") as error:
         run_with(tmp_path, given)
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_module_of_hooks_that_fails_is_reported_as_it_fails(tmp_path: Path) -> None:
@@ -257,7 +253,7 @@ def test_python_hooks_of_a_project(place: Any) -> None:
 
 
 def test_a_list_of_hooks_says_what_a_rule_matches(place: Any) -> None:
-    """In the words of whoever wrote the rule, not in those of our code."""
+    """In the words of the rule, not in those of our code."""
     rule = '[[hooks]]\non = "{}"\nmatch = "{}"\ndo = "block"\nreason = "no"\n'
     place.write(
         "hookline.toml",

@@ -14,6 +14,7 @@ from hook_commands import as_json, printing
 from hypothesis import given
 from hypothesis import strategies as st
 from plain_store import PlainStore
+from run_results import tool_texts
 
 from hookline import AgentBuilder, AgentState, RunStatus
 from hookline.capabilities import Approval
@@ -49,7 +50,7 @@ def test_silence_is_no_decision() -> None:
 
 @pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit"])
 def test_plain_text_is_context_where_the_model_may_read_it(event: str) -> None:
-    """At two events what a hook prints is told to the model."""
+    """At two events the model reads what a hook prints."""
     assert said(event, ProgramResult(0, "the branch is main\n")).contexts == ("the branch is main",)
 
 
@@ -68,8 +69,8 @@ def test_only_an_object_that_begins_the_output_is_json(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ['{"decision": block}', '{"a":1}\n{"decision":"block"}', "{{x}}"])
-def test_what_begins_and_ends_like_an_object_and_is_none_is_a_failure(text: str) -> None:
-    """It is told, and never read to the model as text; exit 2 blocks all the same."""
+def test_output_that_looks_like_an_object_and_is_invalid_is_a_failure(text: str) -> None:
+    """It is reported, and is never text for the model. Exit code 2 blocks all the same."""
     assert (
         said("SessionStart", ProgramResult(0, text)).status,
         said("Stop", ProgramResult(1, text)).status,
@@ -110,14 +111,14 @@ def test_exit_2_without_any_reason_still_blocks() -> None:
     assert said("PreToolUse", ProgramResult(2)).decision == "deny"
 
 
-def test_exit_2_where_nothing_can_be_blocked_is_told_to_the_user() -> None:
+def test_the_user_reads_exit_2_where_nothing_can_be_blocked() -> None:
     """At the start of a session, say."""
     answer = said("SessionStart", ProgramResult(2, "", "no network"))
     assert (answer.decision, answer.messages) == ("", ("no network",))
 
 
 def test_exit_2_after_a_tool_is_feedback() -> None:
-    """It is told to the model, which has the result too."""
+    """The model reads it next to the result."""
     assert said("PostToolUse", ProgramResult(2, "", "lint failed")).reason == "lint failed"
 
 
@@ -138,7 +139,7 @@ def test_another_exit_code_with_json_lets_the_json_decide() -> None:
     [ProgramResult(1, "", "boom\nmore"), ProgramResult(127, "", "not found"), ProgramResult(-9)],
 )
 def test_another_exit_code_without_json_is_a_failure(ran: ProgramResult) -> None:
-    """The first line of what it said is told."""
+    """The first line of its output is reported."""
     answer = said("PreToolUse", ran)
     assert answer.has_failed
     assert "exit code" in answer.problem
@@ -195,7 +196,7 @@ def test_continue_false_ends_the_run() -> None:
 
 
 def test_output_can_be_replaced_by_nothing() -> None:
-    """None is a replacement, and no replacement is none."""
+    """`null` is a replacement; a missing field is not."""
     assert (
         said(
             "PostToolUse", ProgramResult(0, specific("PostToolUse", updatedToolOutput=None))
@@ -216,7 +217,7 @@ def test_context_at_the_top_is_read_too(key: str) -> None:
 
 
 def test_a_permission_request_is_answered() -> None:
-    """Allowed with other arguments, or denied for good."""
+    """Allowed with other arguments, or denied finally."""
     text = specific(
         "PermissionRequest", decision={"behavior": "allow", "updatedInput": {"command": "ls"}}
     )
@@ -252,7 +253,7 @@ TITLE = "\x1b]0;at work\x07"
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SessionEnd")
 
 
-def telling(stage: Any, **answers: Any) -> Any:
+def recording_hooks(stage: Any, **answers: Any) -> Any:
     """Hooks at these events that keep what they are sent, and answer this."""
     hooks = {}
     for event in {*EVENTS, *answers}:
@@ -271,7 +272,7 @@ def sent(stage: Any, event: str) -> list[dict[str, Any]]:
 
 def test_all_events_of_a_prompt_name_it(stage: Any) -> None:
     """By one UUID; a session begins before there is a prompt."""
-    stage.run(telling(stage))
+    stage.run(recording_hooks(stage))
     named = {sent(stage, event)[0].get("prompt_id") for event in EVENTS[1:]}
     assert len(named) == 1
     assert str(uuid.UUID(named.pop())) == sent(stage, "Stop")[0]["prompt_id"]
@@ -280,7 +281,7 @@ def test_all_events_of_a_prompt_name_it(stage: Any) -> None:
 
 def test_the_next_prompt_is_another(stage: Any) -> None:
     """Though it is the same session."""
-    hooks = telling(stage)
+    hooks = recording_hooks(stage)
     stage.run(hooks)
     stage.run(hooks)
     first, second = sent(stage, "UserPromptSubmit")
@@ -292,7 +293,9 @@ def test_the_next_prompt_is_another(stage: Any) -> None:
 
 def test_what_is_for_the_terminal_gets_there(stage: Any) -> None:
     """From any event, also of one that refuses something, and nothing else of the run changes."""
-    hooks = telling(stage, PreToolUse={"terminalSequence": TITLE}, Stop={"terminalSequence": BELL})
+    hooks = recording_hooks(
+        stage, PreToolUse={"terminalSequence": TITLE}, Stop={"terminalSequence": BELL}
+    )
     shown: list[str] = []
     hooks.runner.terminal = shown.append
     assert stage.run(hooks).text == "done"
@@ -305,9 +308,9 @@ def test_what_is_for_the_terminal_gets_there(stage: Any) -> None:
     assert shown == [TITLE, BELL, BELL]
 
 
-def test_what_would_do_more_is_left_out_and_told(stage: Any) -> None:
+def test_other_terminal_sequences_are_left_out_and_reported(stage: Any) -> None:
     """A sequence that clears the screen, say."""
-    hooks = telling(stage, PreToolUse={"terminalSequence": "\x1b[2J"})
+    hooks = recording_hooks(stage, PreToolUse={"terminalSequence": "\x1b[2J"})
     shown: list[str] = []
     hooks.runner.terminal = shown.append
     result = stage.run(hooks)
@@ -347,9 +350,9 @@ def talking(stage: Any, hooks: Any, turns: int = 1) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit"])
 async def test_a_hook_names_the_session(stage: Any, event: str) -> None:
-    """It is its title from then on, and hooks are told it when the session continues."""
+    """It is its title from then on, and hooks get it when the session continues."""
     named = {"hookSpecificOutput": {"hookEventName": event, "sessionTitle": " the\nrent "}}
-    session, agent = talking(stage, telling(stage, **{event: named}), 2)
+    session, agent = talking(stage, recording_hooks(stage, **{event: named}), 2)
     await session.run(agent, "Pay it.")
     assert session.title == "the rent"
     session.rename("mine")
@@ -362,29 +365,31 @@ async def test_a_hook_names_the_session(stage: Any, event: str) -> None:
 
 async def test_without_a_hook_it_is_called_after_its_first_prompt(stage: Any) -> None:
     """And stays so."""
-    session, agent = talking(stage, telling(stage), 2)
+    session, agent = talking(stage, recording_hooks(stage), 2)
     await session.run(agent, "Pay it.")
     await session.run(agent, "Again.")
     assert session.title == "Pay it."
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [({}, "other"), ({"reason": "clear"}, "clear"), ({"reason": "gone home"}, "other")],
 )
-async def test_hooks_hear_why_a_session_ends(stage: Any, given: Any, told: str) -> None:
+async def test_hooks_get_the_reason_why_a_session_ends(
+    stage: Any, given: Any, expected: str
+) -> None:
     """In the words that they know."""
-    session, agent = talking(stage, telling(stage))
+    session, agent = talking(stage, recording_hooks(stage))
     await session.run(agent, "Pay it.")
     await session.close(agent, **given)
     (ended,) = sent(stage, "SessionEnd")
-    assert ended["reason"] == told
+    assert ended["reason"] == expected
     assert "prompt_id" not in ended
 
 
 def test_a_single_run_ends_for_other_reasons(stage: Any) -> None:
     """Nobody was at a prompt."""
-    stage.run(telling(stage))
+    stage.run(recording_hooks(stage))
     assert [each["reason"] for each in sent(stage, "SessionEnd")] == ["other"]
 
 
@@ -392,12 +397,12 @@ def test_a_single_run_ends_for_other_reasons(stage: Any) -> None:
 
 
 @pytest.mark.parametrize("is_watched", [True, False])
-def test_who_says_what_is_shown_decides_nothing_else(stage: Any, is_watched: bool) -> None:
-    """A block there blocks nothing, and where nobody watches such a hook only looks on."""
+def test_a_hook_that_changes_the_display_decides_nothing_else(stage: Any, is_watched: bool) -> None:
+    """A block there blocks nothing, and without a person such a hook only observes."""
     specific = {"hookEventName": "MessageDisplay", "displayContent": "***"}
     said = {"decision": "block", "reason": "no", "hookSpecificOutput": specific}
     shown: list[str] = []
-    hooks = telling(stage, MessageDisplay=said)
+    hooks = recording_hooks(stage, MessageDisplay=said)
     hooks.runner.display = shown.append if is_watched else None
     result = stage.run(hooks, say("done"))
     assert (result.text, result.status) == ("done", RunStatus.COMPLETED)
@@ -449,11 +454,6 @@ GUARD = (
 )
 
 
-def told_by_tools(result: Any) -> list[str]:
-    """What came of the calls."""
-    return [message.text for message in result.state.messages if message.role == "tool"]
-
-
 @needs_bash
 def test_a_line_for_bash_is_read_by_bash(stage: Any) -> None:
     """Where `/bin/sh` knows no lists, its error would be taken for a refusal."""
@@ -464,7 +464,7 @@ def test_a_line_for_bash_is_read_by_bash(stage: Any) -> None:
         call("write", path="a.py", content=""),
         say("done"),
     )
-    assert told_by_tools(written) == [f"Blocked: kept: {stage.root}/uv.lock", "wrote a.py"]
+    assert tool_texts(written) == [f"Blocked: kept: {stage.root}/uv.lock", "wrote a.py"]
 
 
 @needs_bash
@@ -476,7 +476,7 @@ def test_so_are_geminis(stage: Any) -> None:
     run = stage.run(
         stage.discover(), call("bash", command="echo secret"), call("bash", command="ls"), say("ok")
     )
-    assert told_by_tools(run) == ["Blocked: no secrets", "ran ls"]
+    assert tool_texts(run) == ["Blocked: no secrets", "ran ls"]
 
 
 def test_a_log_in_the_directory_of_the_agent(stage: Any) -> None:
@@ -495,8 +495,8 @@ def test_a_command_with_quotes_stays_one_word(stage: Any) -> None:
     assert not (stage.root / "evil").exists()
 
 
-def test_what_is_told() -> None:
-    """The event, the tool, its input as JSON and key by key, and what came of it."""
+def test_what_is_reported() -> None:
+    """The event, the tool, its input as JSON and key by key, and the result."""
     given = {"file_path": "/p/a", "replace_all": True, "-i": 1}
     variables = dialect_named("claude").event_variables(
         {"tool_name": "Edit", "tool_input": given, "tool_response": {"ok": 1}}
@@ -522,7 +522,7 @@ def test_what_no_variable_can_hold_does_not_keep_a_guard_from_running(stage: Any
     """With a zero in a variable no program could be started: the guard is asked all the same."""
     hooks = stage.claude("PreToolUse", "echo no >&2; exit 2")
     run = stage.run(hooks, call("bash", command="a\0b"), say("done"))
-    assert told_by_tools(run) == ["Blocked: no"]
+    assert tool_texts(run) == ["Blocked: no"]
     assert (
         dialect_named("claude").event_variables({"tool_name": "a\ud800b", "prompt": "a\0b"})[
             "TOOL_NAME"
@@ -577,7 +577,7 @@ def test_the_file_grows_and_is_written_once(tmp_path: Any) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_conversation_that_was_rewritten_is_written_anew(tmp_path: Any) -> None:
+def test_a_conversation_that_was_rewritten_is_written_again(tmp_path: Any) -> None:
     """After a summary, say."""
     made = ClaudeTranscripts(tmp_path)
     state = AgentState(session_id="s").with_user_message("one").with_user_message("two")
@@ -648,7 +648,7 @@ def test_it_is_named_after_the_session_in_a_directory_of_the_project(stage: Any)
     assert len(ids) == 2
 
 
-def test_a_tools_words_are_told_from_the_users(stage: Any) -> None:
+def test_text_of_a_tool_is_distinguished_from_the_users(stage: Any) -> None:
     """By a key that has the result in the form that hooks after a tool know."""
     log = stage.root / "log"
     stage.run(
@@ -665,7 +665,7 @@ def test_a_tools_words_are_told_from_the_users(stage: Any) -> None:
 
 
 def response(tool: str, args: dict[str, Any], result: Any, **more: Any) -> Any:
-    """What scripts are told of a result."""
+    """What scripts get of a result."""
     execution = ToolResult(result, name=tool, **more)
     return response_of(ToolCall("1", tool, args), execution, "/p/a.py")
 
@@ -686,19 +686,23 @@ def test_a_file_that_was_read_has_its_lines_counted() -> None:
 def test_an_edit_has_its_lines() -> None:
     """In the form of a patch, at the line where it was made."""
     given = {"path": "a.py", "old": "a\nb", "new": "c", "replace_all": False}
-    told = response("edit", given, "Edited 'a.py' at line 7.")
-    assert (told["filePath"], told["oldString"], told["newString"]) == ("/p/a.py", "a\nb", "c")
-    assert told["structuredPatch"] == [
+    answer = response("edit", given, "Edited 'a.py' at line 7.")
+    assert (answer["filePath"], answer["oldString"], answer["newString"]) == (
+        "/p/a.py",
+        "a\nb",
+        "c",
+    )
+    assert answer["structuredPatch"] == [
         {"oldStart": 7, "oldLines": 2, "newStart": 7, "newLines": 1, "lines": ["-a", "-b", "+c"]}
     ]
-    assert told["success"] is True
+    assert answer["success"] is True
 
 
 @pytest.mark.parametrize(("said", "kind"), [("Made 'a'.", "create"), ("Replaced 'a'.", "update")])
 def test_a_file_that_was_written_is_new_or_not(said: str, kind: str) -> None:
     """And it has its content."""
-    told = response("write", {"path": "a.py", "content": "x"}, said)
-    assert (told["type"], told["content"], told["filePath"]) == (kind, "x", "/p/a.py")
+    answer = response("write", {"path": "a.py", "content": "x"}, said)
+    assert (answer["type"], answer["content"], answer["filePath"]) == (kind, "x", "/p/a.py")
 
 
 @pytest.mark.parametrize(
@@ -706,7 +710,7 @@ def test_a_file_that_was_written_is_new_or_not(said: str, kind: str) -> None:
 )
 def test_the_words_of_others_are_blocks_of_text(tool: str, args: dict[str, str]) -> None:
     """Those of a server and those of a child; and the way back."""
-    told = response(tool, args, "hello")
-    blocks = told if isinstance(told, list) else told["content"]
+    answer = response(tool, args, "hello")
+    blocks = answer if isinstance(answer, list) else answer["content"]
     assert blocks == [{"type": "text", "text": "hello"}]
-    assert result_of(ToolCall("1", tool, args), told) == "hello"
+    assert result_of(ToolCall("1", tool, args), answer) == "hello"

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from run_results import tool_texts
 
 from hookline import AgentBuilder, RunStatus, ToolContext, tool
 from hookline.capabilities import Bash
@@ -31,11 +32,6 @@ def codex_file(event: str, command: str, **group: str) -> dict[str, Any]:
     return {"hooks": {event: [{**group, "hooks": [{"type": "command", "command": command}]}]}}
 
 
-def tool_texts(result: Any) -> list[str]:
-    """What the model was told of its calls."""
-    return [message.text for message in result.state.messages if message.role == "tool"]
-
-
 # --- Codex --------------------------------------------------------------------------------------------
 
 
@@ -53,9 +49,9 @@ def test_after_a_tool_codex_puts_the_feedback_in_place_of_the_result(
     """The model does not see what was kept back, and continues."""
     stage.file(".codex/hooks.json", codex_file("PostToolUse", command, matcher="Bash"))
     result = stage.run(stage.discover(), call("bash", command="ls"), say("done"))
-    (told,) = tool_texts(result)
-    assert "there is a key in it" in told
-    assert "ran ls" not in told
+    (events_sent,) = tool_texts(result)
+    assert "there is a key in it" in events_sent
+    assert "ran ls" not in events_sent
     assert (result.status, result.text) == (RunStatus.COMPLETED, "done")
 
 
@@ -72,7 +68,7 @@ def test_a_guard_for_claudes_files_guards_codexs_patches(stage: Any) -> None:
     assert tool_texts(result) == ["Blocked: no eval", "wrote b.py"]
 
 
-def test_a_patch_that_comes_back_as_it_was_is_none_that_changed(stage: Any) -> None:
+def test_a_patch_that_comes_back_unchanged_is_no_change(stage: Any) -> None:
     """Also if only the patch comes back. A changed argument beside it counts."""
     made = '{hookSpecificOutput: {hookEventName: "PreToolUse", permissionDecision: "allow", updatedInput: %s}}'
     shown = "{command: .tool_input.command}"
@@ -88,7 +84,7 @@ def test_a_patch_that_comes_back_as_it_was_is_none_that_changed(stage: Any) -> N
     assert tool_texts(result) == ["wrote /tmp/b"]
 
 
-def test_codex_is_told_that_a_turn_failed(stage: Any) -> None:
+def test_codex_hooks_learn_that_a_turn_failed(stage: Any) -> None:
     """In Claude's words for what was wrong."""
     stage.file(".codex/hooks.json", codex_file("StopFailure", "cat > seen"))
     stage.run(stage.discover(), RuntimeError("the model is gone"))
@@ -116,7 +112,7 @@ def test_words_to_a_child_need_no_json_in_codex() -> None:
 
 @pytest.mark.parametrize("more", [{"updatedInput": {"command": "ls"}}, {"interrupt": True}])
 def test_a_permission_of_codex_is_yes_or_no(more: dict[str, Any]) -> None:
-    """What else it may say is kept for later, and such an answer is none: the user is asked."""
+    """Other values are reserved, and do not count as an answer: the user is asked."""
     answer = {"hookSpecificOutput": {"decision": {"behavior": "allow", **more}}}
     assert (
         next(iter(more))
@@ -140,7 +136,7 @@ def test_an_objection_in_codex_needs_a_reason() -> None:
     )
 
 
-def test_where_nothing_can_be_blocked_the_failure_is_told_in_its_own_words() -> None:
+def test_where_nothing_can_be_blocked_the_failure_has_a_text_of_its_own() -> None:
     """And not as if the hook had been silent."""
     assert (
         "no database" in said("codex", "SessionStart", ProgramResult(2, "", "no database")).problem
@@ -166,19 +162,19 @@ def test_the_user_switches_codexs_hooks_off(stage: Any, name: str) -> None:
     off = f"[features]\n{name} = false\n"
     stage.file(".codex/config.toml", off)
     assert [handler.command for handler in stage.discover().handlers] == ["users"]
-    stage.file(".codex/config.toml", f'notify = ["told"]\n{off}', home=True)
+    stage.file(".codex/config.toml", f'notify = ["notified"]\n{off}', home=True)
     assert [handler.event for handler in stage.discover().handlers] == ["notify"]
 
 
 def test_what_the_administrator_requires_of_codex(stage: Any, tmp_path: Path) -> None:
-    """It may be all that there is."""
+    """It may be the only output."""
     stage.file(".codex/hooks.json", codex_file("Stop", "users"), home=True)
     required = tmp_path / "etc" / "codex" / "requirements.toml"
     required.parent.mkdir(parents=True)
     hook = (
         '[hooks]\nmanaged_dir = "/opt"\n[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ncommand = "managed"\n'
     )
-    told: list[str] = []
+    events_sent: list[str] = []
     for alone, commands in (
         ("", ["managed", "users"]),
         ("allow_managed_hooks_only = true\n", ["managed"]),
@@ -186,11 +182,11 @@ def test_what_the_administrator_requires_of_codex(stage: Any, tmp_path: Path) ->
         required.write_text(alone + hook)
         found = list(
             all_dialects()["codex"].find(
-                HookSearch(stage.root, stage.home, told.append, system=tmp_path / "etc")
+                HookSearch(stage.root, stage.home, events_sent.append, system=tmp_path / "etc")
             )
         )
         assert [handler.command for handler in found] == commands
-    assert told == []
+    assert events_sent == []
 
 
 # --- Cursor -------------------------------------------------------------------------------------------
@@ -246,7 +242,7 @@ def test_a_plugin_of_cursor_has_its_hooks_in_itself(stage: Any) -> None:
     assert any("outside of it" in warning for warning in found.warnings)
 
 
-def test_an_event_of_cursors_window_is_told(stage: Any) -> None:
+def test_an_event_of_cursors_window_is_reported(stage: Any) -> None:
     """It never happens here."""
     hooks = {"workspaceOpen": [{"command": "x"}]}
     stage.file(".cursor/hooks.json", {"version": 1, "hooks": hooks})
@@ -330,7 +326,7 @@ def test_lines_are_written_for_bash(stage: Any) -> None:
 
 # --- Cursor alone ---------------------------------------------------------------------------------------
 
-RECORD = "#!/bin/sh\ncat >> told.jsonl\n"
+RECORD = "#!/bin/sh\ncat >> events.jsonl\n"
 NO = {"continue": False, "user_message": "for you", "agent_message": "for it"}
 
 
@@ -342,14 +338,14 @@ def cursor(stage: Any, events: dict[str, str]) -> Any:
 
 
 def recording(stage: Any, *events: str) -> Any:
-    """Hooks that write down what they are told."""
+    """Hooks that write down their input."""
     stage.script("record.sh", RECORD)
     return cursor(stage, dict.fromkeys(events, "./record.sh"))
 
 
-def told(stage: Any) -> list[dict[str, Any]]:
-    """What they were told."""
-    lines = (stage.root / "told.jsonl").read_text().splitlines()
+def events_sent(stage: Any) -> list[dict[str, Any]]:
+    """The events that they wrote down."""
+    lines = (stage.root / "events.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
 
 
@@ -370,14 +366,14 @@ def test_not_to_continue_is_a_no_to_the_call_and_not_the_end_of_the_run(event: s
 
 @pytest.mark.parametrize("event", ["postToolUse", "afterShellExecution", "stop", "preCompact"])
 def test_not_to_continue_means_nothing_about_what_has_happened(event: str) -> None:
-    """What was said_cursor is told all the same."""
+    """Its texts for the user and the model count all the same."""
     answer = said_cursor(event, **NO)
     assert (answer.decision, answer.stops) == ("", False)
     assert (answer.messages, answer.contexts) == (("for you",), ("for it",))
 
 
 def test_a_run_continues_after_a_file_was_kept_back(stage: Any) -> None:
-    """The model is told why, and does something else."""
+    """The model reads the reason and does something else."""
     answer = json.dumps({"permission": "deny", **NO})
     hooks = cursor(stage, {"beforeReadFile": f"echo '{answer}'"})
     result = stage.run(hooks, call("read", path="key.pem"), say("done"))
@@ -397,7 +393,7 @@ def test_sessions_and_runs_are_named_by_uuids(stage: Any) -> None:
     """Under both names the same one; ours is there too."""
     hooks = recording(stage, "sessionStart", "preToolUse", "stop", "sessionEnd")
     stage.run(hooks, call("bash", command="ls"), say("done"))
-    events = told(stage)
+    events = events_sent(stage)
     assert len({each["conversation_id"] for each in events}) == 1
     for each in events:
         assert each["session_id"] == each["conversation_id"]
@@ -407,23 +403,23 @@ def test_sessions_and_runs_are_named_by_uuids(stage: Any) -> None:
         assert {"model_id", "model_params"} <= each.keys()
 
 
-def test_a_refused_call_is_a_failure_that_hooks_are_told(stage: Any) -> None:
-    """With its own kind of failure, so that it is told from a tool that broke."""
+def test_a_refused_call_is_a_failure_that_hooks_are_reported(stage: Any) -> None:
+    """With its own kind of failure, so that it differs from a tool that broke."""
     stage.script("record.sh", RECORD)
     no = "echo no >&2; exit 2"
     hooks = cursor(stage, {"beforeShellExecution": no, "postToolUseFailure": "./record.sh"})
     stage.run(hooks, call("bash", command="ls"), call("read", path="a"), say("done"))
-    (failure,) = told(stage)
+    (failure,) = events_sent(stage)
     assert (failure["tool_name"], failure["failure_type"]) == ("Shell", "permission_denied")
     assert "no" in failure["error_message"]
 
 
-def test_what_the_model_said_is_told_with_its_call(stage: Any) -> None:
+def test_the_models_text_is_sent_with_its_call(stage: Any) -> None:
     """Hooks may judge by it."""
     hooks = recording(stage, "preToolUse")
     turn = msgspec.structs.replace(calls(call("bash", command="ls")), text="I look first.")
     stage.run(hooks, turn, say("done"))
-    assert told(stage)[0]["agent_message"] == "I look first."
+    assert events_sent(stage)[0]["agent_message"] == "I look first."
 
 
 def test_a_child_has_a_uuid_and_the_call_that_began_it(stage: Any) -> None:
@@ -440,7 +436,7 @@ def test_a_child_has_a_uuid_and_the_call_that_began_it(stage: Any) -> None:
     stage.run(
         hooks, call("delegate", task="t", description="few words"), say("done"), with_tools=delegate
     )
-    began, ended = told(stage)
+    began, ended = events_sent(stage)
     assert uuid.UUID(began["subagent_id"]) == uuid.UUID(ended["subagent_id"])
     assert began["tool_call_id"] == "call_1_1"
     assert ended["status"] == "completed"
@@ -450,7 +446,7 @@ def test_a_child_has_a_uuid_and_the_call_that_began_it(stage: Any) -> None:
 def test_how_a_session_ended_has_its_time(stage: Any) -> None:
     """In milliseconds."""
     stage.run(recording(stage, "sessionEnd"), say("done"))
-    (ended,) = told(stage)
+    (ended,) = events_sent(stage)
     assert (ended["reason"], ended["final_status"]) == ("completed", "completed")
     assert ended["duration_ms"] >= 0
 
@@ -465,7 +461,7 @@ def test_output_that_was_shown_as_json_may_come_back_as_that(stage: Any, key: st
 
 
 def test_a_matcher_may_say_which_field_it_is_about(stage: Any) -> None:
-    """One that says nothing known is for everything, and that is told."""
+    """An unknown matcher matches everything, and this is reported."""
     deny = {"command": "exit 2", "matcher": {"tool_name": "Grep|Read"}}
     for entry, words in ((deny, "ran ls"), ({**deny, "matcher": {"path": "x"}}, "Blocked: ")):
         stage.file(".cursor/hooks.json", {"version": 1, "hooks": {"preToolUse": [entry]}})
@@ -482,7 +478,7 @@ def test_a_matcher_may_say_which_field_it_is_about(stage: Any) -> None:
         (("https://mcp.example.com/v1",), {"url": "https://mcp.example.com/v1"}),
     ],
 )
-def test_guards_are_told_which_server_a_tool_is_from(
+def test_guards_get_the_server_of_a_tool(
     stage: Any, words: tuple[str, ...], expected: dict[str, str]
 ) -> None:
     """By its address, or by the command that it is; Gemini's have the words apart."""
@@ -498,7 +494,7 @@ def test_guards_are_told_which_server_a_tool_is_from(
     stage.file(".gemini/settings.json", {"hooks": {"BeforeTool": [group]}})
     hooks = cursor(stage, {"beforeMCPExecution": "./record.sh"})
     stage.run(hooks, call("mcp__data__query", sql="x"), say("done"))
-    events = {each["hook_event_name"]: each for each in told(stage)}
+    events = {each["hook_event_name"]: each for each in events_sent(stage)}
     assert expected.items() <= events["beforeMCPExecution"].items()
     context = events["BeforeTool"]["mcp_context"]
     apart = {"command": words[0], "args": list(words[1:])} if len(words) > 1 else expected

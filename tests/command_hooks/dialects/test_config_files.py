@@ -1,4 +1,4 @@
-"""Files of a repository that are made to be read for ever. Nobody has trusted them when they are looked at."""
+"""Files of a repository that are made to be slow to read. They are read before anybody trusts them."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def test_settings_with_something_that_is_never_closed_are_read_once(
     """A comment, a text, and commas after nothing."""
     path = stage.root / "settings.json"
     path.write_text(begins + words * (LARGE // len(words)) + ends)
-    told: list[str] = []
-    assert load_file(path, told.append) is None
-    assert "not valid JSON" in told[0]
+    messages: list[str] = []
+    assert load_file(path, messages.append) is None
+    assert "not valid JSON" in messages[0]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Copilot's hooks: where its files are, what its hooks are told, and both forms of its answers."""
+"""Copilot's hooks: its files, the input of its hooks, and both forms of its answers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_results import tool_texts
 
 from hookline import HookOutcome, RunStatus
 from hookline.command_hooks import Handler, HookSource, Level
@@ -27,11 +28,6 @@ def said(event: str, ran: ProgramResult, dialect: str = "copilot") -> ProgramAns
 def hook_file(**hooks: Any) -> dict[str, Any]:
     """A file in Copilot's form."""
     return {"version": 1, "hooks": hooks}
-
-
-def tool_texts(result: Any) -> list[str]:
-    """What the model was told of its calls."""
-    return [message.text for message in result.state.messages if message.role == "tool"]
 
 
 # --- files --------------------------------------------------------------------------------------------
@@ -72,16 +68,16 @@ def test_a_repository_switches_off_only_its_own(stage: Any) -> None:
 
 
 def test_policies_are_the_administrators(stage: Any, tmp_path: Path) -> None:
-    """A file that others can write is none, and that is told."""
+    """A file that others can write is ignored, and this is reported."""
     directory = tmp_path / "etc" / "github-copilot" / "policy.d"
     directory.mkdir(parents=True)
     path = directory / "p.json"
     path.write_text(json.dumps(hook_file(preToolUse=[{"bash": "true"}])))
     path.chmod(0o666)
-    told: list[str] = []
-    search = HookSearch(stage.root, stage.home, told.append, system=tmp_path / "etc")
+    texts: list[str] = []
+    search = HookSearch(stage.root, stage.home, texts.append, system=tmp_path / "etc")
     assert list(all_dialects()["copilot"].find(search)) == []
-    assert "can write it" in told[0]
+    assert "can write it" in texts[0]
 
 
 def test_plugins_bring_hooks(stage: Any) -> None:
@@ -121,7 +117,7 @@ def test_a_program_with_arguments_needs_no_shell(stage: Any) -> None:
         (hook_file(preToolUse=[{"powershell": "x"}]), "no command for this machine"),
     ],
 )
-def test_what_is_not_read_is_told(stage: Any, content: dict[str, Any], words: str) -> None:
+def test_what_is_not_read_is_reported(stage: Any, content: dict[str, Any], words: str) -> None:
     """Each with the reason."""
     stage.file(".github/hooks/a.json", content)
     found = stage.discover()
@@ -142,7 +138,7 @@ def test_hooks_in_groups(stage: Any) -> None:
 
 @pytest.mark.parametrize("dialect", ["copilot", "vscode"])
 def test_lines_of_progress_are_no_answer(dialect: str) -> None:
-    """Neither before one nor where there is none."""
+    """Neither before a call nor without one."""
     event = "preToolUse" if dialect == "copilot" else "PreToolUse"
     answer = said(event, ProgramResult(0, f"{PROGRESS}\n{PROGRESS}\n{DENY}\n"), dialect)
     assert (answer.decision, answer.reason) == ("deny", "not here")
@@ -150,7 +146,7 @@ def test_lines_of_progress_are_no_answer(dialect: str) -> None:
 
 
 def test_what_to_do_after_a_failure() -> None:
-    """With exit code 2 the model is told what the hook printed; elsewhere it is a warning to the user."""
+    """With exit code 2 the model reads what the hook printed; otherwise it is a warning to the user."""
     assert said("postToolUseFailure", ProgramResult(2, "run it again with -v\n")).contexts == (
         "run it again with -v",
     )
@@ -281,7 +277,7 @@ def test_what_copilot_adds_to_claudes_events(stage: Any) -> None:
 
 
 @pytest.mark.parametrize("event", ["errorOccurred", "ErrorOccurred"])
-def test_an_error_is_told_in_either_form(stage: Any, event: str) -> None:
+def test_an_error_is_sent_in_either_form(stage: Any, event: str) -> None:
     """What it was, and where it happened."""
     log = stage.root / "log"
     stage.file(".github/hooks/a.json", hook_file(**{event: [{"bash": f"cat > {log}"}]}))

@@ -1,4 +1,4 @@
-"""What hooks are told is the fact of it: why a command failed, which file, which model, what comes after what."""
+"""The input of hooks has the facts: why a command failed, which file, which model, the order of events."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_failure_begins_with_its_exit_code_for_claude(stage: Any) -> None:
     assert [each["error"] for each in found] == ["Exit code 1", "Exit code 3\nno"]
 
 
-def test_a_command_that_was_ended_is_told_as_that() -> None:
+def test_a_command_that_was_ended_is_reported_as_ended() -> None:
     """It has an exit code too, which is not the reason."""
     text = "half\n[timed out after 1 s and was ended, with everything it had started]\n[the sandbox: no]"
     ended = ToolResult(text, metadata={"exit_code": 137, "ended": "timeout"})
@@ -124,7 +124,7 @@ def test_the_model_is_known_before_it_is_asked(stage: Any, dialect: str, events:
     assert [each["model"] for each in run(stage, dialect, events)] == ["test:big"] * 3
 
 
-def test_a_file_is_told_without_our_line_numbers(stage: Any) -> None:
+def test_the_content_of_a_file_is_sent_without_our_line_numbers(stage: Any) -> None:
     """As it is in the file, whole or in part."""
     (stage.root / "a.txt").write_text("one\n  two\n\nfour\n")
     turns = (call("read", path="a.txt"), call("read", path="a.txt", offset=2, limit=1))
@@ -153,9 +153,9 @@ def test_what_a_lost_run_said_last_is_its_error(stage: Any) -> None:
     """Notices show it, and would show the words of a turn that had gone well."""
     hooks = stage.claude("StopFailure", "cat > failure.json")
     stage.run(hooks, RuntimeError("lost"))
-    told = json.loads((stage.root / "failure.json").read_text())
-    assert told["last_assistant_message"] == f"API Error: {told['error_details']}"
-    assert "lost" in told["error_details"]
+    event_payload = json.loads((stage.root / "failure.json").read_text())
+    assert event_payload["last_assistant_message"] == f"API Error: {event_payload['error_details']}"
+    assert "lost" in event_payload["error_details"]
 
 
 # --- interrupted tools ----------------------------------------------------------------------------------
@@ -163,8 +163,8 @@ def test_what_a_lost_run_said_last_is_its_error(stage: Any) -> None:
 PLACE = RunFacts("/p", "/p", "s")
 
 
-def told(dialect: str, event: str) -> Any:
-    """What a hook is told of a command that was ended with its run; None if it does not hear of it."""
+def event_payload(dialect: str, event: str) -> Any:
+    """A hook's input about a command that was ended with its run; None if the hook is not called."""
     ended = ToolResult("Cancelled: ...", call_id="1", name="bash", status=ResultStatus.CANCELLED)
     ctx = ToolHookContext(
         point=HookPoint.AFTER_TOOL_USE,
@@ -179,13 +179,13 @@ def told(dialect: str, event: str) -> Any:
 
 def test_a_call_that_was_ended_with_the_run_is_no_success() -> None:
     """In any dialect; those with a word for it say that it was interrupted."""
-    assert told("claude", "PostToolUse") is None
-    assert told("claude", "PostToolUseFailure")["is_interrupt"] is True
-    assert told("cursor", "postToolUse") is None
-    assert told("cursor", "postToolUseFailure")["is_interrupt"] is True
-    assert told("copilot", "postToolUse") is None
-    assert told("copilot", "postToolUseFailure")["toolResult"]["resultType"] == "failure"
-    assert "error" in told("gemini", "AfterTool")["tool_response"]
+    assert event_payload("claude", "PostToolUse") is None
+    assert event_payload("claude", "PostToolUseFailure")["is_interrupt"] is True
+    assert event_payload("cursor", "postToolUse") is None
+    assert event_payload("cursor", "postToolUseFailure")["is_interrupt"] is True
+    assert event_payload("copilot", "postToolUse") is None
+    assert event_payload("copilot", "postToolUseFailure")["toolResult"]["resultType"] == "failure"
+    assert "error" in event_payload("gemini", "AfterTool")["tool_response"]
 
 
 def interrupted(stage: Any) -> Any:
@@ -210,7 +210,7 @@ def test_hooks_at_the_end_are_not_asked_after_an_interrupt(
     assert not (stage.root / "asked").exists()
 
 
-def test_cursors_are_told_that_it_was_ended(stage: Any) -> None:
+def test_cursors_hooks_learn_that_it_was_ended(stage: Any) -> None:
     """Their `stop` has a status for it, and so has the end of the session."""
     hooks = {
         "stop": [{"command": "cat > stop.json"}],

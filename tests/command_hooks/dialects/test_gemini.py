@@ -146,7 +146,7 @@ KEEP = (
 
 
 def test_the_record_of_the_conversation(stage: Any) -> None:
-    """First the session; then who said what, with the calls and what came of them."""
+    """First the session; then each message with its author, with the calls and their results."""
     hooks = settings(stage, AfterAgent=KEEP)
     stage.run(hooks, call("bash", command="ls"), say("done"), prompt="Look around.")
     session, asked, called, said = lines(stage.root / "kept")
@@ -240,7 +240,7 @@ def test_the_last_words_of_the_user_are_the_users(stage: Any) -> None:
 
 
 def test_tools_of_servers_have_one_name(stage: Any) -> None:
-    """The one that a hook is told of a call is the one it can choose tools by."""
+    """The name in a hook's input is the name that its matcher compares."""
     config = {"toolConfig": {"mode": "ANY", "allowedFunctionNames": ["mcp_data_query"]}}
     hooks = settings(
         stage,
@@ -389,5 +389,5 @@ def test_a_hook_that_wants_another_call_keeps_the_result_back(
     """The model reads which call is wanted, and not the result."""
     said = {"hookSpecificOutput": {"tailToolCallRequest": wanted}, **more}
     result = stage.run(settings(stage, AfterTool=f"echo '{json.dumps(said)}'"))
-    (told,) = [message.text for message in result.state.messages if message.role == "tool"]
-    assert told.startswith(shown)
+    (output,) = [message.text for message in result.state.messages if message.role == "tool"]
+    assert output.startswith(shown)

@@ -141,7 +141,7 @@ def test_cursors_question_is_for_the_user() -> None:
     assert (answer.decision, answer.reason) == ("ask", "Push?")
 
 
-def test_a_failure_is_told_by_the_line_that_matters() -> None:
+def test_a_failure_is_reported_with_the_line_that_matters() -> None:
     """After a traceback, and in the middle of what Node prints."""
     node = "node:internal/modules/cjs/loader:1210\n  throw err;\n\nError: Cannot find module 'x'\n  at y"
     assert "Cannot find module" in said("cursor", "stop", ProgramResult(1, "", node)).problem
@@ -211,7 +211,7 @@ def test_copilots_arguments_may_be_text() -> None:
 
 
 def test_copilots_denial_says_what_the_hook_printed() -> None:
-    """Some tell their reason on the wrong stream."""
+    """Some print their reason on the wrong stream."""
     assert (
         said("copilot", "preToolUse", ProgramResult(1, "rm is too much\n")).reason
         == "rm is too much"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hook_commands import holds
+from run_results import result_texts
 
 from hookline import Agent, AgentBuilder, ToolCall, tool
 from hookline.capabilities import Skills, Subagents
@@ -60,11 +61,6 @@ def agent(stage: Any, *turns: Any, trust: Any = True) -> tuple[Agent, CommandHoo
     return builder.with_capability(hooks).build(), hooks
 
 
-def told(result: Any) -> list[str]:
-    """What every call of the run came to."""
-    return [each.text() for step in result.steps for each in step.results]
-
-
 def spawn(name: str) -> Any:
     """A turn that starts a subagent."""
     return call("spawn_subagent", agent=name, prompt="go")
@@ -107,7 +103,7 @@ def _logging(log: Path) -> Any:
 
 
 def test_the_stop_of_a_subagent_is_the_stop_of_a_subagent(stage: Any) -> None:
-    """Its page says Stop; the script is told SubagentStop, and can send it back to work."""
+    """Its page says Stop; the script gets SubagentStop, and can send it back to work."""
     active = holds('event["stop_hook_active"]')
     is_named = holds('event["hook_event_name"] == "SubagentStop"')
     stage.script(
@@ -118,7 +114,7 @@ def test_the_stop_of_a_subagent_is_the_stop_of_a_subagent(stage: Any) -> None:
     hooks = "hooks:\n  Stop:\n    - hooks:\n        - {type: command, command: ./stop.sh}\n"
     page(stage, "worker", hooks)
     built, _ = agent(stage, spawn("worker"), say("short"), say("longer"), say("done"))
-    assert told(built.run_sync("go")) == ["longer"]
+    assert result_texts(built.run_sync("go")) == ["longer"]
 
 
 def test_the_hooks_of_a_skill_hold_from_when_it_is_loaded(stage: Any) -> None:
@@ -130,7 +126,7 @@ def test_the_hooks_of_a_skill_hold_from_when_it_is_loaded(stage: Any) -> None:
         call("load_skill", name="careful", unload=True),
     )
     built, _ = agent(stage, ls, load, ls, unload, ls, say("done"))
-    said = told(built.run_sync("go"))
+    said = result_texts(built.run_sync("go"))
     assert said[0] == "ran ls"
     assert said[2] == said[4] == "Blocked: not in careful"
 
@@ -139,7 +135,7 @@ def test_a_person_who_starts_a_skill_loads_its_hooks(stage: Any) -> None:
     """`/name` counts like load_skill."""
     skill(stage, "careful", GUARD.format(name="careful"))
     built, _ = agent(stage, call("bash", command="ls"), say("done"))
-    assert told(built.run_sync("/careful now")) == ["Blocked: not in careful"]
+    assert result_texts(built.run_sync("/careful now")) == ["Blocked: not in careful"]
 
 
 def test_once_is_once_and_only_for_skills(stage: Any) -> None:
@@ -179,7 +175,7 @@ def test_the_hooks_of_a_skill_hold_in_the_next_run_of_the_conversation(stage: An
     state = first.run_sync("go").state
     second, _ = agent(stage, call("bash", command="ls"), say("done"))
     result = second.run_sync("more", state=state)
-    assert told(result)[-1] == "Blocked: not in careful"
+    assert result_texts(result)[-1] == "Blocked: not in careful"
 
 
 def test_a_skill_finds_its_scripts(stage: Any) -> None:
@@ -193,7 +189,7 @@ def test_a_skill_finds_its_scripts(stage: Any) -> None:
     ls = call("bash", command="ls")
     built, _ = agent(stage, call("load_skill", name="careful"), ls, say("done"))
     folder = stage.root / ".claude/skills/careful"
-    assert told(built.run_sync("go"))[1] == f"Blocked: {folder}"
+    assert result_texts(built.run_sync("go"))[1] == f"Blocked: {folder}"
 
 
 @pytest.mark.parametrize("change", ["nothing", "script", "front matter", "page text"])
@@ -207,7 +203,7 @@ def test_pages_of_a_repository_are_trusted_as_they_are(stage: Any, change: str) 
     built, hooks = agent(stage, *turns, trust=store)
     assert [each.agent for each in hooks.held_back] == ["careful"]
     assert "hookline trust" in hooks.warnings[0]
-    refused = told(built.run_sync("go"))[0]
+    refused = result_texts(built.run_sync("go"))[0]
     assert "the hooks of subagent 'careful'" in refused
     store.trust(stage.root)
     if change == "script":
@@ -226,7 +222,7 @@ def test_a_skill_whose_hooks_are_off_is_not_loaded(stage: Any) -> None:
     skill(stage, "careful", GUARD.format(name="careful"))
     load = call("load_skill", name="Careful")
     built, _ = agent(stage, load, say("done"), trust=False)
-    assert "the hooks of skill 'careful'" in told(built.run_sync("go"))[0]
+    assert "the hooks of skill 'careful'" in result_texts(built.run_sync("go"))[0]
     built, _ = agent(stage, say("done"), trust=False)
     assert built.run_sync("/careful").stop_reason == "prompt_refused"
 
@@ -250,15 +246,15 @@ def test_of_two_pages_with_one_name_the_first_counts(stage: Any) -> None:
 
 
 def test_a_link_in_the_repository_is_the_repositorys(stage: Any) -> None:
-    """Wherever it leads to: whoever filled the directory has chosen it."""
+    """Wherever it leads to: the owner of the directory has chosen it."""
     page(stage, "careful", GUARD.format(name="careful"), home=True)
     (stage.root / "agents").symlink_to(stage.home / ".claude/agents")
     (held,) = stage.discover(trust=False, agents=[stage.root / "agents"]).held_back
     assert held.source.level is Level.PROJECT
 
 
-def test_what_is_wrong_in_front_matter_is_told_and_the_rest_holds(stage: Any) -> None:
-    """An event that nobody knows, one that a subagent has not, and an entry that is none."""
+def test_mistakes_in_front_matter_are_reported_and_the_rest_holds(stage: Any) -> None:
+    """An unknown event, one that subagents do not have, and an invalid entry."""
     extra = "  Nonsense: []\n  SessionStart: []\n  PostToolUse: [7]\n"
     page(stage, "careful", GUARD.format(name="careful") + extra)
     _, hooks = agent(stage, say("done"))
@@ -286,11 +282,11 @@ def test_a_skill_may_spell_it_as_it_likes(stage: Any) -> None:
     built, _ = agent(
         stage, call("load_skill", name="careful"), call("bash", command="ls"), say("so")
     )
-    assert told(built.run_sync("go"))[1] == "Blocked: not in careful"
+    assert result_texts(built.run_sync("go"))[1] == "Blocked: not in careful"
 
 
 def test_a_subagent_whose_hooks_nobody_runs_is_an_error(stage: Any) -> None:
-    """Nobody was named; they were not read; or who runs them is not in the agent."""
+    """No agents were named, they were not read, or `CommandHooks` is not in the agent."""
     page(stage, "careful", GUARD.format(name="careful"))
     where = stage.root / ".claude/agents"
     with pytest.raises(BuildError, match=r"careful\.md:5: nobody runs its hooks.*CommandHooks"):
@@ -303,7 +299,7 @@ def test_a_subagent_whose_hooks_nobody_runs_is_an_error(stage: Any) -> None:
         builder.with_capability(subagents).build()
 
 
-def test_lint_tells_of_skills_whose_hooks_nobody_runs(stage: Any) -> None:
+def test_lint_reports_skills_whose_hooks_do_not_run(stage: Any) -> None:
     """And no longer does once somebody runs them."""
     path = skill(stage, "careful", GUARD.format(name="careful"))
     built, _ = agent(stage, say("done"))
@@ -333,7 +329,7 @@ def test_the_agent_cannot_write_a_page_with_hooks(stage: Any) -> None:
     path = page(stage, "careful", GUARD.format(name="careful"))
     built, hooks = agent(stage, call("write", path=str(path), content="x"), say("done"))
     assert str(path) in hooks.protected_files()
-    assert "belongs to a hook" in told(built.run_sync("go"))[0]
+    assert "belongs to a hook" in result_texts(built.run_sync("go"))[0]
 
 
 def test_switched_off_hooks_are_off_in_pages_too(stage: Any) -> None:

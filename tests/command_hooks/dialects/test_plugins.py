@@ -1,4 +1,4 @@
-"""Plugins for Claude Code and for Codex: where they are found, whose they are, and what their hooks are told."""
+"""Plugins for Claude Code and for Codex: where they are found, who trusts them, and the input of their hooks."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_plugin_of_codex_that_is_named(stage: Any, manifest: Any, files: Any, 
 
 
 def test_plugins_that_are_installed_and_switched_on(stage: Any) -> None:
-    """The newest version of each; one that is off is off, and one that is not there is told."""
+    """The newest version of each; a disabled one is ignored, and a missing one is reported."""
     cache = stage.home / ".codex/plugins/cache/market"
     for name, version in (("on", "1.9.0"), ("on", "1.10.0"), ("off", "1.0.0")):
         plugin(cache / name / version, {}, {"hooks/hooks.json": hooks()})
@@ -129,12 +129,12 @@ def test_what_the_user_has_chosen_for_a_plugin(stage: Any) -> None:
         "port": {"type": "number", "default": 1},
     }
     argv = {"type": "command", "command": "printf", "args": ["%s", "${user_config.level}"]}
-    told = {
+    handler = {
         "type": "command",
         "command": 'echo "$CLAUDE_PLUGIN_OPTION_LEVEL $CLAUDE_PLUGIN_OPTION_PORT"',
     }
     bad = {"type": "command", "command": "echo ${user_config.level}"}
-    files = {"hooks/hooks.json": {"hooks": {"UserPromptSubmit": [{"hooks": [argv, told, bad]}]}}}
+    files = {"hooks/hooks.json": {"hooks": {"UserPromptSubmit": [{"hooks": [argv, handler, bad]}]}}}
     root = plugin(stage.home / "p", {"name": "p", "userConfig": declared}, files, kind="claude")
     settings = {"pluginConfigs": {"p@market": {"options": {"level": "high; rm x"}}}}
     stage.file(".claude/settings.json", settings, home=True)
@@ -185,11 +185,11 @@ def test_its_place_may_be_given_from_a_common_one(stage: Any) -> None:
 
 
 def test_one_that_is_off_is_not(stage: Any) -> None:
-    """Being there is not being wanted."""
+    """An installed plugin is not an enabled one."""
     assert not market(stage, "./plugins/bell", enabled=False)
 
 
 @pytest.mark.parametrize("source", ["../../..", "/etc", "./missing", ""])
 def test_a_plugin_is_inside_of_its_marketplace(stage: Any, source: str) -> None:
-    """Or it is none."""
+    """Otherwise it is no plugin."""
     assert not market(stage, source)

@@ -7,16 +7,12 @@ import shutil
 from typing import Any
 
 import pytest
+from run_results import message_texts
 
 from hookline.testing import call, say
 
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
-
-
-def texts(result: Any) -> list[str]:
-    """The texts of the conversation."""
-    return [message.text for message in result.state.messages]
 
 
 def claude_hooks(stage: Any, **events: tuple[str, str]) -> Any:
@@ -70,10 +66,10 @@ def test_a_guard_in_python_with_a_log_of_its_own(stage: Any) -> None:
         call("write", path="src/a.py", content="x"),
         say("done"),
     )
-    told = [m.text for m in result.state.messages if m.role == "tool"]
-    assert told[0] == "Blocked: BLOCKED: Dangerous rm command detected"
-    assert told[1] == "Blocked: BLOCKED: Access to .env files is prohibited"
-    assert told[2] == "wrote src/a.py"
+    results = [m.text for m in result.state.messages if m.role == "tool"]
+    assert results[0] == "Blocked: BLOCKED: Dangerous rm command detected"
+    assert results[1] == "Blocked: BLOCKED: Access to .env files is prohibited"
+    assert results[2] == "wrote src/a.py"
     logged = json.loads((stage.root / "logs/pre_tool_use.json").read_text())
     assert [entry["tool_name"] for entry in logged] == ["Bash", "Read", "Write"]
     assert logged[2]["tool_input"]["file_path"] == str(stage.root / "src/a.py")
@@ -134,7 +130,7 @@ def test_a_loop_over_stops_that_reads_the_transcript(stage: Any) -> None:
     hooks = stage.discover(plugins=[root])
     result = stage.run(hooks, say("not yet"), say("still not"), say("ok <promise>DONE</promise>"))
     assert result.text == "ok <promise>DONE</promise>"
-    assert texts(result).count("Make it work.") == 2
+    assert message_texts(result).count("Make it work.") == 2
     assert not (stage.root / ".claude/loop.local.md").exists()
 
 
@@ -154,11 +150,11 @@ def test_a_hook_in_javascript(stage: Any) -> None:
     """With keys that nobody knows."""
     stage.script("hook.js", CONTEXT_JS)
     result = stage.run(claude_hooks(stage, UserPromptSubmit=("", "node hook.js")), say("hi"))
-    assert f"Project: {stage.root}" in texts(result)[0]
+    assert f"Project: {stage.root}" in message_texts(result)[0]
 
 
 def test_a_hook_that_speaks_to_several_agents(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It tells by a variable which it is, and is not misled by one that we inherited."""
+    """It reads a variable to know which one it is; an inherited variable does not mislead it."""
     monkeypatch.setenv("CURSOR_PLUGIN_ROOT", "/elsewhere")
     script = (
         "#!/bin/sh\ncat > /dev/null\n"
@@ -168,7 +164,7 @@ def test_a_hook_that_speaks_to_several_agents(stage: Any, monkeypatch: pytest.Mo
     )
     stage.script("start.sh", script)
     result = stage.run(claude_hooks(stage, SessionStart=("startup", "./start.sh")), say("hi"))
-    assert "claude" in texts(result)[0]
+    assert "claude" in message_texts(result)[0]
 
 
 RULES_PY = """#!/usr/bin/env python3
@@ -185,7 +181,7 @@ else:
 
 
 def test_a_denial_whose_only_words_are_for_the_user(stage: Any) -> None:
-    """The model is told those, rather than nothing at all."""
+    """The model reads those, rather than nothing at all."""
     stage.script("rules.py", RULES_PY)
     hooks = stage.claude("PreToolUse", "python3 rules.py")
     result = stage.run(hooks, call("bash", command="rm -rf build"), say("done"))
@@ -213,9 +209,9 @@ def test_nobody_is_notified_of_a_question_that_a_hook_has_answered(stage: Any) -
                 "hooks": [{"type": "command", "command": f"echo '{json.dumps(answer)}'"}],
             }
         ],
-        "Notification": [{"hooks": [{"type": "command", "command": "echo x >> told"}]}],
+        "Notification": [{"hooks": [{"type": "command", "command": "echo x >> notified"}]}],
     }
     stage.file(".claude/settings.json", {"hooks": hooks})
     turns = (call("bash", command="ls"), call("read", path="a"), say("done"))
     stage.run(stage.discover(), *turns)
-    assert (stage.root / "told").read_text() == "x\n"
+    assert (stage.root / "notified").read_text() == "x\n"

@@ -7,17 +7,13 @@ import shutil
 from typing import Any
 
 import pytest
+from run_results import message_texts
 
 from hookline import RunStatus
 from hookline.testing import call, say
 
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
-
-
-def texts(result: Any) -> list[str]:
-    """The texts of the conversation."""
-    return [message.text for message in result.state.messages]
 
 
 # --- Gemini -------------------------------------------------------------------------------------------
@@ -55,8 +51,8 @@ def test_a_guard_for_gemini(stage: Any) -> None:
         call("bash", command="echo password"),
         say("done"),
     )
-    told = [m.text for m in result.state.messages if m.role == "tool"]
-    assert told == [
+    results = [m.text for m in result.state.messages if m.role == "tool"]
+    assert results == [
         "Blocked: Security Policy: Potential secret detected.",
         "wrote a",
         "ran echo password",
@@ -90,7 +86,7 @@ def test_gemini_filters_tools_and_checks_answers(stage: Any) -> None:
     )  # fmt: skip
     assert offered[0] == ["bash", "read"]
     assert result.text == "done, tests pass"
-    assert "Mention the tests." in texts(result)
+    assert "Mention the tests." in message_texts(result)
 
 
 # --- Codex --------------------------------------------------------------------------------------------
@@ -114,8 +110,8 @@ def test_a_guard_for_codex(stage: Any) -> None:
         call("write", path="a", content="x"),
         say("done"),
     )
-    told = [m.text for m in result.state.messages if m.role == "tool"]
-    assert told == ["Blocked: Do not touch migrations.", "wrote a"]
+    results = [m.text for m in result.state.messages if m.role == "tool"]
+    assert results == ["Blocked: Do not touch migrations.", "wrote a"]
 
 
 def test_codexs_program_that_is_notified(stage: Any) -> None:
@@ -124,9 +120,12 @@ def test_codexs_program_that_is_notified(stage: Any) -> None:
     script = stage.script("notify.sh", f'#!/bin/sh\necho "$1" > {log}\n')
     stage.file(".codex/config.toml", f'notify = ["{script}"]\n', home=True)
     stage.run(stage.discover(), say("all done"), prompt="do it")
-    told = json.loads(log.read_text())
-    assert (told["type"], told["last-assistant-message"]) == ("agent-turn-complete", "all done")
-    assert told["input-messages"] == ["do it"]
+    event = json.loads(log.read_text())
+    assert (event["type"], event["last-assistant-message"]) == (
+        "agent-turn-complete",
+        "all done",
+    )
+    assert event["input-messages"] == ["do it"]
 
 
 # --- Cursor -------------------------------------------------------------------------------------------
@@ -168,8 +167,8 @@ def test_hooks_for_cursor(stage: Any) -> None:
         call("bash", command="gh pr create"),
         say("done"),
     )
-    told = [m.text for m in result.state.messages if m.role == "tool"]
-    assert told == ["Blocked: Use gh instead of git.", "ran ls", "wrote a"]
+    results = [m.text for m in result.state.messages if m.role == "tool"]
+    assert results == ["Blocked: Use gh instead of git.", "ran ls", "wrote a"]
     assert result.status is RunStatus.PAUSED
     assert result.state.pending[0].reason == "GitHub CLI needs permission."
     assert json.loads(log.read_text()) == [str(stage.root / "a"), "new"]
@@ -182,7 +181,7 @@ def test_cursors_loop_has_a_limit(stage: Any) -> None:
     stage.file(".cursor/hooks.json", {"version": 1, "hooks": {"stop": [hook]}})
     result = stage.run(stage.discover(), say("a"), say("b"), say("c"))
     assert result.text == "c"
-    assert [text for text in texts(result) if "again" in text] == ["again 0", "again 1"]
+    assert [text for text in message_texts(result) if "again" in text] == ["again 0", "again 1"]
 
 
 # --- Copilot ------------------------------------------------------------------------------------------
@@ -225,8 +224,8 @@ def test_hooks_for_copilot(stage: Any) -> None:
         call("write", path="src/a", content="x"),
         say("done"),
     )
-    told = [m.text for m in result.state.messages if m.role == "tool"]
-    assert told == ["Blocked: Dangerous system command", "Blocked: Only src", "wrote src/a"]
+    results = [m.text for m in result.state.messages if m.role == "tool"]
+    assert results == ["Blocked: Dangerous system command", "Blocked: Only src", "wrote src/a"]
     assert len((stage.root / "tool-log.txt").read_text().splitlines()) == 3
 
 
@@ -264,7 +263,7 @@ print(json.dumps(answer))
 """
 
 
-def test_a_loop_for_gemini_that_begins_anew_each_time(stage: Any) -> None:
+def test_a_loop_for_gemini_that_begins_again_each_time(stage: Any) -> None:
     """What was said is gone, the prompt is the person's, and the run ends as one that is done."""
     stage.script("loop.py", LOOP_PY)
     context = {"hookSpecificOutput": {"additionalContext": "by the way"}}
@@ -274,7 +273,7 @@ def test_a_loop_for_gemini_that_begins_anew_each_time(stage: Any) -> None:
     turns = (call("bash", command="ls"), say("first"), say("second"), say("DONE"))
     result = stage.run(stage.discover(), *turns, prompt="Build it.")
     assert (result.status, result.text) == (RunStatus.COMPLETED, "DONE")
-    assert texts(result) == ["Build it.", "DONE"]
+    assert message_texts(result) == ["Build it.", "DONE"]
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -303,8 +302,8 @@ def test_a_guard_of_codex_over_commands_guards_what_is_read(stage: Any) -> None:
     stage.file(".codex/hooks.json", {"hooks": {"PreToolUse": [group]}})
     turns = (call("read", path=".env"), call("bash", command="cat .env"), call("read", path="a"))
     result = stage.run(stage.discover(), *turns, say("done"))
-    told = [m.text for m in result.state.messages if m.role == "tool"]
-    assert told == ["Blocked: not the .env: cat", "Blocked: not the .env: cat", "content of a"]
+    results = [m.text for m in result.state.messages if m.role == "tool"]
+    assert results == ["Blocked: not the .env: cat", "Blocked: not the .env: cat", "content of a"]
 
 
 GUARDIAN_SH = """#!/bin/bash
@@ -332,12 +331,12 @@ def test_a_guardian_for_copilot_that_reads_another_key_and_talks_on_stdout(stage
         call("bash", command="git push"),
         say("done"),
     )
-    told = [m.text for m in result.state.messages if m.role == "tool"]
-    assert told == ["Blocked: Guardian: do not force", "ran git push"]
+    results = [m.text for m in result.state.messages if m.role == "tool"]
+    assert results == ["Blocked: Guardian: do not force", "ran git push"]
     assert (stage.root / "logs/guard.log").read_text() == "blocked\n"
 
 
-def test_a_hook_of_cursor_at_the_end_hears_how_it_ended(stage: Any) -> None:
+def test_a_hook_of_cursor_at_the_end_learns_how_it_ended(stage: Any) -> None:
     """Also when the run failed; what it says then changes nothing."""
     stage.script(".cursor/end.sh", 'cat >> ends; echo \'{"followup_message": "again"}\'\n')
     hook = {"command": "sh .cursor/end.sh", "loop_limit": 1}

@@ -1,4 +1,4 @@
-"""Hooks for VS Code: told its own tools, by the names and keys that they know, and heard as it hears them."""
+"""Hooks for VS Code: their input has VS Code's names and keys, and their answers mean what they mean there."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from run_results import tool_texts
 
 from hookline import HookPoint, ToolHookContext, tool
 from hookline.command_hooks import CommandHooks, Handler, HookSource, RunFacts
@@ -36,18 +37,15 @@ def entries(*commands: str) -> list[dict[str, str]]:
     return [{"type": "command", "command": command} for command in commands]
 
 
-def told(stage: Any, event: str, script: str, *turns: Any, **file: Any) -> list[dict[str, Any]]:
+def inputs_sent(
+    stage: Any, event: str, script: str, *turns: Any, **file: Any
+) -> list[dict[str, Any]]:
     """What a script was sent, whose text has these words in it."""
     stage.script("look.sh", f"# {script}\ncat >> seen\necho >> seen\n")
     stage.file(".github/hooks/a.json", {"hooks": {event: entries("./look.sh")}, **file})
     stage.run(stage.discover(), *turns)
     lines = (stage.root / "seen").read_text().splitlines()
     return [json.loads(line) for line in lines if line.strip()]
-
-
-def texts(result: Any) -> list[str]:
-    """What the model was told of its calls."""
-    return [message.text for message in result.state.messages if message.role == "tool"]
 
 
 # --- which tools a script knows -----------------------------------------------------------------------
@@ -66,7 +64,7 @@ def texts(result: Any) -> list[str]:
 )
 def test_a_tool_has_the_name_that_the_script_knows(stage: Any, words: str, name: str) -> None:
     """VS Code's, in any of its spellings, Copilot's, or Claude's."""
-    (sent,) = told(stage, "PreToolUse", words)
+    (sent,) = inputs_sent(stage, "PreToolUse", words)
     assert (sent["tool_name"], sent["native_tool_name"]) == (name, "bash")
 
 
@@ -108,16 +106,16 @@ def test_a_guard_for_files_of_vscode(stage: Any) -> None:
         call("write", path="a.txt", content="x"),
         say("done"),
     )
-    assert texts(result) == ["Blocked: made by a tool", "wrote a.txt"]
+    assert tool_texts(result) == ["Blocked: made by a tool", "wrote a.txt"]
 
 
-# --- what it is told ----------------------------------------------------------------------------------
+# --- its input ---------------------------------------------------------------------------------------
 
 
 def test_the_keys_of_all_three(stage: Any) -> None:
     """A script may look for a path in VS Code's way, in Claude's, or in Copilot's."""
     write = call("write", path="a.txt", content="x")
-    (sent,) = told(stage, "PreToolUse", "create_file", write, say("done"))
+    (sent,) = inputs_sent(stage, "PreToolUse", "create_file", write, say("done"))
     full = str(stage.root / "a.txt")
     assert sent["tool_input"] == {
         "filePath": full,
@@ -131,7 +129,7 @@ def test_the_keys_of_all_three(stage: Any) -> None:
 
 def test_what_is_common_is_under_both_spellings(stage: Any) -> None:
     """VS Code's documentation has some of it in camel case."""
-    (sent,) = told(stage, "SessionStart", "")
+    (sent,) = inputs_sent(stage, "SessionStart", "")
     assert sent["sessionId"] == sent["session_id"]
     assert sent["hookEventName"] == sent["hook_event_name"] == "SessionStart"
     assert sent["source"] == "new"
@@ -148,7 +146,7 @@ def test_a_session_that_begins_is_matched_by_either_word(stage: Any) -> None:
 
 def test_the_response_is_text_for_scripts_of_vscode(stage: Any) -> None:
     """And for others what Claude has."""
-    (sent,) = told(stage, "PostToolUse", "run_in_terminal")
+    (sent,) = inputs_sent(stage, "PostToolUse", "run_in_terminal")
     assert sent["tool_response"] == "ran ls"
 
 
@@ -162,19 +160,19 @@ def test_the_file_is_in_a_variable(stage: Any) -> None:
 
 def test_a_script_that_reads_camel_case_only_is_given_it(stage: Any) -> None:
     """Also at events in Pascal case; one that reads both is not, since it may take that for Copilot."""
-    (sent,) = told(stage, "PreToolUse", ".toolName .toolInput run_in_terminal")
+    (sent,) = inputs_sent(stage, "PreToolUse", ".toolName .toolInput run_in_terminal")
     assert (sent["toolName"], sent["toolInput"]["command"]) == ("run_in_terminal", "ls")
     (stage.root / "seen").unlink()
-    (sent,) = told(stage, "PreToolUse", ".toolName .tool_name")
+    (sent,) = inputs_sent(stage, "PreToolUse", ".toolName .tool_name")
     assert "toolName" not in sent
 
 
 def test_copilots_events_as_vscode_reads_them(stage: Any) -> None:
-    """A script that looks for VS Code's fields only is told what VS Code makes of the event."""
-    (sent,) = told(stage, "preToolUse", ".tool_name .tool_input", version=1)
+    """A script that looks for VS Code's fields only gets the event as VS Code would send it."""
+    (sent,) = inputs_sent(stage, "preToolUse", ".tool_name .tool_input", version=1)
     assert (sent["hook_event_name"], sent["tool_input"]["command"]) == ("PreToolUse", "ls")
     (stage.root / "seen").unlink()
-    (sent,) = told(stage, "preToolUse", ".toolName .toolArgs", version=1)
+    (sent,) = inputs_sent(stage, "preToolUse", ".toolName .toolArgs", version=1)
     assert (sent["toolName"], "hook_event_name" in sent) == ("bash", False)
 
 
@@ -216,7 +214,7 @@ def test_a_tool_of_a_server() -> None:
 
 @given(path=TEXT, old=TEXT, new=TEXT, changed=TEXT)
 def test_a_change_under_any_key_is_taken(path: str, old: str, new: str, changed: str) -> None:
-    """And no change is none."""
+    """A missing field is no change."""
     edit = ToolCall("1", "edit", {"path": path, "old": old, "new": new})
     shown = VSCODE.show(edit, PLACE)
     assert (
@@ -272,8 +270,8 @@ def test_the_lines_that_are_read() -> None:
 
 
 @pytest.mark.parametrize("word", ["continue", "ok", None])
-def test_a_decision_that_objects_to_nothing_is_none(word: str | None) -> None:
-    """What else the answer says is heard; before a tool it is not understood, and refuses."""
+def test_a_decision_without_an_objection_is_ignored(word: str | None) -> None:
+    """The rest of the answer counts. Before a tool the answer is invalid, and denies the call."""
     ran = ProgramResult(0, json.dumps({"decision": word, "systemMessage": "two tests fail"}))
     answer = read_reply(VSCODE, Handler(HookSource("vscode"), "PostToolUse"), ran)
     assert (answer.decision, answer.messages) == ("", ("two tests fail",))
@@ -281,7 +279,7 @@ def test_a_decision_that_objects_to_nothing_is_none(word: str | None) -> None:
     assert before.decision == ("deny" if word else "")
 
 
-def test_a_failure_that_is_told_on_stdout() -> None:
+def test_a_failure_that_is_printed_on_stdout() -> None:
     """Some programs say there what was wrong."""
     ran = ProgramResult(1, "x\nno configuration was found\n", "")
     answer = read_reply(VSCODE, Handler(HookSource("vscode"), "PostToolUse"), ran)
@@ -311,7 +309,7 @@ def test_the_users_own_scripts_are_read_too(stage: Any, tmp_path: Path) -> None:
 )
 def test_arguments_are_what_the_script_takes_them_for(stage: Any, reads: str, kind: type) -> None:
     """Copilot had them as text, and has them as an object now."""
-    (sent,) = told(stage, "preToolUse", f".toolName {reads}", version=1)
+    (sent,) = inputs_sent(stage, "preToolUse", f".toolName {reads}", version=1)
     assert type(sent["toolArgs"]) is kind
 
 
@@ -351,8 +349,11 @@ def test_hooks_of_a_custom_agent(stage: Any) -> None:
         "---\nBe strict.\n",
     )
     found = stage.discover(agents=[stage.root / ".github/agents"])
-    told = [(h.event, h.source.dialect, h.agent) for h in found.handlers]
-    assert told == [("PreToolUse", "vscode", "strict"), ("SubagentStop", "vscode", "strict")]
+    inputs_sent = [(h.event, h.source.dialect, h.agent) for h in found.handlers]
+    assert inputs_sent == [
+        ("PreToolUse", "vscode", "strict"),
+        ("SubagentStop", "vscode", "strict"),
+    ]
     assert "run_in_terminal" in found.handlers[0].known_fields
 
 
@@ -364,7 +365,7 @@ def test_variables_in_variables(stage: Any) -> None:
     assert (stage.root / "seen").read_text().endswith("/HOME/log\n")
 
 
-def test_a_plugin_of_copilot_is_told_where_it_is_and_where_its_data_is(stage: Any) -> None:
+def test_a_plugin_of_copilot_gets_its_directory_and_its_data_directory(stage: Any) -> None:
     """In variables, and in the words of a program that no shell reads; its scripts are read where it is."""
     root = ".copilot/installed-plugins/shop/guard"
     program = ["sh", "${COPILOT_PLUGIN_ROOT}/look.sh"]
@@ -381,12 +382,12 @@ def test_a_plugin_of_copilot_is_told_where_it_is_and_where_its_data_is(stage: An
 def test_a_place_that_a_hook_has_not_is_left_as_it_is(stage: Any, name: str) -> None:
     """It is no plugin's, and runs like any other."""
     stage.file(".github/hooks/a.json", {"hooks": {"PreToolUse": entries(f'true "${{{name}}}"')}})
-    assert texts(stage.run(stage.discover())) == ["ran ls"]
+    assert tool_texts(stage.run(stage.discover())) == ["ran ls"]
 
 
 @pytest.mark.parametrize("is_own", [True, False])
-def test_a_script_that_looks_for_failures_hears_of_them(stage: Any, is_own: bool) -> None:
-    """At first they were told with all other results; in a file that knows the newer event they are not."""
+def test_a_script_that_looks_for_failures_gets_them(stage: Any, is_own: bool) -> None:
+    """Old files get them with all other results; a file with the newer event does not."""
     more = {"postToolUseFailure": [{"bash": "true"}]} if is_own else {}
     look = 'test "$(jq -r .toolResult.resultType)" = "failure" && echo heard >> seen; true'
     hooks = {"postToolUse": [{"bash": look}], **more}

@@ -1,4 +1,4 @@
-"""Ways out of a jail that people have found, none of which is one."""
+"""Known ways out of a jail: none of them works."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_devices_are_not_files(way: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["docs/notes.txt/", "docs/notes.txt/.", "new/", "docs/", "."])
-def test_a_path_that_ends_like_a_directory_is_none_of_a_file(jail: FileJail, path: str) -> None:
+def test_a_path_that_ends_with_a_slash_is_no_file(jail: FileJail, path: str) -> None:
     """It is not taken for the file without the slash."""
     for use in (
         jail.open,
@@ -284,7 +284,7 @@ def test_a_root_that_is_gone_has_nothing_in_it(jail: FileJail, root: Path) -> No
 
 @pytest.mark.skipif(not os.path.ismount("/proc"), reason="nothing is mounted here")
 def test_mounts_can_be_left_out(way: str) -> None:
-    """They count as inside, because whoever mounted them meant it, unless they are refused."""
+    """They count as inside, because the user mounted them, unless they are refused."""
     assert FileJail("/", way=way).read_bytes("proc/version")  # type: ignore[arg-type]
     strict = FileJail("/", way=way, mounts=False)  # type: ignore[arg-type]
     with pytest.raises(OutsideJailError):
@@ -293,7 +293,7 @@ def test_mounts_can_be_left_out(way: str) -> None:
         strict.list("proc")
 
 
-def test_errors_tell_no_other_path(jail: FileJail, root: Path) -> None:
+def test_errors_name_no_other_path(jail: FileJail, root: Path) -> None:
     """What a link points to and where the root is are nobody's business."""
     (root / "link").symlink_to("../elsewhere/secret.txt")
     for path in ("link", "/etc/shadow", "nothing", "docs", "../x"):

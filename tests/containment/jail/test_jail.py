@@ -114,7 +114,7 @@ def test_overwriting_and_parents_can_be_refused(jail: FileJail, root: Path) -> N
 
 
 def test_a_file_that_changed_meanwhile_is_left_alone(jail: FileJail, root: Path) -> None:
-    """For whoever looked at it before writing."""
+    """For callers that looked at the file before they write it."""
     seen = jail.stat("docs/notes.txt")
     jail.write_bytes("docs/notes.txt", b"mine", expected=seen)
     with pytest.raises(FileChangedError):

@@ -62,7 +62,7 @@ def test_a_tree_that_keeps_changing_is_given_up(
 
 
 def test_without_the_call_names_are_walked(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By default; who insists on it is told that it is missing."""
+    """By default. If it is required, the error says that it is missing."""
     monkeypatch.setattr(openat2, "is_available", lambda: False)
     assert FileJail(root).way == "steps"
     assert FileJail(root).read_text("docs/notes.txt") == "notes"

@@ -40,7 +40,7 @@ null = os.open(os.devnull, os.O_RDWR)
 
 
 def started(line: str, **options: tuple[int, ...]) -> StartedProcess:
-    """A line of shell that runs, heard by nobody."""
+    """A shell command that runs without a reader."""
     null = os.open(os.devnull, os.O_RDWR)
     try:
         return start_program(("/bin/sh", "-c", line), ENV, "/", (null, null, null), **options)
@@ -132,7 +132,7 @@ def test_what_got_away_is_ended_when_we_are_killed(way: str, tmp_path: Path) -> 
 
 
 @on_linux
-def test_several_are_told_apart() -> None:
+def test_several_are_distinguished() -> None:
     """Ending one leaves alone what another has started and lost."""
     line = LEAVES["no parent"] + " sleep 60"
     one, other = (started(line.format(n=number(n))) for n in (53, 54))
@@ -176,8 +176,8 @@ def test_a_supervisor_that_is_attacked_is_replaced(how: str) -> None:
     after.end()
 
 
-def test_exit_codes_and_signals_are_told() -> None:
-    """As `subprocess` tells them."""
+def test_exit_codes_and_signals_are_reported() -> None:
+    """As `subprocess` reports them."""
     for line, code in (("exit 0", 0), ("exit 3", 3), ("kill -9 $$", -9)):
         program = started(line)
         assert ended(program) == code
@@ -311,7 +311,7 @@ def _a_process_of_ours(code: str) -> Iterator[subprocess.Popen[bytes]]:
 
 @on_linux
 def test_a_copy_of_our_process_keeps_nothing_alive() -> None:
-    """One that was forked, and not told what we had begun: when we are killed, what we started ends all the same."""
+    """A forked supervisor that did not hear of our processes: when we are killed, they end all the same."""
     sleep = number(56)
     code = STORY + (
         f"program = start_program(('/bin/sh', '-c', 'sleep {sleep}'), {ENV!r}, '/', (null,) * 3)\n"
@@ -336,7 +336,7 @@ def test_a_copy_of_our_process_keeps_nothing_alive() -> None:
 
 @on_linux
 def test_a_copy_has_a_supervisor_of_its_own() -> None:
-    """Which it can start, whoever held what when it was made."""
+    """It can start it, whatever locks were held when it was forked."""
     first = started("sleep 60")
     assert supervisor_client._supervisor is not None
     ours = supervisor_client._supervisor
@@ -353,7 +353,7 @@ def test_a_copy_has_a_supervisor_of_its_own() -> None:
 
 @on_linux
 def test_a_slow_supervisor_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As long as it is at work: to give it up would end what it keeps for others."""
+    """While it is in use: to abandon it would end processes of others."""
     other = started("sleep 60")
     monkeypatch.setattr(supervisor_client, "_LOOK", 0.0001)
     program = started("exit 3")

@@ -30,7 +30,7 @@ needs_bubblewrap = pytest.mark.skipif(
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a command, whoever ran it."""
+    """The result of a command, in any place."""
 
     exit_code: int
     text: str

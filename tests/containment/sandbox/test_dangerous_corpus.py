@@ -188,7 +188,7 @@ def _left(path: str, work: Path) -> tuple[object, ...]:
 
 @pytest.fixture(scope="module")
 def record() -> Iterator[Record]:
-    """What came of all the commands."""
+    """The results of all commands."""
     with directory() as base, pytest.MonkeyPatch.context() as patch:
         ground = Ground(base)
         patch.setenv("HOME", str(ground.home.path))
@@ -231,7 +231,7 @@ def test_no_secret_gets_into_the_work_directory(record: Record) -> None:
 
 
 def test_nothing_is_reached(record: Record) -> None:
-    """No server of this machine hears of any command, by TCP, UDP or a unix socket."""
+    """No command reaches a server of this machine, by TCP, UDP or a unix socket."""
     assert record.reached == []
 
 

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from run_results import is_running
 
 from hookline.containment import Sandbox
 from hookline.containment.sandbox.running_command import RunningCommand
@@ -42,7 +43,7 @@ def test_what_got_away_ends_with_the_command(
     )
     assert seen.text == "started\n"
     assert seen.ended == ("timeout" if timeout else "exited")
-    assert not _runs(f"sleep {marker}")
+    assert not is_running(f"sleep {marker}")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_a_command_that_attacks_its_supervisor_ends_all_the_same(
     marker = f"42{os.getpid() % 1000:03}"
     seen = Sandbox(tmp_path, "host").run_sync(f"{attack} sleep {marker}", timeout=timeout)
     assert (seen.ended, seen.exit_code) == (ended, 137)
-    assert not _runs(f"sleep {marker}")
+    assert not is_running(f"sleep {marker}")
 
 
 def test_what_got_away_dies_with_us(tmp_path: Path) -> None:
@@ -84,7 +85,7 @@ asyncio.run(main())
 
 
 def _inherited() -> int:
-    """What whoever started the tests ignores, as under nohup: that is theirs to say. Python itself ignores two."""
+    """The signals that the starter of the tests ignores, as nohup does. Python itself ignores two."""
     status = Path("/proc/self/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith("SigIgn"))
     own = (1 << signal.SIGPIPE - 1) | (1 << signal.SIGXFSZ - 1)
@@ -100,8 +101,8 @@ def test_a_program_is_run_as_if_nobody_stood_above_it(tmp_path: Path) -> None:
     ignored = "grep SigIgn /proc/self/status"
     sandbox = Sandbox(tmp_path, "host")
     assert sandbox.run_sync([sys.executable, "-I", "-c", show]).text == "True [0, 1, 2] y\n"
-    told = int(sandbox.run_sync(ignored).text.split()[1], 16) & _SIGNALS
-    assert told & ~_inherited() == 0
+    signals = int(sandbox.run_sync(ignored).text.split()[1], 16) & _SIGNALS
+    assert signals & ~_inherited() == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the mark is there on Linux only")
@@ -114,11 +115,11 @@ def test_a_daemon_without_an_environment_does_not_outlive_a_killed_supervisor(
     attack = f"{daemon}; sleep 0.3; kill -KILL $PPID; sleep {marker}"
     seen = Sandbox(tmp_path, "host").run_sync(attack, timeout=30)
     assert (seen.ended, seen.exit_code) == ("exited", 137)
-    assert not _runs(f"sleep {marker}")
+    assert not is_running(f"sleep {marker}")
 
 
 async def test_in_an_event_loop_it_has_to_be_awaited(tmp_path: Path) -> None:
-    """Who forgets is told so, and nothing is left lying about."""
+    """A warning says that it was not closed, and nothing is left behind."""
     with pytest.raises(UsageError, match=r"where an event loop runs\. Use `await sandbox\.run"):
         Sandbox(tmp_path, "host").run_sync("true")
 
@@ -130,19 +131,9 @@ async def test_many_at_once_do_not_end_each_other(tmp_path: Path) -> None:
     assert [each.text for each in await asyncio.gather(*runs)] == ["0\n", "1\n", "2\n", "3\n"]
 
 
-def _runs(words: str) -> bool:
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if entry.read_bytes().replace(b"\0", b" ").strip() == words.encode():
-                return True
-        except OSError:
-            continue
-    return False
-
-
 def _wait_until(words: str, *, runs: bool) -> None:
     deadline = time.monotonic() + 20
-    while _runs(words) is not runs:
+    while is_running(words) is not runs:
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -157,11 +148,11 @@ def test_where_there_can_be_no_supervisor_a_command_is_ended_all_the_same(
     leave = f"sleep 0.5; (env -i setsid sleep {marker} &); sleep 60"
     late = sandbox.run_sync(leave, timeout=2)
     assert (late.ended, late.exit_code) == ("timeout", 137)
-    assert not _runs(f"sleep {marker}")
+    assert not is_running(f"sleep {marker}")
 
 
-def test_the_end_of_a_command_is_heard_before_a_loop_closes(tmp_path: Path) -> None:
-    """Also of one that is given up as it starts: nobody could hear of it afterwards."""
+def test_the_end_of_a_command_is_noticed_before_a_loop_closes(tmp_path: Path) -> None:
+    """Also of one that is cancelled at its start: later nobody could notice it."""
     sandbox = Sandbox(tmp_path, "host")
 
     async def give_up() -> RunningCommand:
@@ -173,7 +164,7 @@ def test_the_end_of_a_command_is_heard_before_a_loop_closes(tmp_path: Path) -> N
         assert command._process.returncode is not None
 
 
-def test_a_grant_that_is_none_is_named(tmp_path: Path) -> None:
+def test_an_invalid_grant_is_named(tmp_path: Path) -> None:
     """Before anything is started."""
     with pytest.raises(UsageError, match=r"grant=True is no SandboxGrant\. Write SandboxGrant"):
         Sandbox(tmp_path, "host").run_sync("true", grant=True)  # type: ignore[arg-type]

@@ -129,7 +129,7 @@ def test_what_another_process_planted_is_not_read_as_the_users(work: Path, start
 def test_recovery_is_not_stopped_by_what_was_planted(
     work: Path, marker: Path, start: Start, records: Callable[[], list[Path]], plant: str
 ) -> None:
-    """Settings that are refused in the user's own file were a command's here: they are moved aside."""
+    """Settings that are refused in the user's own file were written by a command here: they are moved aside."""
     process = start(plant.format(work=work, marker=marker))
     process.send_signal(signal.SIGKILL)
     process.wait()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from run_results import is_running
 
 from hookline.containment import Sandbox, SandboxLimits
 from hookline.containment.sandbox import limits as limits_module
@@ -111,7 +112,7 @@ def test_no_daemon_survives(place: Place, leave: str) -> None:
     seen = place.run(leave.replace("300", marker) + " echo started")
     assert seen.text == "started\n"
     assert seen.duration < 10
-    assert not _runs(f"sleep {marker}")
+    assert not is_running(f"sleep {marker}")
 
 
 def test_a_time_out_ends_the_whole_tree(place: Place) -> None:
@@ -119,17 +120,7 @@ def test_a_time_out_ends_the_whole_tree(place: Place) -> None:
     marker = f"31{os.getpid() % 1000:03}"
     seen = place.run(f"setsid sleep {marker} & sleep {marker}", timeout=0.5)
     assert (seen.ended, seen.exit_code) == ("timeout", 137)
-    assert not _runs(f"sleep {marker}")
-
-
-def _runs(words: str) -> bool:
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if entry.read_bytes().replace(b"\0", b" ").strip() == words.encode():
-                return True
-        except OSError:
-            continue
-    return False
+    assert not is_running(f"sleep {marker}")
 
 
 def _wait_until(happened: Callable[[], bool]) -> None:
@@ -160,9 +151,9 @@ asyncio.run(main())
         ) as owner:
             assert owner.stdout is not None
             assert owner.stdout.readline() == b"started\n"
-            _wait_until(lambda words=f"sleep {marker}": _runs(words))
+            _wait_until(lambda words=f"sleep {marker}": is_running(words))
             owner.send_signal(signal.SIGKILL)
-        _wait_until(lambda words=f"sleep {marker}": not _runs(words))
+        _wait_until(lambda words=f"sleep {marker}": not is_running(words))
 
 
 @pytest.mark.parametrize("watched", [False, True])
@@ -310,7 +301,7 @@ wc -l < sums
 
 
 async def test_no_watcher_is_left_and_none_is_started_for_nothing(sandbox: Sandbox) -> None:
-    """It ends with its command; without a limit to watch there is none."""
+    """It ends with its command; without a limit none is started."""
 
     def watchers() -> int:
         return sum("_end_at_limit" in repr(task) for task in asyncio.all_tasks())
@@ -391,12 +382,12 @@ async def test_being_cancelled_ends_it(sandbox: Sandbox) -> None:
     """Whoever waits may be cancelled; the command does not continue."""
     marker = f"35{os.getpid() % 1000:03}"
     task = asyncio.create_task(sandbox.run(f"sleep {marker}"))
-    while not _runs(f"sleep {marker}"):  # noqa: ASYNC110 - nobody tells us
+    while not is_running(f"sleep {marker}"):  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(0.02)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert not _runs(f"sleep {marker}")
+    assert not is_running(f"sleep {marker}")
     assert list(sandbox.root.iterdir()) == []
 
 
@@ -420,7 +411,7 @@ def test_it_ends_with_the_loop(tmp_path: Path, mode: str) -> None:
         await asyncio.sleep(0.1)
 
     asyncio.run(main())
-    assert not _runs(f"sleep {marker}")
+    assert not is_running(f"sleep {marker}")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,4 +1,4 @@
-"""Configuration that other programs run or obey stays as it is, also where there is none yet; and no litter stays."""
+"""Commands cannot change or create configuration that other programs obey, and leave no litter."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_instructions_that_are_a_link_to_others_are_no_hindrance(tmp_path: Path)
 
 
 def test_what_is_made_for_agents_to_obey_does_not_keep_its_name(tmp_path: Path) -> None:
-    """It is there, under another name, and the result says which; what was set aside before is not lost."""
+    """It is there, under another name, and the result says which; files that were moved aside before are not lost."""
     sandbox = Sandbox(tmp_path, "required")
     for text in ("one", "two"):
         ran = sandbox.run_sync(f"echo {text} > AGENTS.md; mkdir CLAUDE.md; cat AGENTS.md")
@@ -266,14 +266,14 @@ def test_configuration_whose_link_leads_where_it_could_be_changed_is_refused(
         Sandbox(work, "required").run_sync("true")
 
 
-async def test_what_one_command_made_is_not_there_for_good_because_another_began_later(
+async def test_a_file_of_one_command_does_not_stay_because_another_began_later(
     tmp_path: Path,
 ) -> None:
     """Two that run side by side cannot plant for each other what git would take its configuration from."""
     (tmp_path / ".git").mkdir()
     sandbox, planted = Sandbox(tmp_path, "required"), tmp_path / ".git" / "config.worktree"
     first = await sandbox.start("echo x > .git/config.worktree; sleep 60", on_output=lambda _: None)
-    while not planted.exists():  # noqa: ASYNC110 - nobody tells us
+    while not planted.exists():  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(0.02)
     second = await sandbox.start(
         "while sleep 0.02; do [ -e .git/config.worktree ] || echo x > .git/config.worktree; done",
@@ -281,7 +281,7 @@ async def test_what_one_command_made_is_not_there_for_good_because_another_began
     )
     first.kill()
     await first.wait()
-    while not planted.exists():  # noqa: ASYNC110 - nobody tells us
+    while not planted.exists():  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(0.02)
     second.kill()
     await second.wait()

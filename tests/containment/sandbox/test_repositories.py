@@ -1,4 +1,4 @@
-"""What a repository, or a file that a tool reads on entering a directory, names: the real tool runs none of it."""
+"""Programs that a repository, or a file read on entering a directory, names: the real tool runs none of them."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ async def test_others_run_while_the_work_directory_is_looked_at(
 async def test_a_look_that_nobody_waits_for_is_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    """Whether the start is given up while the thread looks, or when it has looked and nobody was told yet."""
+    """Whether the start is given up while the thread checks, or between its check and its report."""
     looking, given_up = threading.Event(), threading.Event()
     whole = WorkTree.enter
 
@@ -93,7 +93,7 @@ async def test_a_look_that_nobody_waits_for_is_given_back(
     starting = asyncio.create_task(Sandbox(tmp_path, "required").start("true", on_output=print))
     assert await asyncio.to_thread(looking.wait, 5)
     if moment == "after":
-        time.sleep(0.2)  # noqa: ASYNC251 - the loop is not to hear of it
+        time.sleep(0.2)  # noqa: ASYNC251 - the loop must not run meanwhile
     starting.cancel()
     given_up_later = asyncio.get_running_loop().call_later(0.05, given_up.set)
     await asyncio.wait([starting])
@@ -153,7 +153,7 @@ async def test_a_cancellation_is_not_lost_to_what_happens_in_the_same_moment(tur
     assert waiting.cancelled() is not is_over
 
 
-async def test_the_end_of_a_process_is_heard_where_the_system_does_not_tell(
+async def test_the_end_of_a_process_is_noticed_where_the_system_does_not_report_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thread waits for it there: on macOS, say."""

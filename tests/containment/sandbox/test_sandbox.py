@@ -86,7 +86,7 @@ def test_a_sandbox_that_lets_something_through_does_not_count(
 def test_bubblewrap_that_fails_is_quoted_with_a_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it says is told, and what usually helps."""
+    """The error has its output, and what usually helps."""
     error = selftest._does_not_start("bwrap: setting up uid map: Permission denied")
     assert "setting up uid map: Permission denied" in error.message
     assert "apparmor_restrict_unprivileged_userns" in error.remedy
@@ -152,10 +152,10 @@ def test_a_command_gives_output_code_and_time(
 async def test_output_comes_as_it_is_printed(
     tmp_path: Path, mode: Literal["required", "host"]
 ) -> None:
-    """Whoever listens hears it while the command runs."""
+    """Listeners get it while the command runs."""
     heard: list[bytes] = []
     running = await Sandbox(tmp_path, mode).start("echo first; sleep 30", on_output=heard.append)
-    while not heard:  # noqa: ASYNC110 - told by a callback
+    while not heard:  # noqa: ASYNC110 - a callback fills it
         await asyncio.sleep(0.01)
     assert heard == [b"first\n"]
     assert running.is_running
@@ -444,7 +444,7 @@ def test_the_test_does_not_take_place_where_commands_write(
 
 
 @needs_bubblewrap
-def test_what_hides_nothing_is_told(tmp_path: Path) -> None:
+def test_what_hides_nothing_is_reported(tmp_path: Path) -> None:
     """It may be a mistake, or come later."""
     paths = SandboxPaths(hide=(tmp_path / "keyss", tmp_path / "*.pem"))
     sandbox = Sandbox(tmp_path, "required", paths=paths)

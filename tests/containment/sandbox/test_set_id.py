@@ -179,7 +179,7 @@ async def test_a_command_beside_another_cannot_move_its_files_out_of_the_way(
         "touch f; chmod 2755 f; touch ready; while ! test -e moved; do sleep 0.02; done",
         on_output=print,
     )
-    while not ready.exists():  # noqa: ASYNC110 - nobody tells us
+    while not ready.exists():  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(0.02)
     second = await sandbox.start("sleep 1", on_output=print)
     with monkeypatch.context() as blind:  # as if the file were never where the look is

@@ -251,7 +251,7 @@ def test_cargo_builds_and_tests(tools: ToolHome) -> None:
 
 @pytest.mark.parametrize("name", CREDENTIALS.split())
 def test_credentials_beside_them_are_not_read(tools: ToolHome, name: str) -> None:
-    """Whatever they are called, and whoever has heard of them."""
+    """Whatever they are called, known or unknown."""
     shown = tools.run(tools.project("reader", {}), f"cat ~/{name}")
     assert tools.fake.found_in(shown.output) == []
 

@@ -52,7 +52,7 @@ def test_a_look_at_a_process_that_ends_meanwhile_counts_nothing_twice() -> None:
     assert written.update([1], {1: 75}.__getitem__) == 75
 
 
-def test_who_lets_nobody_look_keeps_what_was_seen() -> None:
+def test_a_process_that_cannot_be_read_keeps_its_last_count() -> None:
     """A process that hides its count does not stop the count of the others."""
 
     def read(pid: int) -> int:

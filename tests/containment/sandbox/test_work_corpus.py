@@ -223,7 +223,7 @@ class Results:
 
 @pytest.fixture(scope="module")
 def results(workshop: Workshop) -> Results:
-    """What came of every section that can be run here."""
+    """The results of every section that can be run here."""
     found = Results()
     for section in sections():
         if not section.missing:
@@ -278,7 +278,7 @@ def _difference(host: End, inside: End, before: Set[str] = frozenset()) -> str:
 
 
 def _unlike(host: End, inside: End) -> set[str]:
-    """The names at which there is not the same."""
+    """The names whose content differs."""
     names = host.left.keys() | inside.left.keys()
     return {name for name in names if host.left.get(name) != inside.left.get(name)}
 

@@ -111,7 +111,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_git_runs_nothing_that_was_planted(work: Path, marker: Path, way: str) -> None:
-    """Whatever a command leaves in a tree, asking git for status and history, and a commit, run none of it."""
+    """Whatever a command leaves in a tree, git status, git log and a commit run none of it."""
     (work / ".git" / "info").mkdir(exist_ok=True)
     command = WAYS[way].replace("{run}", f"touch {marker}")
     Sandbox(work, "required").run_sync(command)
@@ -345,7 +345,7 @@ async def test_a_background_command_is_checked_at_each_look_and_before_another_s
         on_output=lambda _: None,
     )
     until = time.monotonic() + 20
-    while not (tmp_path / "made").exists() and time.monotonic() < until:  # noqa: ASYNC110 - nobody tells us
+    while not (tmp_path / "made").exists() and time.monotonic() < until:  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(0.02)
     first.check()
     assert first.set_aside == ("sub/.envrc.from-command", "sub/AGENTS.md.from-command")
@@ -951,7 +951,7 @@ async def test_a_change_counts_when_a_command_of_another_process_ran(
 def test_a_change_counts_for_a_process_that_was_there_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is told that a command of another process ran meanwhile, also if that has ended."""
+    """It learns that a command of another process ran meanwhile, also if that has ended."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     notes = tmp_path / "work" / "d" / "AGENTS.md"
     notes.parent.mkdir(parents=True)

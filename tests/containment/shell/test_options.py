@@ -24,7 +24,7 @@ def call(table: OptionTable, *texts: str) -> Call | str:
     return read_call(table, [Word(text) for text in texts])
 
 
-def told(table: OptionTable, *texts: str) -> Call:
+def parsed_call(table: OptionTable, *texts: str) -> Call:
     """The same, where nothing is wrong with them."""
     answer = call(table, *texts)
     assert isinstance(answer, Call), answer
@@ -33,7 +33,7 @@ def told(table: OptionTable, *texts: str) -> Call:
 
 @given(st.lists(PIECES, max_size=6))
 def test_what_is_read_is_what_getopt_reads(texts: list[str]) -> None:
-    """Whatever the reader accepts, it tells apart as getopt does."""
+    """Whatever the parser accepts, it splits as getopt does."""
     answer = call(TABLE, *texts)
     if isinstance(answer, str):
         return
@@ -51,8 +51,8 @@ def test_what_is_refused_names_a_word(texts: list[str]) -> None:
 
 def test_a_value_that_looks_like_an_option_must_be_harmless_as_one() -> None:
     """So a table that is wrong about what takes a value hides nothing."""
-    assert told(TABLE, "-n", "-a", "x").values("-n") == ["-a"]
-    assert told(TABLE, "-n", "-5").values("-n") == ["-5"]
+    assert parsed_call(TABLE, "-n", "-a", "x").values("-n") == ["-a"]
+    assert parsed_call(TABLE, "-n", "-5").values("-n") == ["-5"]
     assert call(TABLE, "-n", "-x") == "the option -n, given -x"
     assert call(TABLE, "-n", "--") == "the option -n, given --"
     assert call(TABLE, "-n") == "the option -n, whose value is not known"
@@ -61,9 +61,9 @@ def test_a_value_that_looks_like_an_option_must_be_harmless_as_one() -> None:
 def test_files_are_operands_and_the_values_that_name_one() -> None:
     """A pattern is no file, unless an option gives it; a text never is."""
     table = only(takes="-f", texts="-e -n", pattern="-e -f")
-    assert [word.text for word in told(table, "-n", "3", "x", "y").files] == ["y"]
-    assert [word.text for word in told(table, "-e", "z", "x", "y").files] == ["x", "y"]
-    assert [word.text for word in told(table, "-fz", "x").files] == ["x", "z"]
+    assert [word.text for word in parsed_call(table, "-n", "3", "x", "y").files] == ["y"]
+    assert [word.text for word in parsed_call(table, "-e", "z", "x", "y").files] == ["x", "y"]
+    assert [word.text for word in parsed_call(table, "-fz", "x").files] == ["x", "z"]
 
 
 def test_the_names_of_files_that_a_pattern_finds() -> None:
@@ -93,5 +93,5 @@ def test_values_that_must_stand_apart() -> None:
 def test_values_that_may_be_missing() -> None:
     """They are joined, or not there."""
     table = only(maybe="--color -M")
-    assert told(table, "--color", "x").texts == ["x"]
-    assert told(table, "--color=x", "-M5").values("--color", "-M") == ["x", "5"]
+    assert parsed_call(table, "--color", "x").texts == ["x"]
+    assert parsed_call(table, "--color=x", "-M5").values("--color", "-M") == ["x", "5"]

@@ -147,7 +147,7 @@ def test_an_unknown_option_of_a_wrapper_is_asked_about() -> None:
         assert allowed(commands) == []
 
 
-def test_a_version_is_asked_of_a_bare_name_alone() -> None:
+def test_only_a_bare_name_may_be_asked_for_its_version() -> None:
     """`python3 --version` runs; with another word, of another program, or of a file it asks."""
     assert allowed([f"{name} --version" for name in VERSIONED]) == [
         f"{name} --version" for name in VERSIONED

@@ -79,7 +79,7 @@ async def test_chunks_come_as_they_are_made() -> None:
     assert await completed(engine) == [Chunk("Hel"), Chunk("lo"), Done(11, 2, 7)]
 
 
-async def test_running_out_of_tokens_is_told() -> None:
+async def test_running_out_of_tokens_is_reported() -> None:
     """The end says why."""
     engine = LlamaEngine(Server(text("Hm", "length", **USAGE)))
     assert await completed(engine) == [Chunk("Hm"), Done(11, 2, 7, True)]
@@ -186,7 +186,7 @@ def test_it_is_asked_from_one_event_loop_after_another() -> None:
 
 
 async def test_a_closed_engine_is_closed() -> None:
-    """What runs ends, the server is let go, and asking again is an error that says what to do."""
+    """The request ends, the server stops, and a new request is an error that says what to do."""
     server = Server(*[text("word")] * 1000, text("", "stop"))
     server.gate = threading.Semaphore(1)
     engine = LlamaEngine(server)
@@ -209,7 +209,7 @@ def test_a_processor_is_left_for_the_rest(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processors)), raising=False)
     started: list[int] = []
     monkeypatch.setattr(
-        "hookline.providers.local.engine._started",
+        "hookline.providers.local.engine._start_server",
         lambda path, threads, context: started.append(threads) or Server(),
     )
     LlamaEngine.load(Path("x.gguf"))

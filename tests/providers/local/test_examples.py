@@ -89,9 +89,9 @@ TOOLS: list[Callable[..., Any]] = [
 
 
 def spec(function: Callable[..., Any], name: str = "") -> ToolSpec:
-    """A tool as a model is told about it, under another name if one is given."""
-    told = tool(function).spec
-    return ToolSpec(name or told.name, told.description, told.parameters)
+    """The description of a tool for a model, under another name if one is given."""
+    spec = tool(function).spec
+    return ToolSpec(name or spec.name, spec.description, spec.parameters)
 
 
 @pytest.mark.parametrize("function", TOOLS, ids=lambda function: function.__name__)

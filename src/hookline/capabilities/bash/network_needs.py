@@ -266,7 +266,7 @@ def objection(location: GitLocation, words: Sequence[str]) -> str | None:
         return "its configuration cannot be read"
     if _stays_here(settings, words):
         return ""
-    reasons = (_against(location, setting, words[0]) for setting in settings)
+    reasons = (_find_objection(location, setting, words[0]) for setting in settings)
     found = next(filter(None, reasons), None)
     return found or _hook_in_the_way(location, settings, words)
 
@@ -304,7 +304,7 @@ def _settings(location: GitLocation, where: Mapping[str, str]) -> list[GitSettin
     ]
 
 
-def _against(location: GitLocation, setting: GitSetting, verb: str) -> str:
+def _find_objection(location: GitLocation, setting: GitSetting, verb: str) -> str:
     """What there is against one setting."""
     origin, key, value = setting
     said = f"git's configuration has {key}={value!r}"

@@ -210,7 +210,7 @@ def readable(data: bytes) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\a", "").replace("\b", ""))
 
 
-def shown(excerpt: Excerpt, whole: str) -> str:
+def format_output(excerpt: Excerpt, whole: str) -> str:
     """The output; if it is too long, its beginning and its end, and `whole`, which says where all of it is."""
     head, tail = excerpt.parts()
     if not excerpt.left_out:
@@ -277,7 +277,7 @@ def _translations() -> list[tuple[str, str]]:
     return [(translated, english) for translated, english in both if translated != english]
 
 
-def took(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A duration in words."""
     return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.0f} s"
 
@@ -341,7 +341,7 @@ class ProgressMessages:
         end = max(self._text.rfind("\n"), self._text.rfind("\r")) + 1
         is_waiting = True
         if not end and loop.time() - self._last >= _SILENCE:
-            end = len(self._text) - len(_unfinished(self._text))
+            end = len(self._text) - len(_possible_partial_secret(self._text))
             is_waiting = False
         due, self._text = self._text[:end], self._text[end:]
         self._send(due)
@@ -366,7 +366,7 @@ class ProgressMessages:
         self._text = ""
 
 
-def _unfinished(text: str) -> str:
+def _possible_partial_secret(text: str) -> str:
     """The last word of a text, if it may be half of a secret. Dots, as test runners print them, are not."""
     word = text[max(map(text.rfind, " \t\r\n")) + 1 :]
     return word if len(word) >= _HELD and any(map(str.isalnum, word)) else ""

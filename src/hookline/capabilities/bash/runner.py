@@ -14,7 +14,14 @@ from typing import Any
 
 from hookline._aio import call_in_thread
 from hookline.capabilities.bash.network_needs import NetworkGrant, needs_network, network_grant
-from hookline.capabilities.bash.output import Output, ProgressMessages, Scratch, hint, shown, took
+from hookline.capabilities.bash.output import (
+    Output,
+    ProgressMessages,
+    Scratch,
+    format_duration,
+    format_output,
+    hint,
+)
 from hookline.capabilities.bash.session import SessionRecorder, ShellSession
 from hookline.containment import INSTRUCTIONS, RunningCommand, Sandbox, SandboxGrant
 from hookline.containment.sandbox import Place, emptied, inside_any
@@ -95,7 +102,7 @@ class CommandRunner:
         finally:
             progress.finish()
             output.close()
-        said = self._result_text(running, output, seconds) + note + set_aside(running)
+        said = self._result_text(running, output, seconds) + note + describe_moved_files(running)
         if not running.contained:
             said += _warning(before, _instructions(self.sandbox.root))
         return ToolResult(said, metadata=_facts(running, output))
@@ -114,7 +121,7 @@ class CommandRunner:
         if seconds is not None:
             asyncio.get_running_loop().call_later(seconds, running.kill, "timeout")
         await settle(one, _FIRST_LOOK)
-        said = self._news(one) + note
+        said = self._new_output(one) + note
         if running.is_running:
             said += (
                 f"\nbash_poll('{one.id}') gives what it prints from now on, "
@@ -132,7 +139,7 @@ class CommandRunner:
         one = self.backgrounds.find(context.state.run_id, id)
         await settle(one, min(max(wait, 0.0), _LONGEST_WAIT))
         await call_in_thread(one.running.check)
-        return ToolResult(self._news(one), metadata=_facts(one.running, one.output))
+        return ToolResult(self._new_output(one), metadata=_facts(one.running, one.output))
 
     async def stop(self, id: str, context: ToolContext) -> ToolResult:
         """End a background command, with everything it started.
@@ -143,7 +150,7 @@ class CommandRunner:
         one = self.backgrounds.find(context.state.run_id, id)
         one.running.kill()
         await one.running.wait()
-        return ToolResult(self._news(one), metadata=_facts(one.running, one.output))
+        return ToolResult(self._new_output(one), metadata=_facts(one.running, one.output))
 
     async def _start(
         self,
@@ -152,8 +159,8 @@ class CommandRunner:
         recorder: SessionRecorder | None = None,
     ) -> tuple[RunningCommand, str]:
         """Start a command; with a note on where that is, and on what it was not granted, if there is one."""
-        request, note = self._where_it_can_start(request)
-        given = await self._given(request)
+        request, note = self._choose_directory(request)
+        given = await self._find_grant(request)
         running = await self.sandbox.start(
             request.command if recorder is None else recorder.command(request.text),
             cwd=self._directory(request),
@@ -175,7 +182,7 @@ class CommandRunner:
     def _directory(self, request: CommandRequest) -> Path:
         return self.sandbox.root / request.session.cwd / request.cwd
 
-    def _where_it_can_start(self, request: CommandRequest) -> tuple[CommandRequest, str]:
+    def _choose_directory(self, request: CommandRequest) -> tuple[CommandRequest, str]:
         """The request, in the work directory if the directory that was kept is gone, and a note about that."""
         kept = request.session.cwd
         if not kept or self.is_there(kept, request.place):
@@ -206,7 +213,7 @@ class CommandRunner:
             return self.sandbox.status.contained
         return place == "workspace" and (request.network or needs_network(request.text))
 
-    async def _given(self, request: CommandRequest) -> NetworkGrant:
+    async def _find_grant(self, request: CommandRequest) -> NetworkGrant:
         """What a person or a rule has granted to this command."""
         shown = request.env_files
         if request.place == "host" or not self.leaves(request):
@@ -218,16 +225,16 @@ class CommandRunner:
         return replace(given, grant=replace(grant, reveal=(*grant.reveal, *shown)))
 
     def _result_text(self, running: RunningCommand, output: Output, seconds: float) -> str:
-        text = shown(output.excerpt, output.note).rstrip()
+        text = format_output(output.excerpt, output.note).rstrip()
         how = {
-            "exited": f"exit code {running.exit_code}, {took(running.duration)}",
-            "stopped": f"stopped after {took(running.duration)}",
+            "exited": f"exit code {running.exit_code}, {format_duration(running.duration)}",
+            "stopped": f"stopped after {format_duration(running.duration)}",
             "timeout": f"timed out after {seconds:g} s and was ended, with everything it had started",
         }.get(running.ended) or f"ended because {_TOO_MUCH[running.ended]}"
         return f"{text}\n[{how}]{self._hint(text, running)}".lstrip("\n")
 
-    def _news(self, one: BackgroundCommand) -> str:
-        text = news(one)
+    def _new_output(self, one: BackgroundCommand) -> str:
+        text = new_output(one)
         return text + self._hint(text, one.running)
 
     def _hint(self, text: str, running: RunningCommand) -> str:
@@ -347,16 +354,17 @@ def status(one: BackgroundCommand) -> str:
     """The status of a background command, in one line."""
     running = one.running
     if running.is_running:
-        return f"[{one.id} is running: {_short(one.command)}]{set_aside(running)}"
+        return f"[{one.id} is running: {_short(one.command)}]{describe_moved_files(running)}"
     how = {
         "exited": f"ended by itself with exit code {running.exit_code}",
         "stopped": "was stopped",
         "timeout": "ran out of time and was ended",
     }.get(running.ended) or f"was ended because {_TOO_MUCH[running.ended]}"
-    return f"[{one.id} {how} after {took(running.duration)}: {_short(one.command)}]{set_aside(running)}"
+    took, command = format_duration(running.duration), _short(one.command)
+    return f"[{one.id} {how} after {took}: {command}]{describe_moved_files(running)}"
 
 
-def set_aside(running: RunningCommand) -> str:
+def describe_moved_files(running: RunningCommand) -> str:
     """A note about files that were moved aside, because other programs would run or obey them."""
     moved = running.set_aside
     if not moved:
@@ -368,10 +376,10 @@ def set_aside(running: RunningCommand) -> str:
     )
 
 
-def news(one: BackgroundCommand) -> str:
+def new_output(one: BackgroundCommand) -> str:
     """What it printed since the last time, and its status."""
     unread, held = one.output.take_unread(is_over=not one.running.is_running)
-    text = shown(unread, one.output.note).rstrip()
+    text = format_output(unread, one.output.note).rstrip()
     waits = f"\n[{held:,} bytes are not shown yet: their line has not ended]" if held else ""
     text = text or ("" if held else "(nothing new)")
     return f"{text}{waits}\n{status(one)}".lstrip("\n")

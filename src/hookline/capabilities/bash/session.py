@@ -28,7 +28,7 @@ class ShellSession(msgspec.Struct, frozen=True):
 class SessionRecorder:
     """Learns from a shell where it ended and what it exported: it writes both to a file when it exits.
 
-    A line before the command tells the shell so. What it writes is read as data, and never run.
+    A line before the command sets this up. What it writes is read as data, and never run.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class SessionRecorder:
             why = f"more than {_LONGEST // 1024} KB in all" if rest else "it did not say which"
             self.note = f"\n[the variables that this command left are not kept: {why}; those from before are]"
             return ShellSession(cwd, before.env)
-        exported = _exported(rest, base)
+        exported = _parse_exports(rest, base)
         if len(exported) > _VARIABLES:
             left_out = ", ".join(list(exported)[_VARIABLES:][:5])
             self.note = (
@@ -68,7 +68,7 @@ class SessionRecorder:
         return ShellSession(cwd, dict(list(exported.items())[:_VARIABLES]))
 
 
-def lost(command: str, kept: ShellSession, root: str) -> str:
+def lost_directory_note(command: str, kept: ShellSession, root: str) -> str:
     """A note for a command that may have changed the directory and did not report where it ended."""
     if not _MOVES.search(command):
         return ""
@@ -78,7 +78,7 @@ def lost(command: str, kept: ShellSession, root: str) -> str:
     )
 
 
-def _exported(text: str, base: Mapping[str, str]) -> dict[str, str]:
+def _parse_exports(text: str, base: Mapping[str, str]) -> dict[str, str]:
     variables: dict[str, str] = {}
     for entry in text.split("\0"):
         name, equals, value = entry.partition("=")

@@ -10,9 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Literal, Unpack
 
 from hookline.agent import hook
-from hookline.capabilities.files.edit_tool import Replacement, edited
+from hookline.capabilities.files.edit_tool import Replacement, apply_edits
 from hookline.capabilities.files.guard import MATCHER, Guard, refuse_leading_out
-from hookline.capabilities.files.list_tool import DEEPEST, globbed, listed, missing
+from hookline.capabilities.files.list_tool import (
+    DEEPEST,
+    find_files,
+    list_directory,
+    missing_file_error,
+)
 from hookline.capabilities.files.read_tool import IMAGE_KEY, show, with_images
 from hookline.capabilities.files.search_tool import Mode, Search
 from hookline.capabilities.files.seen_files import (
@@ -22,8 +27,8 @@ from hookline.capabilities.files.seen_files import (
     SeenFiles,
     file_state,
 )
-from hookline.capabilities.files.text import decoded, fingerprint, whole
-from hookline.capabilities.files.tree import Walk, spelled
+from hookline.capabilities.files.text import decode_text, fingerprint, read_whole
+from hookline.capabilities.files.tree import Walk, printable_path
 from hookline.capabilities.options import check_choice, check_names, check_positive
 from hookline.containment import INSTRUCTIONS, PROJECT_CONFIGURATION, PROTECTED, FileJail
 from hookline.containment.jail import plain_names
@@ -118,7 +123,7 @@ class Files:
             try:
                 return function(*args, **kwargs)
             except NoSuchFileError:
-                raise missing(self.jail, kwargs["path"]) from None
+                raise missing_file_error(self.jail, kwargs["path"]) from None
             except FileJailError as error:
                 raise ToolError(error.message, remedy=error.remedy) from None
 
@@ -154,10 +159,12 @@ class Files:
         """
         if limit < 1:
             raise ToolError(f"limit is {limit}.", remedy="Use at least 1.")
-        true_path = spelled(self.jail.locate(path))
+        true_path = printable_path(self.jail.locate(path))
         with self._open(path) as file:
             shown = show(file, path, offset or 1, limit)
-        result = self._seen(context.state, shown.text, true_path, shown.fingerprint, shown.lines)
+        result = self._seen_result(
+            context.state, shown.text, true_path, shown.fingerprint, shown.lines
+        )
         if shown.kind is not None and shown.kind.is_image:
             return result.with_metadata(IMAGE_KEY, shown.kind.media_type)
         return result
@@ -170,7 +177,7 @@ class Files:
         """List what is in a directory: names, with / after directories, and sizes of files."""
         if not 1 <= depth <= DEEPEST:
             raise ToolError(f"depth is {depth}.", remedy=f"Use 1 to {DEEPEST}, or `glob`.")
-        return listed(self._walk(), path, depth)
+        return list_directory(self._walk(), path, depth)
 
     def _glob(
         self,
@@ -180,7 +187,7 @@ class Files:
     ) -> str:
         """Find files by their names. Paths are relative to the root, in alphabetical order."""
         refuse_leading_out(pattern)
-        return globbed(self._walk(everything), pattern, path)
+        return find_files(self._walk(everything), pattern, path)
 
     def _search(
         self,
@@ -231,10 +238,10 @@ class Files:
         data = content.encode()
         seen = fingerprint(data)
         with self._changing:
-            true_path = spelled(self.jail.locate(path, to_change=True))
+            true_path = printable_path(self.jail.locate(path, to_change=True))
             facts, before = file_state(self.jail, path)
             if before == seen:
-                return self._seen(
+                return self._seen_result(
                     context.state, f"'{path}' has this content already.", true_path, seen
                 )
             if before is not None and self.must_read:
@@ -243,7 +250,7 @@ class Files:
             self.jail.write_bytes(path, data, overwrite=there, fsync=self.fsync, expected=facts)
         lines = content.count("\n") + (not content.endswith("\n") and content != "")
         what = "Replaced" if there else "Made"
-        return self._seen(
+        return self._seen_result(
             context.state,
             f"{what} '{path}': {lines:,} line{'s' * (lines != 1)}, {len(data):,} byte{'s' * (len(data) != 1)}.",
             true_path,
@@ -271,23 +278,23 @@ class Files:
             raise ToolError("Give either `old` and `new`, or `edits`.")
         replacements = edits or [Replacement(old, new, replace_all)]
         with self._changing:
-            true_path = spelled(self.jail.locate(path, to_change=True))
-            facts, content = self._whole(path)
+            true_path = printable_path(self.jail.locate(path, to_change=True))
+            facts, content = self._read_whole(path)
             known = self._seen_files.seen(context.state, true_path)
             if known is not None and known != fingerprint(content):
-                raise _changed(path)
+                raise _changed_error(path)
             is_whole = self._seen_files.is_whole(context.state, true_path)
-            found = decoded(content)
+            found = decode_text(content)
             if found is None:
                 raise ToolError(f"'{path}' is not a text file, so it cannot be edited.")
-            made = edited(found, replacements, path)
-            data = found.encoded(made.text)
+            made = apply_edits(found, replacements, path)
+            data = found.encode_text(made.text)
             self.jail.write_bytes(path, data, fsync=self.fsync, expected=facts)
         at = ", ".join(map(str, made.lines[:10])) + " and more" * (len(made.lines) > 10)
         line = "lines" if len(made.lines) > 1 else "line"
         text = f"Edited '{path}' at {line} {at}."
         lines = None if is_whole else NO_LINES
-        return self._seen(context.state, text, true_path, fingerprint(data), lines)
+        return self._seen_result(context.state, text, true_path, fingerprint(data), lines)
 
     # --- what is there ------------------------------------------------------------------------------
 
@@ -302,10 +309,10 @@ class Files:
                 raise ToolError(error.message, remedy="Use `list` to see what is in it.") from None
             raise
 
-    def _whole(self, path: str) -> tuple[os.stat_result, bytes]:
+    def _read_whole(self, path: str) -> tuple[os.stat_result, bytes]:
         """All of a file that is edited, and its stat result."""
         with self._open(path) as file:
-            return os.fstat(file.fileno()), whole(file, path)
+            return os.fstat(file.fileno()), read_whole(file, path)
 
     def _refuse_unseen(self, state: AgentState, path: str, true_path: str, before: str) -> None:
         known = self._seen_files.seen(state, true_path)
@@ -315,14 +322,14 @@ class Files:
                 remedy="Read it first, so that nothing in it is lost, or use `edit`.",
             )
         if known is not None and known != before:
-            raise _changed(path)
+            raise _changed_error(path)
         if known is not None and not self._seen_files.is_whole(state, true_path):
             raise ToolError(
                 f"'{path}' was read only in part.",
                 remedy="Read the rest of it first, so that nothing in it is lost, or use `edit`.",
             )
 
-    def _seen(
+    def _seen_result(
         self, state: AgentState, text: str, true_path: str, seen: str, lines: Lines | None = None
     ) -> ToolResult:
         self._seen_files.note(state, true_path, seen, lines)
@@ -364,7 +371,7 @@ def _plain_names(names: Iterable[str], option: str) -> frozenset[str]:
         raise BuildError(f"Files: {error.message}", remedy=error.remedy) from None
 
 
-def _changed(path: str) -> ToolError:
+def _changed_error(path: str) -> ToolError:
     return ToolError(
         f"'{path}' has changed since it was read.",
         remedy="Read it again, and then make your change to what is there now.",

@@ -46,19 +46,21 @@ class _Placement(NamedTuple):
     new: str
 
 
-def edited(found: Text, replacements: Sequence[Replacement], name: str) -> Edited:
+def apply_edits(found: Text, replacements: Sequence[Replacement], name: str) -> Edited:
     """The text with every replacement made, each on what the one before it made."""
     text, starts = found.text, list[int]()
     for number, each in enumerate(replacements, 1):
         which = f" {number} of {len(replacements)}" if len(replacements) > 1 else ""
         old, new = each.old.replace("\r\n", "\n"), each.new.replace("\r\n", "\n")
         spans = _spans(text, old, new, each.replace_all, f"edit{which} of '{name}'")
-        places = [_Placement(*span, _with_ends(new, old, text, span, found)) for span in spans]
-        text, starts = _replaced(text, places, starts)
+        places = [
+            _Placement(*span, _match_line_ends(new, old, text, span, found)) for span in spans
+        ]
+        text, starts = _replace_at(text, places, starts)
     return Edited(text, _lines_at(text, starts))
 
 
-def _with_ends(new: str, old: str, text: str, span: tuple[int, int], found: Text) -> str:
+def _match_line_ends(new: str, old: str, text: str, span: tuple[int, int], found: Text) -> str:
     """The new text with the line ends that are there: line by line where it has lines of the old one."""
     wanted = new.count("\n")
     if not wanted:
@@ -67,21 +69,21 @@ def _with_ends(new: str, old: str, text: str, span: tuple[int, int], found: Text
     after, before = new.split("\n"), old.split("\n")
     if len(ends) != wanted:
         most = min(len(ends), wanted)
-        head = _same(after[:most], before[:most])
-        tail = _same(after[::-1][: most - head], before[::-1][: most - head])
+        head = _count_equal_lines(after[:most], before[:most])
+        tail = _count_equal_lines(after[::-1][: most - head], before[::-1][: most - head])
         here = _LINE_END.search(text, span[1])  # how the line ends in which the old text ends
         usual = max(ends, key=ends.count) if ends else here[0] if here else found.line_end
         ends = [*ends[:head], *[usual] * (wanted - head - tail), *ends[len(ends) - tail :]]
     return "".join(line + end for line, end in zip(after, [*ends, ""], strict=True))
 
 
-def _same(some: list[str], others: list[str]) -> int:
+def _count_equal_lines(some: list[str], others: list[str]) -> int:
     """How many lines are the same, from the first on."""
     pairs = enumerate(zip(some, others, strict=True))
     return next((at for at, (one, other) in pairs if one != other), len(some))
 
 
-def _replaced(text: str, places: list[_Placement], starts: list[int]) -> tuple[str, list[int]]:
+def _replace_at(text: str, places: list[_Placement], starts: list[int]) -> tuple[str, list[int]]:
     """The text with something new in some places, and where that is, as are the `starts` of earlier places."""
     pieces, kept, length, fresh = list[str](), 0, 0, list[int]()
     for start, stop, new in places:

@@ -41,14 +41,14 @@ class Guard:
         about environment files."""
         call = ctx.tool_call
         objection, question = self._objection(call, ""), self._question(call, "")
-        for above in self._those_above(ctx):
+        for above in self._guards_above(ctx):
             objection = objection or above._objection_from(self, call)
             question = question or above._question(call, above._base_of(self))
         if objection:
             return HookOutcome.block(objection)
         return HookOutcome.ask(question) if question else None
 
-    def _those_above(self, ctx: ToolHookContext) -> tuple[Guard, ...]:
+    def _guards_above(self, ctx: ToolHookContext) -> tuple[Guard, ...]:
         """The guards that were asked about this very call before this one."""
         which = (ctx.state.run_id, ctx.step_index, ctx.tool_call.id)
         latest, guards = _asked.get()
@@ -75,7 +75,7 @@ class Guard:
         if not isinstance(path, str):
             return ""
         try:
-            true = self._jail.locate(_joined(base, path), to_change=call.name in WRITING)
+            true = self._jail.locate(_join(base, path), to_change=call.name in WRITING)
         except FileJailError:
             return ""  # blocked, or for the tool to say
         # As it is written, too: `.env` may be a link to a file with another name.
@@ -100,7 +100,7 @@ class Guard:
         try:
             if isinstance(path, str):
                 self._refuse_home(path)
-                self._jail.locate(_joined(base, path), to_change=changes)
+                self._jail.locate(_join(base, path), to_change=changes)
             if isinstance(pattern, str):
                 refuse_leading_out(pattern)
         except (NoSuchFileError, FileKindError):
@@ -113,7 +113,7 @@ class Guard:
         """Refuse a path in a home directory: it is outside, and no directory `~` must be made."""
         if path.split("/")[0] == "~" and not self._jail.exists("~"):
             raise ToolError(
-                f"'{path[:200]}' begins with '~', which stands for nothing here.",
+                f"'{path[:200]}' begins with '~', which is not expanded here.",
                 remedy="Use a path that is relative to the root.",
             )
 
@@ -130,7 +130,7 @@ _asked: ContextVar[tuple[tuple[str, int, str], tuple[Guard, ...]]] = ContextVar(
 """Which call was judged last, and by whom. The hooks of a run are asked one after the other, in one context."""
 
 
-def _joined(base: str, path: str) -> str:
+def _join(base: str, path: str) -> str:
     return f"{base}/{path}" if base and not path.startswith("/") else path
 
 

@@ -10,11 +10,11 @@ from hookline.capabilities.files.seen_files import RESULT_KEY, Lines
 from hookline.capabilities.files.text import (
     FileKind,
     Text,
-    decoded,
+    decode_text,
     fingerprint,
     kind_of,
     lines_of,
-    whole,
+    read_whole,
 )
 from hookline.containment import FileJail
 from hookline.errors import FileJailError, ToolError
@@ -42,9 +42,9 @@ class ShownFile(NamedTuple):
 
 def show(file: IO[bytes], name: str, offset: int, limit: int) -> ShownFile:
     """The lines from `offset` on, counted from 1; from below zero, counted from the end."""
-    content = whole(file, name)
+    content = read_whole(file, name)
     seen = fingerprint(content)
-    found = decoded(content)
+    found = decode_text(content)
     if found is None:
         kind = kind_of(content)
         words = f"[{name} is {kind.words}, {len(content):,} bytes, and has no text to show]"
@@ -60,7 +60,7 @@ def show(file: IO[bytes], name: str, offset: int, limit: int) -> ShownFile:
         )
     longest = LONGEST_LINE if limit > 1 else _LONGEST_ALONE
     wanted = lines[first - 1 : first - 1 + limit]
-    body, last = _numbered((cut(line, longest) for line in wanted), first)
+    body, last = _number_lines((cut(line, longest) for line in wanted), first)
     not_whole = [at for at in range(first, last + 1) if len(lines[at - 1]) > longest]
     parts = tuple(_parts_between(not_whole, first, last))
     shown = None if parts == (1, len(lines)) else (len(lines), *parts)
@@ -93,7 +93,7 @@ def _notes(found: Text, shown: tuple[int, int], count: int, not_whole: list[int]
     return f"\n[{'; '.join(notes)}]" if notes else ""
 
 
-def _numbered(lines: Iterator[str], first: int) -> tuple[str, int]:
+def _number_lines(lines: Iterator[str], first: int) -> tuple[str, int]:
     """Lines with their numbers, as many as there is room for, and the number of the last one."""
     shown: list[str] = []
     room = MOST_CHARACTERS
@@ -110,11 +110,11 @@ def cut(line: str, longest: int = LONGEST_LINE) -> str:
     """A line that is not too long to show."""
     if len(line) <= longest:
         return line
-    shown = _to_a_word(line[:longest])
+    shown = _cut_at_word(line[:longest])
     return f"{shown}... [{len(line) - len(shown):,} more characters in this line]"
 
 
-def _to_a_word(text: str) -> str:
+def _cut_at_word(text: str) -> str:
     """The beginning of a line without a word that is cut in two: half a token is not known to be a secret."""
     near = text[-_LONGEST_WORD:]
     ends = [found.end() for found in _BETWEEN_WORDS.finditer(near)]

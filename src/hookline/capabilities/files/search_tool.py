@@ -21,12 +21,12 @@ from hookline.capabilities.files.read_tool import cut
 from hookline.capabilities.files.text import (
     LARGEST,
     SNIFFED,
-    decoded,
+    decode_text,
     is_binary,
     lines_of,
     too_large,
 )
-from hookline.capabilities.files.tree import Walk, spelled
+from hookline.capabilities.files.tree import Walk, printable_path
 from hookline.containment import FileEntry, FileJail
 from hookline.containment.interpreter import isolated_command
 from hookline.containment.processes import start_program
@@ -109,7 +109,7 @@ class Search:
             for (name, lines), start, stop in zip(batch, starts, starts[1:], strict=False):
                 first, last = (bisect.bisect_left(found, place) for place in (start, stop))
                 if first < last:
-                    shown = spelled(name, self._notes)
+                    shown = printable_path(name, self._notes)
                     yield Hit(shown, lines, [place - start for place in found[first:last]])
 
     def _check_time(self) -> None:
@@ -125,7 +125,7 @@ class Search:
                 if is_binary(content):
                     continue
                 content += file.read(LARGEST)
-            found = decoded(content)
+            found = decode_text(content)
             if found is None or not found.text:
                 continue
             batch.append((entry.path, lines_of(found.text)))

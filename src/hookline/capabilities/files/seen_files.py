@@ -26,7 +26,7 @@ MOST = 300
 """How many files are remembered, the latest ones."""
 
 
-_CHANGED = "[It has been changed since, by a hook: read it to see what it is now. `edit` goes on from there.]"
+_CHANGED = "[It has been changed since, by a hook: read it to see what it is now. `edit` continues from there.]"
 
 
 class SeenFiles:
@@ -41,14 +41,14 @@ class SeenFiles:
 
     def seen(self, state: AgentState, path: str) -> str | None:
         """The fingerprint of a file when this run saw it last; None if it never did."""
-        known = self._known(state, path)
+        known = self._known_entry(state, path)
         return None if known is None else known.partition(" ")[0]
 
     def is_whole(self, state: AgentState, path: str) -> bool:
         """Whether all of a file was seen."""
-        return " " not in (self._known(state, path) or " ")
+        return " " not in (self._known_entry(state, path) or " ")
 
-    def _known(self, state: AgentState, path: str) -> str | None:
+    def _known_entry(self, state: AgentState, path: str) -> str | None:
         steps, fresh = self._fresh.get(state.run_id, (-1, {}))
         if steps == len(state.steps) and path in fresh:
             return fresh[path]
@@ -61,7 +61,7 @@ class SeenFiles:
     ) -> None:
         """A call of this step has seen, or made, this; or these lines of it."""
         with self._noting:  # the calls of a step run in threads
-            seen = _added(self._known(state, path), fingerprint, lines)
+            seen = _add_lines(self._known_entry(state, path), fingerprint, lines)
             steps, fresh = self._fresh.pop(state.run_id, (-1, {}))
             if steps != len(state.steps):
                 fresh = {}
@@ -88,7 +88,7 @@ class SeenFiles:
         known = ctx.metadata.get(KEY)
         kept = {**known} if isinstance(known, dict) else {}
         before = kept.pop(path, None)
-        kept[path] = _added(before, fingerprint, lines)
+        kept[path] = _add_lines(before, fingerprint, lines)
         if kept[path] == before:
             return None if ctx.execution is execution else ctx
         for oldest in list(kept)[: max(0, len(kept) - MOST)]:
@@ -96,7 +96,7 @@ class SeenFiles:
         return ctx.with_metadata(KEY, kept)
 
 
-def _added(known: object, fingerprint: str, lines: Sequence[int] | None) -> str:
+def _add_lines(known: object, fingerprint: str, lines: Sequence[int] | None) -> str:
     """What is known of a file once these lines of it have been seen, too."""
     before, _, spans = known.partition(" ") if isinstance(known, str) else ("", "", "")
     if lines is None or (before == fingerprint and not spans):

@@ -13,7 +13,7 @@ LARGEST = 32 * 1024 * 1024
 """Bytes of a file that is read, searched or edited: it is held in memory as a whole. Reading larger ones in parts was
 dropped: it doubled the code of `read` and `search`, and `sed -n` or `grep` in a shell do it."""
 SNIFFED = 8192
-"""How much of a file tells whether it is text."""
+"""How many bytes of a file are read to decide whether it is text."""
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8", "utf-8 with a byte order mark"),
     (codecs.BOM_UTF32_LE, "utf-32-le", "utf-32"),  # before utf-16, whose mark it begins with
@@ -40,7 +40,7 @@ class Text(NamedTuple):
         with_return = self.text.count("\r\n")
         return "\r\n" if with_return * 2 > self.text.count("\n") else "\n"
 
-    def encoded(self, text: str) -> bytes:
+    def encode_text(self, text: str) -> bytes:
         """Another text in the same encoding."""
         try:
             return self.mark + text.encode(self.encoding)
@@ -52,7 +52,7 @@ class Text(NamedTuple):
             ) from None
 
 
-def whole(file: IO[bytes], name: str) -> bytes:
+def read_whole(file: IO[bytes], name: str) -> bytes:
     """All of a file; an error if it is too large."""
     content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
@@ -74,8 +74,8 @@ def is_binary(content: bytes) -> bool:
     return not marked and b"\0" in content[:SNIFFED]
 
 
-def decoded(content: bytes) -> Text | None:
-    """The text of a file; None if it is none."""
+def decode_text(content: bytes) -> Text | None:
+    """The text of a file; None if it is not text."""
     for mark, encoding, name in _MARKS:
         if content.startswith(mark):
             try:

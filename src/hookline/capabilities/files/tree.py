@@ -134,7 +134,7 @@ class Walk:
             self.notes.append(words)
 
 
-def spelled(path: str, notes: list[str] | None = None) -> str:
+def printable_path(path: str, notes: list[str] | None = None) -> str:
     """A path on one line, with escapes for bytes that are not text, and a note about these."""
     text = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
     if text != path and notes is not None and _NO_TEXT not in notes:
@@ -183,7 +183,7 @@ class IgnoreRules(NamedTuple):
 
 
 def _rule(base: tuple[str, ...], line: str) -> list[IgnoreRule]:
-    line = _without_trailing_spaces(line)
+    line = _strip_trailing_spaces(line)
     if not line or line.startswith("#"):
         return []
     keeps = line.startswith("!")
@@ -200,7 +200,7 @@ def _rule(base: tuple[str, ...], line: str) -> list[IgnoreRule]:
     return [IgnoreRule(base, GlobPattern(tuple(parts), hidden=True), keeps, directories_only)]
 
 
-def _without_trailing_spaces(line: str) -> str:
+def _strip_trailing_spaces(line: str) -> str:
     while line.endswith(" ") and not line.endswith("\\ "):
         line = line[:-1]
     return line

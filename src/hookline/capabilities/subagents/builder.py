@@ -69,7 +69,7 @@ class SubagentSettings:
         return self.drivers[model]
 
     def is_unmapped(self, member: Subagent) -> bool:
-        """Whether its model has no meaning here: a name without a mapping, or a provider that is not set up."""
+        """Whether its model is unknown here: a name without a mapping, or a provider that is not set up."""
         model = member.model
         if not isinstance(model, str) or model in self.models:
             return False
@@ -125,7 +125,7 @@ class SubagentBuilder:
         self.top = top
         self.offered = tuple(offered)
         self._policies = policies
-        """What the starter's tools may be used for: these go with the tools to whoever gets them from it."""
+        """The policies on the starter's tools. A subagent that gets the tools gets the policies too."""
         self._built: dict[str, Agent] = {}
 
     def agent(self, name: str) -> Agent:
@@ -249,9 +249,9 @@ def spawn_tool(builder: SubagentBuilder) -> AnyTool:
         Args:
             agent: Which subagent, by name.
             prompt: The whole task, with everything the subagent needs to know.
-            description: The task in a few words, for whoever watches.
+            description: The task in a few words, for people who watch.
         """
-        name = _found(builder.offered, agent)
+        name = _find_name(builder.offered, agent)
         if context.depth >= settings.max_depth:
             raise ToolError(
                 f"subagent '{name}' was not started: {context.depth} runs are above it already, "
@@ -284,7 +284,7 @@ def spawn_tool(builder: SubagentBuilder) -> AnyTool:
     )
 
 
-def _found(offered: Sequence[str], agent: str) -> str:
+def _find_name(offered: Sequence[str], agent: str) -> str:
     wanted = agent.strip()
     folded = {name.lower(): name for name in offered}
     if wanted in offered:

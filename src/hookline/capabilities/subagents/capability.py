@@ -88,7 +88,7 @@ class Subagents:
                         remedy="Give one of them another name.",
                     )
                 else:
-                    self._said.append(_left_out(member, other))
+                    self._said.append(_left_out_note(member, other))
         return members
 
     # --- a capability -------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ class Subagents:
         """The subagents with their tools, and what in a file could not be used."""
         builder = self._builder(definition)
         for name in builder.offered:
-            yield Note(f"{name}: {self._described(self.agents[name], builder)}")
+            yield Note(f"{name}: {self._describe_member(self.agents[name], builder)}")
         yield from self._said
         for name, member in self.agents.items():
             yield from self._noted[name]
@@ -133,7 +133,7 @@ class Subagents:
         ]
         return SubagentBuilder(self._settings, definition, definition, of_use)
 
-    def _described(self, member: Subagent, builder: SubagentBuilder) -> str:
+    def _describe_member(self, member: Subagent, builder: SubagentBuilder) -> str:
         if member.agent is not None:
             return "an agent of its own"
         grant = builder.grant(member)
@@ -180,7 +180,7 @@ class Subagents:
         return f"<Subagents {', '.join(self.agents)}>"
 
 
-def _left_out(member: Subagent, other: Subagent) -> Note:
+def _left_out_note(member: Subagent, other: Subagent) -> Note:
     where = member.where or "in code"
     first = other.where or "in code"
     return Note(

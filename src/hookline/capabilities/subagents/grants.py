@@ -60,8 +60,8 @@ def grant_tools(
     """
     rules = [member.parsed(each) for each in member.tools or () if isinstance(each, str)]
     denied = [member.parsed(each) for each in member.disallowed_tools]
-    missing = _missing(member, rules, top, grants_tool)
-    _missing(member, denied, top, means_tool)
+    missing = _find_missing(member, rules, top, grants_tool)
+    _find_missing(member, denied, top, means_tool)
     if member.tools is None:
         lent = [tool for tool in starter.toolbox if tool.name not in _OWN]
         may_spawn, agents = True, list(offered)
@@ -70,7 +70,7 @@ def grant_tools(
         spawning = [rule for rule in rules if means_tool(rule, TOOL)]
         may_spawn, agents = bool(spawning), _startable(spawning, known, member)
     if member.agents is not None:
-        agents = [name for name in agents if name in _known(member.agents, known, member)]
+        agents = [name for name in agents if name in _check_known(member.agents, known, member)]
     not_at_all = [rule for rule in denied if rule.argument is None]
     lent = [tool for tool in lent if not any(means_tool(rule, tool.name) for rule in not_at_all)]
     stopped = _startable([rule for rule in denied if means_tool(rule, TOOL)], known, member)
@@ -98,7 +98,7 @@ def _is_narrowed(rules: list[Rule], tool: str) -> bool:
     return bool(about) and all(rule.argument is not None for rule in about) and not is_aside(tool)
 
 
-def _missing(
+def _find_missing(
     member: Subagent, rules: Iterable[Rule], top: Definition, means: Callable[[Rule, str], bool]
 ) -> tuple[str, ...]:
     """The tools that are listed and not there. In a file, tools of other agents may be missing; others are an error.
@@ -129,10 +129,10 @@ def _startable(rules: list[Rule], known: Sequence[str], member: Subagent) -> lis
     if any(rule.argument is None for rule in rules):
         return list(known)
     named = [name for rule in rules for name in names_in(rule.argument or "")]
-    return list(_known(named, known, member))
+    return list(_check_known(named, known, member))
 
 
-def _known(names: Iterable[str], known: Sequence[str], member: Subagent) -> tuple[str, ...]:
+def _check_known(names: Iterable[str], known: Sequence[str], member: Subagent) -> tuple[str, ...]:
     listed = tuple(dict.fromkeys(names))
     for name in listed:
         if name not in known:
@@ -156,7 +156,7 @@ def grant_policies(member: Subagent, grant: ToolGrant) -> tuple[Registration, ..
     if not grant.narrowed:
         return ()
     named = [member.parsed(each) for each in member.tools or () if isinstance(each, str)]
-    rules = Rules(map(_spelled_out, named))
+    rules = Rules(map(_expand_skill_rule, named))
 
     def allow_uses(ctx: ToolHookContext) -> HookOutcome | None:
         """Block calls of tools that a subagent has only for some uses."""
@@ -172,7 +172,9 @@ def grant_policies(member: Subagent, grant: ToolGrant) -> tuple[Registration, ..
 
 def denial_policies(member: Subagent) -> Iterator[Registration]:
     """The policies that block what a subagent, and what it starts, may not call."""
-    rules = Rules(deny=[_spelled_out(member.parsed(each)) for each in member.disallowed_tools])
+    rules = Rules(
+        deny=[_expand_skill_rule(member.parsed(each)) for each in member.disallowed_tools]
+    )
 
     def deny(ctx: ToolHookContext) -> HookOutcome | None:
         ruling = rules.judge(ctx.tool_call)
@@ -185,17 +187,17 @@ def denial_policies(member: Subagent) -> Iterator[Registration]:
         yield hook("before_tool_use", deny, name=name, tier="policy")
     if member.read_only:
         name = f"{member.name}-read-only"
-        yield hook("before_tool_use", _only_reading, name=name, tier="policy")
+        yield hook("before_tool_use", _block_changes, name=name, tier="policy")
 
 
-def _spelled_out(rule: Rule) -> Rule:
+def _expand_skill_rule(rule: Rule) -> Rule:
     """`Skill(pdf)` as a rule about the argument that names the skill; any other rule as it is."""
     if rule.argument is None or "=" in rule.argument or not means_tool(rule, _SKILLS):
         return rule
     return Rule(rule.tool, f"name={rule.argument.split()[0]}")
 
 
-def _only_reading(ctx: ToolHookContext) -> HookOutcome | None:
+def _block_changes(ctx: ToolHookContext) -> HookOutcome | None:
     """Block everything that may change something, wherever the tool comes from."""
     name = ctx.tool_call.name
     tool = ctx.run.tool(name) if ctx.run is not None else None

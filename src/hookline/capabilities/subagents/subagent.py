@@ -34,9 +34,9 @@ class Subagent(msgspec.Struct, frozen=True):
     disallowed_tools: Sequence[str] | str = ()
     """What neither it nor its own subagents may call."""
     model: str | Driver | Sequence[str | Driver] | None = None
-    """None, or `inherit`: the model of whoever starts it."""
+    """None, or `inherit`: the model of the agent that starts it."""
     limits: RunLimits | Mapping[str, Any] | Any = None
-    """Besides those of whoever starts it, which hold for it in any case. A capability that sets limits will do too."""
+    """Its own limits. Those of the agent that starts it always apply. A capability that sets limits works too."""
     hooks: Sequence[Any] = ()
     skills: Sequence[str] | str = ()
     """Skills whose text it has from the start."""
@@ -57,7 +57,7 @@ class Subagent(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         self._check_words()
         for field in ("tools", "disallowed_tools", "skills", "agents"):
-            msgspec.structs.force_setattr(self, field, self._listed(field))
+            msgspec.structs.force_setattr(self, field, self._as_tuple(field))
         for rule in (*(self.tools or ()), *self.disallowed_tools):
             if isinstance(rule, str):
                 self.parsed(rule)
@@ -100,7 +100,7 @@ class Subagent(msgspec.Struct, frozen=True):
                 "Give them to its builder.",
             )
 
-    def _listed(self, field: str) -> tuple[Any, ...] | None:
+    def _as_tuple(self, field: str) -> tuple[Any, ...] | None:
         given: Any = getattr(self, field)
         if given is None:
             return None
@@ -115,7 +115,7 @@ class Subagent(msgspec.Struct, frozen=True):
         return listed
 
     def _limits(self, given: Mapping[str, Any]) -> RunLimits:
-        """Limits of which only some are named: the others are those of whoever starts it."""
+        """Limits of which only some are named: the others are those of the agent that starts it."""
         names = RunLimits.__struct_fields__
         for name in given:
             if name not in names:
@@ -151,7 +151,7 @@ _ALL = frozenset(["all", "all tools"])
 def read_agents(
     source: str | os.PathLike[str], hooks: Mapping[str, Any], commands: PageHooks | None = None
 ) -> Iterator[tuple[Subagent | None, list[Note]]]:
-    """The subagents of a file or a directory, each with what should be known about it; of what is none, only that."""
+    """The subagents of a file or a directory, each with notes; a file that defines none has only notes."""
     for page in agent_pages(source):
         if not page.fields and os.path.isdir(os.path.expanduser(source)):
             yield None, [_no_agent(page)]
@@ -173,7 +173,7 @@ def _refuse_unguarded(page: Document, commands: PageHooks | None) -> None:
     """Hooks that are commands are run by others. Without them the subagent would be less guarded than meant."""
     if not has_commands(page.get("hooks")) or (commands is not None and commands.knows(page.where)):
         return
-    raise page.wrong(
+    raise page.field_error(
         "hooks",
         "nobody runs its hooks that are commands, and without them it would be less guarded than meant.",
         "Let CommandHooks run them: commands = CommandHooks.discover(project, agents=[...]), then "
@@ -183,14 +183,16 @@ def _refuse_unguarded(page: Document, commands: PageHooks | None) -> None:
 
 def _agent(page: Document, hooks: Mapping[str, Any]) -> tuple[Subagent, list[Note]]:
     if not page.fields:
-        raise page.wrong(
+        raise page.field_error(
             "name",
             "it has no front matter, so it describes no subagent.",
             _HOW,
         )
     mode = page.text("permissionMode").replace("-", "").lower()
     if mode not in _MODES:
-        raise page.wrong("permissionMode", f"there is no mode '{page.text('permissionMode')}'.")
+        raise page.field_error(
+            "permissionMode", f"there is no mode '{page.text('permissionMode')}'."
+        )
     made = Subagent(
         name=agent_name(page),
         description=page.text("description"),
@@ -221,7 +223,9 @@ def _limits(page: Document) -> dict[str, Any] | None:
     """`maxTurns` of other agents is a number of steps; `limits` is ours."""
     given = page.get("limits")
     if given is not None and not isinstance(given, Mapping):
-        raise page.wrong("limits", "'limits' should name limits.", "Write `limits: {steps: 10}`.")
+        raise page.field_error(
+            "limits", "'limits' should name limits.", "Write `limits: {steps: 10}`."
+        )
     limits = {
         name: _number(page, name, value)
         for name, value in (given or {}).items()
@@ -237,7 +241,7 @@ def _number(page: Document, name: str, value: object) -> float:
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise page.wrong("limits", f"limit {name}={value!r} is not a number.") from None
+        raise page.field_error("limits", f"limit {name}={value!r} is not a number.") from None
     whole = name in RunLimits.__struct_fields__ and name not in ("seconds", "cost")
     return int(number) if whole and number.is_integer() else number
 
@@ -250,24 +254,24 @@ def _hooks(page: Document, hooks: Mapping[str, Any]) -> tuple[Any, ...]:
     missing = [name for name in page.names("hooks") or () if name not in hooks]
     if missing:
         known = ", ".join(hooks) or "none; pass them as Subagents(hooks={name: hook})"
-        raise page.wrong("hooks", f"there is no hook '{missing[0]}'.", f"Hooks: {known}.")
+        raise page.field_error("hooks", f"there is no hook '{missing[0]}'.", f"Hooks: {known}.")
     return tuple(hooks[name] for name in page.names("hooks") or ())
 
 
 def _notes(page: Document, mode: str) -> Iterator[Note]:
     if page.get("mcpServers"):
         yield Note(
-            f"{page.at('mcpServers')}: its MCP servers are not started.",
+            f"{page.location_of('mcpServers')}: its MCP servers are not started.",
             is_problem=True,
             remedy="Give the agent McpServers, and list their tools.",
         )
     if page.get("isolation"):
         yield Note(
-            f"{page.at('isolation')}: it is not isolated: it works where the agent works.",
+            f"{page.location_of('isolation')}: it is not isolated: it works where the agent works.",
             is_problem=True,
         )
     if mode in ("acceptedits", "bypasspermissions"):
         yield Note(
-            f"{page.at('permissionMode')}: '{page.text('permissionMode')}' gives it nothing: "
+            f"{page.location_of('permissionMode')}: '{page.text('permissionMode')}' gives it nothing: "
             "what asks in the agent asks in its subagents."
         )

@@ -149,16 +149,16 @@ class TaintPolicy:
                 for message in ctx.state.messages
                 if isinstance(message, UserMessage) and not message.by
             )
-        return self._noted(ctx, replace(notes, prompts=(*before, digest(ctx.prompt))))
+        return self._save_notes(ctx, replace(notes, prompts=(*before, digest(ctx.prompt))))
 
     def _keep(self, ctx: CompactHookContext) -> CompactHookContext | None:
         """Note the messages that a summary replaces: who said what still counts, in another process too."""
         notes = self._notes(ctx.state)
-        leaving = self._provenance(ctx.state, ctx.run).to_keep(ctx.messages)
+        leaving = self._provenance(ctx.state, ctx.run).select_to_keep(ctx.messages)
         new = [message for message in leaving if message not in notes.kept]
-        return self._noted(ctx, replace(notes, kept=(*notes.kept, *new))) if new else None
+        return self._save_notes(ctx, replace(notes, kept=(*notes.kept, *new))) if new else None
 
-    def _noted(self, ctx: Self, notes: TaintNotes) -> Self:
+    def _save_notes(self, ctx: Self, notes: TaintNotes) -> Self:
         return ctx.with_metadata(self._key, msgspec.to_builtins(notes))
 
     def _forget(self, ctx: ExecutionHookContext) -> None:
@@ -183,12 +183,12 @@ def _only_looks(call: ToolCall, tool: object, state: AgentState) -> bool:
 
 
 def _reason(found: tuple[TaintedValue, ...]) -> str:
-    parts = [f"{each.argument} has {_shown(each.value)} from {each.source}" for each in found]
+    parts = [f"{each.argument} has {_shorten(each.value)} from {each.source}" for each in found]
     more = len(parts) - _MOST
     said = "; ".join(parts[:_MOST]) + (f"; and {more} more like it" if more > 0 else "")
     return f"{said}: that does not come from the user"
 
 
-def _shown(value: str) -> str:
+def _shorten(value: str) -> str:
     flat = " ".join("".join(c if c.isprintable() else " " for c in value).split())
     return repr(flat if len(flat) <= _SHOWN else f"{flat[: _SHOWN - 3]}...")

@@ -15,10 +15,10 @@ from hookline.capabilities.taint_policy.words import (
     as_number,
     identifiers,
     is_commonplace,
+    join_letters,
+    join_words,
     readings,
-    spelled,
-    squeezed,
-    trimmed,
+    trim_ordinary,
     words,
 )
 from hookline.state import (
@@ -107,18 +107,18 @@ class Provenance:
     def read(self, state: AgentState, notes: TaintNotes = NO_NOTES) -> None:
         """Read what is new in a state. What was read stays known, whatever becomes of the conversation."""
         self._prompts = notes.prompts
-        steps = _since(state.steps, self._steps)
+        steps = _find_new(state.steps, self._steps)
         for step in steps:
             for call, result in zip(step.calls, step.results, strict=False):
                 self._results.setdefault(call.id, set()).add(result.text()[:_HEAD])
         # Steps come last: messages that belong to no step count as read before the model said anything.
-        for message in (*notes.kept[self._kept :], *_since(state.messages, self._messages)):
+        for message in (*notes.kept[self._kept :], *_find_new(state.messages, self._messages)):
             self._read_message(message)
         for step in steps:
             self._read_step(step)
         self._messages, self._steps, self._kept = state.messages, state.steps, len(notes.kept)
 
-    def to_keep(self, messages: Sequence[Message]) -> list[UserMessage | ToolMessage]:
+    def select_to_keep(self, messages: Sequence[Message]) -> list[UserMessage | ToolMessage]:
         """Of messages that leave the conversation, those that are nowhere else in the state."""
         return [
             message
@@ -153,7 +153,9 @@ class Provenance:
         for attachment in message.attachments:
             believed = self._trust.attachments and self._above is None and is_prompt
             corpus = self._trusted if believed else self._untrusted
-            corpus.add(attached(attachment), f"the attachment {attachment.name or 'of the prompt'}")
+            corpus.add(
+                attachment_text(attachment), f"the attachment {attachment.name or 'of the prompt'}"
+            )
 
     def _read_step(self, step: Step) -> None:
         for call in step.calls:
@@ -168,13 +170,13 @@ class Provenance:
 
     def _note_own(self, call: ToolCall) -> None:
         for argument, value in leaves(call.args):
-            if any(self._in_value(argument, value)):
+            if any(self._find_in_value(argument, value)):
                 continue
             if not isinstance(value, str):
                 self._own.add(as_number(value))
                 continue
             for reading in readings(value):
-                self._own.add(spelled(words(reading)))
+                self._own.add(join_words(words(reading)))
                 self._own.update(identifiers(reading, in_command=True))
 
     # --- judging ------------------------------------------------------------------------------------
@@ -184,26 +186,26 @@ class Provenance:
         found: dict[str, TaintedValue] = {}
         arguments = list(leaves(call.args))
         for argument, value in arguments:
-            for finding in self._in_value(argument, value):
+            for finding in self._find_in_value(argument, value):
                 found.setdefault(argument, finding)
-        for names, finding in self._in_all(arguments):
+        for names, finding in self._find_in_all(arguments):
             if found.keys().isdisjoint(names):
                 found[finding.argument] = finding
         return tuple(each for each in found.values() if not _is_inside(each.argument, found))
 
-    def _in_value(self, argument: str, value: str | int | float) -> Iterator[TaintedValue]:
+    def _find_in_value(self, argument: str, value: str | int | float) -> Iterator[TaintedValue]:
         if isinstance(value, str):
-            yield from self._in_text(argument, value)
+            yield from self._find_in_text(argument, value)
             return
         form = as_number(value)
         source = self._taint(form) if sum(map(str.isdigit, form)) >= _FEWEST_DIGITS else None
         if source is not None:
             yield TaintedValue(argument, str(value), source)
 
-    def _in_text(self, argument: str, value: str) -> Iterator[TaintedValue]:
+    def _find_in_text(self, argument: str, value: str) -> Iterator[TaintedValue]:
         for reading in readings(value):
             found = words(reading)
-            form = spelled(found)
+            form = join_words(found)
             if not form or self._is_trusted(form):
                 continue
             in_command = argument.partition("[")[0] in _COMMANDS
@@ -224,15 +226,17 @@ class Provenance:
         """Where a whole value comes from, without the ordinary words around it."""
         if is_commonplace(found):
             return None
-        core = trimmed(found)
-        source = self._source(spelled(found))
-        return source if source is not None or is_commonplace(core) else self._taint(spelled(core))
+        core = trim_ordinary(found)
+        source = self._source(join_words(found))
+        return (
+            source if source is not None or is_commonplace(core) else self._taint(join_words(core))
+        )
 
-    def _in_all(
+    def _find_in_all(
         self, arguments: Sequence[tuple[str, Any]]
     ) -> Iterator[tuple[list[str], TaintedValue]]:
         """Long identifiers, however they are split and over however many arguments; with these arguments."""
-        texts = [(name, squeezed(spelled(words(str(value))))) for name, value in arguments]
+        texts = [(name, join_letters(join_words(words(str(value))))) for name, value in arguments]
         whole = "".join(text for _, text in texts)
         windows = {whole[start : start + _WINDOW] for start in range(len(whole) - _WINDOW + 1)}
         for each in self._lineage():
@@ -240,20 +244,20 @@ class Provenance:
                 if letters[:_WINDOW] in windows and letters in whole:
                     source = self._taint(form)
                     if source is not None:
-                        names = _holding(texts, letters)
+                        names = _find_arguments(texts, letters)
                         yield names, TaintedValue(" and ".join(names), form.strip(), source)
 
     def _copied_from(self, found: list[str]) -> str | None:
         """Where most of a longer text comes from, in phrases that are not the user's."""
         copied = set[int]()
         for each in self._lineage():
-            copied |= each._untrusted.copied(found)
+            copied |= each._untrusted.find_copied(found)
         for each in self._lineage() if len(copied) * 2 > len(found) else ():
-            copied -= each._trusted.copied(found)
+            copied -= each._trusted.find_copied(found)
         if len(copied) * 2 <= len(found):
             return None
         starts = (place for place in sorted(copied) if place + PHRASE <= len(found))
-        sources = (self._source(spelled(found[start : start + PHRASE])) for start in starts)
+        sources = (self._source(join_words(found[start : start + PHRASE])) for start in starts)
         return next((source for source in sources if source is not None), "several results")
 
     def _taint(self, form: str) -> str | None:
@@ -285,7 +289,7 @@ class Provenance:
             each = each._above
 
 
-def _holding(texts: Sequence[tuple[str, str]], letters: str) -> list[str]:
+def _find_arguments(texts: Sequence[tuple[str, str]], letters: str) -> list[str]:
     """The argument that holds something, or those that hold the parts of it."""
     for name, text in texts:
         if letters in text:
@@ -306,7 +310,7 @@ def _is_inside(argument: str, others: Container[str]) -> bool:
     )
 
 
-def _since(now: Log[Any], before: Log[Any]) -> Sequence[Any]:
+def _find_new(now: Log[Any], before: Log[Any]) -> Sequence[Any]:
     new = now.since(before)
     return tuple(now) if new is None else new
 
@@ -372,7 +376,7 @@ def _texts(value: Any) -> Iterator[str]:
         yield value if isinstance(value, str) else str(value)
 
 
-def attached(attachment: Attachment) -> str:
+def attachment_text(attachment: Attachment) -> str:
     """What an attachment says: its name, its address, and its content where that is text."""
     text = attachment.text() if attachment.is_text and attachment.data else ""
     return "\n".join((attachment.name, attachment.url, text))

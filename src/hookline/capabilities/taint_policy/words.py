@@ -72,19 +72,19 @@ def readings(text: str) -> tuple[str, ...]:
     text = _INVISIBLE.sub("", text)
     found = [text]
     for _ in range(_ROUNDS):
-        plain = unquote(html.unescape(_ESCAPE.sub(_unescaped, found[-1])), errors="replace")
+        plain = unquote(html.unescape(_ESCAPE.sub(_unescape, found[-1])), errors="replace")
         if plain == found[-1]:
             break
         found.append(_INVISIBLE.sub("", plain))
     return tuple(found)
 
 
-def _unescaped(found: re.Match[str]) -> str:
+def _unescape(found: re.Match[str]) -> str:
     code, letter = found.groups()
     return chr(int(code, 16)) if code else _LETTERS.get(letter, letter)
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     """Without accents, widths, ligatures and the like."""
     if text.isascii():
         return text
@@ -94,15 +94,15 @@ def _folded(text: str) -> str:
 
 def words(text: str) -> list[str]:
     """The words of a text, which are runs of letters and digits."""
-    return _WORD.findall(_folded(_folded(text).casefold()))
+    return _WORD.findall(_fold(_fold(text).casefold()))
 
 
-def spelled(words: list[str]) -> str:
+def join_words(words: list[str]) -> str:
     """Words as a text in which one finds words, and no parts of them."""
     return f" {' '.join(words)} " if words else ""
 
 
-def squeezed(form: str) -> str:
+def join_letters(form: str) -> str:
     """What is left of words without what parts them."""
     return form.replace(" ", "")
 
@@ -117,7 +117,7 @@ def is_commonplace(found: list[str]) -> bool:
     return len("".join(found)) <= 1 or (len(found) <= 2 and all(map(_is_common, found)))
 
 
-def trimmed(found: list[str]) -> list[str]:
+def trim_ordinary(found: list[str]) -> list[str]:
     """Words without the ordinary ones at both ends: those do not make something else of the others."""
     start, end = 0, len(found)
     while start < end and _is_common(found[start]):
@@ -139,8 +139,8 @@ def identifiers(text: str, *, in_command: bool = False) -> dict[str, str]:
     In a command line `left-pad` and `feature/login` are names; in a sentence such words are words.
     """
     return {
-        spelled(words(candidate)): candidate
-        for found in _TOKEN.findall(_folded(text))
+        join_words(words(candidate)): candidate
+        for found in _TOKEN.findall(_fold(text))
         for candidate in _candidates(found)
         if _is_identifier(candidate)
         or (in_command and len(candidate) > _SHORTEST and _WORD_JOINT.search(candidate))
@@ -162,7 +162,7 @@ def _candidates(token: str) -> Iterator[str]:
 def _is_identifier(token: str) -> bool:
     if _MOMENT.fullmatch(token):
         return False
-    form = squeezed(spelled(words(token)))
+    form = join_letters(join_words(words(token)))
     if len(form) < _SHORTEST:
         return False
     if token[0] in "@#" or has_digit(form):
@@ -189,7 +189,7 @@ def readings_of_number(written: str) -> set[str]:
     return {whole, f"{before}.{fraction}" if fraction else before}
 
 
-def written_number(value: int | float) -> str:
+def format_number(value: int | float) -> str:
     """A number as `readings_of_number` writes it."""
     if isinstance(value, int):
         return str(abs(value))
@@ -211,7 +211,7 @@ _NUMBER_SIGN = "#"
 
 def as_number(value: int | float) -> str:
     """The form of a number, however it is written; empty if it is none."""
-    number = written_number(value)
+    number = format_number(value)
     return number and f"{_NUMBER_SIGN}{number}"
 
 
@@ -238,7 +238,7 @@ class Corpus:
             found = words(reading)
             if not found:
                 continue
-            self._texts.append((source, spelled(found), "".join(found)))
+            self._texts.append((source, join_words(found), "".join(found)))
             self._words.update(found)
             self._numbers.update(numbers(reading))
             self._phrases.update(_phrases(found))
@@ -246,7 +246,7 @@ class Corpus:
 
     def _keep_identifiers(self, text: str) -> None:
         for form in identifiers(text):
-            letters = squeezed(form)
+            letters = join_letters(form)
             if len(letters) >= _LONG and has_digit(form):
                 self.long_identifiers.setdefault(letters, form)
 
@@ -264,7 +264,7 @@ class Corpus:
             for source, text, _ in self._texts:
                 if form in text:
                     return source
-        letters = squeezed(form)
+        letters = join_letters(form)
         if len(letters) >= _LONG and has_digit(letters):
             for source, _, text in self._texts:
                 if letters in text:
@@ -275,9 +275,9 @@ class Corpus:
         if number not in self._numbers:
             return None
         # Which text it is matters to people only, and it may be written in another way there.
-        return self.where(spelled(words(number))) or self._texts[0][0]
+        return self.where(join_words(words(number))) or self._texts[0][0]
 
-    def copied(self, found: list[str]) -> set[int]:
+    def find_copied(self, found: list[str]) -> set[int]:
         """Which of these words, by their places, are part of a phrase that is in a text."""
         places = set[int]()
         for place, phrase in enumerate(_phrases(found)):

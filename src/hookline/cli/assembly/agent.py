@@ -14,7 +14,7 @@ import msgspec
 from hookline.agent import Agent, AgentBuilder
 from hookline.cli.assembly.capabilities import capabilities_of
 from hookline.cli.assembly.commands import VARIABLE, command_hooks
-from hookline.cli.assembly.verify import located_errors
+from hookline.cli.assembly.verify import locate_errors
 from hookline.cli.streams import user_code
 from hookline.config import AgentSettings, Settings, data_folder
 from hookline.definition import Plans
@@ -61,7 +61,7 @@ def without_model(*capabilities: Any, **more: Any) -> Extras:
 
 
 @contextlib.asynccontextmanager
-async def opened(settings: Settings, extras: Extras) -> AsyncIterator[Agent]:
+async def open_agent(settings: Settings, extras: Extras) -> AsyncIterator[Agent]:
     """The agent of the configuration, or the user's own if `agent` is `module:agent`."""
     with contextlib.ExitStack() as leaving:
         async with contextlib.AsyncExitStack() as stack:
@@ -85,13 +85,13 @@ def _warn_of_missing_tools(agent: Agent, settings: Settings, extras: Extras) -> 
 async def _open(settings: Settings, extras: Extras, stack: contextlib.AsyncExitStack) -> Agent:
     target = settings.target
     if target:
-        from hookline.cli.target import find_target, opened_agent
+        from hookline.cli.target import find_target, open_target
 
         where = settings.where("agent" if settings.configuration.agent == target else "target")
         if not where.startswith("--"):  # a mistake in a file is reported with the file
-            with located_errors(where):
+            with locate_errors(where):
                 find_target(target)
-        own = opened_agent(target, lambda builder: _equip(builder, settings, extras))
+        own = open_target(target, lambda builder: _equip(builder, settings, extras))
         agent = await stack.enter_async_context(own)
     else:
         builder = AgentBuilder()
@@ -279,7 +279,7 @@ async def _open_servers(settings: Settings, stack: contextlib.AsyncExitStack) ->
             if getattr(each, option) is not None:
                 common[option] = getattr(each, option)
         where = settings.where("mcp", name)
-        with located_errors(where):
+        with locate_errors(where):
             if each.url is not None:
                 headers = _expand(each.headers, where)
                 servers.append(McpServer.http(each.url, headers=headers, **common))

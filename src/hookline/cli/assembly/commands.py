@@ -24,7 +24,7 @@ VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 def command_hooks(settings: Settings, folder: Path, warn: Callable[[str], None]) -> Any:
     """The capability that runs them, for an agent that works in a folder; None if there are none."""
-    own = list(_own(settings))
+    own = list(_own_handlers(settings))
     pages = pages_in(settings.configuration.capabilities, settings.project)
     plugins, files = _plugins(settings), _settings_files(settings)
     if settings.is_bare and not (own or pages or plugins or files):
@@ -60,10 +60,10 @@ def _plugins(settings: Settings) -> dict[Path, bool]:
         root = base / Path(each).expanduser()
         if not root.is_dir():
             remedy = "Name a directory with a hooks/hooks.json or a .claude-plugin in it."
-            raise _wrong(where, f"there is no plugin directory '{root}'.", remedy)
+            raise _options_error(where, f"there is no plugin directory '{root}'.", remedy)
         if not any((root / name).exists() for name in _PLUGIN_FILES):
             remedy = f"It has none of {', '.join(_PLUGIN_FILES)}."
-            raise _wrong(where, f"'{root}' is no plugin with hooks.", remedy)
+            raise _options_error(where, f"'{root}' is no plugin with hooks.", remedy)
         if not is_theirs and (root / _PLUGIN_FILES[0]).is_file():
             _check_object(root / _PLUGIN_FILES[0], where)
         found[root] = is_theirs
@@ -77,10 +77,10 @@ def _settings_files(settings: Settings) -> list[Path]:
         where = settings.where("claude_settings", position)
         if where.startswith(str(settings.project)):
             remedy = "Put its hooks into .claude/settings.json, which is read anyway."
-            raise _wrong(where, "a project cannot name settings files.", remedy)
+            raise _options_error(where, "a project cannot name settings files.", remedy)
         path = user_folder(os.environ) / Path(each).expanduser()
         if not path.is_file():
-            raise _wrong(where, f"there is no file '{path}'.", _A_SETTINGS_FILE)
+            raise _options_error(where, f"there is no file '{path}'.", _A_SETTINGS_FILE)
         _check_object(path, where)
         found.append(path)
     return found
@@ -90,10 +90,10 @@ def _check_object(path: Path, where: str) -> None:
     """Refuse a file that cannot be read: the user relies on its hooks."""
     problems: list[str] = []
     if load_file(path, problems.append) is None:
-        raise _wrong(where, f"'{path}' cannot be used: {problems[0]}.", _A_SETTINGS_FILE)
+        raise _options_error(where, f"'{path}' cannot be used: {problems[0]}.", _A_SETTINGS_FILE)
 
 
-def _wrong(where: str, problem: str, remedy: str) -> UsageError | ConfigError:
+def _options_error(where: str, problem: str, remedy: str) -> UsageError | ConfigError:
     """The error for a flag (wrong use) or a file (wrong configuration)."""
     kind = UsageError if where.startswith("--") else ConfigError
     return kind(f"{where}: {problem}", remedy=remedy)
@@ -116,7 +116,7 @@ def pages_in(capabilities: Mapping[str, Any], project: Path) -> dict[str, list[s
     return found
 
 
-def _own(settings: Settings) -> Iterator[Any]:
+def _own_handlers(settings: Settings) -> Iterator[Any]:
     for position, hook in enumerate(settings.configuration.hooks):
         if hook.command is None and hook.url is None:
             continue

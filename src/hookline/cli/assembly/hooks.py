@@ -13,7 +13,7 @@ import msgspec
 
 from hookline.cli.assembly.matchers import has_tool, match_of, matcher_of, names_in, ours_of
 from hookline.cli.assembly.rules import rule_of
-from hookline.cli.assembly.verify import located_errors
+from hookline.cli.assembly.verify import locate_errors
 from hookline.cli.target import attribute_of, split_target
 from hookline.config import HookSettings, MatchSettings, Settings
 from hookline.definition import Definition, Note
@@ -41,7 +41,7 @@ class ConfiguredHooks:
         for position, hook in enumerate(self._settings.configuration.hooks):
             if hook.run is None and hook.do is None:
                 continue
-            with located_errors(self._settings.where("hooks", position)):
+            with locate_errors(self._settings.where("hooks", position)):
                 made = self._registration(hook)
             self._names[position] = made.name
             yield made

@@ -97,7 +97,7 @@ def _redact(match: MatchSettings) -> Callable[[Any], Any]:
         pattern = pattern_of(match.text)
 
         def without(value: Any) -> Any:
-            return _mapped(value, lambda text: pattern.sub(_REDACTED, text))
+            return _map_texts(value, lambda text: pattern.sub(_REDACTED, text))
 
     else:
         from hookline.redaction import Redactor
@@ -107,27 +107,27 @@ def _redact(match: MatchSettings) -> Callable[[Any], Any]:
         def without(value: Any) -> Any:
             return secrets.value(value)
 
-    return lambda ctx: _redacted(ctx, without)
+    return lambda ctx: _redact_context(ctx, without)
 
 
-def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {change(name): _mapped(each, change) for name, each in value.items()}
+        return {change(name): _map_texts(each, change) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_mapped(each, change) for each in value]
+        return [_map_texts(each, change) for each in value]
     return value
 
 
-def _redacted(ctx: AgentContext, without: Callable[[Any], Any]) -> Any:
+def _redact_context(ctx: AgentContext, without: Callable[[Any], Any]) -> Any:
     """The context without the redacted text; None if there was none."""
     if isinstance(ctx, ToolHookContext):
         if ctx.point == HookPoint.BEFORE_TOOL_USE:
             given = ctx.tool_call.args  # the names are the tool's, and stay
             args = {name: without({name: value}).popitem()[1] for name, value in given.items()}
             return ctx.with_args(**args) if args != ctx.tool_call.args else None
-        made = None if ctx.execution is None else _cleaned(ctx.execution, without)
+        made = None if ctx.execution is None else _redact_result(ctx.execution, without)
         return None if made is None or made == ctx.execution else ctx.with_execution(made)
     if isinstance(ctx, PromptHookContext):
         prompt = without(ctx.prompt)
@@ -143,7 +143,7 @@ def _redacted(ctx: AgentContext, without: Callable[[Any], Any]) -> Any:
     return None
 
 
-def _cleaned(made: ToolResult, without: Callable[[Any], Any]) -> ToolResult:
+def _redact_result(made: ToolResult, without: Callable[[Any], Any]) -> ToolResult:
     """The result of a call, also of a failed one, without the redacted text."""
     error = made.error
     if error is not None:

@@ -17,7 +17,7 @@ from hookline.config import HookSettings, Layer, Settings, load
 from hookline.errors import BuildError, ConfigError, UsageError
 
 
-def load_checked(flags: Layer, *, agent: str = "", bare: bool = False) -> Settings:
+def load_verified(flags: Layer, *, agent: str = "", bare: bool = False) -> Settings:
     """The settings for an agent in this directory, after a check of every file."""
     settings = load(Path.cwd(), flags=flags, agent=agent, bare=bare)
     verify(settings.layers, settings.project)
@@ -37,7 +37,7 @@ def _verify_table(
 ) -> None:
     @contextmanager
     def located(*inner: str | int) -> Iterator[None]:
-        with located_errors(layer.where((*path, *inner))):
+        with locate_errors(layer.where((*path, *inner))):
             yield
 
     for position, given in enumerate(data.get("hooks", ())):
@@ -63,7 +63,7 @@ def _verify_table(
 
 
 @contextmanager
-def located_errors(where: str) -> Iterator[None]:
+def locate_errors(where: str) -> Iterator[None]:
     """Turn errors into a ConfigError that names file and line."""
     try:
         yield

@@ -108,7 +108,7 @@ class LlamaEngine:
     @classmethod
     def load(cls, path: Path, *, threads: int | None = None, context: int = 4096) -> LlamaEngine:
         """Load a model from a GGUF file. This takes a while, and blocks."""
-        return cls(_started(path, threads or _spare_processors(), context))
+        return cls(_start_server(path, threads or _spare_processors(), context))
 
     async def complete(self, completion: Completion) -> AsyncGenerator[Chunk | Done, None]:
         """Complete a prompt; see CompletionEngine."""
@@ -164,7 +164,7 @@ class _Generation:
 
     def _run(self, server: LlamaServer, at_end: Callable[[_Generation], None]) -> None:
         try:
-            server.handle_completions(self._body, self._take)
+            server.handle_completions(self._body, self._pass_on)
             if not self._is_over and not self._stopped.is_set():
                 self._put(_broken("it stopped without saying why"))
         except Exception as error:
@@ -174,7 +174,7 @@ class _Generation:
             self.ended.set()
             at_end(self)
 
-    def _take(self, data: dict[str, Any]) -> bool:
+    def _pass_on(self, data: dict[str, Any]) -> bool:
         """Pass a chunk of llama.cpp's on. True stops the model; an exception here would be lost."""
         if not self._stopped.is_set() and not self._is_over:
             for item in _items(data):
@@ -254,7 +254,7 @@ def _spare_processors() -> int:
     return max(1, min(_MOST_THREADS, count - 1))
 
 
-def _started(path: Path, threads: int, context: int) -> LlamaServer:
+def _start_server(path: Path, threads: int, context: int) -> LlamaServer:
     import xllamacpp  # type: ignore[import-untyped]  # 100 MB of machine code: not before a model is loaded
 
     params = xllamacpp.CommonParams()

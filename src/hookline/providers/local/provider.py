@@ -17,7 +17,14 @@ from hookline.errors import BuildError, MalformedResponseError, ModelNotFoundErr
 from hookline.providers.base import EndPiece, Feature, Piece
 from hookline.providers.local.engine import CompletionEngine, Done, LlamaEngine
 from hookline.providers.local.request import LocalRequest
-from hookline.providers.local.weights import DEFAULT, KNOWN, ProgressBar, Weights, ensure, known
+from hookline.providers.local.weights import (
+    DEFAULT,
+    KNOWN,
+    ProgressBar,
+    Weights,
+    ensure,
+    find_weights,
+)
 from hookline.state import InferenceRequest, Usage
 
 _FEATURES = frozenset({Feature.TOOLS, Feature.TOOL_CHOICE, Feature.STRUCTURED_OUTPUT})
@@ -138,7 +145,7 @@ def load_engine(
 ) -> LlamaEngine:
     """The model of that name or path, loaded. The first time this takes a while; `stop` ends a fetch."""
     is_path = model not in KNOWN and (model.endswith(".gguf") or "/" in model or os.sep in model)
-    weights = None if is_path else known(model)
+    weights = None if is_path else find_weights(model)
     path = weights.path if weights else Path(model).expanduser().absolute()
     with _lock:
         engine = _engines.get((path, threads, context))

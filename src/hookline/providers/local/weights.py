@@ -89,7 +89,7 @@ KNOWN = {DEFAULT.name: DEFAULT}
 """The models that can be fetched, by name."""
 
 
-def known(name: str) -> Weights:
+def find_weights(name: str) -> Weights:
     """The model of that name; the default one when there is no name."""
     found = KNOWN.get(name or DEFAULT.name)
     if found is None:
@@ -198,7 +198,7 @@ def fetch(
     folder = target.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder / f"{target.name}.lock", state):
+        with _lock(folder / f"{target.name}.lock", state):
             if is_done():
                 return
             for left in folder.glob(f"{_WORK_FOLDER}*"):  # of a fetch that was killed
@@ -216,7 +216,7 @@ def fetch(
 
 
 @contextlib.contextmanager
-def _locked(path: Path, state: FetchState) -> Iterator[None]:
+def _lock(path: Path, state: FetchState) -> Iterator[None]:
     """Hold a lock between processes. It is released when its process ends, however that happens."""
     try:
         from filelock import FileLock, Timeout
