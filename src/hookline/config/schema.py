@@ -43,6 +43,7 @@ class ErrorSettings(Table, frozen=True, kw_only=True):
     timeout: ErrorDoing | None = None
     connection: ErrorDoing | None = None
     overloaded: ErrorDoing | None = None
+    malformed: ErrorDoing | None = None
     refusal: ErrorDoing | None = None
     content_filter: ErrorDoing | None = None
     context_overflow: ErrorDoing | None = None
