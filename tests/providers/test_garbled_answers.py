@@ -106,7 +106,7 @@ def _replying(body: dict[str, Any]) -> FarEnd:
     ids=lambda given: given.__name__ if not isinstance(given, dict) else "body",
 )
 async def test_an_answer_without_its_parts_is_garbled(wire: Any, body: dict[str, Any]) -> None:
-    """No choices, no content, a function call without a name or one that Gemini could not read: another model is asked."""
+    """Another model is asked for no choices, no content, or a function call without a name or past reading."""
     async with wire.talking_to(_replying(body)) as (provider, _):
         drivers = [_asking(provider), _asking(ScriptedProvider([WireTurn("Here I am.")]))]
         result = await AgentBuilder().with_model(drivers).build().run("Go.")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 from hookline.drivers.base import Turn
 from hookline.errors import ConnectionLostError, ModelError
@@ -27,10 +28,18 @@ async def ask(
         async with aclosing(provider.ask(request, streamed=turn.is_streamed)) as pieces:
             async for piece in pieces:
                 builder.add(piece)
-                await turn.keep_pace()
-    except ModelError as error:
-        if isinstance(error.usage, Usage):
-            turn.charge(error.usage)
+                try:
+                    await turn.keep_pace()
+                except CancelledError as error:
+                    with suppress(StopAsyncIteration):
+                        await pieces.athrow(error)  # closing it would not say what it has used
+                    raise
+    except (ModelError, CancelledError) as error:
+        usage = getattr(error, "usage", None)
+        if isinstance(usage, Usage):
+            turn.charge(usage)
+        elif isinstance(error, CancelledError):
+            turn.charge(Usage(requests=1, unpriced_requests=1))  # nobody said what it costs
         raise
     return builder.response(request.model)
 

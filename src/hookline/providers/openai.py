@@ -371,7 +371,7 @@ class OpenAIAnswer:
             input_tokens=tokens.prompt_tokens or 0,
             output_tokens=tokens.completion_tokens or 0,
             requests=1,
-            cache_read_tokens=cached.cached_tokens or 0,
+            cache_read_tokens=min(cached.cached_tokens or 0, tokens.prompt_tokens or 0),
             cache_write_tokens=cached.cache_write_tokens or 0,
         )
         return with_cost(usage, "openai", self._model, url=self._url)

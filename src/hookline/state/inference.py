@@ -33,6 +33,11 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         """Tokens in and out."""
         return self.input_tokens + self.output_tokens
 
+    @property
+    def uncached_tokens(self) -> int:
+        """Tokens in and out, without those the provider had in its cache: what the token limit counts."""
+        return self.input_tokens + self.output_tokens - self.cache_read_tokens
+
     def problem(self) -> str:
         """What is wrong with it: tokens that are not a number, a cost below zero. Empty if nothing is."""
         for name in _COUNTS:

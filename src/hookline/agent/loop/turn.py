@@ -21,8 +21,15 @@ from hookline.state import (
     ContinuationEvaluation,
     InferenceRequest,
     InferenceResponse,
+    StopReason,
     UserMessage,
 )
+
+_CUT_OFF = {
+    "length": "the answer was cut off: it is longer than the model may answer, see max_tokens in the options",
+    "pause": "the answer was cut off: the provider paused it again and again",
+}
+"""What a model's `finish` means for the run. Half an answer is no answer, and a call in it may be half a call."""
 
 
 class Unrecovered(Exception):
@@ -146,7 +153,7 @@ def received(run: Run, response: InferenceResponse) -> InferenceResponse:
         response = check_response(response, f"the driver ({driver})")
     usage, ledger = response.usage, run.ledger
     if usage.cost is None and ledger.parent is None:
-        ledger.tokens += usage.input_tokens + usage.output_tokens
+        ledger.tokens += usage.input_tokens + usage.output_tokens - usage.cache_read_tokens
     else:
         ledger.add_usage(usage)
     step = run.step
@@ -179,6 +186,9 @@ def take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
     )
     if run.holds_deltas and (response.calls or not run.holds_answer):
         run.release_deltas(response)
+    if response.finish in _CUT_OFF:
+        why, point = _CUT_OFF[response.finish], HookPoint.AFTER_INFERENCE.value
+        run.end_because("model", why, StopReason.TRUNCATED, point=point)
 
 
 def _discard(run: Run, response: InferenceResponse, why: str, decided_by: str) -> None:
