@@ -455,9 +455,7 @@ class Run:
         """A hook ends the run now."""
         given = result.stop_reason
         reason = StopReason(given) if given in _STOP_REASONS else StopReason.HOOK
-        self.end_because(
-            result.decided_by, result.reason, reason, point=result.context.point.value
-        )
+        self.end_because(result.decided_by, result.reason, reason, point=result.context.point.value)
 
     def end_because(self, source: str, why: str, reason: StopReason, *, point: str) -> None:
         """End the run now: a Forbid evaluation, and nothing that has not started yet starts."""

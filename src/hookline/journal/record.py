@@ -164,6 +164,8 @@ class ResponseReceived(Record, frozen=True, gc=False, omit_defaults=True, tag="r
     """A hook gave this answer; no model was called."""
     reasoning: tuple[Reasoning, ...] = ()
     finish: str = ""
+    withdrawn: tuple[str, ...] = ()
+    """Tools that hooks around the inference had taken out of the request: calls of them do not run."""
 
 
 class ModelConsulted(Record, frozen=True, gc=False, omit_defaults=True, tag="consulted"):

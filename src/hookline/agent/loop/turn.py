@@ -58,6 +58,8 @@ async def take_turn(run: Run) -> None:
         asked, supplied = result.context.request, result.context.response
         messages = run.state.messages
         altered = describe_request(request.with_messages(messages), asked) or None
+        if asked.tools is not request.tools:
+            run.step.offer(asked.tools)
         request = asked
     run.step.messages_asked = messages
     response = supplied
@@ -98,6 +100,8 @@ async def _on_record(run: Run) -> InferenceResponse | None:
         for known in turn.errors:
             assert known.error is not None
             await repeat_recorded_failure(run, known, known.error)
+        assert turn.answer is not None
+        run.step.withdraw(turn.answer.withdrawn)
         received(run, response)
     return response
 
@@ -137,6 +141,9 @@ async def _ask_through_hooks(run: Run, request: InferenceRequest) -> InferenceRe
     """One question to the model, through the hooks around it."""
 
     async def ask(asked: InferenceRequest) -> InferenceResponse:
+        if asked.tools is not request.tools or run.step.withdrawn:
+            left = {spec.name for spec in asked.tools}
+            run.step.withdraw(spec.name for spec in request.tools if spec.name not in left)
         return received(run, await run.source.infer(run, asked))
 
     around = run.plans.around_inference
@@ -168,7 +175,7 @@ def take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
     run.clock()
     if run.holds_answer and not response.calls:
         run.durable.hold()  # this may be the answer, and its hooks have not seen it yet
-    append, next_seq = run.append, run.next_seq
+    append, next_seq, withdrawn = run.append, run.next_seq, run.step.withdrawn
     append(
         ResponseReceived(
             run_id=run.run_id,
@@ -182,6 +189,7 @@ def take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
             supplied=supplied,
             reasoning=response.reasoning,
             finish=response.finish,
+            withdrawn=tuple(sorted(withdrawn)) if withdrawn else (),
         )
     )
     if run.holds_deltas and (response.calls or not run.holds_answer):
