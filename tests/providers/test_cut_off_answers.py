@@ -13,8 +13,9 @@ from wires.server import Exchange
 from hookline import Agent, AgentBuilder, RunStatus, StopReason
 from hookline.agent import RunResult
 from hookline.drivers import ToolCallingDriver
-from hookline.journal import TextDelta
-from hookline.state import ResultStatus
+from hookline.journal import MemoryJournal, TextDelta
+from hookline.playback import replay
+from hookline.state import InferenceResponse, ResultStatus
 
 pytestmark = pytest.mark.usefixtures("no_settings")
 WIRES: dict[str, Any] = {"anthropic": anthropic, "google": google, "openai": openai}
@@ -156,3 +157,16 @@ async def test_an_answer_that_is_cancelled_while_its_reader_is_slow_is_paid_for(
 async def _read(stream: Any) -> None:
     async for _ in stream:
         pass
+
+
+async def test_a_run_that_was_cut_off_replays() -> None:
+    """What ended it is on record, so that older runs, which it did not end, replay too."""
+    journal = MemoryJournal()
+
+    class Endless:
+        async def infer(self, request: Any, turn: Any) -> InferenceResponse:
+            return InferenceResponse("Once upon", finish="length")
+
+    agent = AgentBuilder().with_driver(Endless()).with_journal(journal).build()
+    assert (await agent.run("Go.", run_id="r")).stop_reason is StopReason.TRUNCATED
+    assert "is identical" in str(await replay(journal, "r", agent))

@@ -45,7 +45,12 @@ async def take_turn(run: Run) -> None:
     """Ask the model. `run.step.response` is its settled answer; None when there is none."""
     definition, plans = run.setup.definition, run.plans
     messages = run.state.messages
-    request = InferenceRequest(messages, definition.system_prompt, definition.toolbox.specs)
+    request = InferenceRequest(
+        messages,
+        definition.system_prompt,
+        definition.toolbox.specs,
+        provider_tools=definition.provider_tools,
+    )
     supplied, altered = None, None
     if plans.before_inference is not None:
         ctx = _context(run, HookPoint.BEFORE_INFERENCE, request, None)
@@ -176,6 +181,7 @@ def take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
     if run.holds_answer and not response.calls:
         run.durable.hold()  # this may be the answer, and its hooks have not seen it yet
     append, next_seq, withdrawn = run.append, run.next_seq, run.step.withdrawn
+    cut_off = _CUT_OFF.get(response.finish)
     append(
         ResponseReceived(
             run_id=run.run_id,
@@ -189,14 +195,16 @@ def take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
             supplied=supplied,
             reasoning=response.reasoning,
             finish=response.finish,
+            provider_tool_uses=response.provider_tool_uses,
+            truncated=cut_off is not None,
             withdrawn=tuple(sorted(withdrawn)) if withdrawn else (),
         )
     )
     if run.holds_deltas and (response.calls or not run.holds_answer):
         run.release_deltas(response)
-    if response.finish in _CUT_OFF:
-        why, point = _CUT_OFF[response.finish], HookPoint.AFTER_INFERENCE.value
-        run.end_because("model", why, StopReason.TRUNCATED, point=point)
+    if cut_off is not None:
+        point = HookPoint.AFTER_INFERENCE.value
+        run.end_because("model", cut_off, StopReason.TRUNCATED, point=point)
 
 
 def _discard(run: Run, response: InferenceResponse, why: str, decided_by: str) -> None:
