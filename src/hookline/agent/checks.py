@@ -124,11 +124,8 @@ def check_response(response: object, who: str) -> InferenceResponse:
         "response.provider_tool_uses",
         who,
     )
-    if (calls, reasoning, uses) == (
-        response.calls,
-        response.reasoning,
-        response.provider_tool_uses,
-    ):
+    before = response.calls, response.reasoning, response.provider_tool_uses
+    if all(new is old for new, old in zip((calls, reasoning, uses), before, strict=True)):
         return response
     return msgspec.structs.replace(
         response, calls=calls, reasoning=reasoning, provider_tool_uses=uses
