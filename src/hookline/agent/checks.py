@@ -80,7 +80,7 @@ def is_plain(response: Any) -> bool:
             return False
         if usage.cache_write_tokens is not _ZERO or response.reasoning:
             return False
-        if response.provider_tool_uses != ():
+        if response.provider_tool_uses:
             return False
         model, text, finish = response.model, response.text, response.finish
         if type(model) is not str or type(text) is not str or type(finish) is not str:

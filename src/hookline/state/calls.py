@@ -20,6 +20,8 @@ from hookline.state.frozen import (
 )
 
 _decode = msgspec.json.Decoder().decode
+_NO_FILES: tuple[Attachment, ...] = ()
+"""Compared by identity: there is one empty tuple, and a result is made for every call."""
 
 
 class ToolCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -139,7 +141,7 @@ class ToolResult(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Images and files, for the model and for the journal: at most 10 MB together."""
 
     def __post_init__(self) -> None:
-        if self.attachments != ():
+        if self.attachments is not _NO_FILES:
             msgspec.structs.force_setattr(
                 self, "attachments", _checked(self.attachments, self.name)
             )

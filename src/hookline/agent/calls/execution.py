@@ -446,7 +446,7 @@ async def _through_hooks(run: Run, current: CallInProgress) -> ToolResult:
 def as_result(run: Run, call: ToolCall, value: Any, started: float) -> ToolResult:
     """What a tool gave, as the result of its call."""
     now = run.clock()
-    if type(value) in _MAY_HOLD_FILES:
+    if type(value) is not str and type(value) in _MAY_HOLD_FILES:
         value = _with_files(value, call.name)
     if type(value) is not ToolResult:
         return ToolResult(
