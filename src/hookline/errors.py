@@ -189,6 +189,17 @@ class MalformedResponseError(ModelError):
     """The answer does not follow the protocol of the provider."""
 
 
+class ProviderToolError(ModelError):
+    """A tool that the provider runs itself (web search, code execution), and that the agent does not allow."""
+
+    def __init__(self, provider: str, name: str, problem: str) -> None:
+        self.tool = name
+        super().__init__(
+            f"{provider}: {problem} the tool '{name}', which the provider runs itself and this agent does not allow.",
+            remedy=f'Allow it with with_provider_tools("{name}"), or take it out of the options.',
+        )
+
+
 class CassetteError(ModelError):
     """A recording of the wire has no answer to a request, or cannot be read or written."""
 

@@ -50,3 +50,12 @@ def test_each_hook_has_its_own_line_in_an_untrusted_project(place: Any) -> None:
     ]
     assert (shown["value"]["do"], shown["from"]) == ("ask", f"{path}:5")
     assert f"not in force until trusted: hooks[0]  # {path}:1" in done.stderr
+
+
+def test_tools_that_the_provider_runs_are_allowed_in_a_file(place: Any) -> None:
+    """`provider_tools` is what `with_provider_tools` is in Python."""
+    place.write("hookline.toml", 'model = "script:turns.json"\nprovider_tools = ["web_search"]\n')
+    place.write("turns.json", '[{"say": "Done."}]')
+    place.run("trust")
+    explained = place.run("hooks", "explain")
+    assert "run by model  web_search" in explained.stdout, explained.stdout + explained.stderr

@@ -257,6 +257,14 @@ def test_nothing_that_is_kept_widens(mine: str, theirs: str, steps: int, more: i
     assert ("approvals", "allow", 0) in waiting
 
 
+def test_a_stranger_cannot_allow_tools_that_the_provider_runs() -> None:
+    """They run without a hook before them, so a repository that is not trusted does not switch them on."""
+    said = {"provider_tools": ["web_search"], "model_options": {"web_search_options": {}}}
+    kept, waiting = keep_stricter(Layer("x", said), {})
+    assert kept.data == {}
+    assert ("provider_tools",) in waiting
+
+
 def test_shell_rules_that_forbid_are_in_force(project: Path, environ: dict[str, str]) -> None:
     """They are added to those of the user; what allows, and more programs, wait for trust."""
     (project / "hookline.toml").write_text(

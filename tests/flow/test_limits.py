@@ -3,14 +3,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline import AgentState, StopReason
+from hookline import AgentBuilder, AgentState, StopReason
+from hookline.config.load import DEFAULTS
+from hookline.drivers import Turn
 from hookline.errors import BuildError
 from hookline.flow import STOP_REASONS, Ledger, RunLimits
-from hookline.state import Counters, Usage
+from hookline.state import Counters, InferenceRequest, InferenceResponse, ToolCall, Usage
 
 USAGES = st.builds(
     Usage,
@@ -29,7 +32,7 @@ def spent(ledger: Ledger) -> tuple[int, int, int, float]:
 def test_the_defaults() -> None:
     """Steps, tokens and active time are limited; cost and tool calls are not until they are set."""
     limits = RunLimits()
-    assert (limits.steps, limits.tokens, limits.seconds) == (20, 32_768, 300.0)
+    assert (limits.steps, limits.tokens, limits.seconds) == (50, 1_000_000, 1800.0)
     assert (limits.cost, limits.tool_calls) == (None, None)
 
 
@@ -40,6 +43,45 @@ def test_a_limit_that_is_no_number_is_refused_by_name(name: str, value: Any) -> 
     with pytest.raises(BuildError, match=f"limit {name}=") as caught:
         RunLimits(**{name: value})
     assert "None" in caught.value.remedy
+
+
+def test_the_command_has_the_same_defaults() -> None:
+    """A run of the library stops where a run of the command does."""
+    limits = msgspec.structs.asdict(RunLimits())
+    assert {name: value for name, value in limits.items() if value is not None} == DEFAULTS[
+        "limits"
+    ]
+
+
+def test_cached_input_does_not_count() -> None:
+    """The token limit counts what is new: input from the provider's cache is not, what is put there is."""
+    ledger = Ledger(AgentState(), 0.0)
+    ledger.add_usage(Usage(1_000, 20, 1, cache_read_tokens=900, cache_write_tokens=80))
+    assert ledger.tokens == 120
+    resumed = Counters(usage=Usage(1_000, 20, 1, cache_read_tokens=900))
+    assert Ledger(AgentState(counters=resumed), 0.0).tokens == 120
+
+
+def test_a_run_does_not_count_cached_input() -> None:
+    """A long conversation that the provider has in its cache does not use up the tokens of a run."""
+
+    class Caching:
+        async def infer(self, request: InferenceRequest, turn: Turn) -> InferenceResponse:
+            usage = Usage(1_000, 10, 1, cache_read_tokens=990)
+            if len(request.messages) > 5:
+                return InferenceResponse("done", usage=usage)
+            return InferenceResponse("", (ToolCall(f"c{len(request.messages)}", "look"),), usage)
+
+    agent = AgentBuilder().with_driver(Caching()).with_tools(look).with_limits(tokens=70).build()
+    result = agent.run_sync("Go.")
+    assert (result.text, result.usage.total_tokens) == ("done", 4_040)
+    narrow = AgentBuilder().with_driver(Caching()).with_tools(look).with_limits(tokens=60).build()
+    assert narrow.run_sync("Go.").stop_reason is StopReason.TOKEN_LIMIT
+
+
+def look() -> str:
+    """Look around."""
+    return "nothing"
 
 
 def test_zero_and_none_are_limits() -> None:

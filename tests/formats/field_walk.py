@@ -20,6 +20,18 @@ def fields_in(kind: Any, values: Iterable[Any]) -> Seen:
     return seen
 
 
+ADDED_TO_STATES: Seen = {
+    ("ToolResult", "attachments"),
+    ("tool", "attachments"),
+    ("assistant", "provider_tool_uses"),
+    ("PendingStep", "provider_tool_uses"),
+    ("ProviderToolUse", "name"),
+    ("ProviderToolUse", "data"),
+    ("ProviderToolUse", "provider"),
+}
+"""Fields that states, and records with parts of states, have since the data was written."""
+
+
 def fields_of(kind: Any) -> Seen:
     """Every field of a class and of all classes its fields are made of."""
     known: Seen = set()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from case_world import LATER, World
-from field_walk import fields_in, fields_of
+from field_walk import ADDED_TO_STATES, fields_in, fields_of
 from outcomes import FINISHED_CASES, UNFINISHED_CASES, exported, listed, result_of
 from recorded import JOURNALS, content, expected, states, unpack
 
@@ -18,7 +18,16 @@ from hookline.journal import AnyRecord, MemoryJournal, decode, encode, fold
 
 VERSIONS = {("run_started", "version"), ("session_created", "version")}
 """Version 1 is not written, because it is the default."""
-ADDED_SINCE = {("hook", "source"), ("hook", "external"), ("hooks", "externals")}
+ADDED_SINCE = {
+    ("hook", "source"),
+    ("hook", "external"),
+    ("hooks", "externals"),
+    ("response", "provider_tool_uses"),
+    ("response", "truncated"),
+    ("response", "withdrawn"),
+    ("InferenceResponse", "provider_tool_uses"),
+    *ADDED_TO_STATES,
+}
 """Fields that records have since the data was written."""
 IN_STATES_ONLY = {("PendingStep", "records")}
 

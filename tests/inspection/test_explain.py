@@ -107,9 +107,9 @@ agent shop
   driver        ScriptedDriver
   tools         search  pure        Search the web.
                 pay     once        Send money.
-  limits        20 steps, 300 seconds, 40 tool calls; 8 objections to stopping
-  errors        tool, validation: the model reads it; rate limit, timeout, connection, overloaded:
-                tried again, 3 times in a row at most; anything else: the run fails
+  limits        50 steps, 1,800 seconds, 40 tool calls; 8 objections to stopping
+  errors        tool, validation: the model reads it; rate limit, timeout, connection, overloaded,
+                malformed: tried again, 3 times in a row at most; anything else: the run fails
   approver      none: a run that needs an answer pauses until it gets one
   capabilities  audit
 

@@ -212,20 +212,17 @@ def test_what_it_cannot_work_with_is_refused(plain: Plain) -> None:
 
 
 async def test_all_kinds_of_content_arrive(sdk: Callable[..., McpServer], use: Any) -> None:
-    """Content of a result that a model cannot be shown is named in the text, and kept with the result."""
+    """Text is text, and images and files are attachments of the result."""
     async with McpServers(sdk()) as mcp:
         used = await use(mcp, call("mcp__sdk__contents"), call("mcp__sdk__structured"))
     contents, structured = used.results
     assert contents.text().splitlines() == [
         "Look:",
-        "[image/png, 20 bytes: not shown here]",
-        "[audio/wav, 20 bytes: not shown here]",
         "[resource https://example.com/ (page): a page]",
         "[resource file:///notes.txt]",
         "remember this",
-        "[application/x of file:///data, 20 bytes: not shown here]",
     ]
-    kinds = [each["media_type"] for each in contents.metadata["attachments"]]
+    kinds = [each.media_type for each in contents.attachments]
     assert kinds == ["image/png", "audio/wav", "application/x"]
     assert structured.result == {"answer": 42}
 

@@ -28,7 +28,7 @@ async def test_a_server_at_an_address_is_used_alike(start_http: Start, use: Any)
         echo, question, contents = used.results
         assert echo.result == "hi"
         assert '"content":{"name":"Ada"}' in question.text()
-        assert len(contents.metadata["attachments"]) == 3
+        assert len(contents.attachments) == 3
         await use(mcp, call("mcp__far__change"))
         # The news comes over another connection than the answer, and may be later. In time it is there.
         while (

@@ -116,7 +116,7 @@ async def test_everything_shows_what_there_is(public: Public, use: Any, tmp_path
     )
     assert echo.result == "Echo: hi"
     assert "'b': 'three' is not of type 'number'" in wrong.text()
-    assert image.metadata["attachments"][0]["media_type"] == "image/png"
+    assert image.attachments[0].media_type == "image/png"
     assert set(structure.metadata["structured"]) == {"temperature", "conditions", "humidity"}
     assert slow.is_success
     assert [(each["progress"], each["total"]) for each in used.progress] == [(1, 2), (2, 2)]

@@ -5,6 +5,7 @@ import pytest
 
 from hookline.errors import ToolError
 from hookline.mcp.tools import resource_result, tool_result
+from hookline.state import Attachment
 
 
 def test_text_is_what_the_model_reads() -> None:
@@ -26,20 +27,18 @@ def test_without_text_the_structured_value_is_read() -> None:
     assert result.text() == '{"count":2}'
 
 
-def test_content_that_is_no_text_is_named_and_kept() -> None:
-    """An image is named with its size, and its bytes are an attachment of the result."""
+def test_what_is_no_text_is_an_attachment() -> None:
+    """An image is an attachment of the result, and nothing of it is in the text."""
     image = types.ImageContent(data="aGVsbG8=", mime_type="image/png")
     result = tool_result(types.CallToolResult(content=[image]))
-    assert result.text() == "[image/png, 5 bytes: not shown here]"
-    assert result.metadata["attachments"] == [
-        {"media_type": "image/png", "data": "aGVsbG8=", "name": ""}
-    ]
+    assert result.text() == ""
+    assert result.attachments == (Attachment("image/png", "aGVsbG8="),)
 
 
 def test_invalid_data_is_named_as_invalid() -> None:
     """A server that sends nonsense does not make the call fail."""
     image = types.ImageContent(data="%%", mime_type="image/png")
-    assert "not valid base64" in tool_result(types.CallToolResult(content=[image])).text()
+    assert "not base64" in tool_result(types.CallToolResult(content=[image])).text()
 
 
 def test_an_error_is_an_error() -> None:
@@ -64,9 +63,6 @@ def test_a_resource_is_read_with_its_address() -> None:
         types.BlobResourceContents(uri="file:///b", blob="aGVsbG8="),
     ]
     result = resource_result(types.ReadResourceResult(contents=contents))
-    assert result.text().splitlines() == [
-        "[resource file:///a]",
-        "hello",
-        "[application/octet-stream of file:///b, 5 bytes: not shown here]",
-    ]
-    assert result.metadata["attachments"][0]["name"] == "file:///b"
+    assert result.text().splitlines() == ["[resource file:///a]", "hello"]
+    (blob,) = result.attachments
+    assert (blob.media_type, blob.name) == ("application/octet-stream", "file:///b")

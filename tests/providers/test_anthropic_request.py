@@ -88,7 +88,8 @@ def test_thinking_leaves_room_for_the_answer() -> None:
 
 def test_tools() -> None:
     """Tools have a schema of an object, and a description when there is one."""
-    made = body(tools=(ADD, LIST), options={"tools": [{"type": "web_search", "name": "search"}]})
+    options = {"tools": [{"type": "web_search", "name": "search"}]}
+    made = body(tools=(ADD, LIST), options=options, provider_tools=("search",))
     assert made["tools"] == [
         {"name": "add", "description": "Adds.", "input_schema": ADD.parameters},
         {"name": "list", "input_schema": {"type": "object"}},

@@ -258,8 +258,14 @@ def test_a_choice_that_is_no_choice_is_not_sent() -> None:
 
 
 def test_tools_of_google_may_come_with_the_options() -> None:
-    """They are offered beside the agent's own."""
-    config = config_of(asking(tools=(ADD,), options={"tools": [{"google_search": {}}]}))
+    """They are offered beside the agent's own, if the agent allows them."""
+    config = config_of(
+        asking(
+            tools=(ADD,),
+            options={"tools": [{"google_search": {}}]},
+            provider_tools=("google_search",),
+        )
+    )
     names = [
         tool.to_json_dict().keys() for tool in config.tools or [] if isinstance(tool, types.Tool)
     ]

@@ -24,6 +24,7 @@ from hookline import (
     hook,
     tool,
 )
+from hookline.capabilities import Limits
 from hookline.state import PendingApproval, Usage
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -461,17 +462,26 @@ def test_the_points_are_called_in_the_order_of_the_skeleton() -> None:
     assert seen == ["execution_start", *first, *tools, *last, *first, *last, "execution_end"]
 
 
-def test_the_default_limits_are_those_of_the_document() -> None:
-    """20 steps and 32,768 tokens stop a run that would not end by itself."""
+def test_the_limits_of_the_document_can_be_set() -> None:
+    """With the document's limits, 20 steps and 32,768 tokens stop a run that would not end by itself."""
     endless = [lambda state: call("look", at=str(state.step_count))] * 30
-    steps = builder(ScriptedDriver(endless)).with_tools(look).build().run_sync("go")
+    limits = Limits(steps=20, tokens=32_768, seconds=300)
+    steps = (
+        builder(ScriptedDriver(endless))
+        .with_tools(look)
+        .with_capability(limits)
+        .build()
+        .run_sync("go")
+    )
     assert (steps.status, steps.stop_reason, steps.state.step_count) == (
         RunStatus.STOPPED,
         StopReason.STEP_LIMIT,
         20,
     )
     big = [call("look", at="a", tokens=20_000)] * 3
-    tokens = builder(ScriptedDriver(big)).with_tools(look).build().run_sync("go")
+    tokens = (
+        builder(ScriptedDriver(big)).with_tools(look).with_capability(limits).build().run_sync("go")
+    )
     assert (tokens.stop_reason, tokens.state.step_count) == (StopReason.TOKEN_LIMIT, 2)
 
 

@@ -31,7 +31,7 @@ cancelled: list[str] = []
 def offered() -> list[types.Tool]:
     """What is offered now."""
     hints = types.ToolAnnotations(read_only_hint=False, idempotent_hint=True)
-    plain = "contents die cancellations change pid question roots sample slow structured".split()
+    plain = "contents die cancellations change picture pid question roots sample slow structured".split()
     return [
         types.Tool(
             name="echo", description=described["echo"], input_schema=TEXT, annotations=hints
@@ -69,6 +69,8 @@ async def call_tool(
             return said(",".join(cancelled))
         case "structured":
             return types.CallToolResult(content=[], structured_content={"answer": 42})
+        case "picture":
+            return types.CallToolResult(content=contents()[:2])
         case "contents":
             return types.CallToolResult(content=contents())
         case _:

@@ -22,6 +22,7 @@ from hookline.state import (
     InferenceRequest,
     InferenceResponse,
     Log,
+    ProviderToolUse,
     Reasoning,
     ResultStatus,
     ToolCall,
@@ -47,6 +48,12 @@ def check_request(entry: Entry, before: Any, request: object) -> None:
         raise HookError(entry.name, before.point, f"{request!r} is not an InferenceRequest.")
     if request.messages is not before.request.messages:
         check_transcript(request.messages)
+    added = set(request.provider_tools) - set(before.request.provider_tools)
+    if added:
+        raise HookError(
+            entry.name, before.point, f"it allowed the provider's tool '{min(added)}', and the agent does not.",
+            remedy="Only the builder of the agent can allow it: with_provider_tools(...).",
+        )  # fmt: skip
     tools = () if request.tools is before.request.tools else request.tools
     try:
         fields = msgspec.structs.replace(request, messages=(), tools=tools)
@@ -72,6 +79,8 @@ def is_plain(response: Any) -> bool:
         if usage.unpriced_requests is not _ZERO or usage.cache_read_tokens is not _ZERO:
             return False
         if usage.cache_write_tokens is not _ZERO or response.reasoning:
+            return False
+        if response.provider_tool_uses:
             return False
         model, text, finish = response.model, response.text, response.finish
         if type(model) is not str or type(text) is not str or type(finish) is not str:
@@ -108,9 +117,19 @@ def check_response(response: object, who: str) -> InferenceResponse:
     reasoning = _parts(
         response.reasoning, Reasoning, Reasoning.__struct_fields__, "response.reasoning", who
     )
-    if calls is response.calls and reasoning is response.reasoning:
+    uses = _parts(
+        response.provider_tool_uses,
+        ProviderToolUse,
+        ("name", "provider"),
+        "response.provider_tool_uses",
+        who,
+    )
+    before = response.calls, response.reasoning, response.provider_tool_uses
+    if all(new is old for new, old in zip((calls, reasoning, uses), before, strict=True)):
         return response
-    return msgspec.structs.replace(response, calls=calls, reasoning=reasoning)
+    return msgspec.structs.replace(
+        response, calls=calls, reasoning=reasoning, provider_tool_uses=uses
+    )
 
 
 def _check_ids(calls: tuple[ToolCall, ...], who: str) -> None:

@@ -6,6 +6,7 @@ written here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -25,6 +26,7 @@ from hookline.state import (
     ResultStatus,
     ToolCall,
     ToolResult,
+    ToolSpec,
     Usage,
 )
 from hookline.tools import AnyTool
@@ -114,6 +116,12 @@ class StepInProgress(msgspec.Struct):
     """For a person: the run pauses."""
     failing: BaseException | None = None
     """What the run fails of at the end of the step."""
+    offered: frozenset[str] | None = None
+    """The tools that hooks before the inference left in the request, where they changed them."""
+    withdrawn: frozenset[str] = frozenset()
+    """The tools that hooks around the inference took out of it. They are on record: those hooks are not asked again."""
+    has_withdrawn: bool = False
+    """Hooks changed the tools of the request: calls have to be compared with it."""
     added: tuple[Log[Message], tuple[Message, ...]] | None = None
     """The conversation once it was settled, and what that added."""
 
@@ -124,6 +132,20 @@ class StepInProgress(msgspec.Struct):
     def replace_errors(self, errors: tuple[ErrorInfo, ...]) -> None:
         """Hooks leave this of what failed."""
         self.errors = errors
+
+    def offer(self, tools: Iterable[ToolSpec]) -> None:
+        """Hooks before the inference have changed the tools of the request to these."""
+        self.offered = frozenset(spec.name for spec in tools)
+        self.has_withdrawn = True
+
+    def withdraw(self, names: Iterable[str]) -> None:
+        """Hooks around the inference have taken these tools out of the request."""
+        self.withdrawn = frozenset(names)
+        self.has_withdrawn = True
+
+    def is_withdrawn(self, name: str) -> bool:
+        """Whether a hook removed a tool from the request."""
+        return name in self.withdrawn or (self.offered is not None and name not in self.offered)
 
     def wait(self, *, is_waiting: bool = True) -> None:
         """A call needs an answer that is not there."""

@@ -231,7 +231,8 @@ class RecordedTurn(msgspec.Struct):
             usage=answer.usage,
             model=answer.model,
             reasoning=answer.reasoning,
-            finish=answer.finish,
+            finish=answer.finish if answer.truncated else "",
+            provider_tool_uses=answer.provider_tool_uses,
         )
 
 

@@ -452,19 +452,16 @@ class Run:
         return result
 
     def stop(self, result: Result[Any]) -> None:
-        """A hook ends the run now: a Forbid evaluation, and nothing that has not started yet starts."""
-        self.stopping = True
+        """A hook ends the run now."""
         given = result.stop_reason
         reason = StopReason(given) if given in _STOP_REASONS else StopReason.HOOK
-        self.evaluate(
-            ContinuationEvaluation(
-                source=result.decided_by,
-                decision=ContinuationDecision.FORBID_CONTINUATION,
-                reason=result.reason,
-                stop_reason=reason,
-            ),
-            result.context.point.value,
-        )
+        self.end_because(result.decided_by, result.reason, reason, point=result.context.point.value)
+
+    def end_because(self, source: str, why: str, reason: StopReason, *, point: str) -> None:
+        """End the run now: a Forbid evaluation, and nothing that has not started yet starts."""
+        self.stopping = True
+        forbid = ContinuationDecision.FORBID_CONTINUATION
+        self.evaluate(ContinuationEvaluation(source, forbid, why, reason), point)
 
     def become(self, state: AgentState) -> None:
         """This is the settled state now. Nothing but hooks (`take`, `left`) and this changes it."""

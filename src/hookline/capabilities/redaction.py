@@ -31,6 +31,7 @@ from hookline.state import (
     InferenceResponse,
     Log,
     Message,
+    ProviderToolUse,
     Reasoning,
     ToolCall,
     ToolMessage,
@@ -89,17 +90,29 @@ class Redaction:
         )
         return {
             UserMessage: {"text": text, "attachments": each},
-            AssistantMessage: {"text": text, "calls": each, "reasoning": each},
-            ToolMessage: {"text": text, "name": name},
+            AssistantMessage: {
+                "text": text,
+                "calls": each,
+                "reasoning": each,
+                "provider_tool_uses": each,
+            },
+            ToolMessage: {"text": text, "name": name, "attachments": each},
             # A call in the conversation, which has run or never will.
             ToolCall: {"name": name, "args": lambda args: thaw(value(args)), "malformed": text},
             # The run redacts the arguments of a new call itself: it keeps them until the call has run.
-            InferenceResponse: {"text": text, "calls": self._redact_names, "reasoning": each},
+            InferenceResponse: {
+                "text": text,
+                "calls": self._redact_names,
+                "reasoning": each,
+                "provider_tool_uses": each,
+            },
+            ProviderToolUse: {"data": lambda data: thaw(value(data))},
             ToolResult: {
                 "result": value,
                 "error": self._redact_part,
                 "reason": text,
                 "metadata": value,
+                "attachments": each,
             },
             ErrorInfo: {"message": text},
             Reasoning: {"text": text},

@@ -252,7 +252,9 @@ class Sizes:
                 size += self.text(f"{call.name} {msgspec.json.encode(call.args).decode()}")
             for part in message.reasoning:
                 size += self.text(part.text) + self.text(part.signature)
-        elif isinstance(message, UserMessage):
+            for use in message.provider_tool_uses:
+                size += self.text(msgspec.json.encode(use.data).decode())
+        else:
             size += sum(self._attachment(each) for each in message.attachments)
         return size
 
@@ -424,7 +426,7 @@ def _pieces(messages: Iterable[Message], sizes: Sizes, most: int) -> Iterator[st
 
 def _line(message: Message) -> str:
     line = str(InferenceRequest((message,)))
-    attached = message.attachments if isinstance(message, UserMessage) else ()
+    attached = () if isinstance(message, AssistantMessage) else message.attachments
     names = ", ".join(each.name or each.media_type for each in attached)
     return f"{line} [attached: {names}]" if names else line
 

@@ -37,7 +37,7 @@ def exit_of(status: RunStatus, stop_reason: StopReason | None) -> Exit:
         return Exit.FAILED
     if status.value == "paused":
         return Exit.WAITING
-    if reason.endswith("_limit"):
+    if reason.endswith("_limit") or reason == "truncated":
         return Exit.LIMIT
     return Exit.BLOCKED if reason in {*REFUSED, "stopped_by_hook"} else Exit.DONE
 

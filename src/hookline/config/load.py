@@ -19,7 +19,11 @@ from hookline.errors import ConfigError, UsageError
 
 DEFAULTS: dict[str, Any] = {
     "model": "local:",
-    "limits": {"steps": 50, "tokens": 1_000_000, "seconds": 1800},
+    "limits": {
+        "steps": 50,
+        "tokens": 1_000_000,
+        "seconds": 1800,
+    },  # as RunLimits: a test compares them
     "approvals": {"mode": "default"},
     "capabilities": {"files": {}, "bash": {}},
 }

@@ -43,6 +43,7 @@ class ErrorSettings(Table, frozen=True, kw_only=True):
     timeout: ErrorDoing | None = None
     connection: ErrorDoing | None = None
     overloaded: ErrorDoing | None = None
+    malformed: ErrorDoing | None = None
     refusal: ErrorDoing | None = None
     content_filter: ErrorDoing | None = None
     context_overflow: ErrorDoing | None = None
@@ -162,6 +163,8 @@ class AgentSettings(Table, frozen=True, kw_only=True):
     """`module:agent`: an agent of your own, which is used as it is."""
     model: Name | tuple[Name, ...] | None = None
     model_options: dict[str, Any] = {}
+    provider_tools: tuple[Name, ...] = ()
+    """Tools that the provider may run itself, by name: `web_search`. `model_options` switches them on."""
     """What goes with every request: temperature, max_tokens, ..."""
     model_settings: ModelSettings = ModelSettings()
     system_prompt: str = ""

@@ -194,6 +194,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     driver_source: str = ""
     """Where the driver comes from, if the builder was not given one."""
     system_prompt: str = ""
+    provider_tools: tuple[str, ...] = ()
+    """Tools that the provider may run itself, by name."""
     approver: Approver | None = None
     expire_after: float | None = None
     """How many seconds a question can be answered."""

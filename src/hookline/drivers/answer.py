@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 from hookline.drivers.base import Turn
-from hookline.errors import ConnectionLostError, ModelError
-from hookline.providers import CallPiece, EndPiece, Piece, Provider, ReasoningPiece, TextPiece
+from hookline.errors import ConnectionLostError, ModelError, ProviderToolError
+from hookline.providers import (
+    CallPiece,
+    EndPiece,
+    Piece,
+    Provider,
+    ProviderToolPiece,
+    ReasoningPiece,
+    TextPiece,
+)
 from hookline.providers.json_text import LetterStream, join_halves
-from hookline.state import InferenceRequest, InferenceResponse, Reasoning, ToolCall, Usage
+from hookline.state import (
+    InferenceRequest,
+    InferenceResponse,
+    ProviderToolUse,
+    Reasoning,
+    ToolCall,
+    Usage,
+)
 
 
 async def ask(
@@ -22,22 +38,38 @@ async def ask(
 
     Whatever ends this, the generator is closed, and with it the connection.
     """
-    builder = _AnswerBuilder(turn, provider.name, emit_text or turn.emit_text)
+    builder = _AnswerBuilder(turn, provider.name, request, emit_text or turn.emit_text)
     try:
         async with aclosing(provider.ask(request, streamed=turn.is_streamed)) as pieces:
             async for piece in pieces:
-                builder.add(piece)
-                await turn.keep_pace()
-    except ModelError as error:
-        if isinstance(error.usage, Usage):
-            turn.charge(error.usage)
+                try:
+                    builder.add(piece)
+                    await turn.keep_pace()
+                except (ModelError, CancelledError) as error:
+                    with suppress(StopAsyncIteration):
+                        await pieces.athrow(error)  # closing it would not say what it has used
+                    raise
+    except (ModelError, CancelledError) as error:
+        usage = getattr(error, "usage", None)
+        if isinstance(usage, Usage):
+            turn.charge(usage)
+        elif isinstance(error, CancelledError):
+            turn.charge(Usage(requests=1, unpriced_requests=1))  # nobody said what it costs
         raise
     return builder.response(request.model)
 
 
 class _AnswerBuilder:
-    def __init__(self, turn: Turn, provider: str, emit_text: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        turn: Turn,
+        provider: str,
+        request: InferenceRequest,
+        emit_text: Callable[[str], None],
+    ) -> None:
         self._turn = turn
+        self._allowed = request.provider_tools
+        self._provider_tools: dict[int, ProviderToolUse] = {}
         self._provider = provider
         self._text = LetterStream(emit_text)
         self._reasoning: dict[int, _ReasoningBuilder] = {}
@@ -52,6 +84,11 @@ class _AnswerBuilder:
             self._add_call(piece)
         elif isinstance(piece, ReasoningPiece):
             self._add_reasoning(piece)
+        elif isinstance(piece, ProviderToolPiece):
+            if piece.name not in self._allowed:
+                raise ProviderToolError(self._provider, piece.name, "the answer has used")
+            use = ProviderToolUse(piece.name, piece.data, self._provider)
+            self._provider_tools[piece.index] = use
         else:
             self._end = piece
 
@@ -97,6 +134,7 @@ class _AnswerBuilder:
             model=f"{self._provider}:{self._end.model or model}",
             reasoning=tuple(part.build(self._provider) for part in self._reasoning.values()),
             finish=self._end.finish,
+            provider_tool_uses=tuple(self._provider_tools.values()),
         )
 
 

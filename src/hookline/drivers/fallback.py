@@ -13,7 +13,13 @@ from hookline.providers.options import portable
 from hookline.state import InferenceRequest, InferenceResponse
 
 FALLBACK_ON = frozenset(
-    {ErrorClass.RATE_LIMIT, ErrorClass.OVERLOADED, ErrorClass.TIMEOUT, ErrorClass.CONNECTION}
+    {
+        ErrorClass.RATE_LIMIT,
+        ErrorClass.OVERLOADED,
+        ErrorClass.TIMEOUT,
+        ErrorClass.CONNECTION,
+        ErrorClass.MALFORMED,
+    }
 )
 """What is temporary, and may not concern another model. A wrong key or name is not hidden behind another model."""
 

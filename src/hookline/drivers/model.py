@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -19,8 +19,10 @@ from hookline.providers import (
     split_name,
 )
 from hookline.providers.options import portable, translate_options
+from hookline.providers.tool_results import fit_result
 from hookline.state import (
     EMPTY,
+    Attachment,
     InferenceRequest,
     InferenceResponse,
     ToolMessage,
@@ -151,6 +153,20 @@ def check_features(provider: Provider, request: InferenceRequest) -> None:
             )
 
 
+def fit_results(
+    provider: Provider, request: InferenceRequest, accepts: Callable[[Attachment], bool]
+) -> InferenceRequest:
+    """The request with results of tools whose files this provider accepts."""
+    if not any(isinstance(each, ToolMessage) and each.attachments for each in request.messages):
+        return request
+    return request.with_messages(
+        [
+            fit_result(provider.name, each, accepts) if isinstance(each, ToolMessage) else each
+            for each in request.messages
+        ]
+    )
+
+
 def check_options(options: object) -> None:
     """Refuse options that are not names with values."""
     if not isinstance(options, Mapping):
@@ -193,4 +209,6 @@ class ToolCallingDriver(ModelDriver):
         """Ask the model."""
         provider, request = self._address(request)
         check_features(provider, request)
+        if Feature.RESULT_FILES not in provider.features:
+            request = fit_results(provider, request, lambda _: False)
         return await ask(provider, request, turn)

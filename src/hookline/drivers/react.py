@@ -10,7 +10,7 @@ import msgspec
 
 from hookline.drivers.answer import ask
 from hookline.drivers.base import Turn
-from hookline.drivers.model import ModelDriver, check_features, full_name
+from hookline.drivers.model import ModelDriver, check_features, fit_results, full_name
 from hookline.drivers.protocol import AnswerStream, Spoken, SpokenCall, read, write
 from hookline.errors import BuildError, MalformedResponseError
 from hookline.providers import Feature, Provider
@@ -19,6 +19,7 @@ from hookline.state import (
     EMPTY,
     NO_USAGE,
     AssistantMessage,
+    Attachment,
     InferenceRequest,
     InferenceResponse,
     Message,
@@ -29,6 +30,8 @@ from hookline.state import (
     UserMessage,
 )
 
+_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+"""Kinds that every provider with images takes."""
 _THOUGHT = "react"
 """The provider of this protocol's thoughts: no provider is sent them as its own."""
 
@@ -63,6 +66,7 @@ class ReActDriver(ModelDriver):
         check_features(provider, msgspec.structs.replace(request, tools=(), tool_choice="auto"))
         wanted = self._constrained or request.output_schema is not None
         constrained = wanted and Feature.STRUCTURED_OUTPUT in provider.features
+        request = fit_results(provider, request, lambda each: _fits_a_message(provider, each))
         asked = as_text(request, constrained=constrained)
         if not request.tools or request.tool_choice == "none":
             return await ask(provider, asked, turn)
@@ -90,6 +94,13 @@ class ReActDriver(ModelDriver):
             f"'{full_name(provider, asked.model)}' does not keep to the text protocol for tools: {problem}",
             remedy="Use a model that can, or one that calls tools natively.",
         )
+
+
+def _fits_a_message(provider: Provider, attachment: Attachment) -> bool:
+    """Whether a file can go with a message of the user, which is where this protocol writes results."""
+    if attachment.media_type == "application/pdf":
+        return Feature.DOCUMENTS in provider.features and bool(attachment.data)
+    return attachment.media_type in _IMAGES and Feature.IMAGES in provider.features
 
 
 def _problem(request: InferenceRequest, response: InferenceResponse, spoken: Spoken) -> str:
@@ -200,20 +211,22 @@ def _instructions(tools: Sequence[ToolSpec], request: InferenceRequest) -> str:
 def _transcript(messages: Iterable[Message], *, in_protocol: bool) -> Iterable[Message]:
     """The conversation as text: turns as the model should have written them, and results as messages of the user."""
     results: list[str] = []
+    files: list[Attachment] = []
     for message in messages:
         if isinstance(message, ToolMessage):
             what = "Error from" if message.is_error else "Result of"
             results.append(f"{what} {message.name}:\n{message.text}")
+            files += message.attachments
             continue
         if results:
-            yield UserMessage("\n\n".join(results))
-            results = []
+            yield UserMessage("\n\n".join(results), attachments=tuple(files))
+            results, files = [], []
         if isinstance(message, AssistantMessage) and (in_protocol or message.calls):
             yield AssistantMessage(write(_as_spoken(message)))
         else:
             yield message
     if results:
-        yield UserMessage("\n\n".join(results))
+        yield UserMessage("\n\n".join(results), attachments=tuple(files))
 
 
 def _as_spoken(message: AssistantMessage) -> Spoken:

@@ -15,6 +15,7 @@ from hookline.errors import (
     ContentFilterError,
     ContextOverflowError,
     HookError,
+    MalformedResponseError,
     ModelError,
     ModelTimeoutError,
     OverloadedError,
@@ -37,6 +38,8 @@ class ErrorClass(enum.StrEnum):
     TIMEOUT = "timeout"
     CONNECTION = "connection"
     OVERLOADED = "overloaded"
+    MALFORMED = "malformed"
+    """The model's answer is garbled: it cannot be read."""
     REFUSAL = "refusal"
     CONTENT_FILTER = "content_filter"
     CONTEXT_OVERFLOW = "context_overflow"
@@ -55,6 +58,7 @@ _CLASSES: tuple[tuple[type[BaseException], ErrorClass], ...] = (
     (ModelTimeoutError, ErrorClass.TIMEOUT),
     (ConnectionLostError, ErrorClass.CONNECTION),
     (OverloadedError, ErrorClass.OVERLOADED),
+    (MalformedResponseError, ErrorClass.MALFORMED),
     (RefusalError, ErrorClass.REFUSAL),
     (ContentFilterError, ErrorClass.CONTENT_FILTER),
     (ContextOverflowError, ErrorClass.CONTEXT_OVERFLOW),
@@ -113,6 +117,7 @@ _DEFAULT_ACTIONS: dict[ErrorClass, ErrorAction] = {
     ErrorClass.TIMEOUT: ErrorAction.RETRY,
     ErrorClass.CONNECTION: ErrorAction.RETRY,
     ErrorClass.OVERLOADED: ErrorAction.RETRY,
+    ErrorClass.MALFORMED: ErrorAction.RETRY,
 }
 
 

@@ -11,9 +11,10 @@ from hookline.state import AgentState, Counters, StopReason, Usage
 class RunLimits(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What a run, with all its children, may spend. None means no limit."""
 
-    steps: int | None = 20
-    tokens: int | None = 32_768
-    seconds: float | None = 300.0
+    steps: int | None = 50
+    tokens: int | None = 1_000_000
+    """In and out, without input that the provider had in its cache."""
+    seconds: float | None = 1800.0
     """Active time: time a run spends paused, or waiting for the caller between steps, does not count."""
     cost: float | None = None
     tool_calls: int | None = None
@@ -41,12 +42,12 @@ class Ledger:
         self.seconds_before = counters.active_seconds
         self.steps = counters.steps
         self.tool_calls = counters.tool_calls
-        self.tokens = counters.usage.total_tokens
+        self.tokens = counters.usage.uncached_tokens
         self.cost = counters.usage.cost or 0.0
 
     def add_usage(self, usage: Usage) -> None:
         """Count a model call here and in every run above."""
-        self.tokens += usage.input_tokens + usage.output_tokens
+        self.tokens += usage.uncached_tokens
         if usage.cost:
             self.cost += usage.cost
         if self.parent is not None:

@@ -75,6 +75,10 @@ def _agent(definition: Definition, page: Page) -> Iterator[str]:
     yield from page.facts(
         ("driver", [_driver(definition)]),
         ("tools", list(_tools(definition.toolbox))),
+        (
+            "run by model",
+            [", ".join(definition.provider_tools)] if definition.provider_tools else [],
+        ),
         ("limits", [_limits(definition)]),
         ("errors", [_errors(definition.error_policy)]),
         ("approver", [_approver(definition.approver)]),

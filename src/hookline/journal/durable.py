@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+import uuid
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 from hookline.errors import HooklineError, UnknownRunError, UsageError
 from hookline.journal.record import Record, ResponseReceived, StepFinished
 from hookline.journal.store import Claim, JournalStore
-from hookline.state import AssistantMessage, Decision, Log, Message
+from hookline.state import AssistantMessage, Attachment, Decision, Log, Message
 
 Listener = Callable[[Record], object]
 """Gets every record as it happens. What it returns is ignored; what it raises never reaches the run."""
@@ -123,8 +124,46 @@ class Durable:
 
 def _redacted(record: Record, redact: Redact) -> Record:
     plain = msgspec.to_builtins(record, enc_hook=_plain)
+    contents: dict[str, str] = {}
+    for file in [each for each in _objects_in(plain) if _is_file(each)]:
+        mark = f"{_TAKEN_OUT}-{len(contents)}"
+        contents[mark], file["data"] = file["data"], mark
     redacted = redact(plain)
-    return record if redacted is plain else msgspec.convert(redacted, type(record))
+    if redacted is plain:
+        return record
+    for each in _objects_in(redacted) if contents else ():
+        if each.get("data") in contents:
+            each["data"] = contents[each["data"]]
+    return msgspec.convert(redacted, type(record))
+
+
+_TAKEN_OUT = uuid.uuid4().hex
+"""Stands for the content of a file while a record is redacted."""
+_SHORTEST_FILE = 1_024
+"""Characters. What is shorter is not spared: it may be a secret in the form of a file."""
+_FILE_KEYS = frozenset(Attachment.__struct_fields__)
+
+
+def _is_file(value: dict[str, Any]) -> bool:
+    """Whether this is an image or a file, and no text: a redactor takes minutes to look through one, and base64 with
+    a mark in it could not be read again.
+    """
+    if not value.keys() <= _FILE_KEYS or len(str(value.get("data", ""))) < _SHORTEST_FILE:
+        return False
+    try:
+        return not msgspec.convert(value, Attachment).is_text
+    except (msgspec.ValidationError, UsageError):
+        return False
+
+
+def _objects_in(value: object) -> Iterator[dict[str, Any]]:
+    """Every object of a JSON value."""
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for part in value:
+            yield from _objects_in(part)
 
 
 def _plain(value: object) -> object:

@@ -20,6 +20,7 @@ from hookline.state import (
     Message,
     PendingApproval,
     PendingStep,
+    ProviderToolUse,
     Reasoning,
     RunStatus,
     Step,
@@ -164,6 +165,11 @@ class ResponseReceived(Record, frozen=True, gc=False, omit_defaults=True, tag="r
     """A hook gave this answer; no model was called."""
     reasoning: tuple[Reasoning, ...] = ()
     finish: str = ""
+    provider_tool_uses: tuple[ProviderToolUse, ...] = ()
+    truncated: bool = False
+    """The provider cut it off, and that ended the run. In older records it did not."""
+    withdrawn: tuple[str, ...] = ()
+    """Tools that hooks around the inference had taken out of the request: calls of them do not run."""
 
 
 class ModelConsulted(Record, frozen=True, gc=False, omit_defaults=True, tag="consulted"):

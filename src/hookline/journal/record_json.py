@@ -80,7 +80,7 @@ def _is_plain(record: Record) -> bool:
         is_usual = len(record.messages) == 1 + len(step.results)  # type: ignore[attr-defined]
         return is_usual and not step.errors
     if kind is ResponseReceived:
-        return not record.reasoning  # type: ignore[attr-defined]
+        return not record.reasoning and not record.provider_tool_uses  # type: ignore[attr-defined]
     return kind in _OWN
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from typing import Any
@@ -11,10 +9,10 @@ from typing import Any
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from hookline.errors import NotJSONError, ToolDefinitionError, ToolError
+from hookline.errors import NotJSONError, ToolDefinitionError, ToolError, UsageError
 from hookline.mcp.connection import Connection, all_pages
 from hookline.mcp.server import distinct_name, tool_name, tool_names
-from hookline.state import ToolResult, ToolSpec, freeze_dict, valid_text
+from hookline.state import Attachment, ToolResult, ToolSpec, freeze_dict, valid_text
 from hookline.tools import AnyTool, Effect, Tool, ToolContext, tool
 from hookline.tools.json_schema import SchemaArguments
 
@@ -133,7 +131,7 @@ def _prompt_readers(connection: Connection) -> list[Callable[..., Any]]:
 
     async def get_prompt(
         name: str, context: ToolContext, arguments: dict[str, str] | None = None
-    ) -> str:
+    ) -> ToolResult:
         """Read a prompt of this MCP server.
 
         Args:
@@ -143,9 +141,9 @@ def _prompt_readers(connection: Connection) -> list[Callable[..., Any]]:
         prompt = await connection.request(
             lambda client: client.get_prompt(name, arguments or {}), f"prompt '{name}'", context
         )
-        return "\n\n".join(
-            f"{message.role}: {render_content([message.content])[0]}" for message in prompt.messages
-        )
+        read = [(message.role, *render_content([message.content])) for message in prompt.messages]
+        text = "\n\n".join(f"{role}: {text}" for role, text, _ in read)
+        return ToolResult(text, attachments=tuple(each for _, _, files in read for each in files))
 
     return [list_prompts, get_prompt]
 
@@ -168,7 +166,6 @@ def _describe(thing: Any, **more: str) -> dict[str, str]:
 # --- answers of a server -----------------------------------------------------------------------
 
 
-ATTACHMENTS = "attachments"
 STRUCTURED = "structured"
 
 
@@ -177,58 +174,50 @@ def tool_result(
 ) -> ToolResult:
     """The result of a call; raises what the server calls an error, without the keys that `hide` hides.
 
-    The model reads the text. What is structured is in the result's metadata, and so are images and files, which a
-    tool message cannot carry: the text says that they are there.
+    The model reads the text, and gets images and files as attachments. What is structured is in the result's metadata.
     """
     text, attachments = render_content(result.content)
     if result.is_error:
         raise ToolError(hide(text) or "the server says that it failed, and not why.")
-    metadata: dict[str, Any] = {ATTACHMENTS: attachments} if attachments else {}
+    metadata: dict[str, Any] = {}
     if result.structured_content is not None:
         metadata[STRUCTURED] = valid_text(result.structured_content)
     value = text if result.content else metadata.get(STRUCTURED, "")
-    return ToolResult(value, metadata=metadata)
+    return ToolResult(value, metadata=metadata, attachments=attachments)
 
 
 def resource_result(result: types.ReadResourceResult) -> ToolResult:
     """The contents of a resource."""
     blocks = [types.EmbeddedResource(resource=each) for each in result.contents]
     text, attachments = render_content(blocks)
-    return ToolResult(text, metadata={ATTACHMENTS: attachments} if attachments else {})
+    return ToolResult(text, attachments=attachments)
 
 
-def render_content(blocks: Iterable[types.ContentBlock]) -> tuple[str, list[dict[str, str]]]:
-    """Content as text, and the rest as attachments: media type, base64 data, name."""
-    texts: list[str] = []
-    attachments: list[dict[str, str]] = []
-    for block in blocks:
-        text, attachment = _render_block(block)
-        texts.append(valid_text(text))
-        if attachment is not None:
-            attachments.append(attachment)
-    return "\n".join(texts), attachments
+def render_content(blocks: Iterable[types.ContentBlock]) -> tuple[str, tuple[Attachment, ...]]:
+    """Content as text, and images and files as attachments."""
+    parts = [_render_block(block) for block in blocks]
+    texts = (valid_text(part) for part in parts if isinstance(part, str))
+    return "\n".join(texts), tuple(part for part in parts if isinstance(part, Attachment))
 
 
-def _render_block(block: types.ContentBlock) -> tuple[str, dict[str, str] | None]:
+def _render_block(block: types.ContentBlock) -> str | Attachment:
     if isinstance(block, types.TextContent):
-        return block.text, None
+        return block.text
     if isinstance(block, types.ResourceLink):
         about = f": {block.description}" if block.description else ""
-        return f"[resource {block.uri} ({block.name}){about}]", None
+        return f"[resource {block.uri} ({block.name}){about}]"
     if isinstance(block, types.EmbeddedResource):
         held = block.resource
         if isinstance(held, types.TextResourceContents):
-            return f"[resource {held.uri}]\n{held.text}", None
+            return f"[resource {held.uri}]\n{held.text}"
         kind = held.mime_type or "application/octet-stream"
         return _render_attachment(kind, held.blob, str(held.uri))
     return _render_attachment(block.mime_type, block.data, "")
 
 
-def _render_attachment(media_type: str, data: str, name: str) -> tuple[str, dict[str, str]]:
+def _render_attachment(media_type: str, data: str, name: str) -> str | Attachment:
     try:
-        size = f"{len(base64.b64decode(data, validate=True)):,} bytes"
-    except binascii.Error:
-        size = "not valid base64"
-    of = f" of {name}" if name else ""
-    attachment = {"media_type": media_type, "data": data, "name": name}
-    return f"[{media_type}{of}, {size}: not shown here]", attachment
+        return Attachment(valid_text(media_type), data, name=valid_text(name))
+    except UsageError:  # a server may call anything a file
+        of = f" of {name}" if name else ""
+        return f"[{media_type}{of}: what the server sent is empty, or not base64]"

@@ -489,6 +489,7 @@ class PlaybackSource(AnswerSource):
         if then.answer is not None and response is not None and not then.answer.supplied:
             playback.clock.move_to(then.answer.at)
             self._cancel_as_then(run, step)
+            run.step.withdraw(then.answer.withdrawn)
             return response
         if then.is_lost:
             return InferenceResponse()

@@ -6,6 +6,7 @@ from hookline.providers.base import (
     Feature,
     Piece,
     Provider,
+    ProviderToolPiece,
     ReasoningPiece,
     TextPiece,
 )
@@ -18,6 +19,7 @@ __all__ = [
     "ModelName",
     "Piece",
     "Provider",
+    "ProviderToolPiece",
     "ReasoningPiece",
     "TextPiece",
     "make_provider",

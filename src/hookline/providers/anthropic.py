@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -18,12 +18,20 @@ from hookline.errors import (
     RefusalError,
     UnsupportedError,
 )
-from hookline.providers.base import CallPiece, EndPiece, Piece, ReasoningPiece, TextPiece
+from hookline.providers.base import (
+    CallPiece,
+    EndPiece,
+    Piece,
+    ProviderToolPiece,
+    ReasoningPiece,
+    TextPiece,
+)
 from hookline.providers.connections import TransportSource
 from hookline.providers.failures import add_usage_to_errors, clean_text
 from hookline.providers.http import GeneratedClientProvider
-from hookline.providers.options import check_request
+from hookline.providers.options import check_provider_tools, check_request
 from hookline.providers.prices import with_cost
+from hookline.providers.tool_results import fit_result
 from hookline.state import (
     NO_USAGE,
     AssistantMessage,
@@ -98,7 +106,7 @@ class AnthropicProvider(GeneratedClientProvider):
         answers: list[AnthropicAnswer] = []
         with add_usage_to_errors(lambda: self._failed_usage(answers)):
             while True:
-                answer = AnthropicAnswer(answers[-1].next_index if answers else 0)
+                answer = AnthropicAnswer(answers[-1] if answers else None)
                 answers.append(answer)
                 read = answer.read_event if streamed else answer.read
                 async with aclosing(self._events(body, streamed=streamed)) as events:
@@ -140,6 +148,8 @@ _MAX_TOKENS = 16_384
 _IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _VALUES = ("const", "default", "enum", "examples")
 """The parts of a schema that are values, not schemas."""
+_RUN_HERE = ("custom", "bash_", "text_editor_", "memory_", "computer_", "browser_")
+"""How the types of those tools begin whose calls come to us."""
 _NOT_IN_AN_ID = re.compile(r"[^a-zA-Z0-9_-]")
 _CACHED = {"type": "ephemeral"}
 
@@ -160,6 +170,7 @@ def request_body(request: InferenceRequest, *, cache: bool) -> dict[str, Any]:
         body["system"] = system
     if tools := [*map(_tool, request.tools), *_option(options, "tools", list)]:
         body["tools"] = tools
+    check_provider_tools(NAME, request, _switched_on(options))
     if request.tools and (choice := _tool_choice(request.tool_choice)):
         body["tool_choice"] = {**_option(options, "tool_choice", dict), **choice}
     if request.output_schema is not None:
@@ -179,6 +190,21 @@ def _option(options: dict[str, Any], name: str, kind: type[T]) -> T:
         f"anthropic: the option '{name}' is {value!r}.",
         remedy=f"Write it as a {kind.__name__}, as the messages API describes it.",
     )
+
+
+def _switched_on(options: dict[str, Any]) -> Iterator[str]:
+    """The tools in the options that the API runs. It leaves some of its own to us, and those are recognised here."""
+    for tool in _option(options, "tools", list):
+        kind = tool.get("type") if isinstance(tool, dict) else None
+        if isinstance(kind, str) and not kind.startswith(_RUN_HERE):
+            yield _of_server(tool.get("mcp_server_name")) or str(tool.get("name", kind))
+    for server in _option(options, "mcp_servers", list):
+        yield _of_server(server.get("name") if isinstance(server, dict) else "")
+
+
+def _of_server(name: object) -> str:
+    """What allows the tools of an MCP server that the API connects to."""
+    return f"mcp:{name}" if name else ""
 
 
 def _mark_for_cache(body: dict[str, Any]) -> None:
@@ -271,7 +297,8 @@ def _assistant_blocks(message: AssistantMessage) -> list[Block]:
         if part.provider == NAME and part.signature:
             place = before.setdefault(part.call_id, []) if part.call_id in ids else ahead
             place.append(_thought(part))
-    said = _text(message.text)
+    uses = message.provider_tool_uses
+    said = [*(dict(use.data) for use in uses if use.provider == NAME), *_text(message.text)]
     for call in message.calls:
         said += [*before.pop(call.id, ()), _call_block(call)]
     return [*ahead, *said] if said else []  # thinking alone is refused
@@ -290,10 +317,12 @@ def _call_block(call: ToolCall) -> Block:
 
 
 def _result(message: ToolMessage) -> Block:
+    message = fit_result(NAME, message, _is_accepted)
+    files = [_attachment_block(each) for each in message.attachments]
     block: Block = {
         "type": "tool_result",
         "tool_use_id": _id(message.call_id),
-        "content": message.text,
+        "content": [*_text(message.text), *files] if files else message.text,
     }
     if message.is_error:
         block["is_error"] = True
@@ -304,6 +333,10 @@ def _result(message: ToolMessage) -> Block:
 def _id(call_id: str) -> str:
     """An id in the letters the API allows: a conversation may have begun with another provider."""
     return _NOT_IN_AN_ID.sub("_", call_id)
+
+
+def _is_accepted(attachment: Attachment) -> bool:
+    return attachment.media_type in (*_IMAGES, "application/pdf")
 
 
 def _attachment_block(attachment: Attachment) -> Block:
@@ -362,6 +395,11 @@ _KIND_OF_DELTA = {
     "input_json_delta": "tool_use",
 }
 """The kind of block that a delta belongs to."""
+_PARTS_OF_TOOLS = {
+    "bash_code_execution": "code_execution",
+    "text_editor_code_execution": "code_execution",
+}
+"""What the server calls parts of a tool that is allowed by one name."""
 _REQUIRED = {
     "text": ("text",),
     REDACTED: ("data",),
@@ -443,7 +481,7 @@ class _BlockInParts:
     """A block while it arrives: as it started, and what was added to it since."""
 
     def __init__(self, raw: Block) -> None:
-        self._raw = raw
+        self.raw = raw
         self.block = _convert(raw, _Content)
         self._added: list[_Content] = []
 
@@ -459,7 +497,7 @@ class _BlockInParts:
 
     def whole(self) -> Block:
         """The block as it would have come in one piece."""
-        block: dict[str, Any] = dict(self._raw)
+        block: dict[str, Any] = dict(self.raw)
         inputs = []
         for delta in self._added:
             if delta.type == "input_json_delta":
@@ -477,13 +515,15 @@ class _BlockInParts:
 
 
 class AnthropicAnswer:
-    """One answer while it arrives. `first` is the index of its first block among the pieces."""
+    """One answer while it arrives. `before` is the part of it that came before the server paused."""
 
-    def __init__(self, first: int = 0) -> None:
+    def __init__(self, before: AnthropicAnswer | None = None) -> None:
         self.model = ""
         self.is_over = False
         self._stop = _Stop()
-        self._first = first
+        self._first = 0 if before is None else before.next_index
+        self._used: dict[str, str] = {} if before is None else before._used
+        """The tools that the server runs, by the ids of their calls."""
         self._blocks: dict[int, _BlockInParts] = {}
         self._counts: dict[str, int] = {}
         self._has_spoken = False
@@ -510,7 +550,8 @@ class AnthropicAnswer:
         self._open(message)
         self.is_over = True
         blocks = enumerate(message.content)
-        return [piece for index, block in blocks for piece in self._begin(index, block)]
+        pieces = [piece for index, block in blocks for piece in self._begin(index, block)]
+        return [*pieces, *self._server_uses()]
 
     def read_event(self, raw: object) -> list[Piece]:
         """The pieces in the next event of a stream."""
@@ -526,6 +567,7 @@ class AnthropicAnswer:
             self._count(event.usage)
         elif event.type == "message_stop":
             self.is_over = True
+            return [*self._server_uses()]
         return []
 
     @property
@@ -585,6 +627,9 @@ class AnthropicAnswer:
             return [
                 ReasoningPiece(index, block.thinking, block.signature or block.data, block.type)
             ]
+        if name := self._run_by_server(raw):
+            self._has_spoken = True
+            return [ProviderToolPiece(index, name)]
         if block.type not in ("text", "tool_use"):
             return []
         self._has_spoken = True
@@ -593,6 +638,27 @@ class AnthropicAnswer:
             return [TextPiece(block.text)] if block.text else []
         led_here = [ReasoningPiece(thought, call_id=block.id) for thought in thoughts]
         return [*led_here, CallPiece(index, block.id, block.name, block.arguments)]
+
+    def _run_by_server(self, block: Block) -> str:
+        """The name of the tool that a block is about, if the server runs it: its call, or its result."""
+        kind = block["type"]
+        if kind in ("server_tool_use", "mcp_tool_use"):
+            own = str(block.get("name", ""))
+            name = _of_server(block.get("server_name")) or _PARTS_OF_TOOLS.get(own, own)
+            self._used[str(block.get("id"))] = name
+            return name or kind
+        if kind == "container_upload":
+            return "code_execution"
+        if not kind.endswith("_tool_result"):
+            return ""
+        own = kind.removesuffix("_tool_result")
+        return self._used.get(str(block.get("tool_use_id"))) or _PARTS_OF_TOOLS.get(own, own)
+
+    def _server_uses(self) -> Iterator[Piece]:
+        """What the server says of its tools, now that all of it is here."""
+        for position, parts in sorted(self._blocks.items()):
+            if name := self._run_by_server(parts.raw):
+                yield ProviderToolPiece(self._first + position, name, parts.whole())
 
     def _add(self, position: int, raw: Block) -> list[Piece]:
         parts = self._blocks.get(position)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import AsyncGenerator
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -19,6 +19,8 @@ class Feature(enum.StrEnum):
     TOOL_CHOICE = "a required tool"
     IMAGES = "images"
     DOCUMENTS = "documents"
+    RESULT_FILES = "images and files in the results of tools"
+    """It reads `ToolMessage.attachments`. For others the driver makes such a result an error that the model reads."""
     STRUCTURED_OUTPUT = "structured output"
     REASONING = "reasoning"
 
@@ -49,6 +51,18 @@ class CallPiece(msgspec.Struct, frozen=True, gc=False):
     """A piece of JSON text."""
 
 
+class ProviderToolPiece(msgspec.Struct, frozen=True, gc=False):
+    """A tool that the provider runs itself. Pieces with one index are about one part, and the last has all of it.
+
+    The first comes as soon as it can: the driver hangs up if the request does not allow the tool.
+    """
+
+    index: int
+    name: str
+    """As it is allowed, in `request.provider_tools`."""
+    data: dict[str, Any] = {}
+
+
 class EndPiece(msgspec.Struct, frozen=True, gc=False):
     """The last piece: what it cost, and why the model stopped. An answer without one was cut off."""
 
@@ -58,7 +72,7 @@ class EndPiece(msgspec.Struct, frozen=True, gc=False):
     """Empty when the model was done; `length` when it ran out of tokens."""
 
 
-Piece: TypeAlias = TextPiece | ReasoningPiece | CallPiece | EndPiece
+Piece: TypeAlias = TextPiece | ReasoningPiece | CallPiece | ProviderToolPiece | EndPiece
 
 
 @runtime_checkable

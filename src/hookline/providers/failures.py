@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
@@ -272,11 +273,14 @@ def _timestamp(text: str) -> float | None:
 
 @contextmanager
 def add_usage_to_errors(used: Callable[[], Usage | None]) -> Iterator[None]:
-    """An error in the block carries what the server had counted by then: a refusal is paid for like an answer."""
+    """An error in the block carries what the server had counted by then: a refusal is paid for like an answer.
+
+    So does a cancellation, for the driver that passes it on.
+    """
     try:
         yield
-    except ModelError as error:
-        error.usage = used()
+    except (ModelError, CancelledError) as error:
+        error.usage = used()  # type: ignore[union-attr]
         raise
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import httpx2
 from google import genai
 from google.genai import errors, types
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from hookline.errors import (
     ConnectionLostError,
@@ -25,7 +25,14 @@ from hookline.errors import (
     ModelError,
     UnsupportedError,
 )
-from hookline.providers.base import CallPiece, EndPiece, Piece, ReasoningPiece, TextPiece
+from hookline.providers.base import (
+    CallPiece,
+    EndPiece,
+    Piece,
+    ProviderToolPiece,
+    ReasoningPiece,
+    TextPiece,
+)
 from hookline.providers.failures import (
     ErrorReport,
     add_usage_to_errors,
@@ -35,7 +42,9 @@ from hookline.providers.failures import (
     retry_after,
 )
 from hookline.providers.http import CONNECT_TIMEOUT, HTTPProvider
+from hookline.providers.options import check_provider_tools
 from hookline.providers.prices import with_cost
+from hookline.providers.tool_results import fit_result
 from hookline.state import (
     NO_USAGE,
     AssistantMessage,
@@ -292,6 +301,8 @@ OWN_ID = "hookline-"
 
 _STRICT = re.compile(r"(models/)?gemini-(?![12]\b)")
 """Models that refuse a step of calls without a signature: all Gemini from the third generation on."""
+_IN_A_RESULT = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf"})
+"""What these models, and no older ones, accept in the result of a function."""
 _UNSIGNED = b"skip_thought_signature_validator"
 """What Google documents for calls that another model made, or a hook: there never was a signature on them."""
 
@@ -315,7 +326,8 @@ def contents_of(request: InferenceRequest) -> list[types.Content]:
     order: dict[str, int] = {}
     for is_result, group in groupby(request.messages, lambda each: isinstance(each, ToolMessage)):
         if is_result:
-            contents.append(types.Content(role="user", parts=_results(group, order)))
+            parts = _results(group, order, request.model)
+            contents.append(types.Content(role="user", parts=parts))
             continue
         for message in group:
             if isinstance(message, AssistantMessage):
@@ -341,20 +353,33 @@ def _attachment_part(attachment: Attachment) -> types.Part:
     return types.Part(inline_data=types.Blob(data=attachment.content(), mime_type=kind))
 
 
-def _results(messages: Iterable[Message], order: dict[str, int]) -> list[types.Part]:
+def _results(messages: Iterable[Message], order: dict[str, int], model: str) -> list[types.Part]:
     """Calls without an id differ by their order alone, so the results must keep it."""
     results = [message for message in messages if isinstance(message, ToolMessage)]
     results.sort(key=lambda message: order.get(message.call_id, len(order)))
-    return [
-        types.Part(
-            function_response=types.FunctionResponse(
-                id=_their_id(message.call_id),
-                name=message.name,
-                response={"error" if message.is_error else "output": message.text},
-            )
+    return [_result(message, model) for message in results]
+
+
+def _result(message: ToolMessage, model: str) -> types.Part:
+    accepted = _IN_A_RESULT if _STRICT.match(model) else frozenset()
+    message = fit_result(NAME, message, lambda each: each.media_type in accepted and not each.url)
+    return types.Part(
+        function_response=types.FunctionResponse(
+            id=_their_id(message.call_id),
+            name=message.name,
+            response={"error" if message.is_error else "output": message.text},
+            parts=[_in_result(each) for each in message.attachments] or None,
         )
-        for message in results
-    ]
+    )
+
+
+def _in_result(attachment: Attachment) -> types.FunctionResponsePart:
+    blob = types.FunctionResponseBlob(
+        data=attachment.content(),
+        mime_type=attachment.media_type,
+        display_name=attachment.name or None,
+    )
+    return types.FunctionResponsePart(inline_data=blob)
 
 
 def _assistant_parts(message: AssistantMessage, model: str) -> list[types.Part]:
@@ -365,7 +390,13 @@ def _assistant_parts(message: AssistantMessage, model: str) -> list[types.Part]:
         for part in signed
         if part.kind == THOUGHT
     ]
-    return [*thoughts, *_text_parts(message.text, signed), *_calls(message.calls, signed, model)]
+    uses = [
+        types.Part.model_validate_json(json.dumps(use.data))
+        for use in message.provider_tool_uses
+        if use.provider == NAME and not use.data.keys() & _NO_PARTS
+    ]
+    said = _text_parts(message.text, signed)
+    return [*thoughts, *uses, *said, *_calls(message.calls, signed, model)]
 
 
 def _calls(
@@ -434,7 +465,9 @@ def config_of(request: InferenceRequest) -> types.GenerateContentConfig:
     fields["automatic_function_calling"] = types.AutomaticFunctionCallingConfig(disable=True)
     fields["automatic_continuation"] = False
     try:
-        return types.GenerateContentConfig(**fields)
+        config = types.GenerateContentConfig(**fields)
+        check_provider_tools(NAME, request, _switched_on(config))
+        return config
     except ValidationError as error:
         problem = error.errors(include_input=False, include_url=False)[0]
     where = ".".join(str(step) for step in problem["loc"])
@@ -442,6 +475,13 @@ def config_of(request: InferenceRequest) -> types.GenerateContentConfig:
         f"google: the option '{where}' has a wrong value: {problem['msg']}.",
         remedy="Options are fields of GenerateContentConfig: correct it, or leave it out.",
     )
+
+
+def _switched_on(config: types.GenerateContentConfig) -> Iterator[str]:
+    """The tools that Gemini runs."""
+    for tool in config.tools or ():
+        given = tool.model_dump(exclude_none=True) if isinstance(tool, types.Tool) else {}
+        yield from given.keys() - _RUN_HERE
 
 
 def _check_option(option: str) -> None:
@@ -487,6 +527,17 @@ def _tool_config(choice: str) -> types.ToolConfig:
 
 # --- the answer ----------------------------------------------------------------------------------
 
+_RUN_HERE = {"function_declarations", "computer_use"}
+"""The tools whose calls come to us."""
+_NO_PARTS = {"grounding_metadata", "url_context_metadata", "inline_data"}
+"""What is kept of Gemini's own tools, and is not sent back."""
+_WEB = (
+    *("google_search", "google_search_retrieval", "enterprise_web_search"),
+    *("parallel_ai_search", "exa_ai_search"),
+)
+_FILES = ("file_search", "retrieval")
+_TOOL_TYPES = {"GOOGLE_SEARCH_WEB": "google_search", "GOOGLE_SEARCH_IMAGE": "google_search"}
+"""Types whose tools have another name in the options."""
 _CONTINUED = types.FinishReason.CONTINUATION.name
 _ON_ANY_PART = {"thought", "thought_signature", "part_metadata"}
 _FINE = {"FINISH_REASON_UNSPECIFIED", "STOP", "MAX_TOKENS", "CONTINUATION"}
@@ -517,6 +568,8 @@ class GoogleAnswer:
         self._calls = 0
         self._thoughts = 0
         self._is_thinking = False
+        self._allowed = request.provider_tools
+        self._uses: dict[str, int] = {}
 
     @property
     def is_over(self) -> bool:
@@ -535,6 +588,7 @@ class GoogleAnswer:
         candidate = chunk.candidates[0]
         for part in (candidate.content and candidate.content.parts) or ():
             yield from self._part(part)
+        yield from self._metadata(candidate)
         self._token = candidate.continuation_token or self._token
         if candidate.finish_reason is not None:
             self._reason = candidate.finish_reason.name
@@ -568,6 +622,8 @@ class GoogleAnswer:
         self._is_thinking = False
         if part.function_call is not None:
             yield from self._call(part.function_call, signature)
+        elif name := self._run_by_google(part):
+            yield self._use(name, f"part {len(self._uses)}", _kept(part))
         elif part.text is not None or not (other := part.model_fields_set - _ON_ANY_PART):
             yield from self._text(part.text or "", signature)
         else:
@@ -576,6 +632,43 @@ class GoogleAnswer:
                 "which a message here cannot carry.",
                 remedy="Ask for text and tool calls only: leave out response_modalities and code execution.",
             )
+
+    def _run_by_google(self, part: types.Part) -> str:
+        """The name of the tool that a part is about, if Gemini runs it."""
+        if part.executable_code is not None or part.code_execution_result is not None:
+            return "code_execution"
+        if part.inline_data is not None and "code_execution" in self._allowed:
+            return "code_execution"  # what the code has drawn
+        used = part.tool_call or part.tool_response
+        if used is None:
+            return ""
+        kind = used.tool_type.name if used.tool_type is not None else "tool_call"
+        return _TOOL_TYPES.get(kind, kind.lower())
+
+    def _metadata(self, candidate: types.Candidate) -> Iterator[Piece]:
+        """What an answer says of a search beside its parts. A later chunk has all that an earlier one had."""
+        found = candidate.grounding_metadata
+        if found is not None and any(found.model_dump(exclude_none=True).values()):
+            for name in self._grounds(found):
+                yield self._use(name, name, {"grounding_metadata": _dumped(found)})
+        read = candidate.url_context_metadata
+        if read is not None and read.url_metadata:
+            yield self._use("url_context", "url_context", {"url_context_metadata": _dumped(read)})
+
+    def _grounds(self, found: types.GroundingMetadata) -> Iterator[str]:
+        """The tools that metadata is from. Several search the web: it is the one that is allowed."""
+        chunks = found.grounding_chunks or []
+        is_of_maps = bool(found.google_maps_widget_context_token) or any(c.maps for c in chunks)
+        is_of_files = bool(found.retrieval_queries) or any(c.retrieved_context for c in chunks)
+        if is_of_maps:
+            yield "google_maps"
+        if is_of_files:
+            yield next((name for name in _FILES if name in self._allowed), _FILES[0])
+        if found.web_search_queries or not (is_of_maps or is_of_files):
+            yield next((name for name in _WEB if name in self._allowed), _WEB[0])
+
+    def _use(self, name: str, key: str, data: dict[str, Any]) -> ProviderToolPiece:
+        return ProviderToolPiece(self._uses.setdefault(key, len(self._uses)), name, data)
 
     def _thought(self, text: str, signature: str) -> Iterator[Piece]:
         """Chunks of thinking that follow each other are one part, up to and with its signature."""
@@ -622,6 +715,19 @@ class GoogleAnswer:
     def _settle(self) -> None:
         self._spent += _usage(self._counts, self._model)
         self._counts = None
+
+
+def _dumped(part: BaseModel) -> dict[str, Any]:
+    dumped: dict[str, Any] = part.model_dump(mode="json", exclude_none=True)
+    return dumped
+
+
+def _kept(part: types.Part) -> dict[str, Any]:
+    """A part as it is kept; of a file that code has made, that there is one."""
+    if part.inline_data is None:
+        return _dumped(part)
+    size = len(part.inline_data.data or b"")
+    return {"inline_data": {"mime_type": part.inline_data.mime_type or "", "size": size}}
 
 
 def _check_finish(reason: str) -> None:

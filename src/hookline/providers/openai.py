@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -20,10 +20,18 @@ from hookline.errors import (
     RefusalError,
     UnsupportedError,
 )
-from hookline.providers.base import CallPiece, EndPiece, Piece, ReasoningPiece, TextPiece
+from hookline.providers.base import (
+    CallPiece,
+    EndPiece,
+    Feature,
+    Piece,
+    ProviderToolPiece,
+    ReasoningPiece,
+    TextPiece,
+)
 from hookline.providers.failures import add_usage_to_errors, clean_text, end_sentence
 from hookline.providers.http import GeneratedClientProvider
-from hookline.providers.options import check_request
+from hookline.providers.options import check_provider_tools, check_request
 from hookline.providers.prices import with_cost
 from hookline.state import (
     AssistantMessage,
@@ -57,6 +65,11 @@ class OpenAIProvider(GeneratedClientProvider):
     _library: ClassVar[Any] = openai
     _client: ClassVar[Any] = openai.AsyncOpenAI
     _path = "/chat/completions"
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """All but files in results: a message of the role `tool` has text only."""
+        return super().features - {Feature.RESULT_FILES}
 
     async def ask(
         self, request: InferenceRequest, *, streamed: bool
@@ -109,12 +122,14 @@ _OURS = frozenset({"messages", "model", "n", "stream"})
 _PDF = "application/pdf"
 """The one kind of file that the protocol carries."""
 
+_WEB_SEARCH = "web_search"
 _REASONING_FIELDS = frozenset({"reasoning", "reasoning_content"})
 
 
 def request_body(request: InferenceRequest, *, streamed: bool) -> dict[str, Any]:
     """The body of the request. An option that is None is left out, also one that would be sent otherwise."""
     check_request("openai", request, _OURS)
+    check_provider_tools("openai", request, _switched_on(request.options))
     body: dict[str, Any] = {"model": request.model, "messages": list(_messages(request))}
     if streamed:
         asked = request.options.get("stream_options") or {}
@@ -128,6 +143,16 @@ def request_body(request: InferenceRequest, *, streamed: bool) -> dict[str, Any]
     body |= {name: value for name, value in request.options.items() if name not in body}
     left_out = {name for name, value in request.options.items() if value is None}
     return {name: value for name, value in body.items() if name not in left_out}
+
+
+def _switched_on(options: Mapping[str, Any]) -> Iterator[str]:
+    """The tools in the options that the server runs: all that are no functions."""
+    if options.get("web_search_options") is not None:
+        yield _WEB_SEARCH
+    for tool in options.get("tools") or ():
+        kind = tool.get("type") if isinstance(tool, Mapping) else None
+        if kind not in (None, "function", "custom"):
+            yield str(kind)
 
 
 def _messages(request: InferenceRequest) -> Iterator[dict[str, Any]]:
@@ -265,6 +290,10 @@ class _Message(msgspec.Struct, gc=False):
     reasoning_content: str | None = None
     reasoning: str | None = None
     tool_calls: list[_Call] | None = None
+    annotations: list[Any] | None = None
+    """What the answer cites: a web search has run."""
+    executed_tools: list[Any] | None = None
+    """The same of other tools, at some servers."""
 
 
 class _Choice(msgspec.Struct, gc=False):
@@ -304,6 +333,7 @@ class OpenAIAnswer:
         self._refusal = ""
         self._tokens: _Tokens | None = None
         self._calls = _Calls()
+        self._provider_tools = 0
 
     def read(self, chunk: OpenAIChunk) -> Iterator[Piece]:
         """The pieces in the next chunk."""
@@ -328,7 +358,16 @@ class OpenAIAnswer:
             yield TextPiece(message.content)
         for call in message.tool_calls or ():
             yield from self._calls.read(call)
+        if message.annotations:
+            yield self._run_by_server(_WEB_SEARCH, {"annotations": message.annotations})
+        for use in message.executed_tools or ():
+            kind = use.get("type") if isinstance(use, dict) else None
+            yield self._run_by_server(str(kind or "executed_tools"), {"executed_tool": use})
         self._refusal += message.refusal or ""
+
+    def _run_by_server(self, name: str, data: dict[str, Any]) -> Piece:
+        self._provider_tools += 1
+        return ProviderToolPiece(self._provider_tools, name, data)
 
     def end(self, *, is_whole: bool) -> EndPiece:
         """The last piece; an error without an answer, or with half of one: a stream says when it is over."""
@@ -371,7 +410,7 @@ class OpenAIAnswer:
             input_tokens=tokens.prompt_tokens or 0,
             output_tokens=tokens.completion_tokens or 0,
             requests=1,
-            cache_read_tokens=cached.cached_tokens or 0,
+            cache_read_tokens=min(cached.cached_tokens or 0, tokens.prompt_tokens or 0),
             cache_write_tokens=cached.cache_write_tokens or 0,
         )
         return with_cost(usage, "openai", self._model, url=self._url)

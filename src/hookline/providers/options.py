@@ -6,10 +6,10 @@ provider's own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hookline.errors import ModelNotFoundError, UnsupportedError
+from hookline.errors import ModelNotFoundError, ProviderToolError, UnsupportedError
 from hookline.state import InferenceRequest
 
 PORTABLE = ("max_tokens", "temperature", "top_p", "stop", "seed")
@@ -40,6 +40,13 @@ def translate_options(provider: str, options: Mapping[str, Any]) -> dict[str, An
         if word and (word == name or word not in options):
             said[word] = value
     return said
+
+
+def check_provider_tools(provider: str, request: InferenceRequest, names: Iterable[str]) -> None:
+    """Refuse a request that switches on a tool which the provider runs, and which the agent does not allow."""
+    for name in names:
+        if name not in request.provider_tools:
+            raise ProviderToolError(provider, name, "the options switch on")
 
 
 def check_request(provider: str, request: InferenceRequest, ours: frozenset[str]) -> None:

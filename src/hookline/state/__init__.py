@@ -18,6 +18,7 @@ from hookline.state.approvals import (
     rule_key,
     to_remember,
 )
+from hookline.state.attachments import Attachment
 from hookline.state.calls import ErrorInfo, ResultStatus, ToolCall, ToolResult, render
 from hookline.state.continuation import (
     ContinuationDecision,
@@ -41,8 +42,8 @@ from hookline.state.inference import NO_USAGE, InferenceRequest, InferenceRespon
 from hookline.state.log import EMPTY_LOG, Log
 from hookline.state.messages import (
     AssistantMessage,
-    Attachment,
     Message,
+    ProviderToolUse,
     Reasoning,
     ToolMessage,
     UserMessage,
@@ -79,6 +80,7 @@ __all__ = [
     "PendingApproval",
     "PendingCall",
     "PendingStep",
+    "ProviderToolUse",
     "Reasoning",
     "ResultStatus",
     "RunStatus",

@@ -8,6 +8,7 @@ import msgspec
 
 from hookline.errors import NotJSONError, StateVersionError, UsageError
 from hookline.state.approvals import Decision, PendingApproval, PendingStep
+from hookline.state.attachments import Attachment
 from hookline.state.continuation import ContinuationOutcome, RunStatus, StopReason
 from hookline.state.frozen import (
     EMPTY,
@@ -20,7 +21,7 @@ from hookline.state.frozen import (
 )
 from hookline.state.inference import NO_USAGE, Usage
 from hookline.state.log import EMPTY_LOG, Log
-from hookline.state.messages import AssistantMessage, Attachment, Message, UserMessage
+from hookline.state.messages import AssistantMessage, Message, UserMessage
 from hookline.state.step import Step
 
 

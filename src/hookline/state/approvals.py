@@ -13,7 +13,7 @@ from hookline.state.calls import ErrorInfo, ToolCall, ToolResult
 from hookline.state.continuation import ContinuationEvaluation
 from hookline.state.frozen import FrozenDict, checked_text, freeze_dict, valid_text
 from hookline.state.inference import NO_USAGE, Usage
-from hookline.state.messages import Reasoning
+from hookline.state.messages import ProviderToolUse, Reasoning
 
 
 class Answer(enum.StrEnum):
@@ -216,6 +216,7 @@ class PendingStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     ends_session: bool = True
     """The session is the run's own, and ends with it."""
     reasoning: tuple[Reasoning, ...] = ()
+    provider_tool_uses: tuple[ProviderToolUse, ...] = ()
     records: int = 0
     """How many records the journal had when the run paused: where the count continues."""
 

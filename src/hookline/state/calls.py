@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from hookline.errors import NotJSONError, in_words
+from hookline.errors import NotJSONError, UsageError, in_words
+from hookline.state.attachments import Attachment
 from hookline.state.frozen import (
     EMPTY,
     FrozenDict,
@@ -19,6 +20,8 @@ from hookline.state.frozen import (
 )
 
 _decode = msgspec.json.Decoder().decode
+_NO_FILES: tuple[Attachment, ...] = ()
+"""Compared by identity: there is one empty tuple, and a result is made for every call."""
 
 
 class ToolCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -134,8 +137,14 @@ class ToolResult(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The hook that said so."""
     duration: float = 0.0
     metadata: dict[str, Any] = EMPTY
+    attachments: tuple[Attachment, ...] = ()
+    """Images and files, for the model and for the journal: at most 10 MB together."""
 
     def __post_init__(self) -> None:
+        if self.attachments is not _NO_FILES:
+            msgspec.structs.force_setattr(
+                self, "attachments", _checked(self.attachments, self.name)
+            )
         if type(self.metadata) is not FrozenDict:
             metadata = freeze_dict(self.metadata, "metadata of a tool result")
             msgspec.structs.force_setattr(self, "metadata", metadata)
@@ -157,8 +166,18 @@ class ToolResult(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def with_result(self, value: object) -> ToolResult:
         """A success with this value instead; None is a value like any other."""
         return msgspec.structs.replace(
-            self, result=value, error=None, status=ResultStatus.OK, reason="", decided_by=""
+            self,
+            result=value,
+            error=None,
+            status=ResultStatus.OK,
+            reason="",
+            decided_by="",
+            attachments=(),
         )
+
+    def with_attachments(self, *attachments: Attachment) -> ToolResult:
+        """This result with these images and files instead of its own."""
+        return msgspec.structs.replace(self, attachments=attachments)
 
     def with_metadata(self, key: str, value: object) -> ToolResult:
         """This result with one more entry of metadata."""
@@ -175,6 +194,27 @@ class ToolResult(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return f"Error: {self.error}" if self.error is not None else f"Error: {self.reason}"
 
 
+def _checked(attachments: object, name: str) -> tuple[Attachment, ...]:
+    """The attachments of a result, if they are some and are not too large to be kept and sent."""
+    what = f"the result of tool '{name}'" if name else "a tool result"
+    given = tuple(attachments) if isinstance(attachments, list | tuple) else (attachments,)
+    for each in given:
+        if not isinstance(each, Attachment):
+            raise UsageError(
+                f"{what} has {each!r} among its attachments.",
+                remedy="Use Attachment.from_bytes(content, media_type).",
+            )
+    size = sum(each.size for each in given)
+    if size > LARGEST_ATTACHMENTS:
+        raise UsageError(
+            f"{what} has attachments of {size / 2**20:,.1f} MB; at most {LARGEST_ATTACHMENTS / 2**20:g} MB are kept.",
+            remedy="Return a smaller image, or the path of the file.",
+        )
+    return given
+
+
+LARGEST_ATTACHMENTS = 10 * 2**20
+"""Bytes. They are sent with every request, and the journal keeps them."""
 _PREFIX = {
     ResultStatus.BLOCKED: "Blocked",
     ResultStatus.DENIED: "Denied",

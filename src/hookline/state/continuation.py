@@ -23,6 +23,10 @@ class StopReason(enum.StrEnum):
     """Why a run does not continue."""
 
     COMPLETED = "completed"
+    EMPTY_ANSWER = "empty_answer"
+    """It completed, and the model's answer has no text."""
+    TRUNCATED = "truncated"
+    """The provider cut off the answer. Calls in it were not run."""
     NO_DECISION = "no_decision"
     STEP_LIMIT = "step_limit"
     TOKEN_LIMIT = "token_limit"

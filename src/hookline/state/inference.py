@@ -11,7 +11,13 @@ import msgspec
 from hookline.state.calls import ToolCall
 from hookline.state.frozen import EMPTY
 from hookline.state.log import EMPTY_LOG
-from hookline.state.messages import AssistantMessage, Message, Reasoning, ToolMessage
+from hookline.state.messages import (
+    AssistantMessage,
+    Message,
+    ProviderToolUse,
+    Reasoning,
+    ToolMessage,
+)
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -32,6 +38,11 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def total_tokens(self) -> int:
         """Tokens in and out."""
         return self.input_tokens + self.output_tokens
+
+    @property
+    def uncached_tokens(self) -> int:
+        """Tokens in and out, without those the provider had in its cache: what the token limit counts."""
+        return self.input_tokens + self.output_tokens - self.cache_read_tokens
 
     def problem(self) -> str:
         """What is wrong with it: tokens that are not a number, a cost below zero. Empty if nothing is."""
@@ -96,6 +107,8 @@ class InferenceRequest(msgspec.Struct, frozen=True):
     """`auto`, `none`, `required`, or the name of the one tool that must be called."""
     output_schema: dict[str, Any] | None = None
     """JSON schema of the answer, where text is not enough; needs a provider with structured output."""
+    provider_tools: tuple[str, ...] = ()
+    """Tools that the provider may run itself, such as `web_search`. A hook can take names out, and add none."""
 
     def with_messages(self, messages: Sequence[Message]) -> InferenceRequest:
         """This request with another conversation; state keeps its own."""
@@ -121,6 +134,10 @@ class InferenceRequest(msgspec.Struct, frozen=True):
         """This request with another form of the answer."""
         return msgspec.structs.replace(self, output_schema=schema)
 
+    def with_provider_tools(self, *names: str) -> InferenceRequest:
+        """This request allowing the provider only these tools of its own. The options still have to name them."""
+        return msgspec.structs.replace(self, provider_tools=names)
+
     def with_options(self, **options: Any) -> InferenceRequest:
         """This request with some provider settings changed."""
         return msgspec.structs.replace(self, options={**self.options, **options})
@@ -140,6 +157,8 @@ class InferenceResponse(msgspec.Struct, frozen=True, gc=False, omit_defaults=Tru
     reasoning: tuple[Reasoning, ...] = ()
     finish: str = ""
     """Why the model stopped, when that is not obvious: `length` when it ran out of tokens."""
+    provider_tool_uses: tuple[ProviderToolUse, ...] = ()
+    """Tools that the provider ran itself."""
 
     def with_text(self, text: str) -> InferenceResponse:
         """This response saying something else."""

@@ -2,104 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import os
-import re
 from collections.abc import Iterable
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from hookline.errors import TranscriptError, UsageError
+from hookline.errors import TranscriptError
+from hookline.state.attachments import Attachment, make_plain
 from hookline.state.calls import ResultStatus, ToolCall, ToolResult
-from hookline.state.frozen import checked_text, valid_text
+from hookline.state.frozen import EMPTY, FrozenDict, checked_text, freeze_dict
 
 T = TypeVar("T")
 _OK = ResultStatus.OK
-_TEXTS = ("application/json", "application/xml", "application/yaml", "application/toml")
-_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
-
-
-class Attachment(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """An image or a document that goes with a message: its bytes (as base64), or where they are."""
-
-    media_type: str
-    data: str = ""
-    """The content as base64. Empty when there is a `url`."""
-    url: str = ""
-    name: str = ""
-
-    def __post_init__(self) -> None:
-        _make_plain(self, self.__struct_fields__)
-        problem = _problem(self)
-        if problem:
-            raise UsageError(
-                f"the attachment '{self.name or self.media_type}' {problem}.",
-                remedy="Make it with Attachment.from_bytes(content, media_type), or give its url.",
-            )
-
-    @classmethod
-    def from_bytes(cls, content: bytes, media_type: str, name: str = "") -> Attachment:
-        """An attachment that carries its content."""
-        data = base64.b64encode(content).decode()
-        return cls(media_type=media_type, data=data, name=name)
-
-    @classmethod
-    def from_file(cls, path: str | os.PathLike[str]) -> Attachment:
-        """The content of a file. The media type is guessed from its name."""
-        from mimetypes import guess_type  # reads tables of the system: only when somebody asks
-
-        media_type, _ = guess_type(os.fspath(path))
-        if media_type is None:
-            raise UsageError(
-                f"the media type of '{os.fspath(path)}' cannot be guessed from its name.",
-                remedy="Use Attachment.from_bytes(content, media_type).",
-            )
-        with open(path, "rb") as file:
-            name = valid_text(os.path.basename(path))  # a file's name may be any bytes
-            return cls.from_bytes(file.read(), media_type, name)
-
-    @property
-    def is_image(self) -> bool:
-        """Whether it is a picture; everything else is a document."""
-        return self.media_type.startswith("image/")
-
-    @property
-    def is_text(self) -> bool:
-        """Whether it is a document of plain text, however that is marked up."""
-        return self.media_type.startswith("text/") or self.media_type in _TEXTS
-
-    def content(self) -> bytes:
-        """The bytes it carries."""
-        return base64.b64decode(self.data)
-
-    def text(self) -> str:
-        """The bytes it carries, read as UTF-8; invalid bytes are replaced."""
-        return self.content().decode(errors="replace")
-
-
-def _make_plain(part: msgspec.Struct, names: tuple[str, ...]) -> None:
-    """Make subclasses of str (markup, for example) plain text, which can be sent and saved."""
-    for name in names:
-        value = getattr(part, name)
-        if type(value) is not str and isinstance(value, str):
-            msgspec.structs.force_setattr(part, name, str.__str__(value))
-
-
-def _problem(attachment: Attachment) -> str:
-    """What is wrong with an attachment that no model could be given."""
-    for name in attachment.__struct_fields__:
-        if not isinstance(getattr(attachment, name), str):
-            return f"has a {name} that is not text"
-        if not getattr(attachment, name).isascii():
-            checked_text(getattr(attachment, name), f"the {name} of an attachment")
-    if not attachment.media_type:
-        return "does not say of what type it is"
-    if not attachment.data and not attachment.url:
-        return "has neither content nor an address"
-    if len(attachment.data) % 4 or not _BASE64.fullmatch(attachment.data):
-        return "has data that is not base64"
-    return ""
 
 
 class Reasoning(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -118,6 +32,24 @@ class Reasoning(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The call this part belongs to, where a provider seals single calls."""
 
 
+class ProviderToolUse(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a provider says of a tool that it ran itself within an answer: a call, a result, or both.
+
+    It has run when the answer comes, so `before_tool_use` hooks do not see it.
+    """
+
+    name: str
+    """As the agent allowed it: `web_search`."""
+    data: dict[str, Any] = EMPTY
+    """In the provider's own form. It is sent back to that provider with the conversation, as far as it takes it."""
+    provider: str = ""
+
+    def __post_init__(self) -> None:
+        if type(self.data) is not FrozenDict:
+            data = freeze_dict(self.data, f"what the provider says of '{self.name}'")
+            msgspec.structs.force_setattr(self, "data", data)
+
+
 class UserMessage(
     msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="role", tag="user"
 ):
@@ -128,7 +60,7 @@ class UserMessage(
     attachments: tuple[Attachment, ...] = ()
 
     def __post_init__(self) -> None:
-        _make_plain(self, ("text", "by"))
+        make_plain(self, ("text", "by"))
 
     @property
     def role(self) -> str:
@@ -144,6 +76,7 @@ class AssistantMessage(
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     reasoning: tuple[Reasoning, ...] = ()
+    provider_tool_uses: tuple[ProviderToolUse, ...] = ()
 
     @property
     def role(self) -> str:
@@ -160,6 +93,7 @@ class ToolMessage(
     name: str
     text: str
     is_error: bool = False
+    attachments: tuple[Attachment, ...] = ()
 
     @property
     def role(self) -> str:
@@ -180,7 +114,11 @@ def tool_message(result: ToolResult, limit: int | None = None) -> ToolMessage:
             f"the whole result of call {result.call_id} is in the run's journal]"
         )
     return ToolMessage(
-        call_id=result.call_id, name=result.name, text=text, is_error=status is not _OK
+        call_id=result.call_id,
+        name=result.name,
+        text=text,
+        is_error=status is not _OK,
+        attachments=result.attachments if status is _OK else (),
     )
 
 
@@ -212,11 +150,14 @@ def _check_parts(message: object) -> None:
             words += (call.id, call.name, call.malformed)
         for part in _check_each(message.reasoning, Reasoning):
             words += (part.text, part.signature, part.provider, part.kind, part.call_id)
+        for use in _check_each(message.provider_tool_uses, ProviderToolUse):
+            words += (use.name, use.provider)
     elif isinstance(message, UserMessage):
         words = (message.text, message.by)
         _check_each(message.attachments, Attachment)
     elif isinstance(message, ToolMessage):
         words = (message.call_id, message.name, message.text)
+        _check_each(message.attachments, Attachment)
         if type(message.is_error) is not bool:
             raise TranscriptError(
                 f"is_error={message.is_error!r} of a message is neither True nor False."

@@ -298,7 +298,7 @@ async def test_a_task_cancelled_at_the_end_of_a_run_still_asks_everyone_there() 
     assert ran == ["closed", "failed"]
 
 
-@pytest.mark.parametrize("limits", [{"steps": None}, {"steps": 21}, {"tool_calls": 6}])
+@pytest.mark.parametrize("limits", [{"steps": None}, {"steps": 51}, {"tool_calls": 6}])
 def test_a_capability_cannot_raise_a_limit(limits: dict[str, Any]) -> None:
     """What the user allows a run to spend stays what it is."""
     mine = builder(say("x")).with_limits(tool_calls=5)

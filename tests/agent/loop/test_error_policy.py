@@ -510,9 +510,15 @@ CLASSES = {
     Failure.BAD_KEY: ErrorClass.AUTHENTICATION,
     Failure.UNKNOWN_MODEL: ErrorClass.MODEL,
     Failure.SERVER_ERROR: ErrorClass.OVERLOADED,
-    Failure.MALFORMED: ErrorClass.MODEL,
+    Failure.MALFORMED: ErrorClass.MALFORMED,
 }
-PASSES = {Failure.RATE_LIMIT, Failure.OVERLOADED, Failure.SERVER_ERROR, Failure.CUT}
+PASSES = {
+    Failure.RATE_LIMIT,
+    Failure.OVERLOADED,
+    Failure.SERVER_ERROR,
+    Failure.CUT,
+    Failure.MALFORMED,
+}
 
 
 def provider_agent(*turns: WireTurn) -> tuple[AgentBuilder, FakeClock]:

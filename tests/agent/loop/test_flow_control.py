@@ -263,10 +263,10 @@ async def test_a_hook_names_its_own_stop_reason() -> None:
 
 
 async def test_the_step_limit_stops_a_run_that_does_not_end() -> None:
-    """Twenty by default, checked before a step."""
-    result = await run(builder(*[call("add", a=1)] * 25))
+    """Fifty by default, checked before a step."""
+    result = await run(builder(*[call("add", a=1)] * 55))
     assert (result.status, result.stop_reason) == (RunStatus.STOPPED, StopReason.STEP_LIMIT)
-    assert result.state.step_count == 20
+    assert result.state.step_count == 50
     assert "decided by 'limits'" in result.explain()
     assert result.steps[-1].outcome.should_continue
     assert (result.outcome.should_continue, result.outcome.resolved_by) == (False, "limits")
@@ -297,7 +297,7 @@ async def test_the_token_limit_is_enforced() -> None:
     result = await run(builder(*turns).with_limits(tokens=100))
     assert (result.stop_reason, result.state.step_count) == (StopReason.TOKEN_LIMIT, 2)
     assert result.usage.total_tokens == 120
-    default = await run(builder(call("add", a=1, tokens=40_000), say("never")))
+    default = await run(builder(call("add", a=1, tokens=1_200_000), say("never")))
     assert default.stop_reason is StopReason.TOKEN_LIMIT
 
 

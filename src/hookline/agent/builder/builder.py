@@ -134,6 +134,19 @@ class AgentBuilder(TakesHooks):
         self._tool_sources.extend([self._source] * len(tools))
         return self
 
+    def with_provider_tools(self, *names: str) -> AgentBuilder:
+        """Tools that the provider may run itself, by name: "web_search", say. Without this they are refused.
+
+        The model's options switch them on, in the provider's own form. No hook can keep such a tool from running:
+        it has run when the answer comes.
+        """
+        if self._source:
+            raise BuildError(
+                f"capability '{self._source}' cannot allow tools that the provider runs.",
+                remedy="Allow them yourself, with with_provider_tools(...).",
+            )
+        return self._set(provider_tools=tuple(text_of(name, "a provider's tool") for name in names))
+
     def with_system_prompt(self, text: str) -> AgentBuilder:
         """The text that goes to the model before the conversation."""
         return self._set(system_prompt=text_of(text, "the system prompt"))

@@ -64,7 +64,8 @@ async def admit(
     if is_spent(run) and await _refused_by_limits(run, current):
         return
     if run.plans.before_tool_use is None:
-        clear(run, current)
+        if not run.step.has_withdrawn or not _is_settled_as_withdrawn(run, current):
+            clear(run, current)
         return
     result = await _ask_hooks(run, current)
     ctx = result.context
@@ -72,7 +73,7 @@ async def admit(
     current.result = _supplied(current.call, ctx.execution)
     if result.kind >= _BLOCK:
         _refuse(run, current, result)
-    elif _is_settled_as_gone(run, current):
+    elif _is_settled_as_gone(run, current) or _is_settled_as_withdrawn(run, current):
         return
     elif result.kind is not _ASK:
         _let_through(run, current)
@@ -90,6 +91,15 @@ def _is_settled_as_gone(run: Run, current: CallInProgress) -> bool:
     if not current.call.redacted or not has_lost_arguments(run, current):
         return False
     settle_without_arguments(run, current)
+    return True
+
+
+def _is_settled_as_withdrawn(run: Run, current: CallInProgress) -> bool:
+    """Whether the model called a tool that a hook had removed from the request. Hooks may still give its result."""
+    name = current.made.name
+    if current.result is not None or not run.step.is_withdrawn(name):
+        return False
+    current.settle(ResultStatus.BLOCKED, f"a hook removed the tool '{name}' from this step")
     return True
 
 

@@ -35,7 +35,14 @@ from hookline.flow import ErrorAction, ErrorClass
 from hookline.hooks import Kind, Plan, Result, Verdict
 from hookline.journal import CallSettled
 from hookline.lifecycle import HookPoint, ToolHookContext
-from hookline.state import CallStage, ErrorInfo, ResultStatus, ToolCall, ToolResult
+from hookline.state import (
+    Attachment,
+    CallStage,
+    ErrorInfo,
+    ResultStatus,
+    ToolCall,
+    ToolResult,
+)
 from hookline.tools import AnyTool, Effect
 
 # Looking a member up on its enum costs more than a name, and these are looked up for every call.
@@ -43,6 +50,7 @@ _ASKED, _SETTLED = CallStage.ASKED, CallStage.SETTLED
 _OK = ResultStatus.OK
 _AROUND, _AFTER = HookPoint.AROUND_TOOL_USE, HookPoint.AFTER_TOOL_USE
 _BLOCK = Kind.BLOCK
+_MAY_HOLD_FILES = (Attachment, list, tuple)
 _REPLACED = "the call failed, and a hook replaced its result"
 _VERDICTS = {
     ResultStatus.BLOCKED: Kind.BLOCK,
@@ -438,6 +446,8 @@ async def _through_hooks(run: Run, current: CallInProgress) -> ToolResult:
 def as_result(run: Run, call: ToolCall, value: Any, started: float) -> ToolResult:
     """What a tool gave, as the result of its call."""
     now = run.clock()
+    if type(value) is not str and type(value) in _MAY_HOLD_FILES:
+        value = _with_files(value, call.name)
     if type(value) is not ToolResult:
         return ToolResult(
             result=value,
@@ -448,6 +458,17 @@ def as_result(run: Run, call: ToolCall, value: Any, started: float) -> ToolResul
         )
     value = msgspec.structs.replace(value, call_id=call.id, name=call.name, duration=now - started)
     return check_result(value, f"tool '{call.name}'")
+
+
+def _with_files(value: Any, name: str) -> Any:
+    """What a tool gave, as a result with attachments if some are in it: alone, or in a list beside text."""
+    parts = [value] if type(value) is Attachment else value
+    files = tuple(part for part in parts if type(part) is Attachment)
+    if not files:
+        return value
+    rest: list[Any] = [part for part in parts if type(part) is not Attachment]
+    is_text = all(type(part) is str for part in rest)
+    return ToolResult("\n".join(rest) if is_text else rest, name=name, attachments=files)
 
 
 async def _caught(run: Run, current: CallInProgress) -> ToolResult:

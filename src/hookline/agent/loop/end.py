@@ -31,6 +31,7 @@ T = TypeVar("T")
 _OTHER = "other"
 """Why a session is over that ends with its only run."""
 _ANSWERS = (RunStatus.COMPLETED, RunStatus.STOPPED)
+_COMPLETED = StopReason.COMPLETED
 
 
 async def finish(run: Run, ending: Ending, output: Any) -> RunResult:
@@ -81,7 +82,7 @@ async def give_output(run: Run, ending: Ending) -> tuple[Any, Ending]:
     output: Any = last.text if last is not None else ""
     plan = run.plans.output
     if plan is None or last is None:
-        return output, ending
+        return output, _unless_empty(ending, output)
     result = await run.ask(plan, run.context(HookPoint.OUTPUT, output=output))
     run.token.close()  # the answer is given
     if run.token.is_cancelled:
@@ -92,7 +93,14 @@ async def give_output(run: Run, ending: Ending) -> tuple[Any, Ending]:
         return None, stopped(result, reason)
     output = result.context.output
     run.release_deltas(_final_response(run.step.response, output))
-    return output, ending
+    return output, _unless_empty(ending, output)
+
+
+def _unless_empty(ending: Ending, output: Any) -> Ending:
+    """The ending, which says so if the answer has no text. Structured output is no text."""
+    if isinstance(output, str) and not output.strip() and ending.stop_reason is _COMPLETED:
+        return msgspec.structs.replace(ending, stop_reason=StopReason.EMPTY_ANSWER)
+    return ending
 
 
 def _final_response(response: InferenceResponse | None, output: Any) -> InferenceResponse:

@@ -81,7 +81,7 @@ def settle_step(run: Run, outcome: ContinuationOutcome | None = None, guard: str
     else:
         text, calls = response.text, response.calls
         kind = _TOOL_USE if calls else _FINAL_RESPONSE
-        said = AssistantMessage(text, calls, response.reasoning)
+        said = AssistantMessage(text, calls, response.reasoning, response.provider_tool_uses)
         if len(in_progress) == 1:
             current = in_progress[0]
             if current.call is not current.made:
@@ -239,6 +239,7 @@ def pend_step(run: Run) -> None:
         else None,
         ends_session=run.setup.session.ends,
         reasoning=run.step.response.reasoning,
+        provider_tool_uses=run.step.response.provider_tool_uses,
     )
     usage, counters = counted(run)
     run.become(replace(run.state, pending_step=pending, usage=usage, counters=counters))
@@ -294,6 +295,7 @@ def reopen_step(run: Run, pending: PendingStep) -> None:
             calls=pending.model_calls,
             usage=pending.usage,
             reasoning=pending.reasoning,
+            provider_tool_uses=pending.provider_tool_uses,
         ),
         calls=[
             _call_again(run, pending, made, call)

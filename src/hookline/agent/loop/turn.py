@@ -21,8 +21,15 @@ from hookline.state import (
     ContinuationEvaluation,
     InferenceRequest,
     InferenceResponse,
+    StopReason,
     UserMessage,
 )
+
+_CUT_OFF = {
+    "length": "the answer was cut off: it is longer than the model may answer, see max_tokens in the options",
+    "pause": "the answer was cut off: the provider paused it again and again",
+}
+"""What a model's `finish` means for the run. Half an answer is no answer, and a call in it may be half a call."""
 
 
 class Unrecovered(Exception):
@@ -38,7 +45,12 @@ async def take_turn(run: Run) -> None:
     """Ask the model. `run.step.response` is its settled answer; None when there is none."""
     definition, plans = run.setup.definition, run.plans
     messages = run.state.messages
-    request = InferenceRequest(messages, definition.system_prompt, definition.toolbox.specs)
+    request = InferenceRequest(
+        messages,
+        definition.system_prompt,
+        definition.toolbox.specs,
+        provider_tools=definition.provider_tools,
+    )
     supplied, altered = None, None
     if plans.before_inference is not None:
         ctx = _context(run, HookPoint.BEFORE_INFERENCE, request, None)
@@ -51,6 +63,8 @@ async def take_turn(run: Run) -> None:
         asked, supplied = result.context.request, result.context.response
         messages = run.state.messages
         altered = describe_request(request.with_messages(messages), asked) or None
+        if asked.tools is not request.tools:
+            run.step.offer(asked.tools)
         request = asked
     run.step.messages_asked = messages
     response = supplied
@@ -91,6 +105,8 @@ async def _on_record(run: Run) -> InferenceResponse | None:
         for known in turn.errors:
             assert known.error is not None
             await repeat_recorded_failure(run, known, known.error)
+        assert turn.answer is not None
+        run.step.withdraw(turn.answer.withdrawn)
         received(run, response)
     return response
 
@@ -130,6 +146,9 @@ async def _ask_through_hooks(run: Run, request: InferenceRequest) -> InferenceRe
     """One question to the model, through the hooks around it."""
 
     async def ask(asked: InferenceRequest) -> InferenceResponse:
+        if asked.tools is not request.tools or run.step.withdrawn:
+            left = {spec.name for spec in asked.tools}
+            run.step.withdraw(spec.name for spec in request.tools if spec.name not in left)
         return received(run, await run.source.infer(run, asked))
 
     around = run.plans.around_inference
@@ -146,7 +165,7 @@ def received(run: Run, response: InferenceResponse) -> InferenceResponse:
         response = check_response(response, f"the driver ({driver})")
     usage, ledger = response.usage, run.ledger
     if usage.cost is None and ledger.parent is None:
-        ledger.tokens += usage.input_tokens + usage.output_tokens
+        ledger.tokens += usage.input_tokens + usage.output_tokens - usage.cache_read_tokens
     else:
         ledger.add_usage(usage)
     step = run.step
@@ -161,7 +180,8 @@ def take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
     run.clock()
     if run.holds_answer and not response.calls:
         run.durable.hold()  # this may be the answer, and its hooks have not seen it yet
-    append, next_seq = run.append, run.next_seq
+    append, next_seq, withdrawn = run.append, run.next_seq, run.step.withdrawn
+    cut_off = _CUT_OFF.get(response.finish)
     append(
         ResponseReceived(
             run_id=run.run_id,
@@ -175,10 +195,16 @@ def take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
             supplied=supplied,
             reasoning=response.reasoning,
             finish=response.finish,
+            provider_tool_uses=response.provider_tool_uses,
+            truncated=cut_off is not None,
+            withdrawn=tuple(sorted(withdrawn)) if withdrawn else (),
         )
     )
     if run.holds_deltas and (response.calls or not run.holds_answer):
         run.release_deltas(response)
+    if cut_off is not None:
+        point = HookPoint.AFTER_INFERENCE.value
+        run.end_because("model", cut_off, StopReason.TRUNCATED, point=point)
 
 
 def _discard(run: Run, response: InferenceResponse, why: str, decided_by: str) -> None:

@@ -130,6 +130,9 @@ class Provenance:
     def _read_message(self, message: Message) -> None:
         if isinstance(message, AssistantMessage):
             self._calls.update((call.id, call) for call in message.calls)
+            for use in message.provider_tool_uses:
+                said = msgspec.json.encode(use.data).decode()
+                self._untrusted.add(said, f"{use.name}, which {use.provider} ran")
         elif isinstance(message, ToolMessage):
             # Results of steps are read with them, and the reason why a call did not run is no result.
             if not self._is_result_of_step(message):
@@ -163,6 +166,8 @@ class Provenance:
         for call, result in zip(step.calls, step.results, strict=False):
             if result.status in _RAN:
                 self._keep(call, result_text(result))
+                for attachment in result.attachments:
+                    self._keep(call, attachment_text(attachment))
 
     def _keep(self, call: ToolCall, text: str) -> None:
         corpus = self._trusted if self._trust.result(call) else self._untrusted

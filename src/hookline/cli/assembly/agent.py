@@ -177,6 +177,8 @@ async def _configure(
     configuration = settings.configuration
     if settings.agent:
         builder.with_id(settings.agent)
+    if configuration.provider_tools:
+        builder.with_provider_tools(*configuration.provider_tools)
     if configuration.system_prompt:
         builder.with_system_prompt(configuration.system_prompt)
     builder.with_limits(**msgspec.structs.asdict(configuration.limits))

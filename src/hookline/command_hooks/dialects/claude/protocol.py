@@ -90,6 +90,7 @@ _ERROR_NAMES = {
     ErrorClass.CONTEXT_OVERFLOW: "invalid_request",
     ErrorClass.TIMEOUT: "server_error",
     ErrorClass.CONNECTION: "server_error",
+    ErrorClass.MALFORMED: "server_error",
     ErrorClass.MODEL: "server_error",
 }
 TOOL_EVENTS = frozenset({"PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure"})
