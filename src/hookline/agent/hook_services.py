@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from hookline.agent.checks import check_response
-from hookline.agent.children.child import recorded_child
-from hookline.agent.children.host import HasDefinition, start_child
+from hookline.agent.children import HasDefinition, recorded_child, start_child
 from hookline.agent.failure import ask_policy, in_time
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.redaction import result_without

@@ -14,7 +14,8 @@ from typing import Any, Literal, NoReturn, TypeAlias
 import msgspec
 
 from hookline.agent.agent import Agent
-from hookline.agent.children.host import ChildWaits, use_in_context
+from hookline.agent.calls.tool_context import use_in_context
+from hookline.agent.children import ChildWaits
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.loop.drive import ask_again, drive
 from hookline.agent.records import Place, RecordedCall, Round, RunPart, place_of, recorded_exception

@@ -23,9 +23,9 @@ from hookline.agent.calls.admission import (
     tool_context,
 )
 from hookline.agent.calls.recovery import fail_as_before, readmit, recall_calls
+from hookline.agent.calls.tool_context import use_in_context
 from hookline.agent.checks import around_tool, check_result
-from hookline.agent.children.child import abandon_children
-from hookline.agent.children.host import ChildWaits, use_in_context
+from hookline.agent.children import ChildWaits, abandon_children
 from hookline.agent.failure import on_error, on_success, without_message
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.records import recorded_exception

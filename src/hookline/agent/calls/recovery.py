@@ -17,7 +17,7 @@ from hookline.agent.calls.admission import (
     prepare,
     stay_in_doubt,
 )
-from hookline.agent.children.child import recount_children
+from hookline.agent.children import recount_children
 from hookline.agent.failure import on_success, repeat_recorded_failure
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.records import RecordedCall, RunIndex, recorded_exception

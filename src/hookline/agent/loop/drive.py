@@ -18,7 +18,7 @@ from hookline.agent.calls.execution import (
     use_tools,
     use_tools_again,
 )
-from hookline.agent.children.child import recount_hook_work
+from hookline.agent.children import recount_hook_work
 from hookline.agent.failure import on_error
 from hookline.agent.hook_services import HookServices
 from hookline.agent.loop.end import ended, failed, finish, give_output, stopped
