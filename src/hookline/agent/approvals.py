@@ -103,10 +103,45 @@ async def ask_person(
     return decision
 
 
+# --- the question about a call in progress: only this module writes it ---------------------------------
+
+
+def allow_edited(run: Run, current: CallInProgress, ask: Ask) -> None:
+    """Somebody said yes by editing the call like this. The yes is kept, should the run pause for another call."""
+    current.approval, current.decision = question(run, current, ask), Decision.allow()
+
+
+def close_question(current: CallInProgress) -> None:
+    """The call was edited: what was asked and answered was about another one."""
+    current.edits += 1
+    current.approval = current.decision = None
+    current.is_changed = True
+
+
+def reopen_question(
+    current: CallInProgress, approval: PendingApproval | None, decision: Decision | None
+) -> None:
+    """The call is again what this was asked and answered about."""
+    current.approval, current.decision = approval, decision
+
+
+def stand_by_answers(
+    current: CallInProgress, asked: list[PendingApproval], started: ToolCall
+) -> None:
+    """A call that had started was approved as it started: nobody is asked that again, should the run pause."""
+    current.questions += sum(not question.is_again for question in asked)
+    approval = asked[-1] if asked else current.approval
+    if approval is not None:
+        current.decision = Decision.allow()
+        current.approval = msgspec.structs.replace(
+            approval, tool_call=started, fingerprint=started.fingerprint()
+        )
+
+
 async def ask_while_running(run: Run, call: ToolCall, reason: str, asked_by: str) -> Decision:
     """The answer to what a running tool asks. The run cannot pause here: without an answer at once, it is no."""
-    current = CallInProgress(call, call)
-    run.take_call(current, call)
+    shown = run.shown(call)
+    current = CallInProgress(call, shown, original=None if shown is call else call)
     if run.setup.redact is not None:
         reason = run.setup.redact(reason)
     async with run.hook_lock:  # other calls are running, and their hooks may be asked too

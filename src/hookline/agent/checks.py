@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hookline.agent.in_progress import CallInProgress
 from hookline.agent.redaction import original
 from hookline.agent.result import RunResult
 from hookline.errors import HookError
@@ -208,12 +207,10 @@ def settled(entry: Entry, before: Any, after: Any) -> Any:
     return after
 
 
-def settled_call(
-    entry: Entry, before: Any, after: Any, current: CallInProgress | None, toolbox: Toolbox
-) -> Any:
+def settled_call(entry: Entry, before: Any, after: Any, toolbox: Toolbox) -> Any:
     """A hook's context with the call it made of a call: the same one, with arguments that fit its tool."""
-    call = refuse_other_call(entry, before, None if current is None else after.tool_call)
-    assert current is not None
+    can_change = before.point is HookPoint.BEFORE_TOOL_USE
+    call = refuse_other_call(entry, before, after.tool_call if can_change else None)
     call = original(call)  # from the record of a hook that gave its verdict before
     if call.redacted:
         return after  # nobody knows its arguments any more: it does not run
@@ -221,9 +218,6 @@ def settled_call(
     if tool is None:
         raise toolbox.unknown(call.name)
     validated = tool.validate_call(call)
-    if not entry.shadow:  # what a hook in shadow makes of a call is recorded, never run
-        current.tool = tool
-        current.values = validated.values
     settled = ToolCall(call.id, call.name, validated.args)
     return msgspec.structs.replace(after, tool_call=settled)
 

@@ -33,7 +33,6 @@ from hookline.agent.redaction import (
     ORIGINALS,
     both,
     context_without,
-    original,
     result_without,
 )
 from hookline.agent.result import RunResult
@@ -189,7 +188,6 @@ class Run:
         "at",
         "call_id",
         "commit",
-        "current",
         "durable",
         "error",
         "evaluations",
@@ -267,7 +265,6 @@ class Run:
         self.next_step = state.step_count
         self.metadata_before = state.metadata
         self.call_id = ""
-        self.current: CallInProgress | None = None
         # The hooks.
         above = setup.inherited
         plans = Plans(definition.registrations, above) if above else definition.plans
@@ -378,18 +375,6 @@ class Run:
             return response
         return msgspec.structs.replace(response, calls=calls)
 
-    def call_of(self, made: ToolCall, call: ToolCall) -> CallInProgress:
-        """A call on its way. It runs with the arguments it was made with, where this process knows them."""
-        current = CallInProgress(made, call)
-        if call.redacted and (exact := original(call)) is not call:
-            current.original = exact
-        return current
-
-    def take_call(self, current: CallInProgress, exact: ToolCall) -> None:
-        """This is the call that runs now; what is kept of it follows."""
-        current.call = shown = self.shown(exact)
-        current.original = None if shown is exact else exact
-
     # --- asking hooks -------------------------------------------------------------------------------
 
     def context(self, point: Point[C], **fields: Any) -> C:
@@ -404,7 +389,6 @@ class Run:
         ctx: C,
         *,
         about: str = "",
-        current: CallInProgress | None = None,
         policies_only: bool = False,
         decided: Callable[[Result[C]], object] | None = None,
     ) -> Result[C]:
@@ -412,8 +396,7 @@ class Run:
 
         With `decided` the caller takes it over, also if observers are cut off afterwards.
         """
-        before = self.call_id, self.current
-        self.call_id, self.current = about or self.call_id, current
+        before, self.call_id = self.call_id, about or self.call_id
         try:
             plan = self.source.hooks(self, plan, ctx)
             result = await run_hooks(
@@ -421,7 +404,7 @@ class Run:
             )
             return self.take(result) if decided is None else result
         finally:
-            self.call_id, self.current = before
+            self.call_id = before
 
     async def repeat(self, plan: Plan, ctx: AgentContext, about: str) -> None:
         """Have those hooks of a point say again what they said about this, who are on record. Nobody else is asked."""
@@ -489,7 +472,7 @@ class Run:
         """Check what a hook changed, before anyone else sees it. What does not hold up is the hook's failure."""
         after = settled(entry, before, after)
         if getattr(after, "tool_call", None) is not getattr(before, "tool_call", None):
-            after = settled_call(entry, before, after, self.current, self.setup.definition.toolbox)
+            after = settled_call(entry, before, after, self.setup.definition.toolbox)
         return (
             after
             if self.setup.redact is None

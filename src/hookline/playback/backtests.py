@@ -487,17 +487,8 @@ async def ask_beside(
 ) -> HookRuling:
     """What these hooks say. Nothing of it reaches the run."""
 
-    def settle(entry: Entry, before: Any, after: Any) -> Any:
-        current = run.current
-        kept = (current.tool, current.values) if current is not None else None
-        try:
-            return run.settle(entry, before, after)
-        finally:
-            if current is not None and kept is not None:
-                current.tool, current.values = kept
-
     try:
-        result = await run_hooks(plan, ctx, watch, settle, policies_only=policies_only)
+        result = await run_hooks(plan, ctx, watch, run.settle, policies_only=policies_only)
     except HookError as error:
         return HookRuling(verdict=HookWord(Kind.FAILED.label, error.hook, error.problem))
     watch.context = result.context

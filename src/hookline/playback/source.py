@@ -38,7 +38,7 @@ from hookline.journal import (
     RunTakenUp,
     StepFinished,
 )
-from hookline.lifecycle import AgentContext, HookPoint
+from hookline.lifecycle import AgentContext, HookPoint, ToolHookContext
 from hookline.playback.comparison import Comparison
 from hookline.playback.recorded_agent import (
     Agents,
@@ -404,7 +404,7 @@ class PlaybackSource(AnswerSource):
         call = getattr(ctx, "tool_call", None)
         place = place_of(ctx.point.value, run.step_index, call.id if call is not None else "")
         round_ = self.part.rounds.at(place, self.tries[self._drives, place])
-        if _is_judged_anew(run) and any(ran.tier != "policy" for ran in round_):
+        if _is_judged_anew(run, ctx) and any(ran.tier != "policy" for ran in round_):
             return place, ()  # no policy was asked then; what is on record was said of it later
         self.tries[self._drives, place] += 1
         return place, round_
@@ -513,7 +513,6 @@ class PlaybackSource(AnswerSource):
 
     def use(self, run: Run, current: CallInProgress, use: UseTool) -> Awaitable[Any]:  # noqa: ARG002 - the tool is not used
         """What came of a call. Its children are played, and its questions are asked again."""
-        current.exception = None
         return use_in_context(run, current, partial(self._use, run))
 
     async def _use(self, run: Run, context: ToolContext) -> Any:
@@ -709,7 +708,9 @@ def _spend_as_then(run: Run, then: StepFinished) -> None:
     run.ledger.started = run.now - (counters.active_seconds - run.ledger.seconds_before)
 
 
-def _is_judged_anew(run: Run) -> bool:
+def _is_judged_anew(run: Run, ctx: AgentContext) -> bool:
     """Whether only policies are asked, about a call that was judged before the run paused."""
-    current = run.current
-    return current is not None and current.stage is not None and not current.is_changed
+    if not isinstance(ctx, ToolHookContext) or ctx.point is not HookPoint.BEFORE_TOOL_USE:
+        return False
+    current = next(each for each in run.step.calls if each.call.id == ctx.tool_call.id)
+    return current.stage is not None and not current.is_changed

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from hookline.agent.failure import on_step_over
 from hookline.agent.in_progress import CallInProgress, StepInProgress
+from hookline.agent.redaction import find_original
 from hookline.agent.result import objections_in, restored, saved
 from hookline.agent.run import Run, Uncounted
 from hookline.journal import StepFinished, StepPaused, StepStarted
@@ -296,7 +297,7 @@ def reopen_step(run: Run, pending: PendingStep) -> None:
             reasoning=pending.reasoning,
         ),
         calls=[
-            _call_again(run, pending, made, call)
+            _call_again(pending, made, call)
             for made, call in zip(pending.model_calls, pending.calls, strict=True)
         ],
     )
@@ -304,18 +305,20 @@ def reopen_step(run: Run, pending: PendingStep) -> None:
     run.ledger.add_step()
 
 
-def _call_again(
-    run: Run, step: PendingStep, made: ToolCall, pending: PendingCall
-) -> CallInProgress:
-    current = run.call_of(made, pending.call)
-    current.errors = tuple(step.errors[place] for place in pending.errors)
-    current.stage = pending.stage
-    current.result = pending.result
-    current.approval = pending.approval
-    current.decision = pending.decision
-    current.questions = pending.questions
-    current.seen = pending.stage is CallStage.SETTLED
-    children = pending.children or {}
-    current.children = {key: restored(data) for key, data in children.items()}
-    current.objections = {key: objections_in(data) for key, data in children.items()}
-    return current
+def _call_again(step: PendingStep, made: ToolCall, pending: PendingCall) -> CallInProgress:
+    """A call of a step that waited. It runs with the arguments it was made with, where this process knows them."""
+    call, children = pending.call, pending.children or {}
+    return CallInProgress(
+        made,
+        call,
+        original=find_original(call),
+        stage=pending.stage,
+        result=pending.result,
+        errors=tuple(step.errors[place] for place in pending.errors),
+        seen=pending.stage is CallStage.SETTLED,
+        approval=pending.approval,
+        decision=pending.decision,
+        questions=pending.questions,
+        children={key: restored(data) for key, data in children.items()},
+        objections={key: objections_in(data) for key, data in children.items()},
+    )
