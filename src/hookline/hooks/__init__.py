@@ -1,6 +1,5 @@
 """The hook engine. It knows nothing about agents."""
 
-from hookline.hooks.answers import CRASHES, cut_off, hook_failure
 from hookline.hooks.hook import (
     HookLike,
     HookOptions,
@@ -10,7 +9,6 @@ from hookline.hooks.hook import (
     name_of,
     register,
 )
-from hookline.hooks.log import Answered, HookLog
 from hookline.hooks.match import (
     CallableMatcher,
     CompositeMatcher,
@@ -26,9 +24,19 @@ from hookline.hooks.match import (
 )
 from hookline.hooks.next import Next
 from hookline.hooks.order import in_order, unique_names
-from hookline.hooks.outcome import HookOutcome, Kind, Result, Verdict
+from hookline.hooks.outcome import (
+    CRASHES,
+    Answered,
+    HookLog,
+    HookOutcome,
+    Kind,
+    Result,
+    Verdict,
+    cut_off,
+    hook_failure,
+)
 from hookline.hooks.plan import Brief, Entry, HookNames, Plan
-from hookline.hooks.point import Context, Point, spelled
+from hookline.hooks.point_type import Context, Point, spelled
 from hookline.hooks.run import observe, run_around, run_hooks
 
 __all__ = [

@@ -10,11 +10,9 @@ import msgspec
 
 from hookline._aio import Once
 from hookline.errors import HookError
-from hookline.hooks.answers import Settle, Verdicts, changed_by
-from hookline.hooks.log import Answered
-from hookline.hooks.outcome import HookOutcome, Result
+from hookline.hooks.outcome import Answered, HookOutcome, Result, Settle, Verdicts, changed_by
 from hookline.hooks.plan import Entry
-from hookline.hooks.point import C, Context
+from hookline.hooks.point_type import C, Context
 
 T = TypeVar("T")
 _AS_GIVEN: Any = object()

@@ -16,19 +16,22 @@ from typing import Any, TypeVar
 import msgspec
 
 from hookline.errors import HookError, UsageError
-from hookline.hooks.answers import (
+from hookline.hooks.next import Next, RestOfTier
+from hookline.hooks.outcome import (
     CRASHES,
+    NO_LOG,
+    Answered,
+    HookLog,
+    Result,
     Settle,
+    Verdict,
     Verdicts,
     cut_off,
     hook_failure,
     understand,
 )
-from hookline.hooks.log import NO_LOG, Answered, HookLog
-from hookline.hooks.next import Next, RestOfTier
-from hookline.hooks.outcome import Result, Verdict
 from hookline.hooks.plan import Entry, HookNames, Plan
-from hookline.hooks.point import C
+from hookline.hooks.point_type import C
 
 T = TypeVar("T")
 Decided = Callable[[Any], object]

@@ -31,7 +31,7 @@ import msgspec
 from hookline.errors import RegistrationError, UsageError
 from hookline.hooks import HookOutcome, Point, spelled
 from hookline.hooks.outcome import Kind
-from hookline.hooks.point import C
+from hookline.hooks.point_type import C
 from hookline.lifecycle.contexts import (
     AgentContext,
     CompactHookContext,

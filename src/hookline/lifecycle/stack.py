@@ -19,7 +19,7 @@ from hookline.hooks import (
     run_hooks,
     unique_names,
 )
-from hookline.hooks.point import C
+from hookline.hooks.point_type import C
 from hookline.lifecycle.points import point_named
 
 

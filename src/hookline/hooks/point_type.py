@@ -1,4 +1,7 @@
-"""A hook point: a named place where hooks are asked, and the rules that hold there."""
+"""The type of a hook point: a named place where hooks are asked, and the rules that hold there.
+
+The points of an agent are in `lifecycle/points.py`.
+"""
 
 from __future__ import annotations
 
