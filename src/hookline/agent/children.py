@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.records import RecordedCall, RunIndex
 from hookline.agent.recovery import Resumed
-from hookline.agent.result import RunResult, recorded_result, restored
+from hookline.agent.result import RunResult, recorded_result, restore_child
 from hookline.agent.run import AnswerSource, Run, RunSetup
 from hookline.definition import Definition, for_child
 from hookline.errors import ToolError
@@ -162,13 +162,13 @@ async def _ask_to_stop(
         if not (asked.is_blocked and ordinary):
             return result
         if child.objections >= run.setup.definition.max_objections:
-            return _refused(result, asked, child.objections)
+            return _refuse_end(result, asked, child.objections)
         child.objections += 1
         result = await child.drive(result.state, asked.reason)
     return result
 
 
-def _refused(result: RunResult, asked: Result[Any], times: int) -> RunResult:
+def _refuse_end(result: RunResult, asked: Result[Any], times: int) -> RunResult:
     """What a child came back with when hooks object still, and it is not sent back again: no end that they take."""
     cap = (
         f"subagent_stop hooks objected {times} times, which is the limit; the last: {asked.reason}"
@@ -371,7 +371,7 @@ def end_paused(durable: Durable, state: AgentState, at: float) -> None:
     run_id, ended = state.run_id, []
     for call in step.calls:
         for saved in (call.children or {}).values():
-            child = restored(saved)
+            child = restore_child(saved)
             if child.status is RunStatus.PAUSED:
                 ended.append((call.call.id, child.state))
     head = (run_id, 0, at)

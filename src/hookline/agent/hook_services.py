@@ -73,7 +73,7 @@ class HookServices:
                 "there is no model to ask.",
                 remedy="Give the agent one, or the hook one of its own.",
             )
-        response = await self._answered(driver, request)
+        response = await self._infer(driver, request)
         run.charge(response.usage)
         run.clock()
         run.append(
@@ -90,7 +90,7 @@ class HookServices:
             run.durable.flush()
         return response
 
-    async def _answered(self, driver: Driver, request: InferenceRequest) -> InferenceResponse:
+    async def _infer(self, driver: Driver, request: InferenceRequest) -> InferenceResponse:
         run = self._run
         failures = 0
         while True:

@@ -275,7 +275,7 @@ class RunPart(msgspec.Struct):
 
     started: RunStarted | None = None
     prompt: PromptSubmitted | None = None
-    handed_over: dict[str, Decision] = msgspec.field(default_factory=dict)
+    resume_answers: dict[str, Decision] = msgspec.field(default_factory=dict)
     """The answers that were given to `resume`, by question."""
     approved: dict[str, list[Decision]] = msgspec.field(default_factory=dict)
     """Those of an approver."""
@@ -453,7 +453,7 @@ class RunIndex:
                     return
                 self.reasons.add(decision.reason)
                 if record.by == "resume":
-                    part.handed_over[record.approval_id] = decision
+                    part.resume_answers[record.approval_id] = decision
                 elif record.by in ("approver", "expiry"):
                     part.approved.setdefault(record.approval_id, []).append(decision)
 

@@ -23,7 +23,7 @@ from hookline.hooks.match import (
     describe,
 )
 from hookline.hooks.next import Next
-from hookline.hooks.order import in_order, unique_names
+from hookline.hooks.order import sort_hooks, unique_names
 from hookline.hooks.outcome import (
     CRASHES,
     Answered,
@@ -32,11 +32,11 @@ from hookline.hooks.outcome import (
     Kind,
     Result,
     Verdict,
-    cut_off,
+    cancellation_failure,
     hook_failure,
 )
 from hookline.hooks.plan import Brief, Entry, HookNames, Plan
-from hookline.hooks.point_type import Context, Point, spelled
+from hookline.hooks.point_type import Context, Point, normalize_name
 from hookline.hooks.run import observe, run_around, run_hooks
 
 __all__ = [
@@ -69,15 +69,15 @@ __all__ = [
     "ToolNameMatcher",
     "Verdict",
     "as_matcher",
-    "cut_off",
+    "cancellation_failure",
     "describe",
     "hook_failure",
-    "in_order",
     "name_of",
+    "normalize_name",
     "observe",
     "register",
     "run_around",
     "run_hooks",
-    "spelled",
+    "sort_hooks",
     "unique_names",
 ]

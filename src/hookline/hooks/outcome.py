@@ -242,7 +242,7 @@ def is_of_cancelled_run(ctx: Context) -> bool:
     return bool(getattr(getattr(ctx, "live", None), "is_cancelled", False))
 
 
-def cut_off(entry: Entry, ctx: Context, error: BaseException) -> HookError | None:
+def cancellation_failure(entry: Entry, ctx: Context, error: BaseException) -> HookError | None:
     """The failure of a hook whose task was cancelled while it waited; None for any other crash."""
     if not _is_cancellation(error, ctx):
         return None
@@ -262,12 +262,12 @@ def understand(entry: Entry, ctx: C, answer: Any, settle: Settle | None) -> Answ
     if isinstance(answer, HookError):
         return Answered(ctx, ctx, error=answer)
     try:
-        return _meaning(entry, ctx, answer, settle)
+        return _interpret(entry, ctx, answer, settle)
     except Exception as error:
         return Answered(ctx, ctx, error=hook_failure(entry, ctx, error))
 
 
-def _meaning(entry: Entry, ctx: C, answer: Any, settle: Settle | None) -> Answered[C]:
+def _interpret(entry: Entry, ctx: C, answer: Any, settle: Settle | None) -> Answered[C]:
     point = ctx.point
     if isinstance(answer, Result):  # what another stack decided is this hook's answer
         answer = HookOutcome(
@@ -284,9 +284,9 @@ def _meaning(entry: Entry, ctx: C, answer: Any, settle: Settle | None) -> Answer
             problem = f"it returned {answer!r} ({type(answer).__name__}), which means nothing here."
             raise HookError(entry.name, point, problem, remedy=f"Return {point.expected()}.")
     if isinstance(answer, Context):
-        return Answered(ctx, changed_by(entry, ctx, answer, settle))
+        return Answered(ctx, check_change(entry, ctx, answer, settle))
     _check_outcome(entry, point, answer)
-    after = ctx if answer.context is None else changed_by(entry, ctx, answer.context, settle)
+    after = ctx if answer.context is None else check_change(entry, ctx, answer.context, settle)
     reason = str.__str__(answer.reason)  # a subclass of str cannot be saved
     return Answered(ctx, after, answer.kind, reason, answer.stop_reason, answer.answer)
 
@@ -320,7 +320,7 @@ _DONE = {
 }
 
 
-def changed_by(entry: Entry, ctx: C, changed: Any, settle: Settle | None) -> C:
+def check_change(entry: Entry, ctx: C, changed: Any, settle: Settle | None) -> C:
     """The context a hook leaves behind, if it changed only what it may."""
     if changed is ctx:
         return ctx
@@ -452,7 +452,7 @@ class Verdicts:
 
     def crash(self, entry: Entry, ctx: Context, error: BaseException, started: float) -> HookError:
         """A hook's crash. At unskippable points the other hooks run even if the task is cancelled."""
-        failure = cut_off(entry, ctx, error)
+        failure = cancellation_failure(entry, ctx, error)
         if failure is None:
             return hook_failure(entry, ctx, error)
         if not ctx.point.unskippable:

@@ -44,7 +44,7 @@ def describe_changes(before: Context, after: Context) -> dict[str, Any] | None:
     for name in after.__struct_fields__:
         old, new = getattr(before, name), getattr(after, name)
         if name == "output" and new is not old and type(new) not in _JSON:
-            changes["typed_output"] = _typed(new)
+            changes["typed_output"] = _describe_answer(new)
         elif name == "request" and isinstance(new, InferenceRequest) and new is not old:
             changes[name] = describe_request(old, new)
         elif new is not old:
@@ -63,14 +63,14 @@ def describe_request(old: InferenceRequest, new: InferenceRequest) -> dict[str, 
     for name in new.__struct_fields__:
         before, after = getattr(old, name), getattr(new, name)
         if name == "messages":
-            if after is not before and (shown := _shown(before, after)) is not None:
+            if after is not before and (shown := _describe_messages(before, after)) is not None:
                 changed[name] = shown
         elif after is not before and after != before:
             changed[name] = msgspec.to_builtins(after, enc_hook=_encode)
     return changed
 
 
-def _shown(old: Sequence[Message], new: Sequence[Message]) -> Any:
+def _describe_messages(old: Sequence[Message], new: Sequence[Message]) -> Any:
     """How the messages changed; None if they are the same."""
     added = new.since(old) if isinstance(old, Log) and isinstance(new, Log) else None
     if added is None:  # they share nothing but, perhaps, what they say
@@ -95,7 +95,7 @@ def redo_request(request: InferenceRequest, changed: dict[str, Any]) -> Inferenc
     return msgspec.structs.replace(request, **redone)
 
 
-def _typed(value: object) -> Any:
+def _describe_answer(value: object) -> Any:
     """An answer of a user's type as JSON, for display only: it cannot be made again."""
     try:
         return freeze(value)

@@ -35,7 +35,7 @@ class RecordedRun(RunIndex):
     """One run's records, by key, and what can be known from them about how it went."""
 
     def __init__(self, records: Iterable[Record], above: RecordedRun | None = None) -> None:
-        kept = list(without_doubts(driven(records)))
+        kept = list(without_doubts(driven_records(records)))
         if above is not None and kept:
             ends = [part.finished for part in above.parts]
             kept = without_unseen(kept, pauses_for(kept[0].run_id, ends))
@@ -200,7 +200,7 @@ class RecordedRun(RunIndex):
 # --- records of what is not played ------------------------------------------------------------------
 
 
-def driven(records: Iterable[Record]) -> Iterator[Record]:
+def driven_records(records: Iterable[Record]) -> Iterator[Record]:
     """What was recorded while a run was driven, without what was written about it afterwards.
 
     A child that waits when its run continues without it ends by its record alone.

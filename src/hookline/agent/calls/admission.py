@@ -99,7 +99,7 @@ async def admit(
     error = _take_changed(run, current, result.context.tool_call)
     if error is not None:
         return await _refuse_invalid(run, current, result.context.tool_call, error)
-    supplied = _supplied(current.call, result.context.execution)
+    supplied = _supplied_result(current.call, result.context.execution)
     if result.kind >= _BLOCK:
         return _refuse(run, current, result)
     if current.call.redacted and has_lost_arguments(run, current):
@@ -176,7 +176,7 @@ async def _judge_changed(run: Run, current: CallInProgress, call: ToolCall) -> A
             return await _refuse_invalid(run, current, result.context.tool_call, error)
         if result.kind >= _BLOCK:
             return _refuse(run, current, result)
-        supplied = _supplied(current.call, result.context.execution)
+        supplied = _supplied_result(current.call, result.context.execution)
         if result.is_asking:
             ask = Ask.of(result)
     if ask is not None:
@@ -226,7 +226,7 @@ def _take_call(run: Run, current: CallInProgress, call: ToolCall) -> None:
     if run.setup.redact_content is None:
         current.call = call
     elif call is not current.exact:
-        current.call = shown = run.shown(call)
+        current.call = shown = run.call_without_secrets(call)
         current.original = None if shown is call else call
 
 
@@ -242,7 +242,7 @@ def _take_changed(run: Run, current: CallInProgress, call: ToolCall) -> ToolErro
 
 def _error_without_secrets(run: Run, tool: AnyTool, call: ToolCall, error: ToolError) -> ToolError:
     """What is wrong with a call, without the secrets in it: an error may repeat any argument."""
-    shown = run.shown(call)
+    shown = run.call_without_secrets(call)
     if shown is call:
         return error
     try:
@@ -356,7 +356,7 @@ def _let_through(supplied: ToolResult | None) -> Admission:
     return MAY_RUN if supplied is None else Admission(_SETTLED, supplied, has_run=True)
 
 
-def _supplied(call: ToolCall, execution: ToolResult | None) -> ToolResult | None:
+def _supplied_result(call: ToolCall, execution: ToolResult | None) -> ToolResult | None:
     if execution is None:
         return None
     return msgspec.structs.replace(execution, call_id=call.id, name=call.name)

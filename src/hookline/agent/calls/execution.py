@@ -402,7 +402,7 @@ async def execute(run: Run, in_progress: list[CallInProgress]) -> None:
         await execute_one(run, in_progress[0])
     else:
         for batch in _batches(in_progress):
-            await _together(run, batch)
+            await _run_together(run, batch)
 
 
 def _intend(run: Run, current: CallInProgress) -> None:
@@ -461,7 +461,7 @@ def _batches(in_progress: list[CallInProgress]) -> Iterator[list[CallInProgress]
         yield batch
 
 
-async def _together(run: Run, in_progress: list[CallInProgress]) -> None:
+async def _run_together(run: Run, in_progress: list[CallInProgress]) -> None:
     places = {
         current.tool.name: asyncio.Semaphore(current.tool.concurrency)
         for current in in_progress
@@ -516,7 +516,7 @@ async def execute_one(run: Run, current: CallInProgress) -> None:
 
 def settle_raised(run: Run, current: CallInProgress, error: BaseException, started: float) -> None:
     """Settle a call that raised. A cancellation of the run is raised again."""
-    current.result = result = _failed(run, current, error, started)
+    current.result = result = _failure_result(run, current, error, started)
     current.stage = _SETTLED
     if result.status is ResultStatus.CANCELLED:
         raise error
@@ -544,7 +544,7 @@ async def _through_hooks(run: Run, current: CallInProgress) -> ToolResult:
                 refusal = refusal if decided.has_run else decided.result
                 return decided.result
         runs += 1
-        return await _caught(run, current)
+        return await _use_and_catch(run, current)
 
     run.clock()  # the duration of the call begins here
     result = await around_tool(
@@ -572,7 +572,7 @@ def as_result(run: Run, call: ToolCall, value: Any, started: float) -> ToolResul
     return check_result(value, f"tool '{call.name}'")
 
 
-async def _caught(run: Run, current: CallInProgress) -> ToolResult:
+async def _use_and_catch(run: Run, current: CallInProgress) -> ToolResult:
     """The tool as hooks around it see it: what it raises is a result with an error."""
     started = run.now
     current.exception = None
@@ -581,7 +581,7 @@ async def _caught(run: Run, current: CallInProgress) -> ToolResult:
     except ChildWaits:
         raise
     except (Exception, SystemExit, asyncio.CancelledError) as error:
-        result = _failed(run, current, error, started)
+        result = _failure_result(run, current, error, started)
         if result.status is ResultStatus.CANCELLED:
             raise
         return result
@@ -625,7 +625,9 @@ async def _in_time(tool: AnyTool, work: Awaitable[Any]) -> Any:
         raise
 
 
-def _failed(run: Run, current: CallInProgress, error: BaseException, started: float) -> ToolResult:
+def _failure_result(
+    run: Run, current: CallInProgress, error: BaseException, started: float
+) -> ToolResult:
     """What to make of an exception: a cancelled call, or a failed one, whose exception the error hooks get to see."""
     duration = run.clock() - started
     if isinstance(error, asyncio.CancelledError) and (is_being_cancelled() or run.is_cancelled):
