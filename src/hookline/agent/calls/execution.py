@@ -493,7 +493,7 @@ async def _run_together(run: Run, in_progress: list[CallInProgress]) -> None:
 
 
 async def execute_one(run: Run, current: CallInProgress) -> None:
-    """Run one call. Whatever happens, the current has a result afterwards, or waits for a child."""
+    """Run one call. Whatever happens, it has a result afterwards, or waits for a child."""
     started = run.now
     try:
         if run.plans.around_tool_use is None:
@@ -508,18 +508,13 @@ async def execute_one(run: Run, current: CallInProgress) -> None:
         run.step.wait()
         return
     except (Exception, SystemExit, asyncio.CancelledError) as error:
-        settle_raised(run, current, error, started)
+        current.result = result = _failure_result(run, current, error, started)
+        current.stage = _SETTLED
+        if result.status is ResultStatus.CANCELLED:
+            raise
     else:
         current.result = result
         current.stage = _SETTLED
-
-
-def settle_raised(run: Run, current: CallInProgress, error: BaseException, started: float) -> None:
-    """Settle a call that raised. A cancellation of the run is raised again."""
-    current.result = result = _failure_result(run, current, error, started)
-    current.stage = _SETTLED
-    if result.status is ResultStatus.CANCELLED:
-        raise error
 
 
 async def _through_hooks(run: Run, current: CallInProgress) -> ToolResult:

@@ -143,7 +143,8 @@ async def begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
         )
     )
     run.become(msgspec.structs.replace(state, ending=None))
-    refused = await _start_session(run) or await _start(run)
+    await _start_session(run)
+    refused = await _start(run)
     if refused is None and prompt is not None and not run.stopping:
         refused = await _submit(run, prompt)
     if refused is None:
@@ -218,17 +219,16 @@ def _is_bare(state: AgentState) -> bool:
     return not (state.messages or state.metadata or state.steps or state.remembered)
 
 
-async def _start_session(run: Run) -> Ending | None:
+async def _start_session(run: Run) -> None:
     plan = run.plans.session_start
     if plan is None or not run.setup.session.starts:
-        return None
+        return
     ctx = run.context(
         HookPoint.SESSION_START,
         session_id=run.state.session_id,
         source=run.setup.session.source,
     )
     await run.ask(plan, ctx)
-    return None
 
 
 async def _start(run: Run) -> Ending | None:
