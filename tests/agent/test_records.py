@@ -198,7 +198,7 @@ def test_answers_are_found_by_their_question() -> None:
     assert index.asked == {"q1": asked}
     assert index.answers == {"q1": Decision.allow()}
     assert index.call(0, "c1").asked == {"q1": asked}
-    assert index.parts[0].handed_over == {"q1": Decision.allow()}
+    assert index.parts[0].resume_answers == {"q1": Decision.allow()}
 
 
 def test_a_hooks_child_is_found_by_what_it_was_asked() -> None:

@@ -19,8 +19,8 @@ from hookline.hooks import (
     Point,
     Registration,
     Tier,
-    in_order,
     register,
+    sort_hooks,
     unique_names,
 )
 from hookline.lifecycle import HookStack
@@ -50,7 +50,7 @@ def named(
 
 def names(*registrations: Registration, known: Sequence[str] = ()) -> list[str]:
     """The order these registrations run in."""
-    return [each.name for each in in_order(unique_names(registrations), known)]
+    return [each.name for each in sort_hooks(unique_names(registrations), known)]
 
 
 # --- priority, registration, tiers ----------------------------------------------------------------
@@ -251,7 +251,7 @@ def must_precede(registrations: Sequence[Registration]) -> set[tuple[str, str]]:
 @given(solvable())
 def test_the_order_meets_every_constraint_and_every_tier(registrations: list[Registration]) -> None:
     """It is a topological order of the same hooks, tier after tier."""
-    ordered = in_order(registrations)
+    ordered = sort_hooks(registrations)
     assert sorted(each.name for each in ordered) == sorted(each.name for each in registrations)
     position = {each.name: index for index, each in enumerate(ordered)}
     assert all(position[first] < position[second] for first, second in must_precede(registrations))
@@ -276,7 +276,7 @@ def test_at_each_place_stands_the_best_of_those_that_were_free(
         best = min(free, key=lambda each: (TIERS.index(each.tier), -each.priority))
         waiting.remove(best)
         expected.append(best.name)
-    assert [each.name for each in in_order(registrations)] == expected
+    assert [each.name for each in sort_hooks(registrations)] == expected
 
 
 @given(solvable(), st.randoms(use_true_random=False))
@@ -284,7 +284,7 @@ def test_how_the_names_are_listed_makes_no_difference(
     registrations: list[Registration], random: object
 ) -> None:
     """Their order, doubles, and whether it is said as before or as after."""
-    expected = [each.name for each in in_order(registrations)]
+    expected = [each.name for each in sort_hooks(registrations)]
     pairs = must_precede(registrations)
     by_before = [
         register(
@@ -312,15 +312,15 @@ def test_how_the_names_are_listed_makes_no_difference(
         )
         for each in registrations
     ]
-    assert [each.name for each in in_order(by_before)] == expected
-    assert [each.name for each in in_order(by_after)] == expected
+    assert [each.name for each in sort_hooks(by_before)] == expected
+    assert [each.name for each in sort_hooks(by_after)] == expected
 
 
 @given(solvable())
 def test_ordering_twice_changes_nothing(registrations: list[Registration]) -> None:
     """The order of an order is that order: ties go by registration."""
-    ordered = in_order(registrations)
-    assert in_order(ordered) == ordered
+    ordered = sort_hooks(registrations)
+    assert sort_hooks(ordered) == ordered
 
 
 @given(solvable(), st.data())
@@ -347,7 +347,7 @@ def test_any_cycle_is_found_and_the_chain_shown_is_one(
         for each in registrations
     ]
     with pytest.raises(OrderError) as caught:
-        in_order(closed)
+        sort_hooks(closed)
     chain = caught.value.message.split(": ")[1].split(" (")[0].split(" -> ")
     assert chain[0] == chain[-1]
     assert len(set(chain)) == len(chain) - 1

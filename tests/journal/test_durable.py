@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from hookline import AgentBuilder, Decision, RunStatus
+from hookline.errors import JournalError, UnknownRunError
 from hookline.journal import (
     Durable,
     HookRan,
@@ -14,6 +16,8 @@ from hookline.journal import (
     StepFinished,
     TextDelta,
     ToolProgress,
+    begin,
+    reopen,
 )
 from hookline.state import AssistantMessage, Step, ToolCall, ToolResult
 from hookline.testing import ScriptedDriver, say
@@ -99,6 +103,36 @@ async def test_a_child_has_a_record_of_its_own_and_its_parents_listeners_and_ans
     assert [each.seq for each in child.records] == [5]
     assert [each.seq for each in parent.records] == [6]
     assert await child.for_child("r/0/call_1/1/0", ()).wait("key") == Decision.deny("no")
+
+
+class DamagedStore:
+    """A store in which the record of one run cannot be read. It counts who holds a claim."""
+
+    def __init__(self, damaged: str) -> None:
+        self.damaged = damaged
+        self.held: set[str] = set()
+
+    def claim(self, run_id: str) -> Any:
+        self.held.add(run_id)
+        return SimpleNamespace(give_back=lambda: self.held.discard(run_id))
+
+    def read(self, run_id: str) -> list[Record]:
+        raise JournalError("torn") if run_id == self.damaged else UnknownRunError("none")
+
+
+def open_child(store: Any, run_id: str, listeners: tuple[Any, ...]) -> Durable:
+    """The record of a child of a new run."""
+    return begin(store, "parent", ()).for_child(run_id, listeners)
+
+
+@pytest.mark.parametrize("open_it", [begin, reopen, open_child])
+def test_a_run_that_cannot_be_read_is_given_back_at_once(open_it: Any) -> None:
+    """Whoever repairs it need not wait until this process has collected its garbage."""
+    store = DamagedStore("run")
+    with pytest.raises(JournalError, match="torn") as kept:  # it keeps the frames of the failure
+        open_it(store, "run", ())
+    assert "run" not in store.held
+    del kept
 
 
 async def test_a_child_of_a_silent_parent_can_have_listeners() -> None:

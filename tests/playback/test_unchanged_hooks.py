@@ -88,6 +88,32 @@ async def test_a_child_that_is_sent_back_is_followed_from_every_kill(
     await check_every_kill(NEVER_CONTENT._replace(script=script, hooks=hooks), {"objections": 2})
 
 
+@pytest.mark.parametrize("script", [(("delegate",),), (("delegate", "look"), ("delegate",))])
+@pytest.mark.parametrize("actions", [("crash",), ("policy crash",), ("policy object", "crash")])
+async def test_a_failure_at_the_end_of_a_child_is_followed_from_every_kill(
+    script: tuple[tuple[str, ...], ...], actions: tuple[str, ...]
+) -> None:
+    """That the hook failed is on record before what its failure counted as, and a kill may come in between."""
+    hooks = tuple(("subagent_stop", action) for action in actions)
+    await check_every_kill(NEVER_CONTENT._replace(script=script, hooks=hooks), {"objections": 2})
+
+
+async def test_a_failure_about_one_call_is_followed_from_a_kill_at_the_next() -> None:
+    """What a failure counted as is on record when its call is settled, after the calls beside it were judged."""
+
+    def agent_of(tape: Tape | None = None) -> Agent:
+        builder = World(Case((("look", "pay"),))).builder()
+        builder.on_before_tool_use(lambda ctx: 1 / 0, name="broken", matcher="look")
+        builder.on_before_tool_use(lambda ctx: HookOutcome.ask("sure?"), matcher="pay")
+        return (builder if tape is None else builder.with_journal(tape)).build()
+
+    whole = Tape()
+    await agent_of(whole).run("go", run_id="run")
+    for batches in range(1, len(whole.batches) + 1):
+        report = await backtest(whole.cut(batches), agent_of())
+        assert report.ok, str(report)
+
+
 CHARGING = [
     (point, action)
     for point in ("before_step", "before_inference", "after_inference", "before_tool_use")

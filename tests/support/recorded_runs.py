@@ -327,7 +327,7 @@ AT = {
     "execution_end": ("watch", "note", "charge"),
     "error": ("watch", "note", "forbid"),
     "subagent_start": ("watch", "reword"),
-    "subagent_stop": ("watch", "object"),
+    "subagent_stop": ("watch", "object", "crash"),
 }
 APPROVERS: dict[str, Any] = {
     "yes": lambda question: True,

@@ -1,4 +1,4 @@
-"""What a tool may ask of the run it is part of."""
+"""The context of a call, as a test of a tool may make one."""
 
 from __future__ import annotations
 
@@ -7,87 +7,57 @@ from typing import Any
 
 import pytest
 
-from hookline.errors import NotJSONError
-from hookline.state import AgentState, FrozenDict, ToolCall, Usage
-from hookline.tools import ToolContext, ToolHost, tool
+from hookline.state import AgentState, Decision, ToolCall, Usage
+from hookline.tools import ToolContext, tool
 
 
-class Run:
-    """A host that keeps what was reported to it."""
+class FakeContext(ToolContext):
+    """A context of no run, which remembers what it was told."""
+
+    state = AgentState(run_id="r")
+    is_cancelled = False
+    depth = 0
+    journal: Sequence[Any] = ()
+    tools = ()
 
     def __init__(self) -> None:
-        self.state = AgentState(run_id="r")
-        self.is_cancelled = False
-        self.depth = 2
-        self.records: Sequence[Any] = ("record",)
+        super().__init__(ToolCall("1", "f"), "r/1/1")
         self.heard: list[Any] = []
 
-    def progress(self, call: ToolCall, message: Any) -> None:
-        self.heard.append((call.id, message))
+    def progress(self, message: Any) -> None:
+        self.heard.append(message)
 
     def charge(self, usage: Usage) -> None:
         self.heard.append(usage)
 
-    async def spawn(self, call: ToolCall, agent: Any, prompt: str, name: str) -> Any:
-        return call.id, agent, prompt, name
+    async def spawn(self, agent: Any, prompt: str, *, name: str = "") -> Any:
+        return agent, prompt, name
+
+    async def ask(self, question: ToolCall, reason: str, *, asked_by: str = "") -> Decision:
+        return Decision.allow()
 
 
-def made() -> tuple[Run, ToolContext]:
-    """A run, and what a tool sees of it."""
-    run = Run()
-    host: ToolHost = run
-    return run, ToolContext(host, ToolCall("1", "f"), "r/1/1")
-
-
-def test_a_tool_reads_the_run_as_it_is_now() -> None:
-    """Not as it was when the call began."""
-    run, context = made()
-    assert (context.call.name, context.idempotency_key) == ("f", "r/1/1")
-    assert (context.state.run_id, context.journal, context.is_cancelled) == (
-        "r",
-        ("record",),
-        False,
-    )
-    run.is_cancelled, run.state, run.records = True, AgentState(run_id="s"), ()
-    assert (context.state.run_id, context.journal, context.is_cancelled) == ("s", (), True)
-    assert context.depth == 2
-    assert repr(context) == "ToolContext(call='f', idempotency_key='r/1/1')"
-
-
-def test_progress_is_json_and_names_its_call() -> None:
-    """It is frozen before a listener gets it; a value that is not JSON is an error that names the tool."""
-    run, context = made()
-    context.progress({"done": 3})
-    context.progress("half")
-    assert run.heard == [("1", {"done": 3}), ("1", "half")]
-    assert isinstance(run.heard[0][1], FrozenDict)
-    with pytest.raises(NotJSONError, match="a progress message of tool 'f'"):
-        context.progress(object())
-
-
-def test_a_model_call_of_the_tools_own_is_counted() -> None:
-    """Its usage is reported to the host."""
-    run, context = made()
-    context.charge(Usage(input_tokens=5))
-    assert run.heard == [Usage(input_tokens=5)]
-
-
-async def test_a_child_run_belongs_to_the_call() -> None:
-    """The host gets the call that asked, the agent, the prompt and a name."""
-    _, context = made()
-    assert await context.spawn("agent", "go") == ("1", "agent", "go", "")
-    assert await context.spawn("agent", "go", name="scout") == ("1", "agent", "go", "scout")
-
-
-async def test_a_sync_tool_reports_from_its_thread() -> None:
-    """What the host gets comes from the running call."""
+async def test_a_tool_can_be_tried_with_a_context_of_ones_own() -> None:
+    """A sync tool uses it from its thread."""
 
     @tool
     def f(steps: int, context: ToolContext) -> str:
         for step in range(steps):
             context.progress(step)
+        context.charge(Usage(input_tokens=steps))
         return context.idempotency_key
 
-    run, context = made()
+    context = FakeContext()
     assert await f.invoke(f.validate({"steps": 2}).values, context) == "r/1/1"
-    assert run.heard == [("1", 0), ("1", 1)]
+    assert context.heard == [0, 1, Usage(input_tokens=2)]
+    assert repr(context) == "ToolContext(call='f', idempotency_key='r/1/1')"
+
+
+def test_a_context_that_lacks_a_part_is_none() -> None:
+    """A tool would find out in the middle of its work."""
+
+    class Half(ToolContext):
+        depth = 0
+
+    with pytest.raises(TypeError, match="abstract"):
+        Half(ToolCall("1", "f"), "key")  # type: ignore[abstract]

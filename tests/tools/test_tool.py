@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hookline.errors import ToolDefinitionError, UnknownToolError
-from hookline.state import AgentState, FrozenDict, ToolCall
+from hookline.state import FrozenDict
 from hookline.tools import AnyTool, Effect, Tool, Toolbox, ToolContext, as_tool, tool
 
 if TYPE_CHECKING:
@@ -24,19 +24,6 @@ if TYPE_CHECKING:
 def add(a: int, b: int) -> int:
     """Add two numbers."""
     return a + b
-
-
-class Host:
-    """A run that only exists."""
-
-    state = AgentState()
-    is_cancelled = False
-    records = ()
-
-
-def context() -> ToolContext:
-    """What a tool gets."""
-    return ToolContext(Host(), ToolCall("1", "f"), "key")  # type: ignore[arg-type]
 
 
 # --- what a tool is -----------------------------------------------------------------------------
@@ -190,7 +177,7 @@ async def test_the_context_is_handed_over_by_the_name_that_asked_for_it() -> Non
     async def g(a: int, *, run: ToolContext | None = None) -> tuple[ToolContext | None, int]:
         return run, a
 
-    it = context()
+    it: Any = object()
     assert f.wants_context
     assert await f.invoke({"a": 1}, it) == (it, 1)
     assert await g.invoke({"a": 1}, it) == (it, 1)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack
 
 import msgspec
 
-from hookline.agent.approvals import checked_answers
+from hookline.agent.approvals import check_answers
 from hookline.agent.loop.drive import drive
 from hookline.agent.recovery import Resumed
 from hookline.agent.result import RunResult, recorded_result
@@ -78,7 +78,7 @@ class Agent:
         self, prompt: str | None = None, **options: Unpack[RunOptions]
     ) -> Coroutine[Any, Any, RunResult]:
         """Run to the end: `result = await agent.run("...")`. A run never raises for what happens inside it."""
-        return self._driven(*self._prepare(prompt, options))
+        return self._drive(*self._prepare(prompt, options))
 
     def run_sync(self, prompt: str | None = None, **options: Unpack[RunOptions]) -> RunResult:
         """`run` for code that is not async."""
@@ -89,7 +89,7 @@ class Agent:
         feed: Feed[Record] = Feed()
         run, said, inside = self._prepare(prompt, options, feed.put)
         feed.pace(run)
-        return RunStream(partial(follow, run, lambda: self._driven(run, said, inside), feed))
+        return RunStream(partial(follow, run, lambda: self._drive(run, said, inside), feed))
 
     def iterate(
         self, prompt: str | None = None, **options: Unpack[RunOptions]
@@ -98,7 +98,7 @@ class Agent:
         feed: Feed[AgentState] = Feed()
         run, said, inside = self._prepare(prompt, options)
         feed.take_states(run)
-        return RunStream(partial(follow, run, lambda: self._driven(run, said, inside), feed))
+        return RunStream(partial(follow, run, lambda: self._drive(run, said, inside), feed))
 
     def resume(
         self,
@@ -119,13 +119,13 @@ class Agent:
         refuse_child(state)
         pause = pause_of(state)
         self._runs.refuse_twice(pause)
-        answers = checked_answers(
+        answers = check_answers(
             state, {} if decisions is None else decisions, self.definition.toolbox
         )
         durable = Durable(self.definition.listeners, answers)
         part = SessionPart(ends=state.session_id == state.run_id)
         resumed = Run(RunSetup.of(self.definition, drive, session=part), state, durable)
-        return self._driven(self._runs.begin(resumed), None, session, pause)
+        return self._drive(self._runs.begin(resumed), None, session, pause)
 
     def _resume_stored(
         self,
@@ -148,14 +148,16 @@ class Agent:
                 else answers_on_record(journal, story.state, durable.records)
             )
             waiting = still_waiting(story.state, known)
-            answers = checked_answers(waiting, decisions, self.definition.toolbox, known)
+            answers = check_answers(waiting, decisions, self.definition.toolbox, known)
         except BaseException:
             durable.close()
             raise
         durable.take_answers(answers)
         if story.is_over:
             durable.close()
-            return _finished(recorded_result(story, durable.records, self.definition.plans.output))
+            return _give_result(
+                recorded_result(story, durable.records, self.definition.plans.output)
+            )
         paused = story.is_finished
         part = SessionPart(ends=story.state.session_id == run_id)
         resumed = Run(
@@ -164,7 +166,7 @@ class Agent:
             durable,
             None if paused else Resumed(story.tail, story.unsettled_seconds),
         )
-        return self._driven(self._runs.begin(resumed), None, session)
+        return self._drive(self._runs.begin(resumed), None, session)
 
     def resume_sync(
         self,
@@ -239,7 +241,7 @@ class Agent:
         run = Run(RunSetup.of(self.definition, drive, session=part), begun, durable)
         return self._runs.begin(run), said, inside
 
-    async def _driven(
+    async def _drive(
         self,
         run: Run,
         prompt: str | UserMessage | None,
@@ -259,7 +261,7 @@ class Agent:
     def _paused_state(self, run: str | AgentState | RunResult) -> AgentState:
         state = run.state if isinstance(run, RunResult) else run
         if isinstance(state, str):
-            state = self._runs.paused(state)
+            state = self._runs.find_paused(state)
         if not isinstance(state, AgentState):
             raise UsageError(
                 f"resume takes a run id, a state or a result, not {state!r}.",
@@ -309,7 +311,7 @@ def _user_message(
     return UserMessage(prompt, "", tuple(attachments))
 
 
-async def _finished(result: RunResult) -> RunResult:
+async def _give_result(result: RunResult) -> RunResult:
     """The result of a run that had ended already."""
     return result
 
@@ -425,7 +427,7 @@ class Runs:
                 _remember(self._cancelled_early, run_id, reason)
         return sum([run.token.cancel(reason, out_of_time=out_of_time) for run in chosen])
 
-    def paused(self, run_id: str) -> AgentState:
+    def find_paused(self, run_id: str) -> AgentState:
         """The state of a run that waits, by its id."""
         with self._lock:
             state = self._paused.get(run_id)
@@ -499,7 +501,7 @@ def refuse_outsider(journal: JournalStore | None, session: str | None, run_id: s
             f"run_id={run_id!r}: ids that begin with '{STREAM}' are those of sessions.",
             remedy="Give the run another id.",
         )
-    if journal is not None and session is not None and _known(journal, session) is not None:
+    if journal is not None and session is not None and _find_session(journal, session) is not None:
         raise UsageError(
             f"session '{session}' is kept in the journal, and would not know of this run.",
             remedy=f"Run it there: Sessions(journal).get({session!r}).run(agent, prompt).",
@@ -509,11 +511,11 @@ def refuse_outsider(journal: JournalStore | None, session: str | None, run_id: s
 def refuse_member(journal: JournalStore, run: Story) -> None:
     """A run of a session continues in the session, which keeps others off and may have left it behind."""
     state, session = run.state, run.state.session_id
-    story = _known(journal, session) if session != state.run_id else None
+    story = _find_session(journal, session) if session != state.run_id else None
     if story is None or state.parent_run_id is not None:
         return
     if story.status in _HALTED:
-        raise halted(story)
+        raise session_error(story)
     if run.is_over:
         return  # it is only looked at
     raise UsageError(
@@ -522,7 +524,7 @@ def refuse_member(journal: JournalStore, run: Story) -> None:
     )
 
 
-def halted(story: SessionStory) -> SessionError:
+def session_error(story: SessionStory) -> SessionError:
     """Why nothing runs in it."""
     if story.status is SessionStatus.DELETED:
         return SessionError(
@@ -533,7 +535,7 @@ def halted(story: SessionStory) -> SessionError:
     )
 
 
-def _known(journal: JournalStore, session: str) -> SessionStory | None:
+def _find_session(journal: JournalStore, session: str) -> SessionStory | None:
     try:
         return fold_session(journal.read(stream_of(session)))
     except UnknownRunError:

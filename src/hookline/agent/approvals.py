@@ -89,24 +89,59 @@ async def ask_person(
     if decision is None and not run.stopping:
         # An answer to this very question goes before one that was remembered from another.
         known = run.source.known.answers.get(approval.id)
-        decision, by = known or await _handed_over(run, current, approval), "resume"
+        decision, by = known or await _answer_from_resume(run, current, approval), "resume"
     if decision is None and not run.stopping:
-        decision, by = _remembered(run, current, approval), "a remembered answer"
+        decision, by = _find_remembered(run, current, approval), "a remembered answer"
     if decision is None and not run.stopping and not _can_be_read(current):
         decision, by = _UNREADABLE, "redaction"
     if decision is None and not run.stopping:
         if run.commit is not None:
             run.durable.flush()
-        decision, by = await _answered_in_time(run, approval)
+        decision, by = await _ask_approver(run, approval)
     if decision is not None:
         decision = _note(run, current, approval, decision, by)
     return decision
 
 
+# --- the question about a call in progress: only this module writes it ---------------------------------
+
+
+def allow_edited(run: Run, current: CallInProgress, ask: Ask) -> None:
+    """Somebody said yes by editing the call like this. The yes is kept, should the run pause for another call."""
+    current.approval, current.decision = question(run, current, ask), Decision.allow()
+
+
+def close_question(current: CallInProgress) -> None:
+    """The call was edited: what was asked and answered was about another one."""
+    current.edits += 1
+    current.approval = current.decision = None
+    current.is_changed = True
+
+
+def reopen_question(
+    current: CallInProgress, approval: PendingApproval | None, decision: Decision | None
+) -> None:
+    """The call is again what this was asked and answered about."""
+    current.approval, current.decision = approval, decision
+
+
+def stand_by_answers(
+    current: CallInProgress, asked: list[PendingApproval], started: ToolCall
+) -> None:
+    """A call that had started was approved as it started: nobody is asked that again, should the run pause."""
+    current.questions += sum(not question.is_again for question in asked)
+    approval = asked[-1] if asked else current.approval
+    if approval is not None:
+        current.decision = Decision.allow()
+        current.approval = msgspec.structs.replace(
+            approval, tool_call=started, fingerprint=started.fingerprint()
+        )
+
+
 async def ask_while_running(run: Run, call: ToolCall, reason: str, asked_by: str) -> Decision:
     """The answer to what a running tool asks. The run cannot pause here: without an answer at once, it is no."""
-    current = CallInProgress(call, call)
-    run.take_call(current, call)
+    shown = run.call_without_secrets(call)
+    current = CallInProgress(call, shown, original=None if shown is call else call)
     if run.setup.redact is not None:
         reason = run.setup.redact(reason)
     async with run.hook_lock:  # other calls are running, and their hooks may be asked too
@@ -188,11 +223,11 @@ def _is_expired(run: Run, approval: PendingApproval) -> bool:
     return approval.is_expired(run.at)
 
 
-async def _handed_over(
+async def _answer_from_resume(
     run: Run, current: CallInProgress, approval: PendingApproval
 ) -> Decision | None:
     """The answer that was handed to `resume`, unless it comes too late."""
-    decision = await run.source.handed_over(run, approval.id)
+    decision = await run.source.resume_answer(run, approval.id)
     if decision is None or _is_expired(run, approval):
         return None
     problem = misfit(run.setup.definition.toolbox, approval, decision)
@@ -207,12 +242,12 @@ def _question_after_bad_edit(approval: PendingApproval, problem: str) -> Pending
     return msgspec.structs.replace(approval, reason=reason)
 
 
-def as_asked(approval: PendingApproval) -> PendingApproval:
+def without_misfit(approval: PendingApproval) -> PendingApproval:
     """The question as it was before somebody edited the call so that it does not fit."""
     return msgspec.structs.replace(approval, reason=approval.reason.partition(_MISFIT)[0])
 
 
-async def _answered_in_time(run: Run, approval: PendingApproval) -> tuple[Decision | None, str]:
+async def _ask_approver(run: Run, approval: PendingApproval) -> tuple[Decision | None, str]:
     """What the approver says, as long as the question can be answered."""
     shown, problem = approval, ""
     for _ in range(_MOST_MISFITS):
@@ -307,7 +342,9 @@ def _can_be_read(current: CallInProgress) -> bool:
     return hides_only_words(current.original.args, current.call.args)
 
 
-def _remembered(run: Run, current: CallInProgress, approval: PendingApproval) -> Decision | None:
+def _find_remembered(
+    run: Run, current: CallInProgress, approval: PendingApproval
+) -> Decision | None:
     """What was answered for the session: in this run, or in one above it."""
     if approval.is_again:  # what is remembered of the call is no answer to running it a second time
         return None
@@ -347,7 +384,7 @@ async def _from_approver(run: Run, approval: PendingApproval) -> Decision | None
         if answer is NOBODY:
             return None
         if inspect.isawaitable(answer):
-            answer = await _until_expired(run, approval, answer)
+            answer = await _wait_until_expired(run, approval, answer)
     except CRASHES as error:
         if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
             raise
@@ -355,7 +392,7 @@ async def _from_approver(run: Run, approval: PendingApproval) -> Decision | None
     return _as_decision(answer)
 
 
-async def _until_expired(run: Run, approval: PendingApproval, answer: Awaitable[Any]) -> Any:
+async def _wait_until_expired(run: Run, approval: PendingApproval, answer: Awaitable[Any]) -> Any:
     """Wait for an approver, and not longer than its answer is good for anything."""
     if approval.expires_at is None:
         return await answer
@@ -391,10 +428,10 @@ def _note(
     decision = _with_valid_rule(decision)
     if run.setup.redact is not None:
         decision = reason_without(decision, run.setup.redact)
-    if run.shown_decision(decision) is not decision:
+    if run.decision_without_secrets(decision) is not decision:
         # It holds once: a state has no secrets, so it cannot be remembered.
         decision = msgspec.structs.replace(decision, remember=False, rule="")
-    current.decision, kept = decision, run.shown_decision(decision)
+    current.decision, kept = decision, run.decision_without_secrets(decision)
     run.append(
         ApprovalAnswered(
             *run.head(), step=run.step_index or 0, approval_id=approval.id, decision=kept, by=by
@@ -418,7 +455,7 @@ def _with_valid_rule(decision: Decision) -> Decision:
 # --- answers that are handed to `resume` --------------------------------------------------------------
 
 
-def checked_answers(
+def check_answers(
     state: AgentState,
     decisions: Mapping[str, Decision | bool],
     toolbox: Toolbox,
@@ -429,7 +466,7 @@ def checked_answers(
     `on_record` is what it was answered before its process died. The same answer may be given again, as by somebody
     who tries again; another one comes too late.
     """
-    answers = _named(state, decisions, on_record)
+    answers = _match_questions(state, decisions, on_record)
     for approval in state.pending:
         decision = answers.get(approval.id)
         if decision is None or approval.run_id != state.run_id:
@@ -442,7 +479,7 @@ def checked_answers(
     return answers
 
 
-def _named(
+def _match_questions(
     state: AgentState,
     decisions: Mapping[str, Decision | bool],
     on_record: Mapping[str, Decision],

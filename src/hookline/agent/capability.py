@@ -32,28 +32,32 @@ class Capability(Protocol):
         ...
 
 
-def completed(definition: Definition, installed: Iterable[tuple[str, Any]]) -> Definition:
+def complete(definition: Definition, installed: Iterable[tuple[str, Any]]) -> Definition:
     """The definition with what its capabilities add once they can see the whole of it."""
     installed = tuple(installed)
-    late = [(name, tuple(brought_by(each, "tools_for", definition))) for name, each in installed]
+    late = [
+        (name, tuple(call_capability(each, "tools_for", definition))) for name, each in installed
+    ]
     if any(tools for _, tools in late):
         toolbox = definition.toolbox.with_tools(*(tool for _, tools in late for tool in tools))
         brought = {as_tool(tool).name: name for name, tools in late for tool in tools}
         definition = msgspec.structs.replace(
             definition, toolbox=toolbox, brought=FrozenDict({**definition.brought, **brought})
         )
-    guarding = {str(path) for _, each in installed for path in brought_by(each, "protected_files")}
+    guarding = {
+        str(path) for _, each in installed for path in call_capability(each, "protected_files")
+    }
     if guarding:
         definition = msgspec.structs.replace(definition, protected_files=tuple(sorted(guarding)))
     notes = [
-        msgspec.structs.replace(_checked_note(note, name), capability=name)
+        msgspec.structs.replace(_check_note(note, name), capability=name)
         for name, each in installed
-        for note in brought_by(each, "notes", definition)
+        for note in call_capability(each, "notes", definition)
     ]
     return msgspec.structs.replace(definition, notes=tuple(notes)) if notes else definition
 
 
-def _checked_note(note: Any, capability: str) -> Note:
+def _check_note(note: Any, capability: str) -> Note:
     if isinstance(note, Note):
         return note
     raise BuildError(
@@ -61,7 +65,7 @@ def _checked_note(note: Any, capability: str) -> Note:
     )
 
 
-def brought_by(capability: Any, part: str, *args: Any) -> Iterable[Any]:
+def call_capability(capability: Any, part: str, *args: Any) -> Iterable[Any]:
     """What a capability gives from one of its methods; nothing if it has no such method."""
     method = getattr(capability, part, None)
     given = method(*args) if callable(method) else ()

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hookline.agent.in_progress import CallInProgress
 from hookline.agent.redaction import original
 from hookline.agent.result import RunResult
 from hookline.errors import HookError
@@ -106,7 +105,7 @@ def check_response(response: object, who: str) -> InferenceResponse:
     """
     if not isinstance(response, InferenceResponse):
         raise TypeError(f"{who} gave {response!r} instead of an InferenceResponse.")
-    response = _worded(response, ("text", "model", "finish"), "response", who)
+    response = _with_plain_text(response, ("text", "model", "finish"), "response", who)
     _check_usage(response.usage, who)
     given: object = response.calls
     calls = _parts(
@@ -152,12 +151,12 @@ def _parts(
     worded = []
     for position, part in enumerate(parts):
         _check_type(part, kind, f"{where}[{position}]", who)
-        worded.append(_worded(part, names, f"{where}[{position}]", who))
+        worded.append(_with_plain_text(part, names, f"{where}[{position}]", who))
     is_same = all(new is old for new, old in zip(worded, parts, strict=True))
     return parts if is_same else tuple(worded)
 
 
-def _worded(part: S, names: tuple[str, ...], where: str, who: str) -> S:
+def _with_plain_text(part: S, names: tuple[str, ...], where: str, who: str) -> S:
     """The part with the words of these names in plain text; refuses what is no text, or cannot be saved as it is."""
     plain = {}
     for name in names:
@@ -191,14 +190,14 @@ def check_result(result: ToolResult, who: str) -> ToolResult:
             known = ", ".join(_STATUSES)
             raise TypeError(f"{who} gave result.status={status!r}. It is one of: {known}.")
         result = msgspec.structs.replace(result, status=ResultStatus(status))
-    result = _worded(result, ("call_id", "name", "reason", "decided_by"), "result", who)
+    result = _with_plain_text(result, ("call_id", "name", "reason", "decided_by"), "result", who)
     duration: object = result.duration
     if type(duration) not in (int, float) or not math.isfinite(result.duration):
         raise TypeError(f"{who} gave result.duration={duration!r}, which is not a number.")
     error = result.error
     if error is not None:
         _check_type(error, ErrorInfo, "result.error", who)
-        worded = _worded(error, ErrorInfo.__struct_fields__, "result.error", who)
+        worded = _with_plain_text(error, ErrorInfo.__struct_fields__, "result.error", who)
         if worded is not error:
             result = msgspec.structs.replace(result, error=worded)
     return result
@@ -207,7 +206,7 @@ def check_result(result: ToolResult, who: str) -> ToolResult:
 # --- what a hook changed ------------------------------------------------------------------------------
 
 
-def settled(entry: Entry, before: Any, after: Any) -> Any:
+def check_changes(entry: Entry, before: Any, after: Any) -> Any:
     """A hook's context with all that it changed in it checked, but for the call."""
     if after.evaluations is not before.evaluations:
         after = _with_source(entry, before, after)
@@ -227,12 +226,10 @@ def settled(entry: Entry, before: Any, after: Any) -> Any:
     return after
 
 
-def settled_call(
-    entry: Entry, before: Any, after: Any, current: CallInProgress | None, toolbox: Toolbox
-) -> Any:
+def check_changed_call(entry: Entry, before: Any, after: Any, toolbox: Toolbox) -> Any:
     """A hook's context with the call it made of a call: the same one, with arguments that fit its tool."""
-    call = refuse_other_call(entry, before, None if current is None else after.tool_call)
-    assert current is not None
+    can_change = before.point is HookPoint.BEFORE_TOOL_USE
+    call = refuse_other_call(entry, before, after.tool_call if can_change else None)
     call = original(call)  # from the record of a hook that gave its verdict before
     if call.redacted:
         return after  # nobody knows its arguments any more: it does not run
@@ -240,9 +237,6 @@ def settled_call(
     if tool is None:
         raise toolbox.unknown(call.name)
     validated = tool.validate_call(call)
-    if not entry.shadow:  # what a hook in shadow makes of a call is recorded, never run
-        current.tool = tool
-        current.values = validated.values
     settled = ToolCall(call.id, call.name, validated.args)
     return msgspec.structs.replace(after, tool_call=settled)
 
@@ -282,7 +276,7 @@ def _with_state(entry: Entry, before: Any, after: Any) -> Any:
         raise HookError(entry.name, before.point, f"{after.state!r} is not an AgentState.")
     if type(after.state.metadata) is not FrozenDict:
         after = msgspec.structs.replace(after, state=after.state.checked())
-    kept = _kept(entry, before, after.state)
+    kept = _check_kept(entry, before, after.state)
     if kept is not after.state:
         after = msgspec.structs.replace(after, state=kept)
     old, new = before.state.messages, after.state.messages
@@ -301,7 +295,7 @@ def _with_state(entry: Entry, before: Any, after: Any) -> Any:
     return after
 
 
-def _kept(entry: Entry, ctx: AgentContext, new: AgentState) -> AgentState:
+def _check_kept(entry: Entry, ctx: AgentContext, new: AgentState) -> AgentState:
     """A hook's state with all that the run itself keeps as it was; refuses one in which that is something else."""
     old: AgentState = ctx.state
     if (
@@ -342,12 +336,12 @@ def _with_source(entry: Entry, before: AgentContext, after: AgentContext) -> Age
             remedy="Append with ctx.forbid(...).",
         )
     signed = tuple(
-        _checked_evaluation(entry, before, evaluation) for evaluation in after.evaluations[count:]
+        _check_evaluation(entry, before, evaluation) for evaluation in after.evaluations[count:]
     )
     return msgspec.structs.replace(after, evaluations=(*before.evaluations, *signed))
 
 
-def _checked_evaluation(entry: Entry, before: AgentContext, said: Any) -> ContinuationEvaluation:
+def _check_evaluation(entry: Entry, before: AgentContext, said: Any) -> ContinuationEvaluation:
     """An evaluation of a hook, in plain text and with its source; refuses one that says nothing."""
     if problem := said.problem():
         raise HookError(
@@ -377,7 +371,7 @@ async def around_inference(
     async def action(inner: InferenceHookContext) -> InferenceResponse:
         return await ask(inner.request)
 
-    response = await run_around(plan.hooks, ctx, action, log, settled, _response)
+    response = await run_around(plan.hooks, ctx, action, log, check_changes, _response)
     return check_response(response, "a hook around the inference")
 
 
@@ -397,15 +391,15 @@ def _same_call(entry: Entry, before: ToolHookContext, after: ToolHookContext) ->
 
 
 def _response(entry: Entry, given: object) -> InferenceResponse:
-    return _checked(entry, HookPoint.AROUND_INFERENCE, given, InferenceResponse)
+    return _check_kind(entry, HookPoint.AROUND_INFERENCE, given, InferenceResponse)
 
 
 def _result(entry: Entry, given: object) -> ToolResult:
-    result = _checked(entry, HookPoint.AROUND_TOOL_USE, given, ToolResult)
+    result = _check_kind(entry, HookPoint.AROUND_TOOL_USE, given, ToolResult)
     return check_result(result, f"hook '{entry.name}'")
 
 
-def _checked(entry: Entry, point: str, given: object, kind: type[T]) -> T:
+def _check_kind(entry: Entry, point: str, given: object, kind: type[T]) -> T:
     if not isinstance(given, kind):
         raise HookError(
             entry.name,

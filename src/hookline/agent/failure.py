@@ -37,7 +37,7 @@ async def on_error(
     decision = ask_policy(run, exception, error_class, attempt or in_a_row, call_id)
     if hook_failure is not None or is_lost or isinstance(exception, JournalError):
         decision = ErrorDecision(ErrorAction.STOP)
-    elif decision.action is ErrorAction.RETRY and _forbidden(run):
+    elif decision.action is ErrorAction.RETRY and _is_forbidden(run):
         decision = ErrorDecision(ErrorAction.IGNORE)  # a hook ends the run: it is stopped, not lost
     elif decision.action is ErrorAction.RETRY:
         decision = in_time(run, exception, decision)
@@ -47,7 +47,7 @@ async def on_error(
     run.append(
         ErrorRaised(
             *run.head(),
-            error=_written(run, info) if call is not None else info,
+            error=_as_recorded(run, info) if call is not None else info,
             action=decision.action.value,
             delay=decision.delay,
             step=run.step_index,
@@ -58,7 +58,7 @@ async def on_error(
     return decision
 
 
-def _written(run: Run, info: ErrorInfo) -> ErrorInfo:
+def _as_recorded(run: Run, info: ErrorInfo) -> ErrorInfo:
     """A failed call as it is written down at once: its words may still be withheld by the hooks after the tool.
 
     When they are let through they are in the result of the call, and in the errors of the step.
@@ -150,7 +150,7 @@ def _count(run: Run, error_class: ErrorClass) -> int:
     return in_a_row
 
 
-def _forbidden(run: Run) -> bool:
+def _is_forbidden(run: Run) -> bool:
     return ContinuationOutcome.from_evaluations(run.evaluations).is_forbidden
 
 

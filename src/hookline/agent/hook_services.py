@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from hookline.agent.checks import check_response
-from hookline.agent.children.child import recorded_child
-from hookline.agent.children.host import HasDefinition, start_child
+from hookline.agent.children import HasDefinition, recorded_child, start_child
 from hookline.agent.failure import ask_policy, in_time
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.redaction import result_without
@@ -74,7 +73,7 @@ class HookServices:
                 "there is no model to ask.",
                 remedy="Give the agent one, or the hook one of its own.",
             )
-        response = await self._answered(driver, request)
+        response = await self._infer(driver, request)
         run.charge(response.usage)
         run.clock()
         run.append(
@@ -91,7 +90,7 @@ class HookServices:
             run.durable.flush()
         return response
 
-    async def _answered(self, driver: Driver, request: InferenceRequest) -> InferenceResponse:
+    async def _infer(self, driver: Driver, request: InferenceRequest) -> InferenceResponse:
         run = self._run
         failures = 0
         while True:

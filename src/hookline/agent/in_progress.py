@@ -33,48 +33,52 @@ from hookline.tools import AnyTool
 
 
 class CallInProgress(msgspec.Struct):
-    """One tool call on its way: what the model asked for, what hooks made of it, and what came of it."""
+    """One tool call on its way: what the model asked for, what hooks made of it, and what came of it.
+
+    Each group of fields is written by one module, and only by it.
+    """
 
     made: ToolCall
+    # What will run: `calls/admission.py`.
     call: ToolCall
+    original: ToolCall | None = None
+    """The call with the arguments it runs with, where secrets were taken out of `call`. It is kept nowhere else."""
     tool: AnyTool | None = None
     values: dict[str, Any] = EMPTY
+    # What was asked about it: `approvals.py`.
+    approval: PendingApproval | None = None
+    decision: Decision | None = None
+    questions: int = 0
+    """How many questions there were about it."""
+    edits: int = 0
+    is_changed: bool = False
+    """The call is not the one the answer was given for."""
+    # What became of it: `calls/execution.py`.
     stage: CallStage | None = None
     started: bool = False
     """The tool began, or a hook gave the result in its place."""
     attempts: int = 0
-    result: ToolResult | None = None
-    approval: PendingApproval | None = None
-    decision: Decision | None = None
-    exception: BaseException | None = None
-    failed_hook: HookError | None = None
-    """A hook around a child run failed, where that is an error, whatever is made of it inside the call."""
-    edits: int = 0
-    questions: int = 0
-    """How many questions there were about it."""
-    is_changed: bool = False
-    """The call is not the one the answer was given for."""
-    is_refused: bool = False
-    """Nothing ran after all: the result says why, and comes neither from the tool nor from a hook in its place."""
     is_used: bool = False
     """An attempt has had `values`, and may have changed what is in them."""
+    result: ToolResult | None = None
+    is_refused: bool = False
+    """Nothing ran after all: the result says why, and comes neither from the tool nor from a hook in its place."""
+    exception: BaseException | None = None
     errors: tuple[ErrorInfo, ...] = ()
     """What its failed attempts left in the errors of the step."""
     failure: BaseException | None = None
     """What the error policy ends the run for."""
     seen: bool = False
     """The after_tool_use hooks have looked at the result."""
+    child_approvals: tuple[PendingApproval, ...] = ()
+    """What its children wait for."""
+    # Its child runs: `children.py`.
     children: dict[str, RunResult] = EMPTY
     objections: dict[str, int] = EMPTY
     """How often each of its children was sent back to work."""
-    child_approvals: tuple[PendingApproval, ...] = ()
-    original: ToolCall | None = None
-    """The call with the arguments it runs with, where secrets were taken out of `call`. It is kept nowhere else."""
-
-    def settle(self, status: ResultStatus, reason: str, decided_by: str = "") -> None:
-        """It does not run, or what it gave is withheld: the model reads why."""
-        self.stage = CallStage.SETTLED
-        self.result = self.result_with(status, reason=reason, decided_by=decided_by)
+    # The tool's context: `calls/tool_context.py`.
+    failed_hook: HookError | None = None
+    """A hook around a child run failed, where that is an error, whatever is made of it inside the call."""
 
     def result_with(self, status: ResultStatus, **fields: Any) -> ToolResult:
         """A result of this call."""

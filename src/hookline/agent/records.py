@@ -78,8 +78,6 @@ _OF_THE_RUN = frozenset(
 )
 """Points that belong to no step, whichever was made last."""
 _STANDS = frozenset(point.value for point in HookPoint if point.stands)
-_COUNTED = {ErrorRaised: "error", ChildStarted: "subagent_start"}
-"""Where hooks have been asked by the time of such a record, also when there is nothing on record of it."""
 
 
 class HookRounds:
@@ -102,9 +100,8 @@ class HookRounds:
             for ran in hooks_in((record,)):
                 self._note(ran)
             return
-        counted = _COUNTED.get(type(record))
-        if counted is not None and getattr(record, "action", "") != "fallback":
-            place = (counted, *_where(record))
+        place = _place_before(record)
+        if place is not None:
             is_known = self._taken_up.pop(place, None) is not None or place in self._open
             if not is_known:
                 self._at[place].append([])
@@ -174,11 +171,13 @@ def place_of(point: str, step: int | None, call_id: str) -> Place:
     return point, step if is_in_step else None, call_id if point in _ABOUT_CALLS else ""
 
 
-def _where(record: Record) -> tuple[int | None, str]:
-    step = getattr(record, "step", None)
+def _place_before(record: Record) -> Place | None:
+    """Where hooks have been asked by the time of a record, also when there is nothing on record of it."""
     if isinstance(record, ChildStarted):
-        step = int(record.child_run_id.removeprefix(f"{record.run_id}/").partition("/")[0])
-    return step, ""
+        return HookPoint.SUBAGENT_START.value, _step_of(record), ""
+    if isinstance(record, ErrorRaised) and record.action != "fallback":
+        return HookPoint.ERROR.value, record.step, ""
+    return None
 
 
 def _is_over(round_: list[HookRan], following: HookRan) -> bool:
@@ -276,7 +275,7 @@ class RunPart(msgspec.Struct):
 
     started: RunStarted | None = None
     prompt: PromptSubmitted | None = None
-    handed_over: dict[str, Decision] = msgspec.field(default_factory=dict)
+    resume_answers: dict[str, Decision] = msgspec.field(default_factory=dict)
     """The answers that were given to `resume`, by question."""
     approved: dict[str, list[Decision]] = msgspec.field(default_factory=dict)
     """Those of an approver."""
@@ -454,7 +453,7 @@ class RunIndex:
                     return
                 self.reasons.add(decision.reason)
                 if record.by == "resume":
-                    part.handed_over[record.approval_id] = decision
+                    part.resume_answers[record.approval_id] = decision
                 elif record.by in ("approver", "expiry"):
                     part.approved.setdefault(record.approval_id, []).append(decision)
 

@@ -67,9 +67,14 @@ ORIGINALS = Originals()
 """One for the process: an agent that is built anew for each request finds what the one before it kept."""
 
 
+def find_original(call: ToolCall) -> ToolCall | None:
+    """The call as it was made, where secrets were taken out of it and this process knows them."""
+    return ORIGINALS.find(call) if call.redacted else None
+
+
 def original(call: ToolCall) -> ToolCall:
     """The call as it was made, where this process knows it; otherwise the call as it is shown."""
-    return (ORIGINALS.find(call) or call) if call.redacted else call
+    return find_original(call) or call
 
 
 # --- what hooks say and note --------------------------------------------------------------------------

@@ -120,7 +120,7 @@ class _Saved(msgspec.Struct, frozen=True, omit_defaults=True):
     """How often the parent's hooks had sent the child back to work."""
 
 
-def saved(result: RunResult, objections: int = 0) -> JSONValue:
+def save_child(result: RunResult, objections: int = 0) -> JSONValue:
     """A child's result as JSON."""
     error = result.error
     kept = _Saved(
@@ -145,7 +145,7 @@ def _output(result: RunResult) -> str:
     return msgspec.json.encode(output).decode()
 
 
-def restored(data: JSONValue) -> RunResult:
+def restore_child(data: JSONValue) -> RunResult:
     """The result that was saved, without its records, and with a PastError where it had an exception."""
     kept = msgspec.convert(data, _Saved)
     error = kept.error

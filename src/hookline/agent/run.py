@@ -26,14 +26,13 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from hookline.agent.cancel import CancelToken
-from hookline.agent.checks import settled, settled_call
+from hookline.agent.checks import check_changed_call, check_changes
 from hookline.agent.in_progress import CallInProgress, StepInProgress
 from hookline.agent.records import RunIndex
 from hookline.agent.redaction import (
     ORIGINALS,
     both,
     context_without,
-    original,
     result_without,
 )
 from hookline.agent.result import RunResult
@@ -189,7 +188,6 @@ class Run:
         "at",
         "call_id",
         "commit",
-        "current",
         "durable",
         "error",
         "evaluations",
@@ -267,7 +265,6 @@ class Run:
         self.next_step = state.step_count
         self.metadata_before = state.metadata
         self.call_id = ""
-        self.current: CallInProgress | None = None
         # The hooks.
         above = setup.inherited
         plans = Plans(definition.registrations, above) if above else definition.plans
@@ -346,7 +343,7 @@ class Run:
 
     # --- arguments that hold secrets ----------------------------------------------------------------
 
-    def shown(self, call: ToolCall) -> ToolCall:
+    def call_without_secrets(self, call: ToolCall) -> ToolCall:
         """What is kept and told of a call: without the secrets in its arguments, which stay in memory."""
         redact = self.setup.redact_content
         if redact is None or call.redacted:
@@ -360,7 +357,7 @@ class Run:
             call, ToolCall(id=call.id, name=call.name, args=thaw(args), malformed=malformed)
         )
 
-    def shown_decision(self, decision: Decision) -> Decision:
+    def decision_without_secrets(self, decision: Decision) -> Decision:
         """The same for an answer that changes arguments."""
         if self.setup.redact_content is None or not decision.args:
             return decision
@@ -369,26 +366,14 @@ class Run:
             return decision
         return msgspec.structs.replace(decision, args=thaw(args))
 
-    def with_shown_calls(self, response: InferenceResponse) -> InferenceResponse:
+    def response_without_secrets(self, response: InferenceResponse) -> InferenceResponse:
         """An answer of the model as it is kept."""
         if self.setup.redact_content is None or not response.calls:
             return response
-        calls = tuple(map(self.shown, response.calls))
+        calls = tuple(map(self.call_without_secrets, response.calls))
         if all(new is old for new, old in zip(calls, response.calls, strict=True)):
             return response
         return msgspec.structs.replace(response, calls=calls)
-
-    def call_of(self, made: ToolCall, call: ToolCall) -> CallInProgress:
-        """A call on its way. It runs with the arguments it was made with, where this process knows them."""
-        current = CallInProgress(made, call)
-        if call.redacted and (exact := original(call)) is not call:
-            current.original = exact
-        return current
-
-    def take_call(self, current: CallInProgress, exact: ToolCall) -> None:
-        """This is the call that runs now; what is kept of it follows."""
-        current.call = shown = self.shown(exact)
-        current.original = None if shown is exact else exact
 
     # --- asking hooks -------------------------------------------------------------------------------
 
@@ -404,7 +389,6 @@ class Run:
         ctx: C,
         *,
         about: str = "",
-        current: CallInProgress | None = None,
         policies_only: bool = False,
         decided: Callable[[Result[C]], object] | None = None,
     ) -> Result[C]:
@@ -412,8 +396,7 @@ class Run:
 
         With `decided` the caller takes it over, also if observers are cut off afterwards.
         """
-        before = self.call_id, self.current
-        self.call_id, self.current = about or self.call_id, current
+        before, self.call_id = self.call_id, about or self.call_id
         try:
             plan = self.source.hooks(self, plan, ctx)
             result = await run_hooks(
@@ -421,7 +404,7 @@ class Run:
             )
             return self.take(result) if decided is None else result
         finally:
-            self.call_id, self.current = before
+            self.call_id = before
 
     async def repeat(self, plan: Plan, ctx: AgentContext, about: str) -> None:
         """Have those hooks of a point say again what they said about this, who are on record. Nobody else is asked."""
@@ -484,9 +467,9 @@ class Run:
 
     def settle(self, entry: Entry, before: Any, after: Any) -> Any:
         """Check what a hook changed, before anyone else sees it. What does not hold up is the hook's failure."""
-        after = settled(entry, before, after)
+        after = check_changes(entry, before, after)
         if getattr(after, "tool_call", None) is not getattr(before, "tool_call", None):
-            after = settled_call(entry, before, after, self.current, self.setup.definition.toolbox)
+            after = check_changed_call(entry, before, after, self.setup.definition.toolbox)
         return (
             after
             if self.setup.redact is None
@@ -551,7 +534,9 @@ class Run:
         before: Any = answer.before
         after: Any = answer.after
         if getattr(after, "tool_call", None) is not getattr(before, "tool_call", None):
-            after = msgspec.structs.replace(after, tool_call=self.shown(after.tool_call))
+            after = msgspec.structs.replace(
+                after, tool_call=self.call_without_secrets(after.tool_call)
+            )
         self.append(
             HookRan(
                 *self.head(),
@@ -568,7 +553,7 @@ class Run:
                 error=error,
                 evaluations=after.evaluations[len(before.evaluations) :],
                 stop_reason=answer.stop_reason,
-                decision=self.shown_decision(answer.answer)
+                decision=self.decision_without_secrets(answer.answer)
                 if isinstance(answer.answer, Decision)
                 else None,
                 source=entry.registration.source if answer.kind in _WEIGHED else None,
@@ -620,7 +605,7 @@ class Run:
         """The response is settled: what was held back goes out, as far as it is what the model still says."""
         held = tuple(self._held)
         self._held.clear()
-        for delta in settled_deltas(held, response):
+        for delta in settle_deltas(held, response):
             _, seq, at = self._place()
             self.durable.tell(msgspec.structs.replace(delta, seq=seq, at=at))
 
@@ -672,12 +657,12 @@ def _call_id(ctx: AgentContext) -> str:
 # --- what the model said piece by piece and was held back --------------------------------------------
 
 
-def settled_deltas(held: Sequence[Delta], response: InferenceResponse) -> Iterator[Delta]:
+def settle_deltas(held: Sequence[Delta], response: InferenceResponse) -> Iterator[Delta]:
     """The deltas of a settled answer, in order. A text that hooks changed is one delta."""
     fields: dict[tuple[type[Delta], str], list[Delta]] = {}
     for delta in held:
         fields.setdefault(_field(delta), []).append(delta)
-    left = {field: iter(_settled(pieces, response)) for field, pieces in fields.items()}
+    left = {field: iter(_settle_field(pieces, response)) for field, pieces in fields.items()}
     for delta in held:
         following = next(left[_field(delta)], None)
         if following is not None:
@@ -688,11 +673,11 @@ def _field(delta: Delta) -> tuple[type[Delta], str]:
     return type(delta), delta.call_id if isinstance(delta, CallDelta) else ""
 
 
-def _settled(pieces: list[Delta], response: InferenceResponse) -> list[Delta]:
+def _settle_field(pieces: list[Delta], response: InferenceResponse) -> list[Delta]:
     """What the answer says in the place of these pieces of one field."""
     last = pieces[-1]
     if isinstance(last, CallDelta):
-        return _settled_call(last, pieces, response)
+        return _settle_call(last, pieces, response)
     said = response.text
     if isinstance(last, ReasoningDelta):
         said = "".join(part.text for part in response.reasoning)
@@ -701,7 +686,7 @@ def _settled(pieces: list[Delta], response: InferenceResponse) -> list[Delta]:
     return [msgspec.structs.replace(last, text=said)] if said else []
 
 
-def _settled_call(last: CallDelta, pieces: list[Delta], response: InferenceResponse) -> list[Delta]:
+def _settle_call(last: CallDelta, pieces: list[Delta], response: InferenceResponse) -> list[Delta]:
     call = next((each for each in response.calls if each.id == last.call_id), None)
     if call is None:
         return []
@@ -810,7 +795,7 @@ class AnswerSource:
 
     # --- people -------------------------------------------------------------------------------------
 
-    async def handed_over(self, run: Run, question: str) -> Decision | None:
+    async def resume_answer(self, run: Run, question: str) -> Decision | None:
         """The answer that was given to `resume`."""
         return await run.durable.wait(question)
 

@@ -164,7 +164,7 @@ def once_mark(handler: Handler) -> str:
 
 def _question(ctx: ToolHookContext) -> str:
     # It is kept in the state: a fingerprint of the exact call would let somebody guess a secret in it.
-    call = ctx.tool_call if ctx.live is None else ctx.live.shown(ctx.tool_call)
+    call = ctx.tool_call if ctx.live is None else ctx.live.call_without_secrets(ctx.tool_call)
     return f"{ctx.step_index} {call.id} {call.fingerprint()}"
 
 

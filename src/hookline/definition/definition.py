@@ -14,7 +14,7 @@ import msgspec
 from hookline.definition.guards import limit_reached_in_step
 from hookline.drivers import Driver
 from hookline.flow import ErrorPolicy
-from hookline.hooks import Plan, Point, Registration, in_order, unique_names
+from hookline.hooks import Plan, Point, Registration, sort_hooks, unique_names
 from hookline.journal import JournalStore, Listener, Redact, RedactContent
 from hookline.lifecycle import HookPoint
 from hookline.state import EMPTY, Decision, PendingApproval, ToolCall
@@ -145,7 +145,7 @@ def _plan(
         and all(registration.source == "default" for registration in own)
     ):
         return _default_plan(point, tuple(map(_Same, own)))
-    ordered = in_order(unique_names(own), names) if own else ()
+    ordered = sort_hooks(unique_names(own), names) if own else ()
     # Hooks from above keep the order they have there, and come first in their tier.
     return Plan(point, (*(above or ()), *ordered))
 
@@ -167,7 +167,7 @@ class _Same:
 
 @lru_cache(maxsize=256)
 def _default_plan(point: Any, guards: Sequence[_Same]) -> Plan:
-    return Plan(point, in_order([guard.registration for guard in guards]))
+    return Plan(point, sort_hooks([guard.registration for guard in guards]))
 
 
 class Note(msgspec.Struct, frozen=True):

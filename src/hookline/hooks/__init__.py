@@ -1,6 +1,5 @@
 """The hook engine. It knows nothing about agents."""
 
-from hookline.hooks.answers import CRASHES, cut_off, hook_failure
 from hookline.hooks.hook import (
     HookLike,
     HookOptions,
@@ -10,7 +9,6 @@ from hookline.hooks.hook import (
     name_of,
     register,
 )
-from hookline.hooks.log import Answered, HookLog
 from hookline.hooks.match import (
     CallableMatcher,
     CompositeMatcher,
@@ -25,10 +23,20 @@ from hookline.hooks.match import (
     describe,
 )
 from hookline.hooks.next import Next
-from hookline.hooks.order import in_order, unique_names
-from hookline.hooks.outcome import HookOutcome, Kind, Result, Verdict
+from hookline.hooks.order import sort_hooks, unique_names
+from hookline.hooks.outcome import (
+    CRASHES,
+    Answered,
+    HookLog,
+    HookOutcome,
+    Kind,
+    Result,
+    Verdict,
+    cancellation_failure,
+    hook_failure,
+)
 from hookline.hooks.plan import Brief, Entry, HookNames, Plan
-from hookline.hooks.point import Context, Point, spelled
+from hookline.hooks.point_type import Context, Point, normalize_name
 from hookline.hooks.run import observe, run_around, run_hooks
 
 __all__ = [
@@ -61,15 +69,15 @@ __all__ = [
     "ToolNameMatcher",
     "Verdict",
     "as_matcher",
-    "cut_off",
+    "cancellation_failure",
     "describe",
     "hook_failure",
-    "in_order",
     "name_of",
+    "normalize_name",
     "observe",
     "register",
     "run_around",
     "run_hooks",
-    "spelled",
+    "sort_hooks",
     "unique_names",
 ]

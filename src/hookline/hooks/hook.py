@@ -12,7 +12,7 @@ import msgspec
 from hookline._aio import is_generator_callable
 from hookline.errors import RegistrationError
 from hookline.hooks.match import MANY, Matcher, as_matcher, positional
-from hookline.hooks.point import Point
+from hookline.hooks.point_type import Point
 
 HookLike: TypeAlias = Any
 """A hook, in one of three shapes:

@@ -11,7 +11,7 @@ from typing import Any
 
 from hookline._aio import is_async_callable, is_generator_callable
 from hookline.errors import RegistrationError, UsageError
-from hookline.hooks.point import Context, Point
+from hookline.hooks.point_type import Context, Point
 
 _ANY = object()
 _STEP_TYPES = ("tool_use", "final_response", "incomplete")

@@ -10,11 +10,9 @@ import msgspec
 
 from hookline._aio import Once
 from hookline.errors import HookError
-from hookline.hooks.answers import Settle, Verdicts, changed_by
-from hookline.hooks.log import Answered
-from hookline.hooks.outcome import HookOutcome, Result
+from hookline.hooks.outcome import Answered, HookOutcome, Result, Settle, Verdicts, check_change
 from hookline.hooks.plan import Entry
-from hookline.hooks.point import C, Context
+from hookline.hooks.point_type import C, Context
 
 T = TypeVar("T")
 _AS_GIVEN: Any = object()
@@ -47,7 +45,7 @@ class Next(Generic[C, T]):
         return call
 
     async def _enter(self, ctx: C) -> T:
-        self.handed = changed_by(self.entry, self.given, ctx, self._settle)
+        self.handed = check_change(self.entry, self.given, ctx, self._settle)
         try:
             result = await self._inside(self.handed)
         except BaseException as error:
@@ -136,11 +134,11 @@ class RestOfTier(Next[Any, Result[Any]]):
         if isinstance(answer, Result) and answer.kind <= self.results[0].kind:
             answer = answer.context
         if isinstance(answer, HookOutcome) and answer.context is not None:
-            return msgspec.structs.replace(answer, context=self._rebased(answer.context))
-        own = self._rebased(answer)
+            return msgspec.structs.replace(answer, context=self._rebase(answer.context))
+        own = self._rebase(answer)
         return None if own is self.context else own  # it returned what the rest decided
 
-    def _rebased(self, changed: Any) -> Any:
+    def _rebase(self, changed: Any) -> Any:
         """A context derived from the one before `next`, as if it were derived from the one after."""
         if changed is self.context or type(changed) is not type(self.context):
             return changed

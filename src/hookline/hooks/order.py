@@ -40,7 +40,7 @@ def unique_names(registrations: Sequence[Registration]) -> tuple[Registration, .
     return tuple(distinct)
 
 
-def in_order(
+def sort_hooks(
     registrations: Sequence[Registration], known: Iterable[str] = ()
 ) -> tuple[Registration, ...]:
     """The registrations of one point in the order they run.

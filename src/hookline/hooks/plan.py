@@ -13,7 +13,7 @@ import msgspec
 from hookline._aio import call_in_thread, is_async_callable
 from hookline.hooks.hook import Registration, Shape, Tier, target_of
 from hookline.hooks.match import predicate
-from hookline.hooks.point import Point
+from hookline.hooks.point_type import Point
 
 
 class HookNames(msgspec.Struct, frozen=True, gc=False):

@@ -16,19 +16,22 @@ from typing import Any, TypeVar
 import msgspec
 
 from hookline.errors import HookError, UsageError
-from hookline.hooks.answers import (
+from hookline.hooks.next import Next, RestOfTier
+from hookline.hooks.outcome import (
     CRASHES,
+    NO_LOG,
+    Answered,
+    HookLog,
+    Result,
     Settle,
+    Verdict,
     Verdicts,
-    cut_off,
+    cancellation_failure,
     hook_failure,
     understand,
 )
-from hookline.hooks.log import NO_LOG, Answered, HookLog
-from hookline.hooks.next import Next, RestOfTier
-from hookline.hooks.outcome import Result, Verdict
 from hookline.hooks.plan import Entry, HookNames, Plan
-from hookline.hooks.point import C
+from hookline.hooks.point_type import C
 
 T = TypeVar("T")
 Decided = Callable[[Any], object]
@@ -150,7 +153,7 @@ async def run_around(
         if is_asked and not any(result is each for each in next_.results):
             result = check(entry, result)
     except CRASHES as error:
-        if (cut := cut_off(entry, ctx, error)) is not None:
+        if (cut := cancellation_failure(entry, ctx, error)) is not None:
             log.judged(entry, started, Answered(ctx, ctx, error=cut))
             raise
         if error is next_.raised:
@@ -224,7 +227,7 @@ async def observe(plan: Plan, ctx: C, verdict: Verdict, log: HookLog[C] = NO_LOG
             if entry.is_async or inspect.isawaitable(answer):
                 await answer
         except CRASHES as error:
-            cut = cut_off(entry, shown, error)
+            cut = cancellation_failure(entry, shown, error)
             failure = cut or hook_failure(entry, shown, error)
             log.judged(entry, started, Answered(shown, shown, error=failure))
             if cut is not None and not plan.point.unskippable:

@@ -265,12 +265,9 @@ class Stored(Durable):
 
     def _make_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
         """In the same store. The child may have begun in a process that died."""
-        claim = self._store.claim(run_id)
-        try:
-            known = self._store.read(run_id)
-        except UnknownRunError:
-            known = []
-        return Stored(self._store, claim, known, (*self._listeners, *listeners), self._answers)
+        with _claimed(self._store, run_id) as claim:
+            known = _records(self._store, run_id)
+            return Stored(self._store, claim, known, (*self._listeners, *listeners), self._answers)
 
     def close(self) -> None:
         """Let others have the run."""
@@ -285,28 +282,37 @@ class Stored(Durable):
             self.close()  # a run that was prepared and never started, or abandoned
 
 
-def begin(store: JournalStore, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
-    """The record of a new run."""
+@contextlib.contextmanager
+def _claimed(store: JournalStore, run_id: str) -> Iterator[Claim]:
+    """The claim of a run, which is given back if something fails."""
     claim = store.claim(run_id)
     try:
-        store.read(run_id)
-    except UnknownRunError:
-        return Stored(store, claim, [], listeners)
+        yield claim
     except BaseException:
         claim.give_back()
         raise
-    claim.give_back()
-    raise UsageError(
-        f"run '{run_id}' is in the journal already.",
-        remedy="Continue it: agent.resume(run_id). Or give the new run another run_id=.",
-    )
+
+
+def _records(store: JournalStore, run_id: str) -> list[Record]:
+    """The records of a run; a new one has none."""
+    try:
+        return store.read(run_id)
+    except UnknownRunError:
+        return []
+
+
+def begin(store: JournalStore, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
+    """The record of a new run."""
+    with _claimed(store, run_id) as claim:
+        if _records(store, run_id):
+            raise UsageError(
+                f"run '{run_id}' is in the journal already.",
+                remedy="Continue it: agent.resume(run_id). Or give the new run another run_id=.",
+            )
+        return Stored(store, claim, [], listeners)
 
 
 def reopen(store: JournalStore, run_id: str, listeners: tuple[Listener, ...]) -> Stored:
     """The record of a run that paused, or whose process died."""
-    claim = store.claim(run_id)
-    try:
+    with _claimed(store, run_id) as claim:
         return Stored(store, claim, store.read(run_id), listeners)
-    except BaseException:
-        claim.give_back()
-        raise

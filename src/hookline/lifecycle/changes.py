@@ -44,7 +44,7 @@ def describe_changes(before: Context, after: Context) -> dict[str, Any] | None:
     for name in after.__struct_fields__:
         old, new = getattr(before, name), getattr(after, name)
         if name == "output" and new is not old and type(new) not in _JSON:
-            changes["typed_output"] = _as_json_or_repr(new)
+            changes["typed_output"] = _describe_answer(new)
         elif name == "request" and isinstance(new, InferenceRequest) and new is not old:
             changes[name] = describe_request(old, new)
         elif new is not old:
@@ -95,7 +95,7 @@ def redo_request(request: InferenceRequest, changed: dict[str, Any]) -> Inferenc
     return msgspec.structs.replace(request, **redone)
 
 
-def _as_json_or_repr(value: object) -> Any:
+def _describe_answer(value: object) -> Any:
     """An answer of a user's type as JSON, for display only: it cannot be made again."""
     try:
         return freeze(value)

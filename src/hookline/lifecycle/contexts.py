@@ -10,7 +10,7 @@ import msgspec
 from hookline.errors import UsageError
 from hookline.flow import ErrorClass
 from hookline.hooks import Context, Result, Verdict
-from hookline.hooks.point import C
+from hookline.hooks.point_type import C
 from hookline.state import (
     AgentState,
     Attachment,

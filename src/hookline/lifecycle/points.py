@@ -29,9 +29,9 @@ from typing import Any
 import msgspec
 
 from hookline.errors import RegistrationError, UsageError
-from hookline.hooks import HookOutcome, Point, spelled
+from hookline.hooks import HookOutcome, Point, normalize_name
 from hookline.hooks.outcome import Kind
-from hookline.hooks.point import C
+from hookline.hooks.point_type import C
 from hookline.lifecycle.contexts import (
     AgentContext,
     CompactHookContext,
@@ -271,7 +271,7 @@ def point_named(name: str | Point[Any], who: str = "") -> Point[Any]:
     if isinstance(name, Point):
         return name
     if isinstance(name, str):
-        key = spelled(name)
+        key = normalize_name(name)
         found = _BY_SPELLING.get(key) or _BY_SPELLING.get(key.removeprefix("on"))
         if found is not None:
             return found

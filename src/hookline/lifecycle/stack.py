@@ -14,12 +14,12 @@ from hookline.hooks import (
     Point,
     Registration,
     Result,
-    in_order,
     register,
     run_hooks,
+    sort_hooks,
     unique_names,
 )
-from hookline.hooks.point import C
+from hookline.hooks.point_type import C
 from hookline.lifecycle.points import point_named
 
 
@@ -55,7 +55,7 @@ class HookStack:
     def _make_plan(self, point: Point[Any]) -> Plan:
         here = [registration for registration in self.registrations if registration.point == point]
         known = (registration.name for registration in self.registrations)
-        return Plan(point, in_order(unique_names(here), known))
+        return Plan(point, sort_hooks(unique_names(here), known))
 
     async def process(self, context: C) -> Result[C]:
         """Ask the hooks at the context's point, and give what they decided."""

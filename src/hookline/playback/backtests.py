@@ -472,7 +472,7 @@ class BacktestSource(PlaybackSource):
         watch, notes = Watch(self._test.counts), self._notes
         state = msgspec.structs.replace(ctx.state, metadata=notes.shown(ctx.state.metadata))
         shown = msgspec.structs.replace(ctx, state=state, live=RunSeenByCandidate(run, watch))
-        quiet = plan.with_entries(tuple(map(uncounted, plan.judges)))
+        quiet = plan.with_entries(tuple(map(without_count, plan.judges)))
         ruling = await ask_beside(run, quiet, shown, watch, policies_only=policies_only)
         if watch.context is not None and then is not None:
             notes.take(then.state.metadata, watch.context.state.metadata)
@@ -487,24 +487,15 @@ async def ask_beside(
 ) -> HookRuling:
     """What these hooks say. Nothing of it reaches the run."""
 
-    def settle(entry: Entry, before: Any, after: Any) -> Any:
-        current = run.current
-        kept = (current.tool, current.values) if current is not None else None
-        try:
-            return run.settle(entry, before, after)
-        finally:
-            if current is not None and kept is not None:
-                current.tool, current.values = kept
-
     try:
-        result = await run_hooks(plan, ctx, watch, settle, policies_only=policies_only)
+        result = await run_hooks(plan, ctx, watch, run.settle, policies_only=policies_only)
     except HookError as error:
         return HookRuling(verdict=HookWord(Kind.FAILED.label, error.hook, error.problem))
     watch.context = result.context
     return ruling_of(ctx, result, watch.changed_by, watch.answered_by)
 
 
-def uncounted(entry: Entry) -> Entry:
+def without_count(entry: Entry) -> Entry:
     """The entry; a recorded hook is not counted among those that are asked."""
     return entry.with_recorded_answers(entry.call) if is_recorded(entry) else entry
 

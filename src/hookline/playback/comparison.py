@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hookline.agent.approvals import as_asked
+from hookline.agent.approvals import without_misfit
 from hookline.journal import (
     ApprovalAsked,
     PromptSubmitted,
@@ -162,6 +162,6 @@ def _end(record: RunFinished) -> Any:
         "text": record.text,
         "error": error,
         # How a child's call was edited that did not fit is not on record.
-        "waits for": [_question(as_asked(approval)) for approval in record.pending],
+        "waits for": [_question(without_misfit(approval)) for approval in record.pending],
     }
     return {name: value for name, value in facts.items() if value}

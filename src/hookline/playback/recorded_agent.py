@@ -112,7 +112,7 @@ class Agents(msgspec.Struct):
         named = {name: agent.definition for name, agent in given.items()}
         return Agents(own, named, runs_hooks)
 
-    def spared(self, recording: RecordedRun, plan: Plan, round_: Round) -> Plan:
+    def without_external(self, recording: RecordedRun, plan: Plan, round_: Round) -> Plan:
         """A plan in which no command, address or model is asked, unless that is wanted: they say what is on record.
 
         Those are noted that may say something else now: what they are made of has changed, or is not on record, or
@@ -122,7 +122,7 @@ class Agents(msgspec.Struct):
             return plan
         is_cut = any(ran.verdict in ("block", "stop") and not ran.shadow for ran in round_)
 
-        def answering(entry: Entry) -> Entry:
+        def recall(entry: Entry) -> Entry:
             registration, not_asked = entry.registration, self.not_asked
             if not registration.external:
                 return entry
@@ -143,14 +143,14 @@ class Agents(msgspec.Struct):
             return Entry(quiet)
 
         observers = tuple(each for each in plan.observers if not each.registration.external)
-        return plan.with_entries(tuple(map(answering, plan.judges)), observers)
+        return plan.with_entries(tuple(map(recall, plan.judges)), observers)
 
     def child(self, recording: RecordedRun, name: str) -> Definition | None:
         """The agent of a child run, by its name or the agent's id."""
         return self.children.get(name) or self.children.get(recording.started.agent_id)
 
 
-def unseen(point: str, round_: Round, *, is_kept: bool) -> int:
+def count_unseen(point: str, round_: Round, *, is_kept: bool) -> int:
     """How many hooks of a round were shown something that is not on record.
 
     The journal keeps what hooks left of an answer or a result, and nothing of what they withheld. So all hooks up
@@ -179,7 +179,7 @@ class Seen(msgspec.Struct, frozen=True):
     """The hook that changed or withheld it, when there is no such hook now."""
 
 
-def as_far_as_seen(recording: RecordedRun, plan: Plan, round_: Round, hidden: int) -> Seen:
+def ask_unhidden(recording: RecordedRun, plan: Plan, round_: Round, hidden: int) -> Seen:
     """A plan in which the first `hidden` hooks of a round answer from the record, and only later ones are asked."""
     point = plan.point
     last = round_[hidden - 1]
@@ -194,7 +194,7 @@ def as_far_as_seen(recording: RecordedRun, plan: Plan, round_: Round, hidden: in
     return Seen(seen, unasked, "" if places else last.hook)
 
 
-def limited(recording: RecordedRun, plan: Plan, round_: Round) -> Plan:
+def with_recorded_limits(recording: RecordedRun, plan: Plan, round_: Round) -> Plan:
     """A plan in which hooks answer from the record where they looked at what nobody can know exactly again.
 
     That is the time, what other children of the same run had used by then, that somebody wanted it to end, and which
@@ -206,7 +206,7 @@ def limited(recording: RecordedRun, plan: Plan, round_: Round) -> Plan:
     ):
         return plan
 
-    def answering(entry: Entry) -> Entry:
+    def recall(entry: Entry) -> Entry:
         if _is_of_process(entry):
             said = next((ran for ran in round_ if ran.hook == entry.name), None)
             return (
@@ -221,7 +221,7 @@ def limited(recording: RecordedRun, plan: Plan, round_: Round) -> Plan:
                 return Entry(recorded_hook(recording, plan.point, ran))
         return entry.with_recorded_answers(pass_by) if from_above else entry
 
-    return plan.with_recorded_answers(answering)
+    return plan.with_recorded_answers(recall)
 
 
 _OF_TREE = "by this run and its children"
@@ -305,7 +305,7 @@ def recorded_tools(recording: RecordedRun, step: Callable[[], int], now: Toolbox
     made: dict[str, AnyTool] = {}
 
     def check(call: ToolCall) -> FrozenDict:
-        return _validated(recording, step(), now, call)
+        return _recorded_args(recording, step(), now, call)
 
     effects = {
         call.intent.call.name: Effect(call.intent.effect)
@@ -342,7 +342,7 @@ def recorded_tools(recording: RecordedRun, step: Callable[[], int], now: Toolbox
     return toolbox
 
 
-def _validated(recording: RecordedRun, step: int, now: Toolbox, call: ToolCall) -> FrozenDict:
+def _recorded_args(recording: RecordedRun, step: int, now: Toolbox, call: ToolCall) -> FrozenDict:
     """What the arguments of a call were validated to. What hooks of now make of them, the tools of now check."""
     then, turn = recording.call(step, call.id), recording.turn(step)
     response = None if turn is None else turn.answer

@@ -35,7 +35,7 @@ class RecordedRun(RunIndex):
     """One run's records, by key, and what can be known from them about how it went."""
 
     def __init__(self, records: Iterable[Record], above: RecordedRun | None = None) -> None:
-        kept = list(without_doubts(driven(records)))
+        kept = list(without_doubts(driven_records(records)))
         if above is not None and kept:
             ends = [part.finished for part in above.parts]
             kept = without_unseen(kept, pauses_for(kept[0].run_id, ends))
@@ -98,12 +98,17 @@ class RecordedRun(RunIndex):
         return True
 
     def goes_beyond(self, place: Place, round_: Round) -> bool:
-        """Whether it is certain that nobody else was asked there: a process may have died in the middle of it."""
+        """Whether it is certain what was decided there: a process may have died in the middle of it."""
         if self.is_finished:
             return True
-        if round_:
-            return round_[-1].seq < self.records[-1].seq
         point, step, _ = place
+        if round_:
+            # What a failure counted as is on record with what came of it, at the latest when the step is settled.
+            is_known = step is None or step in self.steps
+            failures = () if is_known else (ran for ran in round_ if ran.verdict == "failed")
+            return round_[-1].seq < self.records[-1].seq and all(
+                self.failed_closed(ran.hook, point) for ran in failures
+            )
         is_on_the_way_out = point in ("output", "execution_end", "session_end", "agent_failed")
         if is_on_the_way_out:
             return False
@@ -195,7 +200,7 @@ class RecordedRun(RunIndex):
 # --- records of what is not played ------------------------------------------------------------------
 
 
-def driven(records: Iterable[Record]) -> Iterator[Record]:
+def driven_records(records: Iterable[Record]) -> Iterator[Record]:
     """What was recorded while a run was driven, without what was written about it afterwards.
 
     A child that waits when its run continues without it ends by its record alone.

@@ -134,7 +134,7 @@ class ReplaySource(PlaybackSource):
         """The plan of the agent, in which those answer from the record who cannot be shown what they were shown."""
         place, round_ = self.round_of(run, ctx)
         if is_in_doubt(ctx):
-            return with_judges(self.agents.spared(self.recording, plan, round_), ())
+            return with_judges(self.agents.without_external(self.recording, plan, round_), ())
         if not self.has_agent:
             return self.who_answers(run, plan, place, round_, keeps="own").plan
         seen = self.who_answers(run, plan, place, round_)

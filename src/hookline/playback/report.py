@@ -396,16 +396,16 @@ def page_of(report: BacktestReport) -> str:
     elif not report.ok:
         title = "some runs could not be followed"
     counts = ", ".join(f"{count} {what}" for what, count in report.counts.items())
-    notes = "".join(f"<li>{_escaped(note)}</li>\n" for note in remarks(report))
+    notes = "".join(f"<li>{_escape(note)}</li>\n" for note in remarks(report))
     parts = (
         _html_table(f"What would change: {counts}", _CHANGE, map(_change, report.changes)),
         _html_table("What each hook says now, and what it takes", _HOOK, map(_hook, report.hooks)),
         f"<ul>\n{notes}</ul>" if notes else "",
     )
     return _PAGE.format(
-        title=_escaped(f"Back-test: {title}"),
+        title=_escape(f"Back-test: {title}"),
         mark="ok" if report.ok else "bad",
-        headline=_escaped(headline(report)),
+        headline=_escape(headline(report)),
         parts="\n".join(filter(None, parts)),
     )
 
@@ -417,15 +417,15 @@ def _html_table(caption: str, titles: Row, rows: Iterable[Row]) -> str:
         return ""
     head = "".join(_cells('th scope="col"', titles))
     return (
-        f'<div class="scroll">\n<table>\n<caption>{_escaped(caption)}</caption>\n'
+        f'<div class="scroll">\n<table>\n<caption>{_escape(caption)}</caption>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n</div>"
     )
 
 
 def _cells(tag: str, texts: Row) -> Iterator[str]:
-    return (f"<{tag}>{_escaped(text)}</{tag.partition(' ')[0]}>" for text in texts)
+    return (f"<{tag}>{_escape(text)}</{tag.partition(' ')[0]}>" for text in texts)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Text as text: nothing in it is markup, and what no page can hold is replaced."""
     return html.escape(visible(text))

@@ -14,7 +14,8 @@ from typing import Any, Literal, NoReturn, TypeAlias
 import msgspec
 
 from hookline.agent.agent import Agent
-from hookline.agent.children.host import ChildWaits, use_in_context
+from hookline.agent.calls.tool_context import use_in_context
+from hookline.agent.children import ChildWaits
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.loop.drive import ask_again, drive
 from hookline.agent.records import Place, RecordedCall, Round, RunPart, place_of, recorded_exception
@@ -37,18 +38,18 @@ from hookline.journal import (
     RunTakenUp,
     StepFinished,
 )
-from hookline.lifecycle import AgentContext, HookPoint
+from hookline.lifecycle import AgentContext, HookPoint, ToolHookContext
 from hookline.playback.comparison import Comparison
 from hookline.playback.recorded_agent import (
     Agents,
     Seen,
-    as_far_as_seen,
+    ask_unhidden,
+    count_unseen,
     is_own,
-    limited,
     recorded_hooks,
     recorded_tools,
-    unseen,
     with_judges,
+    with_recorded_limits,
 )
 from hookline.playback.recorded_run import RecordedRun
 from hookline.playback.runs import Read
@@ -162,7 +163,7 @@ class Playback:
         while True:
             part = source.next_part()
             assert part is not None
-            self.clock.move_to(_started(part).at)
+            self.clock.move_to(_start_of(part).at)
             session = _session(state, part, recording)
             setup = RunSetup.of(source.definition(None), drive, session=session)
             self.root = run = Run(setup, state, log, source)
@@ -200,7 +201,7 @@ class Playback:
         assert self.root is not None
         self.root.token.cancel(why)
 
-    def cancelling(self, run: Run) -> Callable[[], object]:
+    def canceller(self, run: Run) -> Callable[[], object]:
         """What cancels, of a run and those above it, the topmost that was cancelled, for the reason it had."""
         found, why, out_of_time = run, "", False
         above: Run | None = run
@@ -217,7 +218,7 @@ class Playback:
         source = self.source(run.run_id)
         recording = source.recording
         if recording.is_cancelled:
-            await _leave(self.cancelling(run))
+            await _leave(self.canceller(run))
         if recording.is_finished:
             self.differ(source, instead=_LOST)
         self.is_whole = self.is_whole and recording.is_finished
@@ -346,7 +347,7 @@ class PlaybackSource(AnswerSource):
             self._compare_step(run, run.step_index)
         if ending is not None:
             return ending
-        for plan in self._taken_up(run):
+        for plan in self._repeated_plans(run):
             refused = await ask_again(run, plan)
             if refused is not None:
                 return refused
@@ -363,9 +364,9 @@ class PlaybackSource(AnswerSource):
         if then is not None:
             _spend_as_then(run, then)
         if recording.is_cancelled and self.comparison.same >= len(self.comparison.then) - 1:
-            playback.cancelling(run)()
+            playback.canceller(run)()
 
-    def _taken_up(self, run: Run) -> list[Plan]:
+    def _repeated_plans(self, run: Run) -> list[Plan]:
         """What the hooks said to each process that took the run up here. Nobody is asked: it is one process now."""
         step = -1 if run.step_index is None else run.step_index
         point = HookPoint.EXECUTION_START
@@ -376,7 +377,7 @@ class PlaybackSource(AnswerSource):
         """Cancel the run, if it was cancelled when this much of the step was done."""
         is_done = self.tries["settled", step] == self.recording.settled_calls(step)
         if is_done and self.recording.is_cancelled_in(step):
-            self.playback.cancelling(run)()
+            self.playback.canceller(run)()
 
     # --- hooks --------------------------------------------------------------------------------------
 
@@ -403,7 +404,7 @@ class PlaybackSource(AnswerSource):
         call = getattr(ctx, "tool_call", None)
         place = place_of(ctx.point.value, run.step_index, call.id if call is not None else "")
         round_ = self.part.rounds.at(place, self.tries[self._drives, place])
-        if _is_judged_anew(run) and any(ran.tier != "policy" for ran in round_):
+        if _is_judged_anew(run, ctx) and any(ran.tier != "policy" for ran in round_):
             return place, ()  # no policy was asked then; what is on record was said of it later
         self.tries[self._drives, place] += 1
         return place, round_
@@ -416,19 +417,19 @@ class PlaybackSource(AnswerSource):
         `keeps` says which hooks on record stay, and say what they said: none, the run's own, or all.
         """
         recording, point = self.recording, plan.point
-        plan = self.agents.spared(recording, plan, round_)
+        plan = self.agents.without_external(recording, plan, round_)
         if keeps == "all":
             then = Plan(point, recorded_hooks(recording, point, round_))
             return Seen(with_judges(plan, (*then.judges, *plan.judges)))
-        hidden = unseen(place[0], round_, is_kept=recording.keeps(self.part, place))
+        hidden = count_unseen(place[0], round_, is_kept=recording.keeps(self.part, place))
         if hidden and keeps == "own":
             then = Plan(point, recorded_hooks(recording, point, round_))
             return Seen(then, tuple(entry.name for entry in plan.judges))
         if hidden:
-            return as_far_as_seen(recording, plan, round_, hidden)
+            return ask_unhidden(recording, plan, round_, hidden)
         own = [ran for ran in round_ if keeps == "own" and self.is_own(run, ran, plan)]
         recorded = [Entry(made) for made in recorded_hooks(recording, point, own)]
-        plan = limited(recording, plan, round_)
+        plan = with_recorded_limits(recording, plan, round_)
         asked = (each for each in plan.judges if each.registration.hook is not pass_by)
         return Seen(with_judges(plan, (*asked, *recorded)))
 
@@ -513,7 +514,6 @@ class PlaybackSource(AnswerSource):
 
     def use(self, run: Run, current: CallInProgress, use: UseTool) -> Awaitable[Any]:  # noqa: ARG002 - the tool is not used
         """What came of a call. Its children are played, and its questions are asked again."""
-        current.exception = None
         return use_in_context(run, current, partial(self._use, run))
 
     async def _use(self, run: Run, context: ToolContext) -> Any:
@@ -532,7 +532,7 @@ class PlaybackSource(AnswerSource):
         """The result of a call, or what it failed of at this attempt."""
         result, intent = then.result, then.intent
         if result is None or result.status is ResultStatus.CANCELLED:
-            await self._others_settled(step)
+            await self._wait_for_others(step)
             await self.playback.stop_here(run)
         self.playback.clock.move_to(then.at)
         self.tries["settled", step] += 1
@@ -546,7 +546,7 @@ class PlaybackSource(AnswerSource):
             raise recorded_exception(self.recording.in_full(recorded, step, then))
         return result
 
-    async def _others_settled(self, step: int) -> None:
+    async def _wait_for_others(self, step: int) -> None:
         """Wait for the calls of a step that had their result before it was cancelled."""
         others = self.recording.settled_calls(step)
         while self.tries["settled", step] < others:  # noqa: ASYNC110 - they are on their way already
@@ -561,9 +561,9 @@ class PlaybackSource(AnswerSource):
 
     # --- people -------------------------------------------------------------------------------------
 
-    async def handed_over(self, run: Run, question: str) -> Decision | None:  # noqa: ARG002 - it is on record
+    async def resume_answer(self, run: Run, question: str) -> Decision | None:  # noqa: ARG002 - it is on record
         """The answer that was given to `resume`, in this part of the run."""
-        return self.part.handed_over.get(question)
+        return self.part.resume_answers.get(question)
 
     def approve(self, run: Run, approval: PendingApproval) -> Any:
         """What the approver said, in this part of the run."""
@@ -590,7 +590,7 @@ class PlaybackSource(AnswerSource):
                 await playback.stop_here(run)  # its hooks may have sent it back then, too
             playback.differ(source, instead="it is sent back to work")
             await _leave(partial(playback.cancel, _NOT_THE_SAME))
-        playback.clock.move_to(_started(part).at)
+        playback.clock.move_to(_start_of(part).at)
         return source
 
     def child_key(self, run: Run, asked: str) -> str:
@@ -670,7 +670,7 @@ def _run_above(records: Sequence[Record]) -> str:
     return (started.parent_run_id or "") if isinstance(started, RunStarted) else ""
 
 
-def _started(part: RunPart) -> RunStarted:
+def _start_of(part: RunPart) -> RunStarted:
     assert part.started is not None  # a recording begins with the start of its run
     return part.started
 
@@ -686,7 +686,7 @@ def _prompt(part: RunPart) -> UserMessage | None:
 
 def _session(state: AgentState, part: RunPart, recording: RecordedRun) -> SessionPart:
     """Whether a session began and ends with this run, as far as the record says."""
-    started = _started(part)
+    started = _start_of(part)
     asked = HookPoint.SESSION_START.value in part.rounds.points()
     is_first = part is recording.parts[0] and not started.resumed
     return SessionPart(
@@ -709,7 +709,9 @@ def _spend_as_then(run: Run, then: StepFinished) -> None:
     run.ledger.started = run.now - (counters.active_seconds - run.ledger.seconds_before)
 
 
-def _is_judged_anew(run: Run) -> bool:
+def _is_judged_anew(run: Run, ctx: AgentContext) -> bool:
     """Whether only policies are asked, about a call that was judged before the run paused."""
-    current = run.current
-    return current is not None and current.stage is not None and not current.is_changed
+    if not isinstance(ctx, ToolHookContext) or ctx.point is not HookPoint.BEFORE_TOOL_USE:
+        return False
+    current = next(each for each in run.step.calls if each.call.id == ctx.tool_call.id)
+    return current.stage is not None and not current.is_changed

@@ -14,7 +14,7 @@ from typing import Any, TypedDict, Unpack, cast
 import msgspec
 from msgspec.structs import replace
 
-from hookline.agent.agent import Agent, InSession, RunOptions, halted, run_to_end
+from hookline.agent.agent import Agent, InSession, RunOptions, run_to_end, session_error
 from hookline.agent.loop.drive import drive
 from hookline.agent.loop.end import end_session
 from hookline.agent.result import RunResult
@@ -228,7 +228,7 @@ class Session:
         title = self.title if title is None else _check_title(title)
         story = self._read()
         if story.status is SessionStatus.DELETED:
-            raise halted(story)
+            raise session_error(story)
         conversation = self._conversation(story)
         if at is None and not conversation.unfinished:
             state = conversation.state
@@ -313,12 +313,12 @@ class Session:
                     self._story = held.story
         except UnknownSessionError:
             if self._story.status is SessionStatus.DELETED:
-                raise halted(self._story) from None
+                raise session_error(self._story) from None
             raise
 
     def _conversation(self, story: SessionStory) -> ConversationState:
         if story.status is SessionStatus.DELETED:
-            raise halted(story)
+            raise session_error(story)
         return read_conversation(self._journal, story)
 
     def _place(self, story: SessionStory, step: int | None) -> StepPlace:
@@ -422,7 +422,7 @@ async def _close(held: HeldSession, agent: Agent, reason: str) -> HookError | No
 def _usable(story: SessionStory) -> SessionStory:
     """A session; refuses one that is suspended or deleted."""
     if story.status in (SessionStatus.SUSPENDED, SessionStatus.DELETED):
-        raise halted(story)
+        raise session_error(story)
     return story
 
 

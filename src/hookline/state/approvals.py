@@ -59,7 +59,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
                 remedy="Pass True or False.",
             )
         if type(self.args) is not FrozenDict:
-            set_field(self, "args", _edited(self.answer, self.args))
+            set_field(self, "args", _freeze_edit(self.answer, self.args))
 
     @staticmethod
     def allow(reason: str = "", *, remember: bool = False, rule: str = "") -> Decision:
@@ -91,7 +91,7 @@ def _answer(given: object) -> Answer:
     )
 
 
-def _edited(answer: Answer, args: dict[str, Any] | None) -> FrozenDict | None:
+def _freeze_edit(answer: Answer, args: dict[str, Any] | None) -> FrozenDict | None:
     """The arguments of an edit, frozen. Other answers must have none: they would be ignored."""
     if answer is not Answer.EDIT and not args:
         return None

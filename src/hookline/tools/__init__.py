@@ -1,7 +1,7 @@
 """What an agent can do: typed functions, their schemas, and the check their arguments pass."""
 
 from hookline.tools.arguments import Validated
-from hookline.tools.context import ToolContext, ToolHost
+from hookline.tools.context import ToolContext
 from hookline.tools.tool import AnyTool, Effect, Tool, Toolbox, as_tool, tool
 
 __all__ = [
@@ -9,7 +9,6 @@ __all__ = [
     "Effect",
     "Tool",
     "ToolContext",
-    "ToolHost",
     "Toolbox",
     "Validated",
     "as_tool",

@@ -317,6 +317,22 @@ async def test_a_paused_call_does_not_run_after_a_restart(tmp_path: Path, restar
     assert result.text == "done"
 
 
+async def test_a_call_that_cannot_run_any_more_makes_no_room_for_another(restarted: Any) -> None:
+    """It was let through beside one that waited, and is no call less than none against the limit on calls."""
+    shell, date = Shell(), call("bash", command="date")
+
+    def agent(*turns: Any) -> AgentBuilder:
+        asks = lambda ctx: ask(ctx) if ctx.tool_call.args["command"] == "date" else None  # noqa: E731
+        return builder(shell, *turns).on_before_tool_use(asks)
+
+    paused = await agent(calls(call("bash", command=COMMAND), date)).build().run("Go.")
+    restarted()
+    resumed = agent(date, date).with_approver(lambda _: True).with_limits(tool_calls=1)
+    result = await resumed.build().resume(paused, {paused.pending[0].id: True})
+    assert shell.ran == ["date"]
+    assert result.stop_reason == "tool_call_limit"
+
+
 async def test_replay_does_not_need_the_values(tmp_path: Path, restarted: Any) -> None:
     """A recorded run is played with what is on record."""
     import hookline

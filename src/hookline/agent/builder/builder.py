@@ -29,7 +29,7 @@ from hookline.agent.builder.checks import (
     text_of,
 )
 from hookline.agent.builder.hooks import TakesHooks
-from hookline.agent.capability import brought_by, completed
+from hookline.agent.capability import call_capability, complete
 from hookline.agent.redaction import both
 from hookline.definition import (
     Approver,
@@ -263,9 +263,9 @@ class AgentBuilder(TakesHooks):
         is_users = bool(getattr(capability, "speaks_for_user", False)) and not self._source
         self._source = "" if is_users else name
         try:
-            for each in brought_by(capability, "hooks"):
+            for each in call_capability(capability, "hooks"):
                 self.with_hooks(each)
-            self.with_tools(*brought_by(capability, "tools"))
+            self.with_tools(*call_capability(capability, "tools"))
             configure = getattr(capability, "configure", None)
             if callable(configure):
                 configure(self)
@@ -322,7 +322,7 @@ class AgentBuilder(TakesHooks):
             brought=self._brought(),
         )
         installed = zip(self._capabilities, self._installed, strict=True)
-        return Agent(completed(definition, installed))
+        return Agent(complete(definition, installed))
 
     def _brought(self) -> dict[str, str]:
         """Which capability each tool came with."""

@@ -1,4 +1,7 @@
-"""The tool calls of one step: judged one by one, run together, and looked at one by one again."""
+"""The tool calls of one step: judged one by one, run together, and looked at one by one again.
+
+What becomes of a call in progress is written here: its stage, its attempts and its result.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +14,33 @@ import msgspec
 from hookline._aio import is_being_cancelled
 from hookline.agent.calls.admission import (
     GONE,
+    MAY_RUN,
+    Admission,
     admit,
     admit_again,
+    decide_doubt,
     has_lost_arguments,
-    intend,
+    leave_unrun,
+    must_not_repeat,
     prepare,
+    readmit,
+    refuse_without_arguments,
     rejudge,
-    settle_unrun,
-    settle_without_arguments,
-    take_up,
     tool_context,
+    validate_again,
 )
-from hookline.agent.calls.recovery import fail_as_before, readmit, recall_calls
+from hookline.agent.calls.tool_context import use_in_context
 from hookline.agent.checks import around_tool, check_result
-from hookline.agent.children.child import abandon_children
-from hookline.agent.children.host import ChildWaits, use_in_context
-from hookline.agent.failure import on_error, on_success, without_message
+from hookline.agent.children import ChildWaits, abandon_children, recount_children
+from hookline.agent.failure import on_error, on_success, repeat_recorded_failure, without_message
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.records import recorded_exception
+from hookline.agent.records import RecordedCall, RunIndex, recorded_exception
+from hookline.agent.redaction import find_original
 from hookline.agent.run import Run
 from hookline.errors import HookError, ToolError, ToolTimeoutError, UsageError, in_words
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.hooks import Kind, Plan, Result, Verdict
-from hookline.journal import CallSettled
+from hookline.journal import CallAdmitted, CallSettled, ErrorRaised
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import (
     Attachment,
@@ -46,7 +53,7 @@ from hookline.state import (
 from hookline.tools import AnyTool, Effect
 
 # Looking a member up on its enum costs more than a name, and these are looked up for every call.
-_ASKED, _SETTLED = CallStage.ASKED, CallStage.SETTLED
+_ADMITTED, _ASKED, _SETTLED = CallStage.ADMITTED, CallStage.ASKED, CallStage.SETTLED
 _OK = ResultStatus.OK
 _AROUND, _AFTER = HookPoint.AROUND_TOOL_USE, HookPoint.AFTER_TOOL_USE
 _BLOCK = Kind.BLOCK
@@ -65,42 +72,71 @@ async def use_tools(run: Run) -> None:
     step = run.step
     assert step.response is not None
     calls = step.response.calls
-    call_of = CallInProgress if run.setup.redact_content is None else run.call_of
-    step.calls = list(map(call_of, calls, calls))
+    if run.setup.redact_content is None:
+        step.calls = list(map(CallInProgress, calls, calls))
+    else:
+        step.calls = list(map(CallInProgress, calls, calls, map(find_original, calls)))
     known = run.source.known.records
     for current in step.calls:
         if known and readmit(run, current):
-            continue
-        if _ends(run):
+            _take(run, current, MAY_RUN)
+        elif _ends(run):
             prepare(run, current, current.made)  # it is shown as it would have run
         else:
-            await admit(run, current, current.made)
+            _take(run, current, await admit(run, current, current.made))
     await _run_admitted(run)
 
 
 async def use_tools_again(run: Run) -> None:
     """Take up the calls of a paused step where they stand."""
     for current in run.step.calls:
-        waits = current.stage in (CallStage.ASKED, CallStage.ADMITTED)
-        if (waits and readmit(run, current)) or _ends(run):
+        waits = current.stage in (_ASKED, _ADMITTED)
+        if waits and readmit(run, current):
+            _take(run, current, MAY_RUN)
+        elif _ends(run):
             continue
-        if waits:
-            await admit_again(run, current)
+        elif waits:
+            _take(run, current, await admit_again(run, current))
         elif current.stage is CallStage.SUSPENDED and not has_lost_arguments(run, current):
-            await take_up(run, current)
+            # It had started and waits for a child: it is not judged again, and continues.
+            refused = await validate_again(run, current)
+            if refused is None:
+                current.started = True
+            else:
+                _take(run, current, refused)
     await _run_admitted(run)
+
+
+def _take(run: Run, current: CallInProgress, decided: Admission) -> None:
+    """This was decided about a call. One that may run counts."""
+    current.stage = decided.stage
+    if decided is MAY_RUN:
+        run.ledger.add_tool_calls(1)
+        return
+    current.result = decided.result
+    if decided.has_run:
+        current.started = True
+    elif decided.stage is _SETTLED:
+        current.is_refused = True
+
+
+def _take_back(run: Run, current: CallInProgress, decided: Admission) -> None:
+    """A call that might have run does not run: it no longer counts."""
+    if current.stage is _ADMITTED and not current.started:
+        run.ledger.add_tool_calls(-1)
+    _take(run, current, decided)
 
 
 async def _run_admitted(run: Run) -> None:
     step, known = run.step, run.source.known
     if known.records:
-        await recall_calls(run, known)
+        await _recall_calls(run, known)
     ready: list[CallInProgress] = []
     for current in step.calls:
         if current.stage is _SETTLED:
             continue
         if current.call.redacted and has_lost_arguments(run, current):
-            settle_without_arguments(run, current)
+            _take_back(run, current, refuse_without_arguments(run, current))
             continue
         ready.append(current)
         if current.stage is _ASKED:
@@ -115,7 +151,7 @@ async def _run_admitted(run: Run) -> None:
                 await _deal_with_failures(run, ready)
                 break
     if known.records:
-        fail_as_before(run)
+        _fail_as_before(run)
     await finish_calls(run)
 
 
@@ -173,11 +209,8 @@ async def _after_failure(run: Run, current: CallInProgress) -> float | None:
 def settle_all_unrun(run: Run) -> None:
     """The run ends here: every call that has no result yet gets one that says so."""
     for current in run.step.calls:
-        if current.stage is not _SETTLED or current.result is None:
-            if current.stage is CallStage.ADMITTED and not current.started:
-                run.ledger.add_tool_calls(-1)
-            settle_unrun(run, current, _why_unrun(run))
-            current.is_refused = True
+        if current.stage is not _SETTLED:
+            _take_back(run, current, leave_unrun(run, current, _why_unrun(run)))
 
 
 def _why_unrun(run: Run) -> str:
@@ -224,7 +257,8 @@ async def _look_at(run: Run, plan: Plan, current: CallInProgress) -> None:
 
 def _withhold(run: Run, current: CallInProgress) -> None:
     """The run is cancelled while hooks judge a result: not all of them have cleared it, so nobody gets to see it."""
-    current.settle(ResultStatus.WITHHELD, "the run was cancelled before the hooks had seen it")
+    reason = "the run was cancelled before the hooks had seen it"
+    current.result = current.result_with(ResultStatus.WITHHELD, reason=reason)
     _forget_errors(run, current)
 
 
@@ -266,7 +300,6 @@ def _drop_error_texts(run: Run, current: CallInProgress) -> None:
     own = set(map(id, current.errors))
     errors = tuple(without_message(info) if id(info) in own else info for info in run.step.errors)
     run.step.replace_errors(errors)
-    current.errors = ()
 
 
 def _forget_errors(run: Run, current: CallInProgress) -> None:
@@ -287,7 +320,6 @@ def _forget_errors(run: Run, current: CallInProgress) -> None:
         instead = instead or ErrorInfo("replaced", _REPLACED, ErrorClass.TOOL)
         run.step.fail(recorded_exception(instead))
     run.step.replace_errors(tuple(kept) if instead is None else (*kept, instead))
-    current.errors = ()
 
 
 def _verdict(current: CallInProgress) -> Verdict:
@@ -298,20 +330,109 @@ def _verdict(current: CallInProgress) -> Verdict:
     return Verdict(_VERDICTS.get(result.status, Kind.PROCEED), reason, result.decided_by)
 
 
+# --- calls of a step whose process died ------------------------------------------------------------------
+
+
+async def _recall_calls(run: Run, index: RunIndex) -> None:
+    """Settle the calls that had run, or had started, before the process died."""
+    recalled: list[tuple[CallInProgress, RecordedCall]] = []
+    for current in run.step.calls:
+        if current.stage not in (_ADMITTED, CallStage.SUSPENDED):
+            continue
+        known = index.call(run.step_index or 0, current.call.id)
+        result = known.result
+        if result is not None:
+            is_refusal = not current.started and known.intent is None
+            has_run = not is_refusal and result.status is not ResultStatus.IN_DOUBT
+            if not is_refusal:
+                _intend(run, current)
+                recalled.append((current, known))
+                recount_children(run, current, known)
+            _take_back(run, current, Admission(_SETTLED, result, has_run=has_run))
+        elif (
+            current.stage is _ADMITTED
+            and known.is_in_doubt
+            and must_not_repeat(run, current, known)
+        ):
+            _intend(run, current)
+            decided = await decide_doubt(run, current)
+            if decided is None:
+                recalled.append((current, known))
+                continue
+            _take(run, current, decided)
+            if decided.stage is _SETTLED:
+                recount_children(run, current, known)
+    await _recall_failures(run, recalled)
+
+
+async def _recall_failures(run: Run, calls: list[tuple[CallInProgress, RecordedCall]]) -> None:
+    """Fail these calls again as often as they had failed, with the error policy's recorded answers."""
+    tries = [(current, known.failures) for current, known in calls]
+    for number in range(max((len(failed) for _, failed in tries), default=0) + 1):
+        for current, failed in tries:
+            if number < len(failed):
+                await _fail_again(run, current, failed[number])
+            elif number == len(failed) and current.result is not None and current.result.is_success:
+                on_success(run, ErrorClass.TOOL)
+
+
+async def _fail_again(run: Run, current: CallInProgress, known: ErrorRaised) -> None:
+    info, result = known.error, current.result
+    assert info is not None
+    reported = result.error if result is not None else None
+    if not info.message and reported is not None and reported.type == info.type:
+        info = reported  # its words were not on record as long as hooks might have withheld them
+    await repeat_recorded_failure(run, known, info, current.call)
+    current.errors = (*current.errors, info)
+    if known.action == ErrorAction.STOP:
+        current.failure = recorded_exception(info)
+
+
+def _fail_as_before(run: Run) -> None:
+    """A call on record had ended the run: only now, because those beside it had started too."""
+    failures = [current.failure for current in run.step.calls if current.failure is not None]
+    if failures and (
+        run.step.failing is None or any(run.step.failing is each for each in failures)
+    ):
+        run.step.fail(failures[0])
+
+
 # --- running admitted calls -----------------------------------------------------------------------------
 
 
 async def execute(run: Run, in_progress: list[CallInProgress]) -> None:
     """Run these calls concurrently. Their intent is on record, and safe, before any of them starts."""
     for current in in_progress:
-        intend(run, current)
+        _intend(run, current)
     if run.commit is not None:
         await run.commit()
     if len(in_progress) == 1:
         await execute_one(run, in_progress[0])
     else:
         for batch in _batches(in_progress):
-            await _together(run, batch)
+            await _run_together(run, batch)
+
+
+def _intend(run: Run, current: CallInProgress) -> None:
+    """Write down that a call is about to run, once, however often it is tried."""
+    current.attempts += 1
+    if current.started:
+        return
+    current.started = True
+    run.uncounted.add_call()
+    tool = current.tool
+    append, next_seq = run.append, run.next_seq
+    append(
+        CallAdmitted(
+            run_id=run.run_id,
+            seq=next_seq(),
+            at=run.at,
+            step=run.step_index or 0,
+            call=current.call,
+            # Without a tool it ran in a process that died.
+            effect=Effect.ONCE if tool is None else tool.effect,
+        )
+    )
 
 
 def record_result(run: Run, current: CallInProgress) -> None:
@@ -348,7 +469,7 @@ def _batches(in_progress: list[CallInProgress]) -> Iterator[list[CallInProgress]
         yield batch
 
 
-async def _together(run: Run, in_progress: list[CallInProgress]) -> None:
+async def _run_together(run: Run, in_progress: list[CallInProgress]) -> None:
     places = {
         current.tool.name: asyncio.Semaphore(current.tool.concurrency)
         for current in in_progress
@@ -380,10 +501,11 @@ async def _together(run: Run, in_progress: list[CallInProgress]) -> None:
 
 
 async def execute_one(run: Run, current: CallInProgress) -> None:
-    """Run one call. Whatever happens, the current has a result afterwards, or waits for a child."""
+    """Run one call. Whatever happens, it has a result afterwards, or waits for a child."""
     started = run.now
     try:
         if run.plans.around_tool_use is None:
+            current.exception = None
             value = await run.source.use(run, current, _use_tool)
             result = as_result(run, current.call, value, started)
         else:
@@ -394,18 +516,13 @@ async def execute_one(run: Run, current: CallInProgress) -> None:
         run.step.wait()
         return
     except (Exception, SystemExit, asyncio.CancelledError) as error:
-        settle_raised(run, current, error, started)
+        current.result = result = _failure_result(run, current, error, started)
+        current.stage = _SETTLED
+        if result.status is ResultStatus.CANCELLED:
+            raise
     else:
         current.result = result
         current.stage = _SETTLED
-
-
-def settle_raised(run: Run, current: CallInProgress, error: BaseException, started: float) -> None:
-    """Settle a call that raised. A cancellation of the run is raised again."""
-    current.result = result = _failed(run, current, error, started)
-    current.stage = _SETTLED
-    if result.status is ResultStatus.CANCELLED:
-        raise error
 
 
 async def _through_hooks(run: Run, current: CallInProgress) -> ToolResult:
@@ -425,12 +542,12 @@ async def _through_hooks(run: Run, current: CallInProgress) -> ToolResult:
                 remedy="Declare the tool pure or idempotent, or call call_next once.",
             )
         if ctx.tool_call is not current.exact:
-            instead, is_supplied = await rejudge(run, current, ctx.tool_call)
-            if instead is not None:
-                refusal = refusal if is_supplied else instead
-                return instead
+            decided = await rejudge(run, current, ctx.tool_call)
+            if decided.result is not None:
+                refusal = refusal if decided.has_run else decided.result
+                return decided.result
         runs += 1
-        return await _caught(run, current)
+        return await _use_and_catch(run, current)
 
     run.clock()  # the duration of the call begins here
     result = await around_tool(
@@ -471,15 +588,16 @@ def _with_files(value: Any, name: str) -> Any:
     return ToolResult("\n".join(rest) if is_text else rest, name=name, attachments=files)
 
 
-async def _caught(run: Run, current: CallInProgress) -> ToolResult:
+async def _use_and_catch(run: Run, current: CallInProgress) -> ToolResult:
     """The tool as hooks around it see it: what it raises is a result with an error."""
     started = run.now
+    current.exception = None
     try:
         return as_result(run, current.call, await run.source.use(run, current, _use_tool), started)
     except ChildWaits:
         raise
     except (Exception, SystemExit, asyncio.CancelledError) as error:
-        result = _failed(run, current, error, started)
+        result = _failure_result(run, current, error, started)
         if result.status is ResultStatus.CANCELLED:
             raise
         return result
@@ -489,7 +607,6 @@ def _use_tool(run: Run, current: CallInProgress) -> Awaitable[Any]:
     """The tool itself."""
     tool, values = current.tool, current.values
     assert tool is not None  # an admitted call has its tool
-    current.exception = None
     exact = current.original or current.call
     if exact.redacted and has_lost_arguments(run, current):
         raise ToolError(GONE)
@@ -524,7 +641,9 @@ async def _in_time(tool: AnyTool, work: Awaitable[Any]) -> Any:
         raise
 
 
-def _failed(run: Run, current: CallInProgress, error: BaseException, started: float) -> ToolResult:
+def _failure_result(
+    run: Run, current: CallInProgress, error: BaseException, started: float
+) -> ToolResult:
     """What to make of an exception: a cancelled call, or a failed one, whose exception the error hooks get to see."""
     duration = run.clock() - started
     if isinstance(error, asyncio.CancelledError) and (is_being_cancelled() or run.is_cancelled):

@@ -18,10 +18,10 @@ from hookline.agent.calls.execution import (
     use_tools,
     use_tools_again,
 )
-from hookline.agent.children.child import recount_hook_work
+from hookline.agent.children import recount_hook_work
 from hookline.agent.failure import on_error
 from hookline.agent.hook_services import HookServices
-from hookline.agent.loop.end import ended, failed, finish, give_output, stopped
+from hookline.agent.loop.end import failure_ending, finish, give_output, outcome_ending, stop_ending
 from hookline.agent.loop.step import (
     begin_step,
     finish_step,
@@ -68,10 +68,10 @@ async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
                 ending = await _steps(run, ending)
                 output, ending = await give_output(run, _unless_it_waits(run, ending))
             except Exception as error:
-                ending = await _lost(run, error)
+                ending = await _lose(run, error)
         except asyncio.CancelledError as error:
             cancelled = None if run.token.absorb() else error
-            ending = _cancelled(run)
+            ending = _cancel_ending(run)
         run.token.close()
         result = await finish(run, _unless_it_waits(run, ending), output)
     if cancelled is not None:
@@ -99,7 +99,7 @@ async def _steps(run: Run, ending: Ending | None) -> Ending:
     return ending
 
 
-def _cancelled(run: Run) -> Ending:
+def _cancel_ending(run: Run) -> Ending:
     """How it ended from outside; if that was a clock, it reached a limit, as if it had been between two steps."""
     if run.token.is_out_of_time:
         return Ending(RunStatus.STOPPED, StopReason.TIME_LIMIT, run.token.why)
@@ -143,11 +143,12 @@ async def begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
         )
     )
     run.become(msgspec.structs.replace(state, ending=None))
-    refused = await _start_session(run) or await _start(run)
+    await _start_session(run)
+    refused = await _start(run)
     if refused is None and prompt is not None and not run.stopping:
         refused = await _submit(run, prompt)
     if refused is None:
-        refused = _forbidden_early(run)
+        refused = _check_early_forbid(run)
     if run.commit is not None and refused is None:
         # From here on the run exists, and whoever takes it up continues from here. One that is refused is only
         # written with its end: nobody is to make the steps that were refused.
@@ -169,7 +170,7 @@ async def take_up(run: Run) -> Ending | None:
     last = None if run.state.pending_step is not None else _last_step(run)
     if last is not None and last.outcome is not None and not last.outcome.should_continue:
         run.replace_evaluations(last.outcome.evaluations)
-        return _ended_then(run, known, last.outcome)
+        return _past_ending(run, known, last.outcome)
     if run.parent is not None or run.plans.execution_start is None:
         return None
     return await ask_again(run, run.plans.execution_start.of_each_process())
@@ -182,7 +183,7 @@ async def ask_again(run: Run, plan: Plan) -> Ending | None:
     ctx = run.context(HookPoint.EXECUTION_START, resumed=True)
     # Not by way of what is remembered: what they said in another process is no answer here.
     run.take(await run_hooks(plan, ctx, run, run.settle))
-    return _forbidden_early(run)
+    return _check_early_forbid(run)
 
 
 def _last_step(run: Run) -> Step | None:
@@ -195,13 +196,13 @@ def _last_step(run: Run) -> Step | None:
     return None
 
 
-def _ended_then(run: Run, known: RunIndex, outcome: ContinuationOutcome) -> Ending:
+def _past_ending(run: Run, known: RunIndex, outcome: ContinuationOutcome) -> Ending:
     """How the last step ended the run, in a process that did not live to say so."""
     if outcome == ContinuationOutcome.from_evaluations(outcome.evaluations):
-        return ended(outcome)
+        return outcome_ending(outcome)
     if outcome.stop_reason is StopReason.CANCELLED:
         return Ending(RunStatus.CANCELLED, StopReason.CANCELLED, outcome.reason)
-    return failed(run, _past_failure(run, known, outcome.reason))
+    return failure_ending(run, _past_failure(run, known, outcome.reason))
 
 
 def _past_failure(run: Run, known: RunIndex, reason: str) -> Exception:
@@ -218,17 +219,16 @@ def _is_bare(state: AgentState) -> bool:
     return not (state.messages or state.metadata or state.steps or state.remembered)
 
 
-async def _start_session(run: Run) -> Ending | None:
+async def _start_session(run: Run) -> None:
     plan = run.plans.session_start
     if plan is None or not run.setup.session.starts:
-        return None
+        return
     ctx = run.context(
         HookPoint.SESSION_START,
         session_id=run.state.session_id,
         source=run.setup.session.source,
     )
     await run.ask(plan, ctx)
-    return None
 
 
 async def _start(run: Run) -> Ending | None:
@@ -238,7 +238,7 @@ async def _start(run: Run) -> Ending | None:
     ctx = run.context(HookPoint.EXECUTION_START, resumed=run.is_resumed)
     result = await run.ask(plan, ctx)
     if result.is_blocked:
-        return stopped(result, StopReason.RUN_REFUSED)
+        return stop_ending(result, StopReason.RUN_REFUSED)
     return None
 
 
@@ -250,7 +250,7 @@ async def _submit(run: Run, submitted: str | UserMessage) -> Ending | None:
         ctx = run.context(HookPoint.PROMPT_SUBMIT, prompt=prompt, attachments=attachments)
         result = await run.ask(plan, ctx)
         if result.is_blocked:
-            return stopped(result, StopReason.PROMPT_REFUSED)
+            return stop_ending(result, StopReason.PROMPT_REFUSED)
         if result.is_stopped:
             return None  # the evaluation it left ends the run, and the prompt is not taken
         prompt, attachments = result.context.prompt, result.context.attachments
@@ -259,10 +259,10 @@ async def _submit(run: Run, submitted: str | UserMessage) -> Ending | None:
     return None
 
 
-def _forbidden_early(run: Run) -> Ending | None:
+def _check_early_forbid(run: Run) -> Ending | None:
     """What hooks said before the first step is resolved before it: there is no step to let finish."""
     outcome = ContinuationOutcome.from_evaluations(run.evaluations)
-    return ended(outcome) if outcome.is_forbidden else None
+    return outcome_ending(outcome) if outcome.is_forbidden else None
 
 
 # --- one step -----------------------------------------------------------------------------------------
@@ -288,9 +288,9 @@ async def _ask_first(run: Run, plan: Plan) -> Ending | None:
     try:
         result = await _ask_in_step(run, plan, ctx)
     except Unrecovered as error:
-        return failed(run, error.exception)
+        return failure_ending(run, error.exception)
     if result is not None and result.is_blocked:
-        return stopped(result, StopReason.STEP_REFUSED)
+        return stop_ending(result, StopReason.STEP_REFUSED)
     if result is not None and result.kind is not Kind.PROCEED:
         return await _conclude(run, None)
     begin_step(run)
@@ -348,7 +348,7 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
             if outcome.should_continue:
                 return None
             run.replace_evaluations(outcome.evaluations)
-            return ended(outcome)
+            return outcome_ending(outcome)
     step = settle_step(run)
     try:
         await _after_step(run, step)
@@ -358,7 +358,7 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
         raise
     except Unrecovered as error:
         finish_step(run, step, _no_outcome(run, StopReason.ERROR, in_words(error.exception)))
-        return failed(run, error.exception)
+        return failure_ending(run, error.exception)
 
 
 def _no_outcome(run: Run, reason: StopReason, why: str) -> ContinuationOutcome:
@@ -379,7 +379,7 @@ async def _cut_short(run: Run) -> None:
 async def _fail_step(run: Run, failure: BaseException) -> Ending:
     run.step.fail(failure)
     await _end_step(run, StopReason.ERROR, in_words(failure))
-    return failed(run, failure)
+    return failure_ending(run, failure)
 
 
 async def _end_step(run: Run, reason: StopReason, why: str) -> None:
@@ -463,7 +463,7 @@ async def _conclude(run: Run, step: Step | None) -> Ending | None:
         if outcome.should_continue and step.is_final_response:
             _tell_model_why(run, outcome)
         finish_step(run, step, outcome)
-    return None if outcome.should_continue else ended(outcome)
+    return None if outcome.should_continue else outcome_ending(outcome)
 
 
 def _stop_context(run: Run, point: Point[StopHookContext], step: Step | None) -> StopHookContext:
@@ -515,7 +515,7 @@ def _tell_model_why(run: Run, outcome: ContinuationOutcome) -> None:
 # --- when the run is lost -----------------------------------------------------------------------------
 
 
-async def _lost(run: Run, error: BaseException) -> Ending:
+async def _lose(run: Run, error: BaseException) -> Ending:
     """An exception that no step could deal with: the error hooks hear of it, and the run fails."""
     await on_error(run, error, classify(error), is_lost=True)
-    return failed(run, error)
+    return failure_ending(run, error)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from hookline.agent.failure import on_error, on_lost
-from hookline.agent.loop.step import counted
+from hookline.agent.loop.step import count_usage
 from hookline.agent.result import RunResult, as_text
 from hookline.agent.run import Run
 from hookline.errors import HookError, JournalError, in_words
@@ -57,7 +57,7 @@ async def finish(run: Run, ending: Ending, output: Any) -> RunResult:
         ending = await _through(leaving, cancelled) or ending
     result = _result(run, ending, answer)
     if run.commit is not None:
-        result = await _through(_saved(run, result), cancelled) or result
+        result = await _through(_commit_result(run, result), cancelled) or result
     if cancelled:
         raise cancelled[0]
     return result
@@ -90,7 +90,7 @@ async def give_output(run: Run, ending: Ending) -> tuple[Any, Ending]:
     if result.is_blocked or result.is_stopped:
         run.drop_deltas()
         reason = StopReason.OUTPUT_WITHHELD if result.is_blocked else StopReason.HOOK
-        return None, stopped(result, reason)
+        return None, stop_ending(result, reason)
     output = result.context.output
     run.release_deltas(_final_response(run.step.response, output))
     return output, _unless_empty(ending, output)
@@ -109,7 +109,7 @@ def _final_response(response: InferenceResponse | None, output: Any) -> Inferenc
     return response if response is not None and response.text == text else InferenceResponse(text)
 
 
-async def _saved(run: Run, result: RunResult) -> RunResult:
+async def _commit_result(run: Run, result: RunResult) -> RunResult:
     """The result, once everything is safe; a run whose journal cannot be written has failed, whatever it did."""
     assert run.commit is not None
     try:
@@ -131,7 +131,7 @@ async def _saved(run: Run, result: RunResult) -> RunResult:
 def _note(run: Run, ending: Ending) -> None:
     """The state says how it ended, and how long it was at it."""
     active = run.ledger.seconds(run.clock())
-    usage, counters = counted(run)
+    usage, counters = count_usage(run)
     counters = msgspec.structs.replace(counters, active_seconds=active)
     run.become(msgspec.structs.replace(run.state, ending=ending, usage=usage, counters=counters))
     run.noted = counters
@@ -224,7 +224,7 @@ def _result(run: Run, ending: Ending, output: Any) -> RunResult:
     )
 
 
-def stopped(result: Result[Any], reason: StopReason) -> Ending:
+def stop_ending(result: Result[Any], reason: StopReason) -> Ending:
     """How a run ends that its hooks do not let continue."""
     return Ending(
         status=RunStatus.STOPPED,
@@ -234,7 +234,7 @@ def stopped(result: Result[Any], reason: StopReason) -> Ending:
     )
 
 
-def ended(outcome: ContinuationOutcome) -> Ending:
+def outcome_ending(outcome: ContinuationOutcome) -> Ending:
     """How a run ends that its hooks let end, or made end."""
     status = RunStatus.STOPPED if outcome.is_forbidden else RunStatus.COMPLETED
     reason = outcome.stop_reason or StopReason.COMPLETED
@@ -246,7 +246,7 @@ def ended(outcome: ContinuationOutcome) -> Ending:
     )
 
 
-def failed(run: Run, error: BaseException) -> Ending:
+def failure_ending(run: Run, error: BaseException) -> Ending:
     """How a run ends that is lost."""
     run.lose(error)
     decided_by = error.hook if isinstance(error, HookError) else ""

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from hookline.agent.failure import on_step_over
 from hookline.agent.in_progress import CallInProgress, StepInProgress
-from hookline.agent.result import objections_in, restored, saved
+from hookline.agent.redaction import find_original
+from hookline.agent.result import objections_in, restore_child, save_child
 from hookline.agent.run import Run, Uncounted
 from hookline.journal import StepFinished, StepPaused, StepStarted
 from hookline.state import (
@@ -95,7 +96,7 @@ def settle_step(run: Run, outcome: ContinuationOutcome | None = None, guard: str
         if messages is asked is made.messages_before:
             messages = messages.extend(turn)
         else:
-            messages, turn = _between(asked, turn, messages), None
+            messages, turn = _insert_turn(asked, turn, messages), None
     step = Step(
         index=run.step_index or 0,
         type=kind,
@@ -108,7 +109,7 @@ def settle_step(run: Run, outcome: ContinuationOutcome | None = None, guard: str
         errors=made.errors,
         outcome=outcome,
     )
-    usage, counters = counted(run, steps=1)
+    usage, counters = count_usage(run, steps=1)
     run.become(
         replace(
             state,
@@ -132,7 +133,7 @@ def _answer(current: CallInProgress) -> ToolMessage:
     return tool_message(result, tool.max_chars if tool is not None else None)
 
 
-def _between(
+def _insert_turn(
     before: Log[Message], turn: tuple[Message, ...], messages: Log[Message]
 ) -> Log[Message]:
     """The conversation with a turn put where it belongs, so that every state is a valid one.
@@ -143,7 +144,7 @@ def _between(
     return messages.extend(turn) if notes is None else before.extend((*turn, *notes))
 
 
-def counted(run: Run, *, steps: int = 0) -> tuple[Usage, Counters]:
+def count_usage(run: Run, *, steps: int = 0) -> tuple[Usage, Counters]:
     """The state's usage and counters with what was used since the last count."""
     used, state, ledger = run.uncounted, run.state, run.ledger
     counters = state.counters
@@ -168,7 +169,7 @@ def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
     duration = run.step.active + run.clock() - run.step.started
     step = replace(step, outcome=outcome, duration=duration, errors=run.step.errors)
     if run.uncounted.usage is not NO_USAGE:  # a hook after the step asked a model
-        usage, counters = counted(run)
+        usage, counters = count_usage(run)
         run.become(replace(run.state, usage=usage, counters=counters))
     state = replace(run.state, steps=run.state.steps.with_last(step))
     run.become(state)
@@ -241,7 +242,7 @@ def pend_step(run: Run) -> None:
         reasoning=run.step.response.reasoning,
         provider_tool_uses=run.step.response.provider_tool_uses,
     )
-    usage, counters = counted(run)
+    usage, counters = count_usage(run)
     run.become(replace(run.state, pending_step=pending, usage=usage, counters=counters))
     run.append(StepPaused(*run.head(), pending=pending, usage=usage, counters=counters))
     run.source.settle(run)
@@ -250,7 +251,7 @@ def pend_step(run: Run) -> None:
 def _pending_call(run: Run, current: CallInProgress) -> PendingCall:
     assert current.stage is not None
     children = {
-        key: saved(result, current.objections.get(key, 0))
+        key: save_child(result, current.objections.get(key, 0))
         for key, result in current.children.items()
     } or None
     keeps_children = current.stage is CallStage.SUSPENDED
@@ -298,7 +299,7 @@ def reopen_step(run: Run, pending: PendingStep) -> None:
             provider_tool_uses=pending.provider_tool_uses,
         ),
         calls=[
-            _call_again(run, pending, made, call)
+            _call_again(pending, made, call)
             for made, call in zip(pending.model_calls, pending.calls, strict=True)
         ],
     )
@@ -306,18 +307,20 @@ def reopen_step(run: Run, pending: PendingStep) -> None:
     run.ledger.add_step()
 
 
-def _call_again(
-    run: Run, step: PendingStep, made: ToolCall, pending: PendingCall
-) -> CallInProgress:
-    current = run.call_of(made, pending.call)
-    current.errors = tuple(step.errors[place] for place in pending.errors)
-    current.stage = pending.stage
-    current.result = pending.result
-    current.approval = pending.approval
-    current.decision = pending.decision
-    current.questions = pending.questions
-    current.seen = pending.stage is CallStage.SETTLED
-    children = pending.children or {}
-    current.children = {key: restored(data) for key, data in children.items()}
-    current.objections = {key: objections_in(data) for key, data in children.items()}
-    return current
+def _call_again(step: PendingStep, made: ToolCall, pending: PendingCall) -> CallInProgress:
+    """A call of a step that waited. It runs with the arguments it was made with, where this process knows them."""
+    call, children = pending.call, pending.children or {}
+    return CallInProgress(
+        made,
+        call,
+        original=find_original(call),
+        stage=pending.stage,
+        result=pending.result,
+        errors=tuple(step.errors[place] for place in pending.errors),
+        seen=pending.stage is CallStage.SETTLED,
+        approval=pending.approval,
+        decision=pending.decision,
+        questions=pending.questions,
+        children={key: restore_child(data) for key, data in children.items()},
+        objections={key: objections_in(data) for key, data in children.items()},
+    )

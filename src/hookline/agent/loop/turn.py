@@ -78,13 +78,13 @@ async def take_turn(run: Run) -> None:
             run.durable.flush_soon()
         try:
             if plans.around_inference is None:
-                response = received(run, await run.source.infer(run, request))
+                response = accept_response(run, await run.source.infer(run, request))
             else:
                 response = await _ask_through_hooks(run, request)
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             response = await try_again(run, request, error, altered=altered)
     if run.setup.redact_content is not None:
-        response = run.with_shown_calls(response)
+        response = run.response_without_secrets(response)
     if plans.after_inference is not None:
         ctx = _context(run, HookPoint.AFTER_INFERENCE, request, response)
         result = await run.ask(plans.after_inference, ctx)
@@ -93,8 +93,8 @@ async def take_turn(run: Run) -> None:
         if refusal is not None:
             _discard(run, left, *refusal)
             return
-        response = run.with_shown_calls(left)
-    take(run, response, supplied=supplied is not None)
+        response = run.response_without_secrets(left)
+    settle_response(run, response, supplied=supplied is not None)
 
 
 async def _on_record(run: Run) -> InferenceResponse | None:
@@ -107,7 +107,7 @@ async def _on_record(run: Run) -> InferenceResponse | None:
             await repeat_recorded_failure(run, known, known.error)
         assert turn.answer is not None
         run.step.withdraw(turn.answer.withdrawn)
-        received(run, response)
+        accept_response(run, response)
     return response
 
 
@@ -149,7 +149,7 @@ async def _ask_through_hooks(run: Run, request: InferenceRequest) -> InferenceRe
         if asked.tools is not request.tools or run.step.withdrawn:
             left = {spec.name for spec in asked.tools}
             run.step.withdraw(spec.name for spec in request.tools if spec.name not in left)
-        return received(run, await run.source.infer(run, asked))
+        return accept_response(run, await run.source.infer(run, asked))
 
     around = run.plans.around_inference
     if around is None:
@@ -158,7 +158,7 @@ async def _ask_through_hooks(run: Run, request: InferenceRequest) -> InferenceRe
     return await around_inference(run, around, ctx, ask)
 
 
-def received(run: Run, response: InferenceResponse) -> InferenceResponse:
+def accept_response(run: Run, response: InferenceResponse) -> InferenceResponse:
     """An answer as it came from the model: it is looked over and paid for, whatever becomes of it."""
     if not is_plain(response):
         driver = type(run.setup.definition.driver).__qualname__
@@ -174,7 +174,7 @@ def received(run: Run, response: InferenceResponse) -> InferenceResponse:
     return response
 
 
-def take(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
+def settle_response(run: Run, response: InferenceResponse, *, supplied: bool) -> None:
     """The settled answer: it is recorded, and the step continues with it."""
     run.step.response = response
     run.clock()

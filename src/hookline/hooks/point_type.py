@@ -1,4 +1,7 @@
-"""A hook point: a named place where hooks are asked, and the rules that hold there."""
+"""The type of a hook point: a named place where hooks are asked, and the rules that hold there.
+
+The points of an agent are in `lifecycle/points.py`.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,7 @@ class Point(str, Generic[C]):
     ) -> Point[C]:
         point = super().__new__(cls, name)
         point.context = context
-        point.spellings = frozenset(spelled(text) for text in (name, *aliases))
+        point.spellings = frozenset(normalize_name(text) for text in (name, *aliases))
         point.changes = changes
         point.answers = answers
         point.blocks = blocks
@@ -79,7 +82,7 @@ class Point(str, Generic[C]):
 
     def is_named(self, text: str) -> bool:
         """Whether `text` names this point, in any spelling: `PreToolUse`, `pre_tool_use`, `BeforeToolUse`."""
-        name = spelled(text)
+        name = normalize_name(text)
         return name in self.spellings or name.removeprefix("on") in self.spellings
 
     def __repr__(self) -> str:
@@ -93,6 +96,6 @@ class Point(str, Generic[C]):
         )
 
 
-def spelled(text: str) -> str:
+def normalize_name(text: str) -> str:
     """A name without case and separators, so that all its spellings are equal."""
     return str(text).replace("_", "").replace("-", "").lower()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.hooks import Context, Point, spelled
+from hookline.hooks import Context, Point, normalize_name
 
 
 class Parcel(Context, frozen=True, kw_only=True):
@@ -59,7 +59,12 @@ def test_another_name_is_not_a_spelling() -> None:
 @given(st.text(alphabet="abcXYZ_-", max_size=12))
 def test_spelling_forgets_case_and_separators_once_and_for_all(text: str) -> None:
     """It does not depend on how the text was written, and doing it twice changes nothing."""
-    assert spelled(spelled(text)) == spelled(text) == spelled(text.upper()) == spelled(f"_{text}-")
+    assert (
+        normalize_name(normalize_name(text))
+        == normalize_name(text)
+        == normalize_name(text.upper())
+        == normalize_name(f"_{text}-")
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,24 @@
-"""One child run: begun, driven as often as it takes, counted with its parent, and on record when it is done."""
+"""Child runs: begun, driven as often as it takes, counted with their parent, and on record when they are done.
+
+A child goes through the same loop, under the policies, limits and cancellation of the runs above it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.records import RecordedCall, RunIndex
 from hookline.agent.recovery import Resumed
-from hookline.agent.result import RunResult, recorded_result, restored
+from hookline.agent.result import RunResult, recorded_result, restore_child
 from hookline.agent.run import AnswerSource, Run, RunSetup
 from hookline.definition import Definition, for_child
+from hookline.errors import ToolError
+from hookline.hooks import Result
 from hookline.journal import (
     ChildFinished,
     ChildStarted,
@@ -23,10 +29,169 @@ from hookline.journal import (
     fold,
     with_remembered,
 )
-from hookline.state import NO_COUNTERS, AgentState, RunStatus, StopReason
+from hookline.lifecycle import HookPoint, SubagentHookContext
+from hookline.state import (
+    NO_COUNTERS,
+    AgentState,
+    ContinuationDecision,
+    ContinuationEvaluation,
+    ContinuationOutcome,
+    Ending,
+    PendingApproval,
+    RunStatus,
+    StopReason,
+)
 
 _WHY = "the run it is a part of went on without it"
 _CANCELLED = RunStatus.CANCELLED
+
+
+class HasDefinition(Protocol):
+    """An agent, as far as starting it as a child is concerned."""
+
+    @property
+    def definition(self) -> Definition:
+        """What it is made of."""
+        ...
+
+
+class ChildWaits(Exception):
+    """A child run waits for a person, so the call that started it cannot finish now."""
+
+    def __init__(self, approvals: tuple[PendingApproval, ...]) -> None:
+        self.approvals = approvals
+        super().__init__("a child run waits for approval; let this exception pass")
+
+
+async def start_child(
+    run: Run, current: CallInProgress, key: str, definition: Definition, prompt: str, name: str
+) -> RunResult:
+    """Run a child on behalf of a call, or of a hook, whose key is its own."""
+    child_id = f"{run.run_id}/{run.step_index}/{key}"
+    saved = current.children.get(key)
+    if saved is not None and saved.status is not RunStatus.PAUSED:
+        return saved  # this call is being taken up again, and this child was done
+    objections = current.objections.get(key, 0)
+    start = run.context(
+        HookPoint.SUBAGENT_START,
+        name=name or definition.agent_id,
+        child_agent_id=definition.agent_id,
+        child_run_id=child_id,
+        prompt=prompt,
+    )
+    if saved is None:
+        start = await _ask_to_start(run, key, start)
+        run.append(
+            ChildStarted(
+                *run.head(), child_run_id=child_id, name=start.name, call_id=current.call.id
+            )
+        )
+        await _commit(run)  # or nobody would know whose child it is, should the process die
+    child = ChildRun(run, definition, key, start.name, current.call.id, objections)
+    try:
+        result = await child.begin(child_id, saved, start.prompt)
+        for _ in range(objections, child.objections):
+            await _object_again(run, key, start, result)
+        result = await _ask_to_stop(run, child, start, result)
+    finally:
+        child.close()
+    current.children = {**current.children, key: result}
+    current.objections = {**current.objections, key: child.objections}
+    if result.status is not RunStatus.PAUSED:
+        child.finish(result.state, result.status, result.text)
+    return result
+
+
+async def _commit(run: Run) -> None:
+    """Wait until what led to a child's work is safe: the child writes a record of its own, which may be ahead."""
+    if run.commit is not None and run.has_begun:
+        await run.commit()
+
+
+async def _ask_to_start(run: Run, key: str, ctx: SubagentHookContext) -> SubagentHookContext:
+    plan = run.plans.subagent_start
+    if plan is None:
+        return ctx
+    async with run.hook_lock:  # other calls are running, and may start children too
+        # Only now: hooks of other calls may have said something while this one waited for its turn.
+        ctx = replace(ctx, state=run.state, evaluations=run.evaluations)
+        result: Result[Any] = await run.ask(plan, ctx, about=key)
+    if result.is_blocked or result.is_stopped:
+        raise ToolError(f"the subagent was not started: {result.reason}")
+    return result.context  # type: ignore[no-any-return]
+
+
+def _to_show(run: Run, start: SubagentHookContext, result: RunResult) -> SubagentHookContext:
+    return replace(
+        start,
+        point=HookPoint.SUBAGENT_STOP,
+        state=run.state,
+        evaluations=run.evaluations,
+        result=result,
+        continuation=result.outcome,
+    )
+
+
+async def _object_again(run: Run, key: str, start: SubagentHookContext, result: RunResult) -> None:
+    """Hooks objected to an earlier end, before a process died: those on record say so again, and nobody is asked."""
+    plan = run.plans.subagent_stop
+    if plan is not None:
+        async with run.hook_lock:
+            await run.repeat(plan, _to_show(run, start, result), key)
+
+
+async def _ask_to_stop(
+    run: Run, child: ChildRun, start: SubagentHookContext, result: RunResult
+) -> RunResult:
+    """Show the parent's hooks what the child came back with. They may send it back to work, so often and no more."""
+    plan = run.plans.subagent_stop
+    if plan is None:
+        return result
+    while result.status is not RunStatus.PAUSED:
+        try:
+            async with run.hook_lock:
+                asked = await run.ask(plan, _to_show(run, start, result), about=child.key)
+            if asked.is_blocked:
+                await _commit(run)  # or nobody would know who sent it back, should the process die
+        except BaseException:
+            child.finish(result.state, result.status, "")  # no hook has cleared what it says
+            raise
+        result = asked.context.result
+        # Like a stop hook: it may object to an ordinary end, and never to a guard's.
+        ordinary = result.status is RunStatus.COMPLETED
+        if not (asked.is_blocked and ordinary):
+            return result
+        if child.objections >= run.setup.definition.max_objections:
+            return _refuse_end(result, asked, child.objections)
+        child.objections += 1
+        result = await child.drive(result.state, asked.reason)
+    return result
+
+
+def _refuse_end(result: RunResult, asked: Result[Any], times: int) -> RunResult:
+    """What a child came back with when hooks object still, and it is not sent back again: no end that they take."""
+    cap = (
+        f"subagent_stop hooks objected {times} times, which is the limit; the last: {asked.reason}"
+    )
+    forbid = ContinuationEvaluation(
+        source=asked.decided_by,
+        decision=ContinuationDecision.FORBID_CONTINUATION,
+        reason=cap,
+        stop_reason=StopReason.OBJECTION_LIMIT,
+    )
+    ending = Ending(
+        status=RunStatus.STOPPED,
+        stop_reason=StopReason.OBJECTION_LIMIT,
+        reason=cap,
+        decided_by=asked.decided_by,
+    )
+    return replace(
+        result,
+        state=replace(result.state, ending=ending),
+        status=RunStatus.STOPPED,
+        stop_reason=StopReason.OBJECTION_LIMIT,
+        outcome=ContinuationOutcome.from_evaluations((forbid,)),
+    )
 
 
 class ChildRun:
@@ -132,6 +297,9 @@ def _fresh(run: Run, definition: Definition, child_id: str) -> AgentState:
     )
 
 
+# --- children that were done before a process died ------------------------------------------------------
+
+
 def recount_children(run: Run, current: CallInProgress, known: RecordedCall) -> None:
     """Count what the children of a call had used that was settled before the process died."""
     for child in known.finished_children:
@@ -203,7 +371,7 @@ def end_paused(durable: Durable, state: AgentState, at: float) -> None:
     run_id, ended = state.run_id, []
     for call in step.calls:
         for saved in (call.children or {}).values():
-            child = restored(saved)
+            child = restore_child(saved)
             if child.status is RunStatus.PAUSED:
                 ended.append((call.call.id, child.state))
     head = (run_id, 0, at)
