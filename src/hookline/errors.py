@@ -70,6 +70,10 @@ class HookError(HooklineError):
         super().__init__(f"hook '{hook}' at {point}: {problem}", remedy=remedy)
 
 
+class HookAnswerError(HookError):
+    """A hook gave an answer that has no meaning at its point."""
+
+
 class CommandHookError(HooklineError):
     """A command hook did not answer: it failed, took too long or could not be started."""
 
@@ -206,6 +210,10 @@ class ToolError(HooklineError):
 
 class UnknownToolError(ToolError):
     """The model called a tool that does not exist."""
+
+
+class BlockedCallError(ToolError):
+    """A hook blocked a call, or a person denied it. It is raised nowhere: `error` hooks see it if blocks are errors."""
 
 
 class ToolArgumentsError(ToolError):

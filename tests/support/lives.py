@@ -182,6 +182,9 @@ ACTIONS: dict[str, Any] = {
     ),
     "redact": lambda ctx, number: ctx.with_result("***") if ctx.execution.is_success else None,
     "crash": lambda ctx, number: 1 / 0,
+    "rescue": lambda ctx, number: ctx.rescue(f"spare {number}") if ctx.can_rescue else None,
+    "retry": lambda ctx, number: ctx.retry(1),
+    "ignore": lambda ctx, number: ctx.ignore(),
     "refuse": lambda ctx, number: HookOutcome.block("not for us"),
     "end": lambda ctx, number: HookOutcome.stop("not today"),
     "object": lambda ctx, number: (
@@ -207,7 +210,7 @@ AT = {
     "after_step": ("watch", "note", "forbid", "crash"),
     "should_continue": ("watch", "note", "forbid"),
     "stop": ("watch", "note"),
-    "error": ("watch", "note", "crash"),
+    "error": ("watch", "note", "crash", "rescue", "retry", "ignore"),
     "agent_failed": ("watch", "note"),
     "execution_end": ("watch", "note", "crash"),
     "subagent_start": ("watch", "note", "crash"),
@@ -228,7 +231,8 @@ batches = st.lists(
     min_size=1,
     max_size=3,
 ).map(tuple)
-cases = st.builds(Case, batches, hooks, st.just((("look",), ())), st.sampled_from(ErrorAction))
+POLICIES = tuple(action for action in ErrorAction if action is not ErrorAction.RESCUE)
+cases = st.builds(Case, batches, hooks, st.just((("look",), ())), st.sampled_from(POLICIES))
 
 
 def story_of(result: RunResult) -> Any:

@@ -12,8 +12,15 @@ from hookline.agent.in_progress import CallInProgress
 from hookline.agent.redaction import original
 from hookline.agent.result import RunResult
 from hookline.errors import HookError
+from hookline.flow import ErrorAction, ErrorDecision
 from hookline.hooks import Entry, HookLog, Plan, run_around
-from hookline.lifecycle import AgentContext, HookPoint, InferenceHookContext, ToolHookContext
+from hookline.lifecycle import (
+    AgentContext,
+    FailureHookContext,
+    HookPoint,
+    InferenceHookContext,
+    ToolHookContext,
+)
 from hookline.state import (
     AgentState,
     ContinuationEvaluation,
@@ -201,11 +208,29 @@ def settled(entry: Entry, before: Any, after: Any) -> Any:
         if response is not after.response:
             after = msgspec.structs.replace(after, response=response)
     after = _with_results(entry, before, after)
+    if getattr(after, "decision", None) is not getattr(before, "decision", None):
+        _check_decision(entry, after)
     if getattr(after, "prompt", None) is not getattr(before, "prompt", None):
         prompt = checked_text(after.prompt, "the prompt it made")
         if prompt is not after.prompt:
             after = msgspec.structs.replace(after, prompt=prompt)
     return after
+
+
+def _check_decision(entry: Entry, ctx: FailureHookContext) -> None:
+    """Refuse what is no decision about an error, or rescues what cannot be rescued."""
+    decision: object = ctx.decision
+    if type(decision) is not ErrorDecision or type(decision.action) is not ErrorAction:
+        raise HookError(
+            entry.name, ctx.point, f"{decision!r} is not a decision about an error.",
+            remedy="Answer with ctx.retry(...), ctx.ignore() or ctx.rescue(...).",
+        )  # fmt: skip
+    has_value = (ctx.response if ctx.tool_call is None else ctx.execution) is not None
+    if decision.action is ErrorAction.RESCUE and not (ctx.can_rescue and has_value):
+        raise HookError(
+            entry.name, ctx.point, "it rescues what cannot be rescued, or with nothing.",
+            remedy="Answer with ctx.rescue(value) where ctx.can_rescue is true.",
+        )  # fmt: skip
 
 
 def settled_call(

@@ -93,7 +93,6 @@ Delta: TypeAlias = TextDelta | ReasoningDelta | CallDelta
 Drive: TypeAlias = Callable[["Run", str | UserMessage | None], Awaitable[RunResult]]
 """The loop: drives a run to its end. A run carries it so that children go through the same one."""
 C = TypeVar("C", bound=AgentContext)
-_STOP_REASONS: frozenset[str] = frozenset(StopReason)
 _STOP = Kind.STOP
 
 
@@ -454,17 +453,21 @@ class Run:
     def stop(self, result: Result[Any]) -> None:
         """A hook ends the run now: a Forbid evaluation, and nothing that has not started yet starts."""
         self.stopping = True
-        given = result.stop_reason
-        reason = StopReason(given) if given in _STOP_REASONS else StopReason.HOOK
         self.evaluate(
             ContinuationEvaluation(
                 source=result.decided_by,
                 decision=ContinuationDecision.FORBID_CONTINUATION,
                 reason=result.reason,
-                stop_reason=reason,
+                stop_reason=StopReason(result.stop_reason or StopReason.HOOK),
             ),
             result.context.point.value,
         )
+
+    @property
+    def is_forbidden(self) -> bool:
+        """Whether a hook has forbidden to continue since the step began."""
+        forbid = ContinuationDecision.FORBID_CONTINUATION
+        return any(said.decision is forbid for said in self.evaluations)
 
     def become(self, state: AgentState) -> None:
         """This is the settled state now. Nothing but hooks (`take`, `left`) and this changes it."""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from hookline._aio import is_being_cancelled
-from hookline.errors import HookError, HooklineError, in_words
+from hookline.errors import HookAnswerError, HookError, HooklineError, in_words
 from hookline.hooks.log import Answered, HookLog
 from hookline.hooks.outcome import HookOutcome, Kind, Result, Verdict
 from hookline.hooks.plan import Entry
 from hookline.hooks.point import C, Context, Point
+
+_logger = logging.getLogger("hookline")
 
 # --- crashes ------------------------------------------------------------------------------------------
 
@@ -87,13 +92,39 @@ def _meaning(entry: Entry, ctx: C, answer: Any, settle: Settle | None) -> Answer
                 break
         else:
             problem = f"it returned {answer!r} ({type(answer).__name__}), which means nothing here."
-            raise HookError(entry.name, point, problem, remedy=f"Return {point.expected()}.")
+            if point.lenient:
+                return Answered(ctx, ctx, reason=_report_ignored(entry, point, problem))
+            raise HookAnswerError(entry.name, point, problem, remedy=f"Return {point.expected()}.")
     if isinstance(answer, Context):
-        return Answered(ctx, changed_by(entry, ctx, answer, settle))
+        answer = HookOutcome(Kind.PROCEED, context=answer)
     _check_outcome(entry, point, answer)
-    after = ctx if answer.context is None else changed_by(entry, ctx, answer.context, settle)
     reason = str.__str__(answer.reason)  # a subclass of str cannot be saved
-    return Answered(ctx, after, answer.kind, reason, answer.stop_reason, answer.answer)
+    after, ignored = ctx, ""
+    if answer.context is not None:
+        given, ignored = _without_effect(entry, ctx, answer.context)
+        after = changed_by(entry, ctx, given, settle)
+    return Answered(ctx, after, answer.kind, reason or ignored, answer.stop_reason, answer.answer)
+
+
+def _without_effect(entry: Entry, ctx: C, changed: Any) -> tuple[Any, str]:
+    """The context without the changes that come too late at its point, and what is reported about them."""
+    point = ctx.point
+    late = [
+        name
+        for name in sorted(point.without_effect)
+        if type(changed) is type(ctx) and getattr(changed, name) is not getattr(ctx, name)
+    ]
+    if not late:
+        return changed, ""
+    kept = {name: getattr(ctx, name) for name in late}
+    problem = f"it changed '{', '.join(late)}', which comes too late here."
+    return msgspec.structs.replace(changed, **kept), _report_ignored(entry, point, problem)
+
+
+def _report_ignored(entry: Entry, point: Point[Any], problem: str) -> str:
+    """Log an answer that is ignored; gives what its record says."""
+    _logger.warning("hook '%s' at %s: %s It is ignored.", entry.name, point.value, problem)
+    return f"ignored: {problem}"
 
 
 def _check_outcome(entry: Entry, point: Point[Any], outcome: HookOutcome) -> None:
@@ -104,11 +135,13 @@ def _check_outcome(entry: Entry, point: Point[Any], outcome: HookOutcome) -> Non
             raise HookError(
                 entry.name, point, f"its {name} is {text!r}.", remedy="Give it as text."
             )
-    outcome.reason.encode()  # half a surrogate pair cannot be saved: that is the hook's failure
+    (
+        outcome.reason + (outcome.stop_reason or "")
+    ).encode()  # half a surrogate pair cannot be saved: that is the hook's failure
     has_own_answer = outcome.answer is not None and kind is not Kind.FAILED
     if kind is not Kind.PROCEED and not has_own_answer and kind.label not in point.verdicts:
         allowed = ", ".join(sorted({"proceed", *point.verdicts}))
-        raise HookError(
+        raise HookAnswerError(
             entry.name, point, f"nothing can be {_DONE[kind]} here.", remedy=f"Possible: {allowed}."
         )
     if kind is Kind.ALLOW and entry.is_policy:

@@ -41,6 +41,10 @@ class Point(str, Generic[C]):
     """When one hook fails here the others still run: a run always passes these points at its end."""
     stands: bool
     """A stop undoes nothing here, so policies still judge it after a stop."""
+    lenient: bool
+    """An answer that means nothing here is reported and ignored; elsewhere it is a failure of the hook."""
+    without_effect: frozenset[str]
+    """Fields whose change comes too late here: it is reported and ignored."""
 
     def __new__(
         cls,
@@ -57,6 +61,8 @@ class Point(str, Generic[C]):
         around: bool = False,
         unskippable: bool = False,
         stands: bool = False,
+        lenient: bool = False,
+        without_effect: frozenset[str] = frozenset(),
     ) -> Point[C]:
         point = super().__new__(cls, name)
         point.context = context
@@ -70,6 +76,8 @@ class Point(str, Generic[C]):
         point.around = around
         point.unskippable = unskippable
         point.stands = stands
+        point.lenient = lenient
+        point.without_effect = without_effect
         return point
 
     @property

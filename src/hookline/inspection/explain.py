@@ -133,7 +133,8 @@ def _errors(policy: ErrorPolicy) -> str:
     classes: dict[ErrorAction, list[str]] = {}
     for error_class in ErrorClass:
         action = policy.actions.get(error_class, policy.otherwise)
-        if action is not policy.otherwise:
+        is_named = error_class in policy.actions
+        if action is not policy.otherwise or (error_class is ErrorClass.BLOCKED and is_named):
             classes.setdefault(action, []).append(error_class.value.replace("_", " "))
     parts = [f"{', '.join(names)}: {_done(action, policy)}" for action, names in classes.items()]
     parts.append(f"{'anything else' if parts else 'any error'}: {_done(policy.otherwise, policy)}")

@@ -79,6 +79,8 @@ def _decision(_ctx: ToolHookContext, decision: Decision) -> HookOutcome:
 
 _LAST_WORD = frozenset[str]()
 """The verdicts left when the run is over: none."""
+_TOO_LATE: dict[str, Any] = {"appends": False, "without_effect": frozenset({"evaluations"})}
+"""The run has ended, or is about to: what a hook says about continuing changes nothing."""
 
 
 def _point(
@@ -122,7 +124,7 @@ class HookPoint(metaclass=_Points):
         """The point with this name, in any of its spellings."""
         return point_named(name)
 
-    SESSION_START = _point("session_start", SessionHookContext)
+    SESSION_START = _point("session_start", SessionHookContext, lenient=True)
     EXECUTION_START = _point(
         "execution_start",
         ExecutionHookContext,
@@ -202,7 +204,12 @@ class HookPoint(metaclass=_Points):
         stands=True,
     )
     AFTER_STEP = _point(
-        "after_step", StepHookContext, aliases=("step_end",), appends=False, unskippable=True
+        "after_step",
+        StepHookContext,
+        aliases=("step_end",),
+        appends=False,
+        unskippable=True,
+        lenient=True,
     )
     SHOULD_CONTINUE = _point("should_continue", StopHookContext)
     STOP = _point("stop", StopHookContext, blocks="the run continues, with the reason shown")
@@ -213,6 +220,7 @@ class HookPoint(metaclass=_Points):
         answers=((str, OutputHookContext.with_output),),
         blocks="the answer is withheld and the run ends stopped",
         failure_blocks=True,
+        **_TOO_LATE,
     )
     EXECUTION_END = _point(
         "execution_end",
@@ -220,9 +228,15 @@ class HookPoint(metaclass=_Points):
         aliases=("agent_end", "agent_finished"),
         verdicts=_LAST_WORD,
         unskippable=True,
+        lenient=True,
+        **_TOO_LATE,
     )
     ERROR = _point(
-        "error", FailureHookContext, aliases=("on_error", "tool_error"), unskippable=True
+        "error",
+        FailureHookContext,
+        aliases=("on_error", "tool_error"),
+        changes=("decision", "execution", "response"),
+        unskippable=True,
     )
     AGENT_FAILED = _point(
         "agent_failed",
@@ -230,12 +244,14 @@ class HookPoint(metaclass=_Points):
         aliases=("failure", "execution_failed"),
         verdicts=_LAST_WORD,
         unskippable=True,
+        lenient=True,
+        **_TOO_LATE,
     )
     SUBAGENT_START = Point(
         "subagent_start",
         SubagentHookContext,
         changes=frozenset({"prompt", "evaluations"}),
-        answers=((str, SubagentHookContext.with_prompt),),
+        answers=((str, SubagentHookContext.with_prompt), (ContinuationEvaluation, _evaluation)),
         blocks="the child is not started and the parent's model reads the reason",
         failure_blocks=True,
     )
@@ -243,6 +259,7 @@ class HookPoint(metaclass=_Points):
         "subagent_stop",
         SubagentHookContext,
         changes=frozenset({"result", "evaluations"}),
+        answers=((ContinuationEvaluation, _evaluation),),
         blocks="the child continues, with the reason shown",
     )
     BEFORE_COMPACT = _point(
@@ -254,7 +271,14 @@ class HookPoint(metaclass=_Points):
         blocks="compaction is skipped",
         failure_blocks=True,
     )
-    SESSION_END = _point("session_end", SessionHookContext, verdicts=_LAST_WORD, unskippable=True)
+    SESSION_END = _point(
+        "session_end",
+        SessionHookContext,
+        verdicts=_LAST_WORD,
+        unskippable=True,
+        lenient=True,
+        **_TOO_LATE,
+    )
 
 
 _ALL: tuple[Point[Any], ...] = tuple(

@@ -462,7 +462,13 @@ class PlaybackSource(AnswerSource):
         info = ErrorInfo.from_exception(error, error_class)
         record = next((each for each in left if each.error == info), left[0])
         left.remove(record)
-        return ErrorDecision(ErrorAction(record.action), record.delay, record.reason)
+        decision = ErrorDecision(ErrorAction(record.action), record.delay, record.reason)
+        if decision.action is not ErrorAction.RESCUE:
+            return decision
+        step = run.step_index or 0
+        call, turn = self.recording.call(step, call_id), self.recording.turn(step)
+        rescued = call.result if call_id else turn and turn.response
+        return msgspec.structs.replace(decision, value=rescued)
 
     # --- models -------------------------------------------------------------------------------------
 

@@ -186,8 +186,10 @@ async def _answer_invalid(
         stay_in_doubt(current, str(info))
     if _follows_a_valid_call(run, current):
         on_success(run, ErrorClass.VALIDATION)
-    decision = await on_error(run, error, ErrorClass.VALIDATION, call=call)
-    if decision.action is ErrorAction.STOP:
+    decision = await on_error(run, error, ErrorClass.VALIDATION, call=call, can_rescue=True)
+    if decision.action is ErrorAction.RESCUE:
+        current.result, current.started = decision.value, True  # as if a hook had supplied it
+    elif decision.action is ErrorAction.STOP:
         run.step.fail(run.step.failing or error)
 
 

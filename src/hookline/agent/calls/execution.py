@@ -26,11 +26,23 @@ from hookline.agent.calls.recovery import fail_as_before, readmit, recall_calls
 from hookline.agent.checks import around_tool, check_result
 from hookline.agent.children.child import abandon_children
 from hookline.agent.children.host import ChildWaits, use_in_context
-from hookline.agent.failure import on_error, on_success, without_message
+from hookline.agent.failure import (
+    on_error,
+    on_success,
+    repeat_recorded_failure,
+    without_message,
+)
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.records import recorded_exception
 from hookline.agent.run import Run
-from hookline.errors import HookError, ToolError, ToolTimeoutError, UsageError, in_words
+from hookline.errors import (
+    BlockedCallError,
+    HookError,
+    ToolError,
+    ToolTimeoutError,
+    UsageError,
+    in_words,
+)
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.hooks import Kind, Plan, Result, Verdict
 from hookline.journal import CallSettled
@@ -43,6 +55,7 @@ _ASKED, _SETTLED = CallStage.ASKED, CallStage.SETTLED
 _OK = ResultStatus.OK
 _AROUND, _AFTER = HookPoint.AROUND_TOOL_USE, HookPoint.AFTER_TOOL_USE
 _BLOCK = Kind.BLOCK
+_REFUSED = (ResultStatus.BLOCKED, ResultStatus.DENIED)
 _REPLACED = "the call failed, and a hook replaced its result"
 _VERDICTS = {
     ResultStatus.BLOCKED: Kind.BLOCK,
@@ -97,6 +110,8 @@ async def _run_admitted(run: Run) -> None:
         ready.append(current)
         if current.stage is _ASKED:
             step.wait()
+    if ErrorClass.BLOCKED in run.setup.definition.error_policy.actions:
+        await _count_blocked(run)
     if _ends(run):
         settle_all_unrun(run)
         step.wait(is_waiting=False)
@@ -109,6 +124,26 @@ async def _run_admitted(run: Run) -> None:
     if known.records:
         fail_as_before(run)
     await finish_calls(run)
+
+
+async def _count_blocked(run: Run) -> None:
+    """For a policy that names this class: calls that were blocked or denied are errors."""
+    for current in run.step.calls:
+        result = current.result
+        if current.seen or current.started:
+            continue
+        if result is None or result.status not in _REFUSED:
+            on_success(run, ErrorClass.BLOCKED)
+            continue
+        error = BlockedCallError(f"'{current.call.name}' was {result.status}: {result.reason}")
+        known = run.source.known.call(run.step_index or 0, current.call.id).failures
+        if known and known[0].error is not None:
+            await repeat_recorded_failure(run, known[0], known[0].error, current.call)
+            action = ErrorAction(known[0].action)
+        else:
+            action = (await on_error(run, error, ErrorClass.BLOCKED, call=current.call)).action
+        if action is ErrorAction.STOP:
+            run.step.fail(run.step.failing or error)
 
 
 def _ends(run: Run) -> bool:
@@ -151,8 +186,12 @@ async def _after_failure(run: Run, current: CallInProgress) -> float | None:
         error_class,
         attempt=current.attempts if safe else None,
         call=current.call,
+        can_rescue=not of_hook,
     )
     current.errors = (*current.errors, run.step.errors[-1])
+    if decision.action is ErrorAction.RESCUE:
+        assert current.result is not None
+        current.result = msgspec.structs.replace(decision.value, duration=current.result.duration)
     if decision.action is ErrorAction.STOP:
         current.failure = current.exception
         run.step.fail(run.step.failing or current.exception)

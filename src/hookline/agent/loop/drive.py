@@ -36,7 +36,7 @@ from hookline.agent.result import RunResult
 from hookline.agent.run import Run
 from hookline.errors import HookError, PastError, in_words
 from hookline.flow import ErrorAction, classify
-from hookline.hooks import Kind, Plan, Point, Result, run_hooks
+from hookline.hooks import Plan, Point, Result, run_hooks
 from hookline.journal import PromptSubmitted, RunStarted, RunTakenUp, StepFinished
 from hookline.lifecycle import AgentContext, HookPoint, StopHookContext
 from hookline.state import (
@@ -291,7 +291,7 @@ async def _ask_first(run: Run, plan: Plan) -> Ending | None:
         return failed(run, error.exception)
     if result is not None and result.is_blocked:
         return stopped(result, StopReason.STEP_REFUSED)
-    if result is not None and result.kind is not Kind.PROCEED:
+    if run.is_forbidden:
         return await _conclude(run, None)
     begin_step(run)
     return await _work(run, again=False)
