@@ -617,8 +617,8 @@ async def test_an_evaluation_that_decides_nothing_is_the_hooks_failure() -> None
 
 
 @pytest.mark.parametrize("point", ["before_step", "output", "error", "stop"])
-async def test_a_stop_reason_nobody_knows_is_a_hooks_stop(point: str) -> None:
-    """A made-up reason neither raises out of the run nor lets it continue."""
+async def test_a_made_up_stop_reason_is_safe(point: str) -> None:
+    """It neither raises out of the run nor lets it continue."""
     turns = [RuntimeError("x")] if point == "error" else [say("hi")]
     agent = builder(*turns).add_hook(point, lambda ctx: HookOutcome.stop("no", stop_reason="bored"))
     result = await agent.build().run("go")
