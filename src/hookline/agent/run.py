@@ -39,7 +39,7 @@ from hookline.agent.redaction import (
 from hookline.agent.result import RunResult
 from hookline.definition import CancelSource, Clock, Definition, Plans
 from hookline.drivers.base import awaitable
-from hookline.errors import ModelError
+from hookline.errors import ModelError, where_raised
 from hookline.flow import ErrorClass, ErrorDecision, Ledger, classify
 from hookline.hooks import (
     Answered,
@@ -551,9 +551,10 @@ class Run:
         now = self.clock()
         if entry.is_recalled:
             return now
-        error = None
+        error, traceback = None, ""
         if answer.error is not None:
-            error = ErrorInfo.from_exception(answer.error.__cause__ or answer.error, "hook")
+            raised = answer.error.__cause__ or answer.error
+            error, traceback = ErrorInfo.from_exception(raised, "hook"), where_raised(raised)
         before: Any = answer.before
         after: Any = answer.after
         if getattr(after, "tool_call", None) is not getattr(before, "tool_call", None):
@@ -579,6 +580,7 @@ class Run:
                 else None,
                 source=entry.registration.source if answer.kind in _WEIGHED else None,
                 external=entry.registration.external,
+                traceback=traceback,
             )
         )
         return now

@@ -16,7 +16,7 @@ from hookline.hooks.outcome import HookOutcome, Kind, Result, Verdict
 from hookline.hooks.plan import Entry
 from hookline.hooks.point import C, Context, Point
 
-_logger = logging.getLogger("hookline")
+logger = logging.getLogger("hookline")
 
 # --- crashes ------------------------------------------------------------------------------------------
 
@@ -123,7 +123,7 @@ def _without_effect(entry: Entry, ctx: C, changed: Any) -> tuple[Any, str]:
 
 def _report_ignored(entry: Entry, point: Point[Any], problem: str) -> str:
     """Log an answer that is ignored; gives what its record says."""
-    _logger.warning("hook '%s' at %s: %s It is ignored.", entry.name, point.value, problem)
+    logger.warning("hook '%s' at %s: %s It is ignored.", entry.name, point.value, problem)
     return f"ignored: {problem}"
 
 

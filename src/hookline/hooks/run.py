@@ -22,6 +22,7 @@ from hookline.hooks.answers import (
     Verdicts,
     cut_off,
     hook_failure,
+    logger,
     understand,
 )
 from hookline.hooks.log import NO_LOG, Answered, HookLog
@@ -226,6 +227,8 @@ async def observe(plan: Plan, ctx: C, verdict: Verdict, log: HookLog[C] = NO_LOG
         except CRASHES as error:
             cut = cut_off(entry, shown, error)
             failure = cut or hook_failure(entry, shown, error)
+            if cut is None:
+                logger.warning("observer %s", failure, exc_info=error)
             log.judged(entry, started, Answered(shown, shown, error=failure))
             if cut is not None and not plan.point.unskippable:
                 raise

@@ -321,6 +321,11 @@ class ToolHookContext(AgentContext, frozen=True, kw_only=True):
     step_index: int = 0
 
     @property
+    def tool_result(self) -> ToolResult | None:
+        """A second name for `execution`."""
+        return self.execution
+
+    @property
     def is_before_tool(self) -> bool:
         """Whether the tool has not run yet."""
         return self.point == "before_tool_use"
