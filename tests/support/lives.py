@@ -74,6 +74,8 @@ class Case(NamedTuple):
     hooks: tuple[tuple[str, str], ...] = ()
     child: tuple[tuple[str, ...], ...] = (("look",), ())
     on_error: ErrorAction = ErrorAction.IGNORE
+    is_wrapped: bool = False
+    """There is a hook around each step."""
 
 
 class World:
@@ -100,6 +102,8 @@ class World:
 
         builder = self._builder("agent", self.case.script).with_tools(delegate)
         builder.with_journal(self.tape).with_approver(lambda _: True)
+        if self.case.is_wrapped:
+            builder.around_step(self._around)
         for number, (point, action) in enumerate(self.case.hooks):
             tier: Any = "policy" if action.startswith("policy ") else "hook"
             hook = self._hook(number, action.removeprefix("policy "))
@@ -132,6 +136,12 @@ class World:
             .with_error_policy(policy)
             .with_clock(FakeClock())
         )
+
+    async def _around(self, ctx: Any, call_next: Any) -> Any:
+        """Says something before each step, and counts the steps behind it."""
+        said = ctx.state.with_user_message(f"step {ctx.step_number}", by="around")
+        made = await call_next(ctx.with_state(said).with_metadata("before", ctx.step_index))
+        return made.with_metadata("after", made.state.step_count)
 
     def _hook(self, number: int, action: str) -> Any:
         def hook(ctx: Any) -> Any:
@@ -232,7 +242,9 @@ batches = st.lists(
     max_size=3,
 ).map(tuple)
 POLICIES = tuple(action for action in ErrorAction if action is not ErrorAction.RESCUE)
-cases = st.builds(Case, batches, hooks, st.just((("look",), ())), st.sampled_from(POLICIES))
+cases = st.builds(
+    Case, batches, hooks, st.just((("look",), ())), st.sampled_from(POLICIES), st.booleans()
+)
 
 
 def story_of(result: RunResult) -> Any:
@@ -252,7 +264,9 @@ def story_of(result: RunResult) -> Any:
     last = result.records[-1]
     assert isinstance(last, RunFinished)
     told = (result.text, last.error, in_words(result.error) if result.error is not None else None)
-    return tuple(state.messages), dict(state.metadata), steps, state.ending, counted, told
+    # What a hook changes behind the step is lost if the process dies there: it is called again only around another one.
+    noted = {name: value for name, value in state.metadata.items() if name != "after"}
+    return tuple(state.messages), noted, steps, state.ending, counted, told
 
 
 def children_of(tape: Tape) -> Any:

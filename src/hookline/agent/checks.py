@@ -402,11 +402,11 @@ def _same_call(entry: Entry, before: ToolHookContext, after: ToolHookContext) ->
     return after
 
 
-def _response(entry: Entry, given: object) -> InferenceResponse:
+def _response(entry: Entry, given: object, _: object) -> InferenceResponse:
     return _checked(entry, HookPoint.AROUND_INFERENCE, given, InferenceResponse)
 
 
-def _result(entry: Entry, given: object) -> ToolResult:
+def _result(entry: Entry, given: object, _: object) -> ToolResult:
     result = _checked(entry, HookPoint.AROUND_TOOL_USE, given, ToolResult)
     return check_result(result, f"hook '{entry.name}'")
 

@@ -477,6 +477,10 @@ class Run:
         """The evaluations since the step began."""
         self.evaluations = evaluations
 
+    def recover(self) -> None:
+        """A hook around the step makes it again: what the run had failed of is over."""
+        self.error = None
+
     def lose(self, error: BaseException) -> None:
         """The run has failed of this."""
         self.error = error

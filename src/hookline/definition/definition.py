@@ -92,6 +92,7 @@ class Plans:
     session_start: Plan | None
     execution_start: Plan | None
     prompt_submit: Plan | None
+    around_step: Plan | None
     before_step: Plan | None
     before_inference: Plan | None
     around_inference: Plan | None

@@ -47,7 +47,8 @@ class Next(Generic[C, T]):
         return call
 
     async def _enter(self, ctx: C) -> T:
-        self.handed = changed_by(self.entry, self.given, ctx, self._settle)
+        ctx = self.base if ctx is self.given else ctx
+        self.handed = changed_by(self.entry, self.base, ctx, self._settle)
         try:
             result = await self._inside(self.handed)
         except BaseException as error:
@@ -55,6 +56,13 @@ class Next(Generic[C, T]):
             raise
         self.results.append(result)
         return result
+
+    @property
+    def base(self) -> C:
+        """What the hook changes: its context or, once the action has given another, that one."""
+        if self.results and self.given.point.gives_context:
+            return self.results[-1]  # type: ignore[return-value] # it is a context there
+        return self.given
 
     async def answer(self) -> Any:
         """Call the hook. A call of `next` that was not awaited did nothing, so it is an error."""

@@ -37,6 +37,8 @@ class Point(str, Generic[C]):
     append: Callable[[Any, Any, str], Any] | None
     around: bool
     """Hooks here wrap an action: they are called as `(ctx, call_next)`."""
+    gives_context: bool
+    """The action takes a context and gives one, so what hooks change before and after it is recorded."""
     unskippable: bool
     """When one hook fails here the others still run: a run always passes these points at its end."""
     stands: bool
@@ -59,6 +61,7 @@ class Point(str, Generic[C]):
         verdicts: frozenset[str] = frozenset({"block", "stop"}),
         append: tuple[type, Callable[[Any, Any, str], Any]] | None = None,
         around: bool = False,
+        gives_context: bool = False,
         unskippable: bool = False,
         stands: bool = False,
         lenient: bool = False,
@@ -74,6 +77,7 @@ class Point(str, Generic[C]):
         point.verdicts = verdicts if blocks is not None else verdicts - {"block"}
         point.appends, point.append = append if append is not None else (None, None)
         point.around = around
+        point.gives_context = gives_context
         point.unskippable = unskippable
         point.stands = stands
         point.lenient = lenient

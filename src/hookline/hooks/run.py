@@ -123,12 +123,13 @@ async def run_around(
     action: Callable[[C], Awaitable[T]],
     log: HookLog[C],
     settle: Settle,
-    check: Callable[[Entry, object], T],
+    check: Callable[[Entry, object, T | C], T],
 ) -> T:
     """Do an action inside the hooks around it. Each may time, cache, replace or repeat what is inside it.
 
-    `check` takes what a hook made up as the result of the action, or raises. A hook in shadow is called too, and the
-    action is done once, as it is.
+    `check` takes what a hook gives instead of the result of the action, and that result (the hook's context, if the
+    action was not done); it raises, or gives the result. A hook in shadow is called too, and the action is done once,
+    as it is.
     """
     if not entries:
         return await action(ctx)
@@ -138,6 +139,8 @@ async def run_around(
 
     async def inside(handed: C) -> T:
         if not entry.shadow:
+            if ctx.point.gives_context and handed is not next_.base:
+                log.judged(entry, started, Answered(next_.base, handed))
             return await run_around(entries[1:], handed, action, log, settle, check)
         if next_.results:
             return next_.results[0]
@@ -149,7 +152,7 @@ async def run_around(
         is_asked = entry.matches is None or entry.matches(ctx)
         result = await next_.answer() if is_asked else None
         if is_asked and not any(result is each for each in next_.results):
-            result = check(entry, result)
+            result = check(entry, result, next_.results[-1] if next_.results else ctx)
     except CRASHES as error:
         if (cut := cut_off(entry, ctx, error)) is not None:
             log.judged(entry, started, Answered(ctx, ctx, error=cut))
@@ -158,7 +161,10 @@ async def run_around(
             raise  # the action's own error, which the hook did not handle
         failure = hook_failure(entry, ctx, error)
     if is_asked:
-        log.judged(entry, started, Answered(ctx, ctx, error=failure))
+        change: tuple[Any, Any] = (ctx, ctx)
+        if ctx.point.gives_context and failure is None:
+            change = (next_.base, result)
+        log.judged(entry, started, Answered(*change, error=failure))
     if not entry.shadow:
         if failure is not None and entry.registration.on_failure == "closed":
             raise failure

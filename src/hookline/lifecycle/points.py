@@ -3,6 +3,7 @@
 session_start                      once per session
 execution_start
 prompt_submit                      the user's text, before it enters the conversation
+( around_step: all of one step )
   before_step
     before_inference -> ( around_inference: the driver ) -> after_inference
     for each tool call, in call order:   before_tool_use -> permission_request, when something asked
@@ -139,6 +140,13 @@ class HookPoint(metaclass=_Points):
         answers=((str, PromptHookContext.with_prompt),),
         blocks="the prompt is refused and the run ends stopped",
         failure_blocks=True,
+    )
+    AROUND_STEP = Point(
+        "around_step",
+        StepHookContext,
+        changes=frozenset({"state"}),
+        around=True,
+        gives_context=True,
     )
     BEFORE_STEP = _point(
         "before_step",

@@ -193,6 +193,8 @@ class TakesHooks:
     on_after_inference = Registrar[HookFn[InferenceHookContext]](HookPoint.AFTER_INFERENCE)
     on_before_tool_use = Registrar[HookFn[ToolHookContext]](HookPoint.BEFORE_TOOL_USE)
     on_permission_request = Registrar[HookFn[ToolHookContext]](HookPoint.PERMISSION_REQUEST)
+    around_step = Registrar[AroundFn[StepHookContext, StepHookContext]](HookPoint.AROUND_STEP)
+    on_around_step = around_step
     around_tool_use = Registrar[AroundFn[ToolHookContext, ToolResult]](HookPoint.AROUND_TOOL_USE)
     on_after_tool_use = Registrar[HookFn[ToolHookContext]](HookPoint.AFTER_TOOL_USE)
     on_after_step = Registrar[HookFn[StepHookContext]](HookPoint.AFTER_STEP)

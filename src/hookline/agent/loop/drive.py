@@ -21,6 +21,7 @@ from hookline.agent.calls.execution import (
 from hookline.agent.children.child import recount_hook_work
 from hookline.agent.failure import on_error
 from hookline.agent.hook_services import HookServices
+from hookline.agent.loop.around_step import make_wrapped_step
 from hookline.agent.loop.end import ended, failed, finish, give_output, stopped
 from hookline.agent.loop.step import (
     begin_step,
@@ -85,11 +86,13 @@ async def _steps(run: Run, ending: Ending | None) -> Ending:
     if ending is None and step_over is not None:
         ending = await step_over(run, None)
     if ending is None and run.state.pending_step is not None:
-        ending = await _resume_step(run)
+        is_wrapped = run.plans.around_step is not None
+        ending = await (make_wrapped_step(run, _resume_step) if is_wrapped else _resume_step(run))
         if step_over is not None:
             ending = await step_over(run, ending)
     while ending is None:
-        ending = await _step(run)
+        is_wrapped = run.plans.around_step is not None
+        ending = await (make_wrapped_step(run, _step) if is_wrapped else _step(run))
         on_step = run.on_step
         if on_step is not None and run.state.step_count > (run.step_index or 0):
             run.lingers = ending is not None
@@ -268,11 +271,11 @@ def _forbidden_early(run: Run) -> Ending | None:
 # --- one step -----------------------------------------------------------------------------------------
 
 
-def _step(run: Run) -> Awaitable[Ending | None]:
+def _step(run: Run, before: AgentState | None = None) -> Awaitable[Ending | None]:
     """One step, from before_step to the decision whether there is another."""
     if run.token.is_cancelled:
         raise asyncio.CancelledError
-    open_step(run)
+    open_step(run, before)
     plan = run.plans.before_step
     guard = ""
     if plan is not None:
@@ -297,10 +300,10 @@ async def _ask_first(run: Run, plan: Plan) -> Ending | None:
     return await _work(run, again=False)
 
 
-async def _resume_step(run: Run) -> Ending | None:
+async def _resume_step(run: Run, before: AgentState | None = None) -> Ending | None:
     pending = run.state.pending_step
     assert pending is not None
-    reopen_step(run, pending)
+    reopen_step(run, pending, before)
     return await _work(run, again=True)
 
 
