@@ -43,6 +43,10 @@ class BuildError(HooklineError):
     """An agent cannot be built as it was described."""
 
 
+class NoModelError(BuildError):
+    """An agent was built without a model, and without saying that none is wanted."""
+
+
 class RegistrationError(BuildError):
     """A hook was registered in a way that can never work."""
 

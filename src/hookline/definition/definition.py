@@ -118,6 +118,8 @@ class Plans:
     ) -> None:
         by_point: dict[Point[Any], list[Registration]] = {}
         for registration in own:
+            if registration.scope == "children":
+                continue  # it holds in child runs only
             by_point.setdefault(registration.point, []).append(registration)
         names = {registration.name for registration in own}
         above: dict[Point[Any], list[Registration]] = {}

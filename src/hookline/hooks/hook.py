@@ -118,7 +118,7 @@ def register(
         after=_names(options.get("after", ()), "after", where),
         matcher=None if matcher is None else _matcher(matcher, where),
         tier=tier,
-        scope=_one_of(scope, ("self", "tree"), "scope", where),
+        scope=_one_of(scope, ("self", "tree", "children"), "scope", where),
         timeout=_timeout(options.get("timeout"), where),
         on_failure=_one_of(on_failure, ("closed", "open"), "on_failure", where),
         shadow=_shadow(options, shape, tier, where),

@@ -99,7 +99,7 @@ def _tools(hooks: _Hooks) -> Iterator[Finding]:
 def _matchers(hooks: _Hooks) -> Iterator[Finding]:
     has_children = may_have_children(hooks.toolbox)
     for each in hooks.all:
-        if (has_children and each.scope == "tree") or _is_for_servers(each.matcher):
+        if (has_children and each.scope != "self") or _is_for_servers(each.matcher):
             continue
         if each.matcher is not None and not possible(hooks.runs(each)):
             yield _dead(each, each.matcher, hooks.toolbox)

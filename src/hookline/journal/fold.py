@@ -135,7 +135,7 @@ class _Folding:
         self.tail.clear()
 
     def _without_around_step(self, state: AgentState) -> AgentState:
-        """The state without what hooks around the unfinished step changed: they are called from their beginning again."""
+        """The state without what hooks around the unfinished step changed: they begin again."""
         unfinished = [each for each in self.tail if not _is_between_steps(each, self._last_step)]
         around = [
             each for each in unfinished if isinstance(each, HookRan) and each.point == "around_step"

@@ -168,6 +168,11 @@ class AgentContext(Context, frozen=True, kw_only=True):
         return None if self.live is None else RunHandle(self.live)
 
     @property
+    def now(self) -> float:
+        """The time by the run's clock: seconds since 1970. In a replay it is the time on record. Zero outside a run."""
+        return 0.0 if self.live is None else float(self.live.at)
+
+    @property
     def metadata(self) -> dict[str, Any]:
         """The run's metadata: what one hook writes, later hooks read, to the end of the run."""
         return self.state.metadata
