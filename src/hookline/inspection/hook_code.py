@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import linecache
 from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType, MethodType
@@ -247,6 +248,7 @@ def syntax_of(hook: Any) -> Syntax | None:
 def _function_of(target: Any) -> FunctionType | None:
     while isinstance(target, functools.partial):
         target = target.func
+    target = inspect.unwrap(target)
     if not isinstance(target, FunctionType | MethodType):
         target = type(target).__call__
     function = target.__func__ if isinstance(target, MethodType) else target
