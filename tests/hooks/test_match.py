@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hookline import HookPoint, PromptHookContext, ToolCall, ToolHookContext
 from hookline.errors import RegistrationError, UsageError
 from hookline.hooks import (
+    BaseMatcher,
     CallableMatcher,
     CompositeMatcher,
     Context,
@@ -254,9 +255,9 @@ def test_operators_take_what_people_write_on_their_right() -> None:
 
 
 def test_a_matcher_of_ones_own_composes_with_the_rest() -> None:
-    """Anything that derives from Matcher has the operators."""
+    """Anything that derives from BaseMatcher has the operators."""
 
-    class Heavy(Matcher):
+    class Heavy(BaseMatcher):
         def matches(self, ctx: Context) -> bool:
             return len(getattr(ctx, "metadata", {})) > 1
 
@@ -412,7 +413,7 @@ class Yields:
         yield False
 
 
-class Own(Matcher):
+class Own(BaseMatcher):
     """Somebody's own matcher."""
 
     def matches(self, ctx: Context) -> Any:

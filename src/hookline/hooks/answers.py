@@ -9,9 +9,10 @@ from typing import Any
 from hookline._aio import is_being_cancelled
 from hookline.errors import HookError, HooklineError, in_words
 from hookline.hooks.log import Answered, HookLog
-from hookline.hooks.outcome import HookOutcome, Kind, Result, Verdict
+from hookline.hooks.outcome import HookOutcome, Result
 from hookline.hooks.plan import Entry
 from hookline.hooks.point import C, Context, Point
+from hookline.hooks.verdict import Kind, Verdict
 
 # --- crashes ------------------------------------------------------------------------------------------
 

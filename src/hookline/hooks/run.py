@@ -13,8 +13,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
-import msgspec
-
 from hookline.errors import HookError, UsageError
 from hookline.hooks.answers import (
     CRASHES,
@@ -26,9 +24,10 @@ from hookline.hooks.answers import (
 )
 from hookline.hooks.log import NO_LOG, Answered, HookLog
 from hookline.hooks.next import Next, RestOfTier
-from hookline.hooks.outcome import Result, Verdict
+from hookline.hooks.outcome import Result
 from hookline.hooks.plan import Entry, HookNames, Plan
 from hookline.hooks.point import C
+from hookline.hooks.verdict import Verdict
 
 T = TypeVar("T")
 Decided = Callable[[Any], object]
@@ -121,7 +120,7 @@ async def run_around(
     ctx: C,
     action: Callable[[C], Awaitable[T]],
     log: HookLog[C],
-    settle: Settle,
+    settle: Settle | None,
     check: Callable[[Entry, object], T],
 ) -> T:
     """Do an action inside the hooks around it. Each may time, cache, replace or repeat what is inside it.
@@ -213,7 +212,7 @@ def _weigh(
 
 async def observe(plan: Plan, ctx: C, verdict: Verdict, log: HookLog[C] = NO_LOG) -> None:
     """Show what was decided to the observers. Nothing they do reaches the run."""
-    shown = msgspec.structs.replace(ctx, verdict=verdict) if hasattr(ctx, "verdict") else ctx
+    shown = ctx.replace(verdict=verdict)
     cancelled: BaseException | None = None
     for entry in plan.observers:
         started = log.monotonic()
