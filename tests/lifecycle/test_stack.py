@@ -724,7 +724,9 @@ async def test_inside_async_code_the_other_form_is_named() -> None:
 async def test_a_hook_changes_what_the_point_allows() -> None:
     """Another field is refused with hook, field and point, and an unknown one is the hook's failure."""
     stack = HookStack().with_hook(lambda ctx: ctx.replace(path="/admin"), REQUEST, name="forger")
-    with pytest.raises(HookError, match=r"'forger' at request: it changed 'path'.*Changeable: user"):
+    with pytest.raises(
+        HookError, match=r"'forger' at request: it changed 'path'.*Changeable: user"
+    ):
         await stack.process(Request(point=REQUEST))
     typo = HookStack().with_hook(lambda ctx: ctx.replace(usr="ann"), REQUEST, name="typo")
     with pytest.raises(HookError, match=r"'typo' at request.*usr"):
