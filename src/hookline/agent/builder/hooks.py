@@ -12,6 +12,7 @@ from hookline.hooks import (
     Context,
     HookLike,
     HookOptions,
+    Next,
     Point,
     Registration,
     name_of,
@@ -117,7 +118,7 @@ class CallNextFn(Protocol[C_contra]):
 
 HookFn: TypeAlias = Callable[[C], object] | Handler[C] | Middleware[C] | NextFn[C] | CallNextFn[C]
 """A hook at a point: a function of its context, sync or async, or middleware; or an object with `handle`."""
-AroundFn: TypeAlias = Callable[[C, Callable[..., Awaitable[R]]], Awaitable[R]]
+AroundFn: TypeAlias = Callable[[C, Next[C, R]], Awaitable[R]]
 """A hook around an action: `async (ctx, call_next) -> result`."""
 
 
