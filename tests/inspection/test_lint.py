@@ -352,7 +352,7 @@ def test_gates_that_are_no_trouble(gate: Any, options: dict[str, Any]) -> None:
     ("point", "answer", "tier"),
     [
         ("after_step", lambda ctx: HookOutcome.block("no"), "hook"),
-        ("after_tool_use", lambda ctx: HookOutcome.ask("sure?"), "hook"),
+        ("after_tool_use", lambda ctx: HookOutcome.allow(), "hook"),
         ("before_tool_use", lambda ctx: HookOutcome.block("no"), "observer"),
         ("before_tool_use", lambda ctx: HookOutcome.allow(), "policy"),
         ("around_tool_use", lambda ctx, call_next: HookOutcome.block("no"), "hook"),

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from types import CoroutineType
@@ -50,6 +51,7 @@ from hookline.hooks import (
     Point,
     Registration,
     Result,
+    Tier,
     Verdict,
     observe,
     run_hooks,
@@ -97,6 +99,7 @@ _STOP = Kind.STOP
 
 
 _WEIGHED = (Kind.ALLOW, Kind.ASK)
+_logger = logging.getLogger("hookline.hooks")
 """Whose hook it is matters: an allow lifts an ask of another capability."""
 
 
@@ -559,6 +562,8 @@ class Run:
         if answer.error is not None:
             raised = answer.error.__cause__ or answer.error
             error, traceback = ErrorInfo.from_exception(raised, "hook"), where_raised(raised)
+            if entry.tier is Tier.OBSERVER:  # nobody else gets to know of it
+                _logger.warning("observer %s", answer.error, exc_info=raised)
         before: Any = answer.before
         after: Any = answer.after
         if getattr(after, "tool_call", None) is not getattr(before, "tool_call", None):

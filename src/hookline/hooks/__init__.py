@@ -12,6 +12,7 @@ from hookline.hooks.hook import (
 )
 from hookline.hooks.log import Answered, HookLog
 from hookline.hooks.match import (
+    BaseMatcher,
     CallableMatcher,
     CompositeMatcher,
     EventTypeMatcher,
@@ -26,14 +27,16 @@ from hookline.hooks.match import (
 )
 from hookline.hooks.next import Next
 from hookline.hooks.order import in_order, unique_names
-from hookline.hooks.outcome import HookOutcome, Kind, Result, Verdict
+from hookline.hooks.outcome import HookOutcome, Result
 from hookline.hooks.plan import Brief, Entry, HookNames, Plan
 from hookline.hooks.point import Context, Point, spelled
 from hookline.hooks.run import observe, run_around, run_hooks
+from hookline.hooks.verdict import Kind, Verdict
 
 __all__ = [
     "CRASHES",
     "Answered",
+    "BaseMatcher",
     "Brief",
     "CallableMatcher",
     "CompositeMatcher",

@@ -12,11 +12,12 @@ import msgspec
 from hookline._aio import is_being_cancelled
 from hookline.errors import HookAnswerError, HookError, HooklineError, in_words
 from hookline.hooks.log import Answered, HookLog
-from hookline.hooks.outcome import HookOutcome, Kind, Result, Verdict
+from hookline.hooks.outcome import HookOutcome, Result
 from hookline.hooks.plan import Entry
 from hookline.hooks.point import C, Context, Point
+from hookline.hooks.verdict import Kind, Verdict
 
-logger = logging.getLogger("hookline")
+_logger = logging.getLogger("hookline.hooks")
 
 # --- crashes ------------------------------------------------------------------------------------------
 
@@ -123,7 +124,7 @@ def _without_effect(entry: Entry, ctx: C, changed: Any) -> tuple[Any, str]:
 
 def _report_ignored(entry: Entry, point: Point[Any], problem: str) -> str:
     """Log an answer that is ignored; gives what its record says."""
-    logger.warning("hook '%s' at %s: %s It is ignored.", entry.name, point.value, problem)
+    _logger.warning("hook '%s' at %s: %s It is ignored.", entry.name, point.value, problem)
     return f"ignored: {problem}"
 
 

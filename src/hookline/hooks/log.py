@@ -9,9 +9,9 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from hookline.errors import HookError
-from hookline.hooks.outcome import Kind
 from hookline.hooks.plan import Entry, HookNames
 from hookline.hooks.point import C, Context
+from hookline.hooks.verdict import Kind
 
 Shown = TypeVar("Shown", bound=Context, contravariant=True)
 

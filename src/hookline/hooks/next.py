@@ -66,14 +66,21 @@ class Next(Generic[C, T]):
 
     async def answer(self) -> Any:
         """Call the hook. A call of `next` that was not awaited did nothing, so it is an error."""
-        answer = self.entry.call(self.given, self)
-        if inspect.isawaitable(answer):
-            answer = await answer
+        cause: Exception | None = None
+        try:
+            answer = self.entry.call(self.given, self)
+            if inspect.isawaitable(answer):
+                answer = await answer
+        except (AttributeError, TypeError) as error:  # `next(ctx).is_blocked`, say
+            cause = error
         if not all(call.awaited for call in self._calls):
             name = "call_next" if self.given.point.around else "next"
             raise self.error(
-                f"it called {name}(ctx) and never awaited it.", f"Write `await {name}(ctx)`."
-            )
+                f"it called {name}(ctx) and never awaited it.",
+                f"Write `await {name}(ctx)`.",
+            ) from cause
+        if cause is not None:
+            raise cause
         return answer
 
     def error(self, problem: str, remedy: str) -> HookError:

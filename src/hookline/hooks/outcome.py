@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 from typing import Any, Generic
 
 import msgspec
 
+from hookline.errors import HookError
 from hookline.hooks.point import C, Context
-
-
-class Kind(enum.IntEnum):
-    """What was decided, the strictest highest."""
-
-    ALLOW = -1
-    PROCEED = 0
-    ASK = 1
-    BLOCK = 2
-    STOP = 3
-    FAILED = 4
-    """A hook failed where that is an error. Hooks cannot answer this; observers see it."""
-
-    @property
-    def label(self) -> str:
-        """The word for it in journals and messages."""
-        return self.name.lower()
+from hookline.hooks.verdict import Kind, Verdict
 
 
 class _Decided:
@@ -93,19 +77,6 @@ class HookOutcome(_Decided, msgspec.Struct, frozen=True):
 _PROCEED = HookOutcome(Kind.PROCEED)
 
 
-class Verdict(msgspec.Struct, frozen=True, gc=False):
-    """What was decided at a point, and by which hook. Observers see it."""
-
-    kind: Kind = Kind.PROCEED
-    reason: str = ""
-    decided_by: str = ""
-
-    @property
-    def label(self) -> str:
-        """`proceed`, `ask`, `block`, `stop`, or `failed` when a hook failed where that is an error."""
-        return self.kind.label
-
-
 class Result(_Decided, msgspec.Struct, Generic[C], frozen=True):
     """What all hooks at a point decided: the strictest verdict, which hook gave it, and the context they left."""
 
@@ -115,11 +86,15 @@ class Result(_Decided, msgspec.Struct, Generic[C], frozen=True):
     decided_by: str = ""
     stop_reason: str | None = None
     answer: Any = None
-    """At points with answers of their own (a permission decision), the answer that was given."""
+    """At points with answers of their own (a permission decision), the answer that was given.
+
+    Of a stack that was given an action: what the action returned, or a hook around it."""
     withheld: tuple[str, str] | None = None
     """After a stop: why the thing that was judged is also blocked, and by which hook."""
     asks: tuple[tuple[str, str], ...] = ()
     """Everybody who asked, the policies first: who, and why. `decided_by` and `reason` are the first of them."""
+    failures: tuple[HookError, ...] = ()
+    """Of a stack used alone: every hook that failed, also those whose failure changed nothing. A run records them."""
 
     @property
     def refusal(self) -> tuple[str, str] | None:

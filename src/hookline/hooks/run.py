@@ -13,8 +13,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
-import msgspec
-
 from hookline.errors import HookError, UsageError
 from hookline.hooks.answers import (
     CRASHES,
@@ -22,14 +20,14 @@ from hookline.hooks.answers import (
     Verdicts,
     cut_off,
     hook_failure,
-    logger,
     understand,
 )
 from hookline.hooks.log import NO_LOG, Answered, HookLog
 from hookline.hooks.next import Next, RestOfTier
-from hookline.hooks.outcome import Result, Verdict
+from hookline.hooks.outcome import Result
 from hookline.hooks.plan import Entry, HookNames, Plan
 from hookline.hooks.point import C
+from hookline.hooks.verdict import Verdict
 
 T = TypeVar("T")
 Decided = Callable[[Any], object]
@@ -122,7 +120,7 @@ async def run_around(
     ctx: C,
     action: Callable[[C], Awaitable[T]],
     log: HookLog[C],
-    settle: Settle,
+    settle: Settle | None,
     check: Callable[[Entry, object, T | C], T],
 ) -> T:
     """Do an action inside the hooks around it. Each may time, cache, replace or repeat what is inside it.
@@ -220,7 +218,7 @@ def _weigh(
 
 async def observe(plan: Plan, ctx: C, verdict: Verdict, log: HookLog[C] = NO_LOG) -> None:
     """Show what was decided to the observers. Nothing they do reaches the run."""
-    shown = msgspec.structs.replace(ctx, verdict=verdict) if hasattr(ctx, "verdict") else ctx
+    shown = ctx.replace(verdict=verdict)
     cancelled: BaseException | None = None
     for entry in plan.observers:
         started = log.monotonic()
@@ -233,8 +231,6 @@ async def observe(plan: Plan, ctx: C, verdict: Verdict, log: HookLog[C] = NO_LOG
         except CRASHES as error:
             cut = cut_off(entry, shown, error)
             failure = cut or hook_failure(entry, shown, error)
-            if cut is None:
-                logger.warning("observer %s", failure, exc_info=error)
             log.judged(entry, started, Answered(shown, shown, error=failure))
             if cut is not None and not plan.point.unskippable:
                 raise

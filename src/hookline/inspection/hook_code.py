@@ -55,12 +55,19 @@ def effects_of(hook: Any) -> HookEffects:
         reads=frozenset(_arguments_read(tree)),
         verdicts=frozenset(_verdicts_given(tree)),
         chooses_tools="name" in words,
-        looks_where_it_is=bool(words & _ABOUT_THE_POINT) or "isinstance" in names,
+        looks_where_it_is=bool(words & _ABOUT_THE_POINT or names & _LOOKS),
         returns=tuple(_values_returned(body)),
     )
 
 
+def mentions(hook: Any, name: str) -> bool:
+    """Whether a hook's code may use this name. It is quick: most hooks need not be read to know what they do not do."""
+    function = _function_of(target_of(hook))
+    return function is not None and name in function.__code__.co_names
+
+
 _ABOUT_THE_POINT = frozenset({"point", "is_before_tool", "is_start"})
+_LOOKS = frozenset({"isinstance", "getattr", "hasattr", "type"})
 _VERDICTS = frozenset({"block", "stop", "ask", "allow"})
 
 

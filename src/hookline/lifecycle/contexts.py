@@ -10,7 +10,7 @@ import msgspec
 
 from hookline.errors import UsageError
 from hookline.flow import ErrorAction, ErrorClass, ErrorDecision
-from hookline.hooks import Context, Result, Verdict
+from hookline.hooks import Context, Result
 from hookline.hooks.point import C
 from hookline.state import (
     AgentState,
@@ -157,8 +157,6 @@ class AgentContext(Context, frozen=True, kw_only=True):
     state: AgentState = AgentState()
     evaluations: tuple[ContinuationEvaluation, ...] = ()
     """What hooks have decided about continuing since this step began."""
-    verdict: Verdict | None = None
-    """For observers: what was decided here, and by whom."""
     live: Any = None
     """The run itself. It is the runtime's own: hooks use `run`."""
 

@@ -30,8 +30,7 @@ from typing import Any
 import msgspec
 
 from hookline.errors import RegistrationError, UsageError
-from hookline.hooks import HookOutcome, Point, spelled
-from hookline.hooks.outcome import Kind
+from hookline.hooks import HookOutcome, Kind, Point, spelled
 from hookline.hooks.point import C
 from hookline.lifecycle.contexts import (
     AgentContext,
@@ -117,9 +116,15 @@ class _Points(type):
     def __len__(cls) -> int:
         return len(_ALL)
 
+    def __getitem__(cls, name: str) -> Point[Any]:
+        for point in _ALL:
+            if point.name == name:
+                return point
+        raise KeyError(f"there is no HookPoint.{name}; HookPoint({name!r}) takes other spellings")
+
 
 class HookPoint(metaclass=_Points):
-    """Every hook point. `HookPoint("PreToolUse")` finds one by any of its spellings."""
+    """Every hook point. `HookPoint("PreToolUse")` finds one by any spelling, `HookPoint["STOP"]` by its name."""
 
     def __new__(cls, name: str) -> Point[Any]:  # type: ignore[misc]
         """The point with this name, in any of its spellings."""
@@ -188,7 +193,8 @@ class HookPoint(metaclass=_Points):
         ),
         blocks="the call is not run and the model reads the reason",
         failure_blocks=True,
-        verdicts=frozenset({"block", "stop", "ask", "allow"}),
+        verdicts=("block", "stop", "ask", "allow"),
+        is_tool_event=True,
     )
     PERMISSION_REQUEST = _point(
         "permission_request",
@@ -196,10 +202,14 @@ class HookPoint(metaclass=_Points):
         answers=((Decision, _decision),),
         blocks="the call is denied",
         failure_blocks=True,
-        verdicts=frozenset({"block", "stop"}),
+        is_tool_event=True,
     )
     AROUND_TOOL_USE = Point(
-        "around_tool_use", ToolHookContext, changes=frozenset({"tool_call"}), around=True
+        "around_tool_use",
+        ToolHookContext,
+        changes=("tool_call",),
+        around=True,
+        is_tool_event=True,
     )
     AFTER_TOOL_USE = _point(
         "after_tool_use",
@@ -210,6 +220,7 @@ class HookPoint(metaclass=_Points):
         blocks="the result is withheld and the model reads the reason",
         failure_blocks=True,
         stands=True,
+        is_tool_event=True,
     )
     AFTER_STEP = _point(
         "after_step",

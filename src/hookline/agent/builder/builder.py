@@ -13,6 +13,7 @@ import msgspec
 from hookline.agent.agent import Agent
 from hookline.agent.builder.checks import (
     check_approver,
+    check_asks,
     check_cancel_source,
     check_driver,
     check_expiry,
@@ -282,6 +283,7 @@ class AgentBuilder(TakesHooks):
 
     def _add(self, registration: Registration) -> Self:
         check_points(registration)
+        check_asks(registration)
         if self._source:
             refuse_replacement(registration, self._source)
             registration = msgspec.structs.replace(registration, source=self._source)
