@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         CompositeMatcher,
         EventTypeMatcher,
         HookOutcome,
+        Matcher,
         ToolNameMatcher,
     )
     from hookline.journal import SQLiteJournal
@@ -76,6 +77,7 @@ __all__ = [
     "HookStack",
     "HooklineError",
     "InferenceHookContext",
+    "Matcher",
     "OutputHookContext",
     "PromptHookContext",
     "RunResult",
@@ -121,6 +123,7 @@ _PACKAGES: dict[str, str] = {
     "HookStack": "lifecycle",
     "HooklineError": "errors",
     "InferenceHookContext": "lifecycle",
+    "Matcher": "hooks",
     "OutputHookContext": "lifecycle",
     "PromptHookContext": "lifecycle",
     "RunResult": "agent",

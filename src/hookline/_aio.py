@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import functools
 import inspect
+import queue
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Generic, TypeVar
@@ -58,6 +60,41 @@ async def call_in_thread(function: Callable[..., T], /, *args: Any, **kwargs: An
     A pool would be cheaper by a few microseconds, but a function that never returns would keep a
     place in it for ever, and keep the interpreter from exiting.
     """
+    future, work = _job(functools.partial(function, *args, **kwargs))
+    name = f"hookline:{getattr(function, '__name__', 'call')}"
+    threading.Thread(target=work, name=name, daemon=True).start()
+    return await future
+
+
+class WorkerThread:
+    """A daemon thread that runs sync functions one after the other, until it is closed."""
+
+    def __init__(self, name: str) -> None:
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self.close = functools.partial(self._jobs.put, None)
+        self.is_stuck = False
+        """Nobody waits any more for what it is doing."""
+        # The thread does not hold this object, so that it can end with its owner.
+        threading.Thread(target=_work_off, args=(self._jobs,), name=name, daemon=True).start()
+
+    async def call(self, function: Callable[..., T], /, *args: Any) -> T:
+        """Run a function in the thread, with the context variables of the caller."""
+        future, work = _job(functools.partial(function, *args))
+        self._jobs.put(work)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self.is_stuck = True
+            raise
+
+
+def _work_off(jobs: queue.SimpleQueue[Callable[[], None] | None]) -> None:
+    while (work := jobs.get()) is not None:
+        work()
+
+
+def _job(function: Callable[[], T]) -> tuple[asyncio.Future[T], Callable[[], None]]:
+    """What another thread does to run a function, and the future that gets its result."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
     context = contextvars.copy_context()
@@ -68,7 +105,7 @@ async def call_in_thread(function: Callable[..., T], /, *args: Any, **kwargs: An
 
     def work() -> None:
         try:
-            value = context.run(function, *args, **kwargs)
+            value = context.run(function)
         except BaseException as error:
             # A future cannot carry StopIteration, and SystemExit in a thread ends nothing but the thread.
             homeless = isinstance(error, StopIteration | SystemExit)
@@ -80,10 +117,7 @@ async def call_in_thread(function: Callable[..., T], /, *args: Any, **kwargs: An
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(settle, *deliver)
 
-    threading.Thread(
-        target=work, name=f"hookline:{getattr(function, '__name__', 'call')}", daemon=True
-    ).start()
-    return await future
+    return future, work
 
 
 class Once(Generic[T]):

@@ -17,13 +17,28 @@ from hookline.state import (
     ToolResult,
 )
 
-__all__ = ["ContinuationCriterionAdapter", "StateProcessorAdapter", "ToolMiddlewareAdapter"]
+__all__ = [
+    "ContinuationCriteriaAdapter",
+    "ContinuationCriterionAdapter",
+    "StateProcessorAdapter",
+    "ToolMiddlewareAdapter",
+]
 
 
-class StateProcessorAdapter:
+class _AtItsPoint:
+    """An adapter says where it runs, so that `with_hooks(adapter)` needs no point."""
+
+    point: str
+
+    def event(self) -> str:
+        """The point where it runs."""
+        return self.point
+
+
+class StateProcessorAdapter(_AtItsPoint):
     """A state processor as a hook: `process(state)`, or `process(state, next)` in the middleware style.
 
-    `position` says whether it belongs before a step or after one; register it with `add_hook(adapter.point, adapter)`.
+    `position` says whether it belongs before a step or after one; register it with `with_hooks(adapter)`.
     """
 
     def __init__(self, processor: Any, position: str = "after") -> None:
@@ -42,7 +57,7 @@ class StateProcessorAdapter:
         return ctx.state if state is None else state
 
 
-class ContinuationCriterionAdapter:
+class ContinuationCriterionAdapter(_AtItsPoint):
     """A continuation criterion as a hook at should_continue: `evaluate(state)` or `decide(state)`.
 
     It may answer with a ContinuationDecision, a ContinuationEvaluation, or a bool (True: continue, False: stop).
@@ -77,7 +92,11 @@ class ContinuationCriterionAdapter:
         return said  # type: ignore[no-any-return]
 
 
-class ToolMiddlewareAdapter:
+ContinuationCriteriaAdapter = ContinuationCriterionAdapter
+"""The same, under the name that it has in older code."""
+
+
+class ToolMiddlewareAdapter(_AtItsPoint):
     """Onion middleware `process(call, state, next)` as a hook around tools.
 
     `next(call, state)` runs the rest and gives the execution. Returning None blocks, as it did there. The

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
+
+_MOST_FRAMES = 20
 
 
 class HooklineError(Exception):
@@ -12,6 +15,17 @@ class HooklineError(Exception):
         self.message = message
         self.remedy = remedy
         super().__init__(f"{message} {remedy}".rstrip())
+
+
+def where_raised(exception: BaseException) -> str:
+    """The traceback of an exception as text, without the frames of this package above the first one outside of it."""
+    import traceback  # only where something failed
+
+    frames = traceback.extract_tb(exception.__traceback__)
+    own = os.path.dirname(__file__) + os.sep
+    first = next((at for at, each in enumerate(frames) if not each.filename.startswith(own)), 0)
+    shown = traceback.format_list(frames[first:][-_MOST_FRAMES:])
+    return "".join(shown).encode(errors="replace").decode().rstrip()
 
 
 def in_words(exception: BaseException) -> str:
@@ -27,6 +41,10 @@ def in_words(exception: BaseException) -> str:
 
 class BuildError(HooklineError):
     """An agent cannot be built as it was described."""
+
+
+class NoModelError(BuildError):
+    """An agent was built without a model, and without saying that none is wanted."""
 
 
 class RegistrationError(BuildError):
@@ -70,8 +88,23 @@ class HookError(HooklineError):
         super().__init__(f"hook '{hook}' at {point}: {problem}", remedy=remedy)
 
 
+class HookAnswerError(HookError):
+    """A hook gave an answer that has no meaning at its point."""
+
+
 class CommandHookError(HooklineError):
     """A command hook did not answer: it failed, took too long or could not be started."""
+
+
+# --- runs ---------------------------------------------------------------------------------------
+
+
+class RunNotCompletedError(HooklineError):
+    """`result.raise_for_status()` of a run that ended otherwise. `result` is the result, and says why."""
+
+    def __init__(self, result: Any, why: str) -> None:
+        self.result = result
+        super().__init__(f"the run was not completed: {why}.")
 
 
 # --- child runs ---------------------------------------------------------------------------------
@@ -217,6 +250,10 @@ class ToolError(HooklineError):
 
 class UnknownToolError(ToolError):
     """The model called a tool that does not exist."""
+
+
+class BlockedCallError(ToolError):
+    """A hook blocked a call, or a person denied it. It is raised nowhere: `error` hooks see it if blocks are errors."""
 
 
 class ToolArgumentsError(ToolError):

@@ -12,6 +12,8 @@ from tree import World, blocks
 from hookline import (
     AgentBuilder,
     AgentState,
+    ContinuationDecision,
+    ContinuationEvaluation,
     Decision,
     ErrorPolicy,
     HookOutcome,
@@ -510,6 +512,16 @@ async def test_subagent_start_may_stop_the_parent(world: World) -> None:
     result = await parent.build().run("go")
     assert (result.status, result.stop_reason) == (RunStatus.STOPPED, StopReason.HOOK)
     assert "decided by 'brake'" in result.explain()
+
+
+@pytest.mark.parametrize("point", ["subagent_start", "subagent_stop"])
+async def test_a_returned_evaluation_counts_like_an_appended_one(world: World, point: str) -> None:
+    """The child finishes, and the parent ends after the step."""
+    said = ContinuationEvaluation("", ContinuationDecision.FORBID_CONTINUATION, "one child")
+    world.add("child", world.builder(say("done")))
+    parent = world.builder(call("delegate", to="child"), say("never"))
+    result = await parent.add_hook(point, lambda ctx: said, name="brake").build().run("go")
+    assert (result.status, result.outcome.resolved_by) == (RunStatus.STOPPED, "brake")
 
 
 async def test_a_crash_at_subagent_start_is_a_block(world: World) -> None:

@@ -21,7 +21,8 @@ from hookline import (
     tool,
 )
 from hookline.agent.agent import InSession
-from hookline.errors import SessionError, UsageError
+from hookline.errors import RunNotCompletedError, SessionError, UsageError
+from hookline.journal import hooks_in
 from hookline.testing import ScriptedDriver, call, say
 
 
@@ -333,3 +334,47 @@ async def test_a_run_of_a_session_continues_in_the_session(setup: SessionSetup) 
     assert (setup.paid, setup.journal.claimed) == ([], set())
     assert (await session.resume_run(agent, answers)).text == "done"
     assert (await agent.resume("s-1")).text == "done"  # what is over can be looked at anywhere
+
+
+# --- no silent failure ----------------------------------------------------------------------------------
+
+
+async def test_a_completed_run_gives_itself() -> None:
+    """`(await agent.run(...)).raise_for_status().text` is the answer, or an exception."""
+    result = await builder(say("hi")).build().run("go")
+    assert result.raise_for_status() is result
+
+
+async def test_every_other_status_is_raised_with_the_reason_and_the_hook() -> None:
+    """The exception has the result, and the failure of a failed run is its cause."""
+    stopped = builder(say("hi")).on_before_step(lambda ctx: HookOutcome.block("no"), name="door")
+    failed = builder(RuntimeError("the model is gone"))
+    for agent, words in ((stopped, ("no", "'door'")), (failed, ("the model is gone",))):
+        result = await agent.build().run("go")
+        with pytest.raises(RunNotCompletedError) as raised:
+            result.raise_for_status()
+        assert all(word in str(raised.value) for word in words)
+        assert (raised.value.result, raised.value.__cause__) == (result, result.error)
+        assert all(word in str(result) for word in (result.status, *words))
+
+
+def crashing(ctx: Any) -> None:
+    """A hook with a bug."""
+    raise ValueError("a bug in a hook")
+
+
+async def test_the_record_says_where_a_hook_crashed() -> None:
+    """File, line and code are in the record of the hook, without our own frames above it."""
+    result = await builder(say("hi")).on_before_step(crashing).build().run("go")
+    (ran,) = [ran for ran in hooks_in(result.records) if ran.verdict == "failed"]
+    assert "test_runs.py" in ran.traceback
+    assert 'raise ValueError("a bug in a hook")' in ran.traceback
+    assert "hooks/run.py" not in ran.traceback
+
+
+async def test_a_failing_observer_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """It changes nothing about the run, and somebody gets to know of it."""
+    agent = builder(say("hi")).on_before_step(crashing, name="counter", tier="observer")
+    result = await agent.build().run("go")
+    assert result.status is RunStatus.COMPLETED
+    assert "observer hook 'counter' at before_step: ValueError: a bug in a hook" in caplog.text

@@ -420,3 +420,15 @@ async def test_an_answer_that_is_discarded_and_ends_the_run_is_not_streamed() ->
     assert not [event for event in events if "SECRET" in str(event)]
     assert (stream.result.text, stream.result.status) == ("", RunStatus.STOPPED)
     assert "SECRET" not in stream.result.state.to_json()
+
+
+async def test_the_end_of_a_with_block_leaves_the_stream() -> None:
+    """The run is cancelled, its hooks on the way out run, and the result is there."""
+    ended: list[str] = []
+    agent = builder(call("hang"), say("never"))
+    agent.on_execution_end(lambda ctx: ended.append(ctx.status.value))
+    async with agent.build().stream("go") as events:
+        async for event in events:
+            if event.type == "call":
+                break
+    assert (ended, events.result.status) == (["cancelled"], RunStatus.CANCELLED)

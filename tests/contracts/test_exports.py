@@ -28,7 +28,7 @@ FACADE = """
     ToolNameMatcher EventTypeMatcher CompositeMatcher CallableMatcher tool SQLiteJournal
     SessionHookContext PromptHookContext ExecutionHookContext StepHookContext InferenceHookContext
     ToolHookContext OutputHookContext StopHookContext SubagentHookContext CompactHookContext
-    FailureHookContext
+    FailureHookContext Matcher
 """.split()
 
 POINTS = """
@@ -48,6 +48,7 @@ MEMBERS = {
     "AgentBuilder": """
         with_driver with_model with_tools with_capability with_error_policy with_limits
         with_system_prompt with_approver add_hook build around_tool_use around_inference on_event
+        with_hook with_hooks add_processor add_pre_processor add_continuation_criteria
     """,
     "AgentState": """
         messages metadata steps step_count usage agent_id parent_agent_id run_id session_id
@@ -56,8 +57,8 @@ MEMBERS = {
     "RunResult": "text status stop_reason state steps usage outcome error output explain",
     "RunStatus": "COMPLETED STOPPED PAUSED CANCELLED FAILED",
     "HookOutcome": "proceed block stop ask allow",
-    "HookStack": "with_hook process",
-    "CompositeMatcher": "all_of any_of __and__ __or__ __invert__",
+    "HookStack": "with_hook process process_sync registrations plan",
+    "CompositeMatcher": "all_of any_of and_ or_ __and__ __or__ __invert__",
     "ToolNameMatcher": "__and__ __or__ __invert__",
     "EventTypeMatcher": "__and__ __or__ __invert__",
     "CallableMatcher": "__and__ __or__ __invert__",
@@ -207,6 +208,10 @@ def test_every_registration_takes_the_same_options(method: str) -> None:
     [
         hookline.AgentBuilder.on_stop,
         hookline.AgentBuilder.add_hook,
+        hookline.AgentBuilder.with_hook,
+        hookline.AgentBuilder.add_processor,
+        hookline.AgentBuilder.add_pre_processor,
+        hookline.AgentBuilder.add_continuation_criteria,
         hookline.hook,
         hookline.HookStack.with_hook,
         hookline.capabilities.Hooks.on,

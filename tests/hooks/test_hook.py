@@ -349,7 +349,7 @@ def test_a_tier_can_be_given_as_text_or_as_itself() -> None:
     [
         ("tier", "guard", "tier='guard' is not one of hook, policy, observer."),
         ("tier", None, "tier=None is not one of"),
-        ("scope", "all", "scope='all' is not one of self, tree."),
+        ("scope", "all", "scope='all' is not one of self, tree, children."),
         ("on_failure", "ignore", "on_failure='ignore' is not one of closed, open."),
         ("priority", "high", "priority= takes a whole number, not 'high'."),
         ("priority", 1.5, "priority= takes a whole number, not 1.5."),
@@ -403,3 +403,61 @@ def test_only_tier_hook_wraps_an_action(tier: str) -> None:
     error = refused(two, AROUND, tier=tier)
     assert "only tier 'hook' can wrap an action" in str(error)
     assert "before_tool_use" in error.remedy
+
+
+# --- functions as middleware ------------------------------------------------------------------------
+
+
+async def with_next(ctx: Context, next: Any) -> Any:
+    """Middleware, by the name of its second parameter."""
+    return await next(ctx)
+
+
+def with_call_next(ctx: Context, call_next: Any) -> Any:
+    """The same, with the other name."""
+    return call_next(ctx)
+
+
+class CallsNext:
+    def __call__(self, ctx: Context, next: Any) -> Any:
+        return next(ctx)
+
+    def method(self, ctx: Context, call_next: Any) -> Any:
+        return call_next(ctx)
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        with_next,
+        with_call_next,
+        lambda ctx, next: next(ctx),
+        CallsNext(),
+        CallsNext().method,
+        functools.partial(with_next),
+    ],
+)
+def test_a_function_of_context_and_next_is_middleware(hook: Any) -> None:
+    """The name of the second parameter is what tells it from `(call, state)`."""
+    assert register(GATE, hook).shape is Shape.MIDDLEWARE
+    assert register(AROUND, hook).shape is Shape.AROUND
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        lambda ctx, state: None,
+        lambda ctx, _next: None,
+        lambda next, ctx: None,
+        lambda ctx, next, state: None,
+        functools.partial(lambda next, ctx, state: None, None),
+    ],
+)
+def test_every_other_function_of_two_is_refused(hook: Any) -> None:
+    """With the remedy for hooks of the older design."""
+    assert "ctx.tool_call and ctx.state" in refused(hook).remedy
+
+
+def test_next_with_a_default_is_not_middleware() -> None:
+    """It can be called with the context alone, so it is."""
+    assert register(GATE, lambda ctx, next=None: None).shape is Shape.PLAIN

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hookline import HookPoint, PromptHookContext, ToolCall, ToolHookContext
 from hookline.errors import RegistrationError, UsageError
 from hookline.hooks import (
+    BaseMatcher,
     CallableMatcher,
     CompositeMatcher,
     Context,
@@ -254,9 +255,9 @@ def test_operators_take_what_people_write_on_their_right() -> None:
 
 
 def test_a_matcher_of_ones_own_composes_with_the_rest() -> None:
-    """Anything that derives from Matcher has the operators."""
+    """Anything that derives from BaseMatcher has the operators."""
 
-    class Heavy(Matcher):
+    class Heavy(BaseMatcher):
         def matches(self, ctx: Context) -> bool:
             return len(getattr(ctx, "metadata", {})) > 1
 
@@ -412,7 +413,7 @@ class Yields:
         yield False
 
 
-class Own(Matcher):
+class Own(BaseMatcher):
     """Somebody's own matcher."""
 
     def matches(self, ctx: Context) -> Any:
@@ -463,3 +464,80 @@ def test_a_composite_matcher_has_parts(make: Any) -> None:
         make()
     with pytest.raises(RegistrationError, match=r"Leave matcher= out"):
         CompositeMatcher((), True)
+
+
+# --- matchers of one's own ----------------------------------------------------------------------------
+
+
+class Duck:
+    """Has `matches`, and derives from nothing."""
+
+    def matches(self, ctx: Any) -> bool:
+        return getattr(ctx, "tool_call", None) is not None
+
+
+def test_any_object_with_matches_is_a_matcher() -> None:
+    """As an option, as a part of others, and for the protocol."""
+    duck = Duck()
+    assert as_matcher(duck) is duck
+    assert isinstance(duck, Matcher)
+    for matcher in (
+        duck,
+        ToolNameMatcher("bash") & duck,
+        CompositeMatcher.all_of(duck, "bash"),
+        CompositeMatcher((duck,), True),
+        ~NotMatcher(duck),
+    ):
+        assert plan_matches(matcher, using("bash"))
+        assert not plan_matches(matcher, HERE)
+    assert describe(duck) == "when Duck"
+    assert CompositeMatcher.all_of(duck, "bash") == CompositeMatcher.all_of(duck, "bash")
+
+
+def test_and_or_are_all_of_and_any_of() -> None:
+    """The names that the older design has for them."""
+    read, write = ToolNameMatcher("read_*"), ToolNameMatcher("write_*")
+    assert CompositeMatcher.and_(read, "x") == CompositeMatcher.all_of(read, "x")
+    assert CompositeMatcher.or_(read, write) == CompositeMatcher.any_of(read, write)
+
+
+class OfCallAndState:
+    """How a matcher was written in the older design."""
+
+    def matches(self, call: Any, state: Any) -> bool:
+        return True
+
+
+class Later:
+    """Nobody would await it."""
+
+    async def matches(self, ctx: Any) -> bool:
+        return False
+
+
+class NotAMethod:
+    """A pattern is no matcher."""
+
+    matches = "read_*"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (OfCallAndState(), "cannot be called with one argument, the context"),
+        (Later(), "is async"),
+        (NotAMethod(), "is not a matcher"),
+        (Duck, "is not a matcher"),
+    ],
+)
+def test_an_object_that_cannot_match_is_refused(given: Any, words: str) -> None:
+    """At registration, wherever it is given, and with the remedy."""
+    for make in (
+        as_matcher,
+        NotMatcher,
+        lambda given: CompositeMatcher((given,), True),
+        lambda given: register(GATE, lambda ctx: None, HookOptions(matcher=given)),
+    ):
+        with pytest.raises(RegistrationError, match=words) as caught:
+            make(given)
+        assert caught.value.remedy

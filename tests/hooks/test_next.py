@@ -620,3 +620,29 @@ async def test_the_log_has_middleware_after_the_hooks_that_it_wraps() -> None:
     stack = stacked(Around(pass_on, "outer"), (says(HookOutcome.block("no")), {"name": "guard"}))
     await run_hooks(stack.plan(GATE), Parcel(point=GATE), notes)
     assert notes.entries == [("guard", "block"), ("outer", "ran")]
+
+
+async def test_a_function_of_context_and_next_wraps_the_rest() -> None:
+    """Async, or a plain one that only hands on."""
+
+    async def outer(ctx: Parcel, next: Any) -> Any:
+        result = await next(ctx.noted("in "))
+        return result.context.noted(" out")
+
+    def inner(ctx: Parcel, call_next: Any) -> Any:
+        return call_next(ctx.noted("inner"))
+
+    result = await decide(outer, inner)
+    assert result.context.note == "in inner out"
+
+
+@pytest.mark.parametrize("use", [lambda given: given.is_blocked, lambda given: given + 1])
+async def test_a_plain_function_that_looks_at_what_next_gives_is_told_to_await_it(use: Any) -> None:
+    """The error says what was forgotten, and the crash that came of it is its cause."""
+
+    def looks(ctx: Parcel, next: Any) -> Any:
+        return next(ctx) if use(next(ctx)) else None
+
+    with pytest.raises(HookError, match=r"never awaited it. Write `await next\(ctx\)`") as caught:
+        await decide(looks, point=DOOR)
+    assert isinstance(caught.value.__cause__, AttributeError | TypeError)

@@ -16,12 +16,12 @@ from parcels import DOOR, GATE, WATCH, Hook, Notes, Parcel, decide, observer, po
 from hookline import AgentBuilder, tool
 from hookline.errors import HookError, RegistrationError
 from hookline.hooks import (
+    BaseMatcher,
     CallableMatcher,
     CompositeMatcher,
     Context,
     HookOutcome,
     Kind,
-    Matcher,
     MetadataMatcher,
     NotMatcher,
     Point,
@@ -335,12 +335,12 @@ async def test_observers_see_what_was_decided_and_by_whom(answer: Any, verdict: 
     assert result.context.verdict is None
 
 
-async def test_an_observer_needs_no_verdict_in_its_context() -> None:
-    """A context without such a field is shown as it is."""
+async def test_every_context_has_the_verdict_for_observers() -> None:
+    """One of a user's own, which declares nothing, too."""
     seen: list[Context] = []
     ctx = Context(point=Point("bare", Context))
     await HookStack().with_hook(seen.append, ctx.point, tier="observer").process(ctx)
-    assert seen == [ctx]
+    assert seen == [ctx.replace(verdict=Verdict())]
 
 
 async def changing(ctx: Parcel) -> Parcel:
@@ -372,7 +372,8 @@ async def test_nothing_an_observer_does_reaches_the_outcome(
     watched = await decide(
         judge, observer(hook, on_failure=on_failure), observer(seen.append), point=point
     )
-    assert watched == await decide(judge, point=point)
+    assert msgspec.structs.replace(watched, failures=()) == await decide(judge, point=point)
+    assert [str(each.__cause__) for each in watched.failures] == ["down"] * (hook is crash)
     assert len(seen) == 1
     assert seen[0].weight == 1
 
@@ -675,14 +676,14 @@ def answer_soon(ctx: Any) -> Any:
     return answer_later(ctx)
 
 
-class Own(Matcher):
+class Own(BaseMatcher):
     """Somebody's own matcher, whose answer would have to be awaited."""
 
     def matches(self, ctx: Any) -> Any:
         return answer_later(ctx)
 
 
-class OwnAsync(Matcher):
+class OwnAsync(BaseMatcher):
     """Somebody's own matcher, written as a coroutine function."""
 
     async def matches(self, ctx: Any) -> bool:  # type: ignore[override]

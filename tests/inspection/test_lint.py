@@ -352,7 +352,7 @@ def test_gates_that_are_no_trouble(gate: Any, options: dict[str, Any]) -> None:
     ("point", "answer", "tier"),
     [
         ("after_step", lambda ctx: HookOutcome.block("no"), "hook"),
-        ("after_tool_use", lambda ctx: HookOutcome.ask("sure?"), "hook"),
+        ("after_tool_use", lambda ctx: HookOutcome.allow(), "hook"),
         ("before_tool_use", lambda ctx: HookOutcome.block("no"), "observer"),
         ("before_tool_use", lambda ctx: HookOutcome.allow(), "policy"),
         ("around_tool_use", lambda ctx, call_next: HookOutcome.block("no"), "hook"),
@@ -453,3 +453,24 @@ def test_an_unknown_tool_is_reported_next_to_files(tmp_path: Path) -> None:
         builder = AgentBuilder().on_before_tool_use(block, matcher=matcher, tier="policy")
         found = builder.with_capability(Files(tmp_path)).build().lint()
         assert [each.code for each in found] == codes
+
+
+# --- values that mean nothing -----------------------------------------------------------------------------
+
+
+def test_a_hook_that_returns_a_plain_value_is_found() -> None:
+    """A lambda whose comparison was meant for somebody else, and a function that returns a constant."""
+
+    def forgotten(ctx: Any) -> Any:
+        if ctx.step_index > 3:
+            return False
+        return None
+
+    agent = builder()
+    agent.on_after_step(lambda ctx: ctx.step_number > 3, name="compares")  # type: ignore[arg-type,return-value]
+    agent.on_before_step(forgotten, name="forgets")
+    agent.on_output(lambda ctx: f"{ctx.output}!", name="fine")
+    agent.on_after_step(lambda ctx: None, name="silent")
+    found = [each for each in agent.build().lint() if each.code == "meaningless-return"]
+    assert [each.hook for each in found] == ["forgets", "compares"]
+    assert "ctx.step_number > 3 (bool)" in found[1].message

@@ -21,7 +21,7 @@ from hookline import (
     ToolHookContext,
 )
 from hookline.errors import RegistrationError
-from hookline.hooks import Point
+from hookline.hooks import Context, Point
 from hookline.lifecycle import point_named, points
 
 SETTLED = {"state", "evaluations"}
@@ -31,6 +31,7 @@ TABLE: dict[str, tuple[type, set[str], bool, bool]] = {
     "session_start": (SessionHookContext, SETTLED, False, False),
     "execution_start": (ExecutionHookContext, SETTLED, True, False),
     "prompt_submit": (PromptHookContext, SETTLED | {"prompt", "attachments"}, True, True),
+    "around_step": (StepHookContext, {"state"}, False, False),
     "before_step": (StepHookContext, SETTLED, True, False),
     "before_inference": (InferenceHookContext, SETTLED | {"request", "response"}, True, False),
     "around_inference": (InferenceHookContext, {"request"}, False, False),
@@ -44,7 +45,12 @@ TABLE: dict[str, tuple[type, set[str], bool, bool]] = {
     "stop": (StopHookContext, SETTLED, True, False),
     "output": (OutputHookContext, SETTLED | {"output"}, True, True),
     "execution_end": (ExecutionHookContext, SETTLED, False, False),
-    "error": (FailureHookContext, SETTLED, False, False),
+    "error": (
+        FailureHookContext,
+        SETTLED | {"decision", "execution", "response"},
+        False,
+        False,
+    ),
     "agent_failed": (FailureHookContext, SETTLED, False, False),
     "subagent_start": (SubagentHookContext, {"prompt", "evaluations"}, True, True),
     "subagent_stop": (SubagentHookContext, {"result", "evaluations"}, True, False),
@@ -194,3 +200,25 @@ def test_the_lifecycle_is_on_the_page_that_defines_it() -> None:
     text = points.__doc__ or ""
     shown = set(re.findall(r"[a-z]+(?:_[a-z]+)*", text))
     assert {point.value for point in HookPoint} <= shown
+
+
+@pytest.mark.parametrize("point", list(HookPoint), ids=str)
+def test_a_point_has_the_name_of_its_constant(point: Point[Any]) -> None:
+    """As a member of an enum has, and it is found by it."""
+    assert getattr(HookPoint, point.name) is point
+    assert HookPoint[point.name] is point
+    assert point.value == point.name.lower()
+
+
+@pytest.mark.parametrize("name", ["BeforeStep", "before_step", "", "__module__", "mro"])
+def test_another_name_is_a_key_error(name: str) -> None:
+    """As with an enum; the message names the way to look up other spellings."""
+    with pytest.raises(KeyError, match="takes other spellings"):
+        HookPoint[name]
+
+
+def test_tool_events_are_those_about_a_call() -> None:
+    """At an error there may be a call, or not."""
+    events = [point.value for point in HookPoint if point.is_tool_event]
+    assert events == ["before_tool_use", "permission_request", "around_tool_use", "after_tool_use"]
+    assert not Point("upload", Context).is_tool_event

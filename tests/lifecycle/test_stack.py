@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 import hookline
 from hookline import (
+    AgentBuilder,
     AgentState,
     ContinuationDecision,
     ContinuationEvaluation,
@@ -26,11 +28,14 @@ from hookline import (
     ToolHookContext,
     ToolNameMatcher,
     ToolResult,
+    backtest,
 )
+from hookline.adapters import ToolMiddlewareAdapter
 from hookline.errors import HookError, OrderError, RegistrationError, UsageError
 from hookline.hooks import Context, Kind, Point, Result, Verdict
 from hookline.lifecycle import HookStack
 from hookline.state import Decision, InferenceRequest, InferenceResponse
+from hookline.testing import ScriptedDriver, say
 
 
 def using(
@@ -208,14 +213,16 @@ async def test_a_stack_is_asked_about_a_context(context: Any) -> None:
         await HookStack().process(context)
 
 
-async def test_hooks_around_an_action_cannot_be_asked() -> None:
-    """There is no action here to wrap, and nothing is silently left out."""
+async def test_hooks_around_an_action_need_the_action() -> None:
+    """There is nothing to wrap without it, and nothing is silently left out."""
 
     async def timer(ctx: Any, call_next: Any) -> Any:
         return await call_next(ctx)
 
     stack = HookStack().with_hook(timer, HookPoint.AROUND_TOOL_USE)
-    with pytest.raises(UsageError, match="around_tool_use"):
+    with pytest.raises(
+        UsageError, match=r"around_tool_use wrap an action.*process\(context, action"
+    ):
         await stack.process(using(point=HookPoint.AROUND_TOOL_USE))
 
 
@@ -424,15 +431,13 @@ async def test_permission_hooks_answer_with_a_decision_and_silence_is_no_consent
 
 
 @pytest.mark.parametrize("as_value", [True, False])
-async def test_evaluations_can_be_appended_at_every_point(as_value: bool) -> None:
+async def test_evaluations_can_be_appended_at_every_point_where_they_count(as_value: bool) -> None:
     """As a value, or through the context; here they only pile up, in order."""
     wish = ContinuationEvaluation("critic", ContinuationDecision.REQUEST_CONTINUATION, "more")
     for point in HookPoint:
-        if point.around:
+        if point.around or point.without_effect:
             continue
         hook = says(wish) if as_value else lambda ctx: ctx.request_continue("more")
-        if as_value and point.value.startswith("subagent"):
-            continue  # a child's points have no state, and take evaluations through the context
         stack = HookStack().with_hook(hook, point, name="critic").with_hook(hook, point)
         result = await stack.process(point.context(point=point))
         decisions = [each.decision for each in result.context.evaluations]
@@ -519,3 +524,335 @@ async def test_every_hook_that_asks_is_named() -> None:
     assert (asked.decided_by, asked.askers) == ("b", ("b", "c", "a", "d"))
     lifted = stack.with_hook(lambda _: HookOutcome.allow(), HookPoint.BEFORE_TOOL_USE, name="e")
     assert (await lifted.process(ctx)).askers == ("b", "c")
+
+
+# --- an action ----------------------------------------------------------------------------------------
+
+
+class Request(Context, frozen=True, kw_only=True):
+    """A context of a program's own."""
+
+    path: str = "/"
+    user: str = ""
+
+
+REQUEST: Point[Request] = Point("request", Request, changes={"user"}, blocks="it is refused")
+AROUND: Point[Request] = Point("around_request", Request, changes={"user"}, around=True)
+
+
+def page(ctx: Request) -> str:
+    """The action."""
+    return f"{ctx.path} for {ctx.user or 'nobody'}"
+
+
+async def slow_page(ctx: Request) -> str:
+    """The same, async."""
+    await asyncio.sleep(0)
+    return page(ctx)
+
+
+@pytest.mark.parametrize("action", [page, slow_page])
+async def test_hooks_wrap_an_action(action: Any) -> None:
+    """The first is outermost; each may change what it hands on and what comes back."""
+    log: list[str] = []
+
+    def wrapping(name: str) -> Any:
+        async def hook(ctx: Request, call_next: Any) -> str:
+            log.append(f"{name} in")
+            done: str = await call_next(ctx.replace(user=ctx.user + name))
+            log.append(f"{name} out")
+            return f"{name}({done})"
+
+        return hook
+
+    stack = HookStack().with_hook(wrapping("a"), AROUND).with_hook(wrapping("b"), AROUND)
+    stack = stack.with_hook(wrapping("c"), AROUND, priority=1)
+    result = await stack.process(Request(point=AROUND), action)
+    assert result.answer == "c(a(b(/ for cab)))"
+    assert log == ["c in", "a in", "b in", "b out", "a out", "c out"]
+    assert result.kind is Kind.PROCEED
+
+
+async def test_a_hook_around_may_answer_itself_or_repeat_the_action() -> None:
+    """A cache and a retry, which are what such hooks are for."""
+    calls: list[str] = []
+
+    def flaky(ctx: Request) -> str:
+        calls.append(ctx.path)
+        if len(calls) == 1:
+            raise ConnectionError("no answer")
+        return "page"
+
+    async def cached(ctx: Request, call_next: Any) -> Any:
+        return "cached" if ctx.path == "/known" else await call_next(ctx)
+
+    async def twice(ctx: Request, call_next: Any) -> Any:
+        try:
+            return await call_next(ctx)
+        except ConnectionError:
+            return await call_next(ctx)
+
+    stack = HookStack().with_hook(cached, AROUND).with_hook(twice, AROUND)
+    assert (await stack.process(Request(point=AROUND, path="/known"), flaky)).answer == "cached"
+    assert (await stack.process(Request(point=AROUND), flaky)).answer == "page"
+    assert calls == ["/", "/"]
+
+
+async def test_the_error_of_an_action_is_the_callers() -> None:
+    """It is neither a failure of a hook nor logged as one."""
+
+    def broken(ctx: Request) -> str:
+        raise LookupError("no such page")
+
+    async def through(ctx: Request, call_next: Any) -> Any:
+        return await call_next(ctx)
+
+    stack = HookStack().with_hook(through, AROUND)
+    for point in (AROUND, REQUEST):
+        with pytest.raises(LookupError, match="no such page"):
+            await stack.process(Request(point=point), broken)
+
+
+@pytest.mark.parametrize("answer", [None, HookOutcome.block("no"), HookOutcome.proceed()])
+async def test_a_hook_around_gives_a_result(answer: Any) -> None:
+    """A forgotten `return` and a verdict are mistakes, and not results."""
+
+    async def forgets(ctx: Request, call_next: Any) -> Any:
+        await call_next(ctx)
+        return answer
+
+    stack = HookStack().with_hook(forgets, AROUND)
+    with pytest.raises(
+        HookError, match=r"'forgets' at around_request.*Return what `await call_next"
+    ):
+        await stack.process(Request(point=AROUND), page)
+    nothing = await stack.process(Request(point=AROUND), lambda ctx: answer)
+    assert nothing.answer is answer
+
+
+async def test_a_hook_around_that_fails_open_is_left_out() -> None:
+    """The action is done once, and the failure is in the result."""
+    done: list[str] = []
+
+    async def broken(ctx: Request, call_next: Any) -> Any:
+        raise RuntimeError("down")
+
+    stack = HookStack().with_hook(broken, AROUND, on_failure="open")
+    result = await stack.process(Request(point=AROUND), lambda ctx: done.append(ctx.path) or "page")
+    assert (result.answer, done) == ("page", ["/"])
+    assert [failure.problem for failure in result.failures] == ["RuntimeError: down"]
+
+
+async def test_tool_middleware_works_without_an_agent() -> None:
+    """At a point of the lifecycle, with its context and its results."""
+
+    class Loud:
+        async def process(self, made: ToolCall, state: AgentState, next: Any) -> ToolResult:
+            result: ToolResult = await next(made.with_args(text="louder"), state)
+            return result.with_metadata("loud", True)
+
+    stack = HookStack().with_hook(ToolMiddlewareAdapter(Loud()))
+    ctx = using("echo", HookPoint.AROUND_TOOL_USE, text="hm")
+    result = await stack.process(ctx, lambda ctx: ToolResult(ctx.tool_call.args["text"]))
+    assert (result.answer.result, dict(result.answer.metadata)) == ("louder", {"loud": True})
+
+
+async def test_at_other_points_the_action_is_last() -> None:
+    """It gets the context that the hooks left, and is not done if one of them objects or asks."""
+    done: list[str] = []
+
+    def act(ctx: Request) -> str:
+        done.append(ctx.user)
+        return "done"
+
+    signed = HookStack().with_hook(lambda ctx: ctx.replace(user="ann"), REQUEST)
+    result = await signed.process(Request(point=REQUEST), act)
+    assert (result.answer, result.context.user, done) == ("done", "ann", ["ann"])
+    blocked = await signed.with_hook(says(NO), REQUEST).process(Request(point=REQUEST), act)
+    assert (blocked.is_blocked, blocked.answer, done) == (True, None, ["ann"])
+    asking = HookStack().with_hook(says(HookOutcome.ask("sure?")), HookPoint.BEFORE_TOOL_USE)
+    asked = await asking.process(using(), lambda ctx: done.append("tool"))
+    assert (asked.is_asking, done) == (True, ["ann"])
+
+
+async def test_an_action_may_answer_like_a_hook() -> None:
+    """With an outcome: what it says counts, and nobody decided who proceeds."""
+    ctx = Request(point=REQUEST)
+    changed = ctx.replace(user="ann")
+    went = await HookStack().process(ctx, lambda ctx: HookOutcome.proceed(changed))
+    assert (went.context, went.is_blocked, went.decided_by) == (changed, False, "")
+    stopped = await HookStack().process(ctx, lambda ctx: HookOutcome.stop("enough"))
+    assert (stopped.is_stopped, stopped.reason, stopped.decided_by) == (True, "enough", "terminal")
+
+
+async def test_what_is_no_action_is_refused() -> None:
+    """Before any hook runs."""
+    seen: list[Any] = []
+    stack = HookStack().with_hook(seen.append, REQUEST)
+    with pytest.raises(UsageError, match="'page' is not an action"):
+        await stack.process(Request(point=REQUEST), "page")  # type: ignore[arg-type]
+    assert seen == []
+
+
+# --- without async --------------------------------------------------------------------------------------
+
+
+def test_a_stack_is_asked_without_async() -> None:
+    """The same answers, for async hooks and actions too."""
+
+    async def later(ctx: Request) -> Request:
+        await asyncio.sleep(0)
+        return ctx.replace(user="ann")
+
+    stack = HookStack().with_hook(later, REQUEST)
+    result = stack.process_sync(Request(point=REQUEST), slow_page)
+    assert (result.answer, result.context.user) == ("/ for ann", "ann")
+    assert stack.with_hook(says(NO), REQUEST).process_sync(Request(point=REQUEST)).is_blocked
+
+
+async def test_inside_async_code_the_other_form_is_named() -> None:
+    """Waiting there would block everything else."""
+    with pytest.raises(UsageError, match=r"Write `await stack.process\(...\)`"):
+        HookStack().process_sync(Request(point=REQUEST))
+
+
+# --- contexts of one's own ------------------------------------------------------------------------------
+
+
+async def test_a_hook_changes_what_the_point_allows() -> None:
+    """Another field is refused with hook, field and point, and an unknown one is the hook's failure."""
+    stack = HookStack().with_hook(lambda ctx: ctx.replace(path="/admin"), REQUEST, name="forger")
+    with pytest.raises(
+        HookError, match=r"'forger' at request: it changed 'path'.*Changeable: user"
+    ):
+        await stack.process(Request(point=REQUEST))
+    typo = HookStack().with_hook(lambda ctx: ctx.replace(usr="ann"), REQUEST, name="typo")
+    with pytest.raises(HookError, match=r"'typo' at request.*usr"):
+        await typo.process(Request(point=REQUEST))
+
+
+async def test_an_observer_sees_the_verdict_in_any_context() -> None:
+    """The context declares nothing for that."""
+    seen: list[Verdict | None] = []
+    stack = (
+        HookStack()
+        .with_hook(lambda ctx: seen.append(ctx.verdict), REQUEST, tier="observer")
+        .with_hook(says(NO), REQUEST, name="gate")
+    )
+    await stack.process(Request(point=REQUEST))
+    assert seen == [Verdict(Kind.BLOCK, "no", "gate")]
+
+
+# --- hooks without a point ------------------------------------------------------------------------------
+
+
+async def test_a_hook_without_a_point_is_asked_about_everything() -> None:
+    """At points of the lifecycle and of one's own, in its place among the others; not around an action."""
+    log: list[str] = []
+
+    def note(name: str) -> Any:
+        return lambda ctx: log.append(f"{name} {ctx.point}")
+
+    stack = (
+        HookStack()
+        .with_hook(note("first"), name="first")
+        .with_hook(note("second"), REQUEST, name="second")
+        .with_hook(note("third"), name="third", matcher=lambda ctx: ctx.point == "request")
+        .with_hook(note("fourth"), name="fourth", priority=100)
+    )
+    await stack.process(Request(point=REQUEST))
+    await stack.process(using())
+    await stack.process(Request(point=AROUND), page)
+    assert log == [
+        *("fourth request", "first request", "second request", "third request"),
+        *("fourth before_tool_use", "first before_tool_use"),
+    ]
+    lifecycle = [point for point in HookPoint if not point.around]
+    assert [each.point for each in stack.registrations if each.name == "first"] == lifecycle
+    assert stack.plan(REQUEST).entries[0].name == "fourth"
+
+
+async def test_a_hook_that_says_all_points_means_those_of_ones_own_too() -> None:
+    """And one that says where it runs is asked there only."""
+    log: list[str] = []
+
+    class Everywhere:
+        def points(self) -> list[str]:
+            return []
+
+        def handle(self, ctx: Any) -> None:
+            log.append(str(ctx.point))
+
+    class OnTools(Everywhere):
+        def points(self) -> list[str]:
+            return ["PreToolUse"]
+
+    stack = HookStack().with_hook(Everywhere()).with_hook(OnTools())
+    await stack.process(Request(point=REQUEST))
+    await stack.process(using())
+    assert log == ["request", "before_tool_use", "before_tool_use"]
+
+
+async def test_a_stack_with_a_hook_for_every_point_can_be_back_tested() -> None:
+    """Its hooks are added at each point of the record."""
+    agent = AgentBuilder().with_driver(ScriptedDriver([say("hi")])).build()
+    run = await agent.run("go")
+    stack = HookStack().with_hook(
+        lambda ctx: HookOutcome.block("no") if ctx.point == "prompt_submit" else None, name="law"
+    )
+    report = await backtest(run.records, stack)
+    assert "law" in str(report)
+
+
+# --- failures --------------------------------------------------------------------------------------------
+
+
+def crash(ctx: Any) -> None:
+    """Fails."""
+    raise RuntimeError("down")
+
+
+@pytest.mark.parametrize(
+    ("options", "blocked"),
+    [({"tier": "observer"}, False), ({"on_failure": "open"}, False), ({}, True)],
+)
+async def test_a_failure_is_in_the_result_and_in_the_log(
+    options: Any, blocked: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever it counts as: hook, point and words, and in the log the place where it crashed."""
+    stack = HookStack().with_hook(crash, HookPoint.BEFORE_TOOL_USE, **options)
+    result = await stack.process(using())
+    assert result.is_blocked is blocked
+    (failure,) = result.failures
+    assert (failure.hook, failure.point) == ("crash", "before_tool_use")
+    assert isinstance(failure.__cause__, RuntimeError)
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("hookline.hooks", "WARNING")
+    text = record.getMessage()
+    assert text.startswith("hook 'crash' at before_tool_use: RuntimeError: down")
+    assert 'raise RuntimeError("down")' in text
+
+
+async def test_a_failure_that_is_an_error_is_raised_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Where a failing hook cannot count as a block."""
+    with pytest.raises(HookError, match="'crash' at request"):
+        await HookStack().with_hook(crash, REQUEST).process(Request(point=REQUEST))
+    assert len(caplog.records) == 1
+
+
+async def test_an_answer_without_meaning_is_logged_without_a_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The hook did not crash."""
+    stack = HookStack().with_hook(says(5), HookPoint.BEFORE_TOOL_USE, name="guess")
+    assert (await stack.process(using())).is_blocked
+    assert "Traceback" not in caplog.text
+    assert "hook 'guess' at before_tool_use: it returned 5" in caplog.text
+
+
+async def test_without_failures_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """A block is no failure."""
+    result = await HookStack().with_hook(says(NO), REQUEST).process(Request(point=REQUEST))
+    assert (result.failures, caplog.records) == ((), [])

@@ -74,6 +74,8 @@ class Case(NamedTuple):
     hooks: tuple[tuple[str, str], ...] = ()
     child: tuple[tuple[str, ...], ...] = (("look",), ())
     on_error: ErrorAction = ErrorAction.IGNORE
+    is_wrapped: bool = False
+    """There is a hook around each step."""
 
 
 class World:
@@ -100,6 +102,8 @@ class World:
 
         builder = self._builder("agent", self.case.script).with_tools(delegate)
         builder.with_journal(self.tape).with_approver(lambda _: True)
+        if self.case.is_wrapped:
+            builder.around_step(self._around)
         for number, (point, action) in enumerate(self.case.hooks):
             tier: Any = "policy" if action.startswith("policy ") else "hook"
             hook = self._hook(number, action.removeprefix("policy "))
@@ -132,6 +136,12 @@ class World:
             .with_error_policy(policy)
             .with_clock(FakeClock())
         )
+
+    async def _around(self, ctx: Any, call_next: Any) -> Any:
+        """Says something before each step, and counts the steps behind it."""
+        said = ctx.state.with_user_message(f"step {ctx.step_number}", by="around")
+        made = await call_next(ctx.with_state(said).with_metadata("before", ctx.step_index))
+        return made.with_metadata("after", made.state.step_count)
 
     def _hook(self, number: int, action: str) -> Any:
         def hook(ctx: Any) -> Any:
@@ -182,6 +192,9 @@ ACTIONS: dict[str, Any] = {
     ),
     "redact": lambda ctx, number: ctx.with_result("***") if ctx.execution.is_success else None,
     "crash": lambda ctx, number: 1 / 0,
+    "rescue": lambda ctx, number: ctx.rescue(f"spare {number}") if ctx.can_rescue else None,
+    "retry": lambda ctx, number: ctx.retry(1),
+    "ignore": lambda ctx, number: ctx.ignore(),
     "refuse": lambda ctx, number: HookOutcome.block("not for us"),
     "end": lambda ctx, number: HookOutcome.stop("not today"),
     "object": lambda ctx, number: (
@@ -207,7 +220,7 @@ AT = {
     "after_step": ("watch", "note", "forbid", "crash"),
     "should_continue": ("watch", "note", "forbid"),
     "stop": ("watch", "note"),
-    "error": ("watch", "note", "crash"),
+    "error": ("watch", "note", "crash", "rescue", "retry", "ignore"),
     "agent_failed": ("watch", "note"),
     "execution_end": ("watch", "note", "crash"),
     "subagent_start": ("watch", "note", "crash"),
@@ -228,7 +241,10 @@ batches = st.lists(
     min_size=1,
     max_size=3,
 ).map(tuple)
-cases = st.builds(Case, batches, hooks, st.just((("look",), ())), st.sampled_from(ErrorAction))
+POLICIES = tuple(action for action in ErrorAction if action is not ErrorAction.RESCUE)
+cases = st.builds(
+    Case, batches, hooks, st.just((("look",), ())), st.sampled_from(POLICIES), st.booleans()
+)
 
 
 def story_of(result: RunResult) -> Any:
@@ -252,7 +268,9 @@ def story_of(result: RunResult) -> Any:
         last.error,
         in_words(result.error) if result.error is not None else None,
     )
-    return tuple(state.messages), dict(state.metadata), steps, state.ending, counted, outcome
+    # What a hook changes behind the step is lost if the process dies there: it is called again only around another one.
+    noted = {name: value for name, value in state.metadata.items() if name != "after"}
+    return tuple(state.messages), noted, steps, state.ending, counted, outcome
 
 
 def children_of(tape: Tape) -> Any:

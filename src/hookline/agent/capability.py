@@ -17,7 +17,8 @@ from hookline.tools import as_tool
 class Capability(Protocol):
     """What `with_capability` takes. Only `name` is required; the rest is looked for.
 
-    - `hooks()` gives registrations, made with `hook(point, function, ...)` or the `on` decorators;
+    - `hooks()` gives hooks that say where they run: objects with `points()` or `event()`, what `hook(point, function)`
+      makes, and what has `on` decorators;
     - `tools()` gives tools or plain functions;
     - `configure(builder)` may use everything else a builder can do, and may only narrow limits;
     - `speaks_for_user = True` says that it is nothing but settings of whoever builds the agent, and counts as them.

@@ -11,8 +11,15 @@ import msgspec
 from hookline.agent.redaction import original
 from hookline.agent.result import RunResult
 from hookline.errors import HookError
+from hookline.flow import ErrorAction, ErrorDecision
 from hookline.hooks import Entry, HookLog, Plan, run_around
-from hookline.lifecycle import AgentContext, HookPoint, InferenceHookContext, ToolHookContext
+from hookline.lifecycle import (
+    AgentContext,
+    FailureHookContext,
+    HookPoint,
+    InferenceHookContext,
+    ToolHookContext,
+)
 from hookline.state import (
     AgentState,
     ContinuationEvaluation,
@@ -219,11 +226,29 @@ def check_changes(entry: Entry, before: Any, after: Any) -> Any:
         if response is not after.response:
             after = msgspec.structs.replace(after, response=response)
     after = _with_results(entry, before, after)
+    if getattr(after, "decision", None) is not getattr(before, "decision", None):
+        _check_decision(entry, after)
     if getattr(after, "prompt", None) is not getattr(before, "prompt", None):
         prompt = checked_text(after.prompt, "the prompt it made")
         if prompt is not after.prompt:
             after = msgspec.structs.replace(after, prompt=prompt)
     return after
+
+
+def _check_decision(entry: Entry, ctx: FailureHookContext) -> None:
+    """Refuse what is no decision about an error, or rescues what cannot be rescued."""
+    decision: object = ctx.decision
+    if type(decision) is not ErrorDecision or type(decision.action) is not ErrorAction:
+        raise HookError(
+            entry.name, ctx.point, f"{decision!r} is not a decision about an error.",
+            remedy="Answer with ctx.retry(...), ctx.ignore() or ctx.rescue(...).",
+        )  # fmt: skip
+    has_value = (ctx.response if ctx.tool_call is None else ctx.execution) is not None
+    if decision.action is ErrorAction.RESCUE and not (ctx.can_rescue and has_value):
+        raise HookError(
+            entry.name, ctx.point, "it rescues what cannot be rescued, or with nothing.",
+            remedy="Answer with ctx.rescue(value) where ctx.can_rescue is true.",
+        )  # fmt: skip
 
 
 def check_changed_call(entry: Entry, before: Any, after: Any, toolbox: Toolbox) -> Any:
@@ -390,11 +415,11 @@ def _same_call(entry: Entry, before: ToolHookContext, after: ToolHookContext) ->
     return after
 
 
-def _response(entry: Entry, given: object) -> InferenceResponse:
+def _response(entry: Entry, given: object, _: object) -> InferenceResponse:
     return _check_kind(entry, HookPoint.AROUND_INFERENCE, given, InferenceResponse)
 
 
-def _result(entry: Entry, given: object) -> ToolResult:
+def _result(entry: Entry, given: object, _: object) -> ToolResult:
     result = _check_kind(entry, HookPoint.AROUND_TOOL_USE, given, ToolResult)
     return check_result(result, f"hook '{entry.name}'")
 

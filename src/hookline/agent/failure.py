@@ -1,6 +1,9 @@
-"""When something fails: the error hooks hear of it, and the error policy decides."""
+"""When something fails: the error policy decides, and the error hooks may decide otherwise."""
 
 from __future__ import annotations
+
+import contextlib
+from typing import Any
 
 import msgspec
 
@@ -12,7 +15,7 @@ from hookline.flow import ErrorAction, ErrorClass, ErrorDecision, retry_delay
 from hookline.hooks import CRASHES, Point
 from hookline.journal import ErrorRaised
 from hookline.lifecycle import FailureHookContext, HookPoint
-from hookline.state import ContinuationOutcome, ErrorInfo, FrozenDict, ToolCall
+from hookline.state import ErrorInfo, FrozenDict, ToolCall
 
 _OF_OTHERS = (ErrorClass.TOOL, ErrorClass.VALIDATION, ErrorClass.HOOK, ErrorClass.UNKNOWN)
 _OF_MODELS = tuple(each for each in ErrorClass if each not in _OF_OTHERS)
@@ -25,19 +28,29 @@ async def on_error(
     *,
     attempt: int | None = None,
     call: ToolCall | None = None,
+    can_rescue: bool = False,
     is_lost: bool = False,
 ) -> ErrorDecision:
-    """Ask the error hooks, and decide: stop, retry or continue. `attempt` counts tries of the same work.
+    """Ask the error policy, then the error hooks: stop, retry, continue, or continue with what a hook gives.
 
-    `is_lost` says that there is nothing to decide: it happened outside a step, and the run cannot continue.
+    `attempt` counts tries of the same call; without it, failures of the class count. `is_lost` says that there is
+    nothing to decide: it happened outside a step, and the run cannot continue.
     """
-    in_a_row = _count(run, error_class)
-    hook_failure = await _tell(run, HookPoint.ERROR, exception, error_class, call)
+    since_success = _count(run, error_class)
+    failures = attempt or since_success
     call_id = call.id if call is not None else ""
-    decision = ask_policy(run, exception, error_class, attempt or in_a_row, call_id)
-    if hook_failure is not None or is_lost or isinstance(exception, JournalError):
+    decision = ask_policy(run, exception, error_class, failures, call_id)
+    asked = _failure_context(
+        run, HookPoint.ERROR, exception, error_class, call,
+        decision=decision, can_rescue=can_rescue,
+    )  # fmt: skip
+    try:
+        decision = _answer(run, await _ask(run, asked), failures)
+    except HookError:
         decision = ErrorDecision(ErrorAction.STOP)
-    elif decision.action is ErrorAction.RETRY and _is_forbidden(run):
+    if is_lost or isinstance(exception, JournalError):
+        decision = ErrorDecision(ErrorAction.STOP)
+    elif decision.action is ErrorAction.RETRY and run.is_forbidden:
         decision = ErrorDecision(ErrorAction.IGNORE)  # a hook ends the run: it is stopped, not lost
     elif decision.action is ErrorAction.RETRY:
         decision = in_time(run, exception, decision)
@@ -56,6 +69,19 @@ async def on_error(
         )
     )
     return decision
+
+
+def _answer(run: Run, left: FailureHookContext, failures: int) -> ErrorDecision:
+    """What the last hook decided, within the budgets of the error policy."""
+    decision = left.decision
+    used_up = run.setup.definition.error_policy.used_up(
+        decision.action, failures, run.state.counters.errors
+    )
+    if used_up:
+        return ErrorDecision(ErrorAction.STOP, 0.0, used_up)
+    if decision.action is not ErrorAction.RESCUE or decision.value is not None:
+        return decision
+    return msgspec.structs.replace(decision, value=left.execution or left.response)
 
 
 def _as_recorded(run: Run, info: ErrorInfo) -> ErrorInfo:
@@ -106,7 +132,9 @@ async def repeat_recorded_failure(
     if known.action != "fallback":  # of which only the driver was told
         error_class = ErrorClass(info.error_class)
         _count(run, error_class)
-        await _tell(run, HookPoint.ERROR, recorded_exception(info), error_class, call)
+        failure = recorded_exception(info)
+        with contextlib.suppress(HookError):
+            await _ask(run, _failure_context(run, HookPoint.ERROR, failure, error_class, call))
     run.step.add_error(info)
 
 
@@ -136,7 +164,8 @@ def on_step_over(run: Run) -> None:
 
 async def on_lost(run: Run, exception: BaseException, error_class: ErrorClass) -> None:
     """The run has failed: ask the agent_failed hooks."""
-    await _tell(run, HookPoint.AGENT_FAILED, exception, error_class)
+    with contextlib.suppress(HookError):
+        await _ask(run, _failure_context(run, HookPoint.AGENT_FAILED, exception, error_class))
 
 
 def _count(run: Run, error_class: ErrorClass) -> int:
@@ -150,30 +179,27 @@ def _count(run: Run, error_class: ErrorClass) -> int:
     return in_a_row
 
 
-def _is_forbidden(run: Run) -> bool:
-    return ContinuationOutcome.from_evaluations(run.evaluations).is_forbidden
-
-
-async def _tell(
+def _failure_context(
     run: Run,
     point: Point[FailureHookContext],
     exception: BaseException,
     error_class: ErrorClass,
     call: ToolCall | None = None,
-) -> HookError | None:
-    """Tell hooks of a failure. One that fails itself is in the record, and does not start another round of this."""
-    plan = run.plans.of(point)
-    if plan is None:
-        return None
-    ctx = run.context(
+    **fields: Any,
+) -> FailureHookContext:
+    return run.context(
         point,
         exception=exception,
         error_class=error_class,
         tool_call=call,
         step_index=run.step_index,
+        **fields,
     )
-    try:
-        await run.ask(plan, ctx)
-    except HookError as failure:
-        return failure
-    return None
+
+
+async def _ask(run: Run, ctx: FailureHookContext) -> FailureHookContext:
+    """Ask hooks about a failure; gives the context they leave. One that fails does not start another round of this."""
+    plan = run.plans.of(ctx.point)
+    if plan is None:
+        return ctx
+    return (await run.ask(plan, ctx)).context

@@ -280,6 +280,10 @@ class RunPart(msgspec.Struct):
     approved: dict[str, list[Decision]] = msgspec.field(default_factory=dict)
     """Those of an approver."""
     rounds: HookRounds = msgspec.field(default_factory=HookRounds)
+    around_steps: dict[int, tuple[list[HookRan], list[HookRan]]] = msgspec.field(
+        default_factory=dict
+    )
+    """What hooks around a step changed before it and after it, by step."""
     finished: RunFinished | None = None
 
 
@@ -309,6 +313,7 @@ class RunIndex:
         self.spent_steps: set[int] = set()
         """The steps whose calls were stopped because a limit was used up."""
         self.status: StatusChanged | None = None
+        self.first_status: StatusChanged | None = None
         self.raised: list[ErrorInfo] = []
         """Everything that failed, in order."""
         self.reasons: set[str] = set()
@@ -344,16 +349,16 @@ class RunIndex:
 
     @property
     def ending(self) -> Ending | None:
-        """How the run had ended, when only its way out is left."""
-        last = self.status
-        if last is None:
+        """How the run had ended, when only its way out is left: at first, before hooks on the way out failed."""
+        first = self.first_status
+        if first is None:
             return None
-        assert last.stop_reason is not None
+        assert first.stop_reason is not None
         return Ending(
-            status=last.status,
-            stop_reason=last.stop_reason,
-            reason=last.reason,
-            decided_by=last.decided_by,
+            status=first.status,
+            stop_reason=first.stop_reason,
+            reason=first.reason,
+            decided_by=first.decided_by,
         )
 
     @property
@@ -387,6 +392,9 @@ class RunIndex:
         match record:
             case HookRan() if leaves_no_room(record):
                 self.spent_steps.add(record.step or 0)
+            case HookRan() if record.point == HookPoint.AROUND_STEP and not record.shadow:
+                before, after = part.around_steps.setdefault(record.step or 0, ([], []))
+                (after if record.step in self.steps else before).append(record)
             case PromptSubmitted():
                 part.prompt = record
             case StepStarted():
@@ -408,6 +416,7 @@ class RunIndex:
                 self._settle(record)
             case StatusChanged():
                 self.status = record
+                self.first_status = self.first_status or record
                 self.reasons.add(record.reason)
             case RunFinished():
                 part.finished = record
@@ -502,6 +511,7 @@ class RunIndex:
         self._waits = False
         if step in self.steps:
             return
+        self.parts[-1].around_steps.pop(step, None)
         turn = self._turn(step)
         lost: list[ErrorRaised | None] = []
         if turn.answer is None:

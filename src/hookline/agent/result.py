@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.errors import PastError
+from hookline.errors import PastError, RunNotCompletedError
 from hookline.hooks import Plan
 from hookline.journal import Evaluated, HookRan, Record, RunFinished, Story
 from hookline.state import (
@@ -83,6 +83,12 @@ class RunResult(msgspec.Struct, frozen=True):
     def is_completed(self) -> bool:
         """The run ended by itself, with an answer."""
         return self.status is RunStatus.COMPLETED
+
+    def raise_for_status(self) -> RunResult:
+        """The result itself if the run completed; raises `RunNotCompletedError` with the reason and the hook if not."""
+        if self.is_completed:
+            return self
+        raise RunNotCompletedError(self, self.explain()) from self.error
 
     def __repr__(self) -> str:
         return f"<RunResult {self.explain()}; text={self.text!r}>"

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from types import CoroutineType
@@ -38,7 +39,7 @@ from hookline.agent.redaction import (
 from hookline.agent.result import RunResult
 from hookline.definition import CancelSource, Clock, Definition, Plans
 from hookline.drivers.base import awaitable
-from hookline.errors import ModelError
+from hookline.errors import ModelError, where_raised
 from hookline.flow import ErrorClass, ErrorDecision, Ledger, classify
 from hookline.hooks import (
     Answered,
@@ -49,6 +50,7 @@ from hookline.hooks import (
     Point,
     Registration,
     Result,
+    Tier,
     Verdict,
     observe,
     run_hooks,
@@ -92,11 +94,11 @@ Delta: TypeAlias = TextDelta | ReasoningDelta | CallDelta
 Drive: TypeAlias = Callable[["Run", str | UserMessage | None], Awaitable[RunResult]]
 """The loop: drives a run to its end. A run carries it so that children go through the same one."""
 C = TypeVar("C", bound=AgentContext)
-_STOP_REASONS: frozenset[str] = frozenset(StopReason)
 _STOP = Kind.STOP
 
 
 _WEIGHED = (Kind.ALLOW, Kind.ASK)
+_logger = logging.getLogger("hookline.hooks")
 """Whose hook it is matters: an allow lifts an ask of another capability."""
 
 
@@ -436,8 +438,7 @@ class Run:
 
     def stop(self, result: Result[Any]) -> None:
         """A hook ends the run now."""
-        given = result.stop_reason
-        reason = StopReason(given) if given in _STOP_REASONS else StopReason.HOOK
+        reason = StopReason(result.stop_reason or StopReason.HOOK)
         self.end_because(result.decided_by, result.reason, reason, point=result.context.point.value)
 
     def end_because(self, source: str, why: str, reason: StopReason, *, point: str) -> None:
@@ -446,6 +447,12 @@ class Run:
         forbid = ContinuationDecision.FORBID_CONTINUATION
         self.evaluate(ContinuationEvaluation(source, forbid, why, reason), point)
 
+    @property
+    def is_forbidden(self) -> bool:
+        """Whether a hook has forbidden to continue since the step began."""
+        forbid = ContinuationDecision.FORBID_CONTINUATION
+        return any(said.decision is forbid for said in self.evaluations)
+
     def become(self, state: AgentState) -> None:
         """This is the settled state now. Nothing but hooks (`take`, `left`) and this changes it."""
         self.state = state
@@ -453,6 +460,10 @@ class Run:
     def replace_evaluations(self, evaluations: tuple[ContinuationEvaluation, ...]) -> None:
         """The evaluations since the step began."""
         self.evaluations = evaluations
+
+    def recover(self) -> None:
+        """A hook around the step makes it again: what the run had failed of is over."""
+        self.error = None
 
     def lose(self, error: BaseException) -> None:
         """The run has failed of this."""
@@ -528,9 +539,12 @@ class Run:
         now = self.clock()
         if entry.is_recalled:
             return now
-        error = None
+        error, traceback = None, ""
         if answer.error is not None:
-            error = ErrorInfo.from_exception(answer.error.__cause__ or answer.error, "hook")
+            raised = answer.error.__cause__ or answer.error
+            error, traceback = ErrorInfo.from_exception(raised, "hook"), where_raised(raised)
+            if entry.tier is Tier.OBSERVER:  # nobody else gets to know of it
+                _logger.warning("observer %s", answer.error, exc_info=raised)
         before: Any = answer.before
         after: Any = answer.after
         if getattr(after, "tool_call", None) is not getattr(before, "tool_call", None):
@@ -558,6 +572,7 @@ class Run:
                 else None,
                 source=entry.registration.source if answer.kind in _WEIGHED else None,
                 external=entry.registration.external,
+                traceback=traceback,
             )
         )
         return now

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
@@ -72,7 +72,8 @@ class Feed(Generic[T]):
 class RunStream(Generic[T]):
     """An async iterator over a run. `result` is there once it has been read to its end.
 
-    Leaving it early cancels the run: its hooks on the way out still run.
+    Leaving it early cancels the run: its hooks on the way out still run. With `async with agent.stream(...) as events`
+    the end of the block leaves it.
     """
 
     def __init__(self, read: Callable[[list[RunResult]], AsyncGenerator[T, None]]) -> None:
@@ -92,6 +93,12 @@ class RunStream(Generic[T]):
 
     async def __anext__(self) -> T:
         return await anext(self._events)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
     async def aclose(self) -> None:
         """Leave the stream; a run that is still going is cancelled."""

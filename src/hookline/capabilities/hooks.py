@@ -7,10 +7,10 @@ from typing import Any, Unpack
 
 import msgspec
 
-from hookline.agent.builder.hooks import registrations_of
 from hookline.errors import BuildError
 from hookline.hooks import HookLike, HookOptions, Point, Registration, Tier, name_of, register
 from hookline.lifecycle import point_named
+from hookline.lifecycle.descriptions import registrations_of
 
 
 class Hooks:
@@ -19,8 +19,9 @@ class Hooks:
         safety = Hooks("safety", {"PreToolUse": check}).on("after_tool_use", redact, matcher="bash")
         builder.with_capability(safety)
 
-    It takes decorated functions, objects with decorated methods, what `hook(...)` makes, and mappings from a point,
-    in any spelling, to one hook or several. `shadow=True` runs the whole bundle without enforcing what it says.
+    It takes what `with_hooks` takes (decorated functions, objects that say where they run, what `hook(...)` makes) and
+    mappings from a point, in any spelling, to one hook or several. `shadow=True` runs the whole bundle without
+    enforcing what it says.
     """
 
     def __init__(self, name: str, *hooks: Any, shadow: bool = False) -> None:

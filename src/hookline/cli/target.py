@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from hookline.agent import Agent, AgentBuilder
-from hookline.errors import HooklineError, UsageError, in_words
+from hookline.errors import HooklineError, NoModelError, UsageError, in_words
 
 
 @contextlib.asynccontextmanager
@@ -35,7 +35,12 @@ async def open_target(
                 thing = await stack.enter_async_context(thing)
         equip(thing if isinstance(thing, AgentBuilder) else None)
         if isinstance(thing, AgentBuilder):
-            thing = thing.build()
+            try:
+                thing = thing.build()
+            except (
+                NoModelError
+            ):  # explain, lint and back-test need none; running it says that it has none
+                thing = thing.build(model=None)
         if not isinstance(thing, Agent):
             raise UsageError(
                 f"'{target}' is {thing!r}, which is not an agent.",

@@ -27,7 +27,7 @@ from hookline.command_hooks.handler import (
 from hookline.command_hooks.objections import ENDS, is_used_up, objections_in_a_row, used_up
 from hookline.command_hooks.runner import HookReply, Runner, once_mark, with_once_mark
 from hookline.errors import CommandHookError, HooklineError
-from hookline.hooks import Context, HookOutcome, Kind, Matcher
+from hookline.hooks import Context, HookOutcome, Kind
 from hookline.lifecycle import (
     AgentContext,
     HookPoint,
@@ -47,7 +47,7 @@ NOTES = "hookline.command_hooks"
 """The metadata key of what other hooks said when one blocked."""
 
 
-class HandlerMatcher(Matcher):
+class HandlerMatcher:
     """The matcher and the rule of a hook."""
 
     def __init__(self, runner: Runner, handler: Handler) -> None:

@@ -38,6 +38,8 @@ class ErrorSettings(Table, frozen=True, kw_only=True):
 
     tool: ErrorDoing | None = None
     validation: ErrorDoing | None = None
+    blocked: ErrorDoing | None = None
+    """For calls that a hook blocked or a person denied. If it is not set, these are no errors."""
     model: ErrorDoing | None = None
     rate_limit: ErrorDoing | None = None
     timeout: ErrorDoing | None = None

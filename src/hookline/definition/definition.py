@@ -92,6 +92,7 @@ class Plans:
     session_start: Plan | None
     execution_start: Plan | None
     prompt_submit: Plan | None
+    around_step: Plan | None
     before_step: Plan | None
     before_inference: Plan | None
     around_inference: Plan | None
@@ -117,6 +118,8 @@ class Plans:
     ) -> None:
         by_point: dict[Point[Any], list[Registration]] = {}
         for registration in own:
+            if registration.scope == "children":
+                continue  # it holds in child runs only
             by_point.setdefault(registration.point, []).append(registration)
         names = {registration.name for registration in own}
         above: dict[Point[Any], list[Registration]] = {}

@@ -165,11 +165,11 @@ def _limit_guards(limits: RunLimits) -> tuple[Registration, ...]:
 
 
 def for_child(registrations: tuple[Registration, ...]) -> tuple[Registration, ...]:
-    """The registrations that hold in a child run: those whose scope is the tree."""
+    """The registrations that hold in a child run: those whose scope is the tree, or the children."""
     return tuple(
         _one_level_down(registration)
         for registration in registrations
-        if registration.scope == "tree"
+        if registration.scope != "self"
     )
 
 

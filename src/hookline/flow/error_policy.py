@@ -5,11 +5,13 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from hookline.errors import (
     AuthenticationError,
+    BlockedCallError,
     BuildError,
     ConnectionLostError,
     ContentFilterError,
@@ -33,6 +35,8 @@ class ErrorClass(enum.StrEnum):
 
     TOOL = "tool"
     VALIDATION = "validation"
+    BLOCKED = "blocked"
+    """A call that a hook blocked or a person denied. It is an error only if the policy's actions name this class."""
     MODEL = "model"
     RATE_LIMIT = "rate_limit"
     TIMEOUT = "timeout"
@@ -53,6 +57,7 @@ _CLASSES: tuple[tuple[type[BaseException], ErrorClass], ...] = (
     (HookError, ErrorClass.HOOK),
     (ToolArgumentsError, ErrorClass.VALIDATION),
     (UnknownToolError, ErrorClass.VALIDATION),
+    (BlockedCallError, ErrorClass.BLOCKED),
     (ToolError, ErrorClass.TOOL),
     (RateLimitError, ErrorClass.RATE_LIMIT),
     (ModelTimeoutError, ErrorClass.TIMEOUT),
@@ -100,6 +105,8 @@ class ErrorAction(enum.StrEnum):
     """Try again: a model call, or a tool that is pure or idempotent. A tool that must run once is left to the model."""
     IGNORE = "ignore"
     """Continue: the model reads what went wrong."""
+    RESCUE = "rescue"
+    """Continue with a result or an answer that an `error` hook gives. A policy has none to give."""
 
 
 class ErrorDecision(msgspec.Struct, frozen=True, gc=False):
@@ -108,6 +115,8 @@ class ErrorDecision(msgspec.Struct, frozen=True, gc=False):
     action: ErrorAction
     delay: float = 0.0
     reason: str = ""
+    value: Any = None
+    """With `rescue`: the result of the call, or the model's answer."""
 
 
 _DEFAULT_ACTIONS: dict[ErrorClass, ErrorAction] = {
@@ -124,9 +133,10 @@ _DEFAULT_ACTIONS: dict[ErrorClass, ErrorAction] = {
 class ErrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """What to do per class of error, with budgets.
 
-    `max_retries` counts failures of one class in a row; one more stops the run. A call that works ends a row of
-    tool errors, a valid one a row of validation errors, a model's answer a row of its errors, and a step in which
-    no hook failed a row of hook errors. `max_errors` caps all errors of a run, whatever their class.
+    `max_retries` counts the failures of one class since something of that class last worked; one more stops the run.
+    Failures of other classes do not reset it. A call that works resets tool errors, a valid one validation errors, one
+    that is not blocked the blocked ones, a model's answer its errors, and a step in which no hook failed hook errors.
+    `max_errors` caps all errors of a run, whatever their class.
     """
 
     actions: Mapping[ErrorClass, ErrorAction] = msgspec.field(
@@ -156,13 +166,18 @@ class ErrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
                 f"error policy: {error}.",
                 remedy=f"Classes: {', '.join(ErrorClass)}; actions: {', '.join(ErrorAction)}.",
             ) from None
+        if ErrorAction.RESCUE in {otherwise, *actions.values()}:
+            raise BuildError(
+                "error policy: 'rescue' needs a result, and a policy has none.",
+                remedy="Answer with ctx.rescue(...) in an `error` hook.",
+            )
         msgspec.structs.force_setattr(self, "actions", actions)
         msgspec.structs.force_setattr(self, "otherwise", otherwise)
 
     @classmethod
-    def stop_on_any_error(cls) -> ErrorPolicy:
-        """The first error ends the run, whatever it is."""
-        return cls(actions={})
+    def stop_on_any_error(cls, *, blocked: bool = False) -> ErrorPolicy:
+        """The first error ends the run, whatever it is; with `blocked`, also a call that is blocked or denied."""
+        return cls(actions={ErrorClass.BLOCKED: ErrorAction.STOP} if blocked else {})
 
     @classmethod
     def retry_tool_errors(cls, max_retries: int = 3, *, first_delay: float = 0.0) -> ErrorPolicy:
@@ -192,19 +207,22 @@ class ErrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
     ) -> ErrorDecision:
         """What to do about the `failures`-th failure of this class in a row, the `errors`-th of the run."""
         action = self.actions.get(error_class, self.otherwise)
-        if self.max_errors is not None and errors > self.max_errors:
-            return ErrorDecision(
-                ErrorAction.STOP, 0.0, f"more than {self.max_errors} errors in this run"
-            )
+        if used_up := self.used_up(action, failures, errors):
+            return ErrorDecision(ErrorAction.STOP, 0.0, used_up)
         if action is not ErrorAction.RETRY:
             return ErrorDecision(action)
-        if failures > self.max_retries:
-            return ErrorDecision(
-                ErrorAction.STOP, 0.0, f"still failing after {self.max_retries} retries"
-            )
-        return ErrorDecision(ErrorAction.RETRY, self._delay(failures, exception))
+        return ErrorDecision(ErrorAction.RETRY, self.delay(failures, exception))
 
-    def _delay(self, failures: int, exception: BaseException) -> float:
+    def used_up(self, action: ErrorAction, failures: int, errors: int) -> str:
+        """Which budget an action would exceed, in words; empty if none. It holds for the answers of hooks, too."""
+        if self.max_errors is not None and errors > self.max_errors:
+            return f"more than {self.max_errors} errors in this run"
+        if action is ErrorAction.RETRY and failures > self.max_retries:
+            return f"still failing after {self.max_retries} retries"
+        return ""
+
+    def delay(self, failures: int, exception: BaseException) -> float:
+        """The seconds before the next try."""
         asked = retry_delay(exception)
         if asked is not None:
             return float(min(self.max_delay, asked))

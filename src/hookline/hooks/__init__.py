@@ -10,6 +10,7 @@ from hookline.hooks.hook import (
     register,
 )
 from hookline.hooks.match import (
+    BaseMatcher,
     CallableMatcher,
     CompositeMatcher,
     EventTypeMatcher,
@@ -29,19 +30,19 @@ from hookline.hooks.outcome import (
     Answered,
     HookLog,
     HookOutcome,
-    Kind,
     Result,
-    Verdict,
     cancellation_failure,
     hook_failure,
 )
 from hookline.hooks.plan import Brief, Entry, HookNames, Plan
 from hookline.hooks.point_type import Context, Point, normalize_name
 from hookline.hooks.run import observe, run_around, run_hooks
+from hookline.hooks.verdict import Kind, Verdict
 
 __all__ = [
     "CRASHES",
     "Answered",
+    "BaseMatcher",
     "Brief",
     "CallableMatcher",
     "CompositeMatcher",

@@ -11,17 +11,19 @@ import msgspec
 
 from hookline._aio import is_generator_callable
 from hookline.errors import RegistrationError
-from hookline.hooks.match import MANY, Matcher, as_matcher, positional
+from hookline.hooks.match import MANY, CompositeMatcher, Matcher, as_matcher, positional
 from hookline.hooks.point_type import Point
 
 HookLike: TypeAlias = Any
 """A hook, in one of three shapes:
 
 - a function of the context, sync or async. It returns None to continue, a `HookOutcome`, a changed
-  context, or a plain value the point understands;
-- an object with `handle(ctx, next)`: middleware over the rest of its tier. `await next(ctx)` gives
-  what the rest decided. An object with `handle(ctx)` is like a function;
-- at an `around_*` point, a function `(ctx, call_next)` that returns the result of the action.
+  context, or a plain value the point understands. An object with `handle(ctx)` is like a function;
+- a function `(ctx, next)`, or an object with `handle(ctx, next)`: middleware over the rest of its tier.
+  `await next(ctx)` gives what the rest decided. The function's second parameter has that name, or `call_next`;
+- at an `around_*` point, either of these: `await call_next(ctx)` gives the result of the action.
+
+An object may say where it runs, with `points()` or `event()`, and when, with `matcher()` or `matches(ctx)`.
 """
 
 
@@ -104,8 +106,8 @@ def register(
     name = _plain_name(name, point)
     refuse_unknown(options, where)
     shape = _shape(point, hook, where)
+    _refuse_other_point(point, hook, where)
     tier = _tier(point, options, where)
-    matcher = options.get("matcher")
     scope = options.get("scope") or ("tree" if tier is Tier.POLICY else "self")
     on_failure = options.get("on_failure") or ("open" if tier is Tier.OBSERVER else "closed")
     return Registration(
@@ -116,9 +118,9 @@ def register(
         priority=_number(options.get("priority", 0), "priority", where),
         before=_names(options.get("before", ()), "before", where),
         after=_names(options.get("after", ()), "after", where),
-        matcher=None if matcher is None else _matcher(matcher, where),
+        matcher=_matcher(hook, options.get("matcher"), where),
         tier=tier,
-        scope=_one_of(scope, ("self", "tree"), "scope", where),
+        scope=_one_of(scope, ("self", "tree", "children"), "scope", where),
         timeout=_timeout(options.get("timeout"), where),
         on_failure=_one_of(on_failure, ("closed", "open"), "on_failure", where),
         shadow=_shadow(options, shape, tier, where),
@@ -182,7 +184,7 @@ def target_of(hook: HookLike) -> Callable[..., Any]:
 
 def _shape(point: Point[Any], hook: HookLike, where: str) -> Shape:
     """How the hook is to be called; refuses what cannot be a hook."""
-    _refuse_what_is_no_hook(hook, where)
+    refuse_no_hook(hook, where)
     target = target_of(hook)
     if not callable(target):
         raise RegistrationError(
@@ -202,7 +204,7 @@ def _shape(point: Point[Any], hook: HookLike, where: str) -> Shape:
                 remedy="Write `async def around(ctx, call_next): ...`.",
             )
         return Shape.AROUND
-    if target is not hook and least == 2:
+    if least == 2 and (target is not hook or _second(target) in ("next", "call_next")):
         return Shape.MIDDLEWARE
     if not least <= 1 <= most:
         takes = f"takes {least}" if least < MANY else "needs keywords"
@@ -216,7 +218,13 @@ def _shape(point: Point[Any], hook: HookLike, where: str) -> Shape:
     return Shape.PLAIN
 
 
-def _refuse_what_is_no_hook(hook: HookLike, where: str) -> None:
+def _second(function: Callable[..., Any]) -> str:
+    """The name of the second parameter. It tells `(ctx, next)` from `(call, state)`, which is no hook here."""
+    return list(inspect.signature(function).parameters)[1]
+
+
+def refuse_no_hook(hook: HookLike, where: str) -> None:
+    """Refuse a coroutine and a class: both come of a pair of parentheses too many or too few."""
     if inspect.iscoroutine(hook):
         hook.close()  # it was never going to be awaited; closing it keeps Python from warning about that
         raise RegistrationError(
@@ -247,11 +255,59 @@ def _tier(point: Point[Any], options: HookOptions, where: str) -> Tier:
     return tier
 
 
-def _matcher(given: object, where: str) -> Matcher:
+def _matcher(hook: HookLike, given: object, where: str) -> Matcher | None:
+    """When the hook runs: what it says itself, and what is given with matcher=. If there are both, both must match."""
     try:
-        return as_matcher(given)
+        parts = [
+            as_matcher(each) for each in (*_described_matchers(hook), given) if each is not None
+        ]
     except RegistrationError as error:
         raise RegistrationError(f"{where}: {error.message}", remedy=error.remedy) from None
+    if len(parts) > 1:
+        return CompositeMatcher(tuple(parts), needs_all=True)
+    return parts[0] if parts else None
+
+
+# --- what a hook says about itself --------------------------------------------------------------------
+
+
+def _methods(hook: HookLike, *names: str) -> list[str]:
+    """Which of these methods an object has. A function has none: what it says about itself is in its decorators."""
+    if inspect.isroutine(hook):
+        return []
+    return [name for name in names if callable(getattr(hook, name, None))]
+
+
+def _described_matchers(hook: HookLike) -> list[Any]:
+    said = [hook.matches] if _methods(hook, "matches") else []
+    return [*said, hook.matcher()] if _methods(hook, "matcher") else said
+
+
+def described_points(hook: HookLike) -> tuple[str, ...] | None:
+    """The points that an object names with `points()` or `event()`; empty for all of them, None if it has neither."""
+    methods = _methods(hook, "points", "event")
+    if not methods:
+        return None
+    given = getattr(hook, methods[0])()
+    points = (given,) if isinstance(given, str) else given
+    if methods[1:] or not isinstance(points, Iterable):
+        problem = "it has both" if methods[1:] else f"{methods[0]}() gave {given!r}"
+        raise RegistrationError(
+            f"hook '{name_of(hook)}': {problem}.",
+            remedy="Give it event(), which returns one hook point, or points(), which returns a list of them; "
+            "an empty list means all points except those around an action.",
+        )
+    return tuple(points)
+
+
+def _refuse_other_point(point: Point[Any], hook: HookLike, where: str) -> None:
+    """A hook that says where it runs is registered there: it is written for the contexts of those points."""
+    said = described_points(hook)
+    if said and not any(isinstance(each, str) and point.is_named(each) for each in said):
+        raise RegistrationError(
+            f"{where}: it says that it runs at {', '.join(map(str, said))}.",
+            remedy="Register it with with_hook(...), without a point.",
+        )
 
 
 def _names(given: str | Iterable[str], option: str, where: str) -> tuple[str, ...]:

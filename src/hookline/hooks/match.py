@@ -1,4 +1,4 @@
-"""Matchers: value objects that say for which contexts a hook runs. They compose with `&`, `|` and `~`."""
+"""Matchers: objects that say for which contexts a hook runs. Those here are values that compose with `&`, `|`, `~`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MethodType
-from typing import Any
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from hookline._aio import is_async_callable, is_generator_callable
 from hookline.errors import RegistrationError, UsageError
@@ -17,8 +17,17 @@ _ANY = object()
 _STEP_TYPES = ("tool_use", "final_response", "incomplete")
 
 
-class Matcher:
-    """Says whether a hook runs for a context."""
+@runtime_checkable
+class Matcher(Protocol):
+    """Says whether a hook runs for a context: any object with `matches(ctx)`."""
+
+    def matches(self, ctx: Any, /) -> bool:
+        """Whether the hook runs for this context."""
+        ...
+
+
+class BaseMatcher:
+    """A matcher that composes with `&`, `|` and `~`."""
 
     def matches(self, ctx: Context) -> bool:
         """Whether the hook runs for this context."""
@@ -35,7 +44,7 @@ class Matcher:
 
 
 @dataclass(frozen=True)
-class ToolNameMatcher(Matcher):
+class ToolNameMatcher(BaseMatcher):
     """Matches a tool by name: exact, a glob (`read_*`, `*`), or a regular expression between slashes.
 
     It never matches a point that has no tool.
@@ -80,7 +89,7 @@ class ToolNameMatcher(Matcher):
 
 
 @dataclass(frozen=True)
-class ToolArgsMatcher(Matcher):
+class ToolArgsMatcher(BaseMatcher):
     """Matches a tool call by its arguments: each given name must be present with that value.
 
     A value that is callable is asked instead of compared: `ToolArgsMatcher({"path": is_secret})`.
@@ -110,7 +119,7 @@ class ToolArgsMatcher(Matcher):
 
 
 @dataclass(frozen=True, init=False)
-class EventTypeMatcher(Matcher):
+class EventTypeMatcher(BaseMatcher):
     """Matches contexts of one or more hook points."""
 
     points: tuple[str, ...]
@@ -125,7 +134,7 @@ class EventTypeMatcher(Matcher):
 
 
 @dataclass(frozen=True)
-class StepTypeMatcher(Matcher):
+class StepTypeMatcher(BaseMatcher):
     """Matches by what kind of step it is: `tool_use` or `final_response`. Points without a step never match."""
 
     type: str
@@ -143,7 +152,7 @@ class StepTypeMatcher(Matcher):
 
 
 @dataclass(frozen=True)
-class MetadataMatcher(Matcher):
+class MetadataMatcher(BaseMatcher):
     """Matches when the run's metadata has a key, and, if a value is given, that value."""
 
     key: str
@@ -165,7 +174,7 @@ class MetadataMatcher(Matcher):
 
 
 @dataclass(frozen=True)
-class CallableMatcher(Matcher):
+class CallableMatcher(BaseMatcher):
     """Matches when a function of the context says so."""
 
     test: Callable[[Any], bool]
@@ -175,20 +184,14 @@ class CallableMatcher(Matcher):
             raise RegistrationError(
                 f"a callable matcher takes a function of the context, not {self.test!r}."
             )
-        _refuse_always_true(self.test)
-        least, most = positional(self.test)
-        if not least <= 1 <= most:
-            raise RegistrationError(
-                f"matcher {self.test!r} cannot be called with one argument, the context.",
-                remedy="Use a function of the context: `lambda ctx: ...`.",
-            )
+        _refuse_unfit(self.test)
 
     def matches(self, ctx: Context) -> bool:
         return _truth(self.test(ctx))
 
 
 @dataclass(frozen=True)
-class CompositeMatcher(Matcher):
+class CompositeMatcher(BaseMatcher):
     """Several matchers as one: all of them, or any of them."""
 
     parts: tuple[Matcher, ...]
@@ -218,13 +221,16 @@ class CompositeMatcher(Matcher):
         """Matches when at least one part matches."""
         return CompositeMatcher(tuple(as_matcher(part) for part in parts), False)
 
+    and_ = all_of
+    or_ = any_of
+
     def matches(self, ctx: Context) -> bool:
         combine = all if self.needs_all else any
         return combine(_truth(part.matches(ctx)) for part in self.parts)
 
 
 @dataclass(frozen=True)
-class NotMatcher(Matcher):
+class NotMatcher(BaseMatcher):
     """Matches when the other does not."""
 
     part: Matcher
@@ -237,20 +243,26 @@ class NotMatcher(Matcher):
 
 
 def as_matcher(given: object) -> Matcher:
-    """A matcher from what people write: a matcher, text (a tool name) or a function of the context."""
-    if isinstance(given, Matcher):
-        _refuse_always_true(given.matches)
-        return given
+    """A matcher from what people write: a tool name, an object with `matches(ctx)`, or a function of the context."""
     if isinstance(given, Point):
         return EventTypeMatcher(given)
     if isinstance(given, str):
         return ToolNameMatcher(given)
+    if _is_matcher(given):
+        _refuse_unfit(given.matches)
+        return given
     if callable(given) and not isinstance(given, type):
         return CallableMatcher(given)
     raise RegistrationError(
         f"{given!r} is not a matcher.",
-        remedy="Use a tool name ('bash', 'read_*', '/regex/'), a Matcher, or a function of the context.",
+        remedy="Use a tool name ('bash', 'read_*', '/regex/'), an object with matches(ctx), "
+        "or a function of the context.",
     )
+
+
+def _is_matcher(given: object) -> TypeGuard[Matcher]:
+    """Whether it is an object with `matches`. A class has one, too, and is none."""
+    return isinstance(given, Matcher) and callable(given.matches) and not isinstance(given, type)
 
 
 def predicate(matcher: Matcher) -> Callable[[Any], bool]:
@@ -287,7 +299,8 @@ def describe(matcher: Matcher) -> str:
         return f"metadata {matcher.key}"
     if isinstance(matcher, StepTypeMatcher):
         return f"step {matcher.type}"
-    return repr(matcher)
+    has_own_words = type(matcher).__repr__ is not object.__repr__
+    return repr(matcher) if has_own_words else f"when {type(matcher).__name__}"
 
 
 def _fits(value: object, wanted: object) -> bool:
@@ -324,13 +337,25 @@ def _refuse_always_true(test: object) -> None:
         )
 
 
+def _refuse_unfit(test: Callable[..., Any]) -> None:
+    """Refuse a test whose result is always true, and one that cannot be called with the context."""
+    _refuse_always_true(test)
+    least, most = positional(test)
+    if not least <= 1 <= most:
+        raise RegistrationError(
+            f"matcher {test!r} cannot be called with one argument, the context.",
+            remedy="Use a function of the context: `lambda ctx: ...`. "
+            "Written as matches(call, state)? Read ctx.tool_call and ctx.state.",
+        )
+
+
 def _refuse_no_matcher(part: object) -> None:
-    if not isinstance(part, Matcher):
+    if not _is_matcher(part):
         raise RegistrationError(
             f"{part!r} is not a matcher.",
-            remedy="Use a Matcher, or CompositeMatcher.all_of(...), which also takes names and functions.",
+            remedy="Use an object with matches(ctx). CompositeMatcher.all_of(...) also takes names and functions.",
         )
-    _refuse_always_true(part.matches)
+    _refuse_unfit(part.matches)
 
 
 # --- how many arguments a function takes ----------------------------------------------------------------

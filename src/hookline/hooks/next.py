@@ -45,7 +45,8 @@ class Next(Generic[C, T]):
         return call
 
     async def _enter(self, ctx: C) -> T:
-        self.handed = check_change(self.entry, self.given, ctx, self._settle)
+        ctx = self.base if ctx is self.given else ctx
+        self.handed = check_change(self.entry, self.base, ctx, self._settle)
         try:
             result = await self._inside(self.handed)
         except BaseException as error:
@@ -54,16 +55,30 @@ class Next(Generic[C, T]):
         self.results.append(result)
         return result
 
+    @property
+    def base(self) -> C:
+        """What the hook changes: its context or, once the action has given another, that one."""
+        if self.results and self.given.point.gives_context:
+            return self.results[-1]  # type: ignore[return-value] # it is a context there
+        return self.given
+
     async def answer(self) -> Any:
         """Call the hook. A call of `next` that was not awaited did nothing, so it is an error."""
-        answer = self.entry.call(self.given, self)
-        if inspect.isawaitable(answer):
-            answer = await answer
+        cause: Exception | None = None
+        try:
+            answer = self.entry.call(self.given, self)
+            if inspect.isawaitable(answer):
+                answer = await answer
+        except (AttributeError, TypeError) as error:  # `next(ctx).is_blocked`, say
+            cause = error
         if not all(call.awaited for call in self._calls):
             name = "call_next" if self.given.point.around else "next"
             raise self.error(
-                f"it called {name}(ctx) and never awaited it.", f"Write `await {name}(ctx)`."
-            )
+                f"it called {name}(ctx) and never awaited it.",
+                f"Write `await {name}(ctx)`.",
+            ) from cause
+        if cause is not None:
+            raise cause
         return answer
 
     def error(self, problem: str, remedy: str) -> HookError:

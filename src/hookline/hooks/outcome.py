@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import enum
+import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
@@ -11,28 +11,13 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from hookline._aio import is_being_cancelled
-from hookline.errors import HookError, HooklineError, in_words
+from hookline.errors import HookAnswerError, HookError, HooklineError, in_words
 from hookline.hooks.plan import Entry, HookNames
 from hookline.hooks.point_type import C, Context, Point
+from hookline.hooks.verdict import Kind, Verdict
 
 Shown = TypeVar("Shown", bound=Context, contravariant=True)
-
-
-class Kind(enum.IntEnum):
-    """What was decided, the strictest highest."""
-
-    ALLOW = -1
-    PROCEED = 0
-    ASK = 1
-    BLOCK = 2
-    STOP = 3
-    FAILED = 4
-    """A hook failed where that is an error. Hooks cannot answer this; observers see it."""
-
-    @property
-    def label(self) -> str:
-        """The word for it in journals and messages."""
-        return self.name.lower()
+_logger = logging.getLogger("hookline.hooks")
 
 
 class _Decided:
@@ -101,19 +86,6 @@ class HookOutcome(_Decided, msgspec.Struct, frozen=True):
 _PROCEED = HookOutcome(Kind.PROCEED)
 
 
-class Verdict(msgspec.Struct, frozen=True, gc=False):
-    """What was decided at a point, and by which hook. Observers see it."""
-
-    kind: Kind = Kind.PROCEED
-    reason: str = ""
-    decided_by: str = ""
-
-    @property
-    def label(self) -> str:
-        """`proceed`, `ask`, `block`, `stop`, or `failed` when a hook failed where that is an error."""
-        return self.kind.label
-
-
 class Result(_Decided, msgspec.Struct, Generic[C], frozen=True):
     """What all hooks at a point decided: the strictest verdict, which hook gave it, and the context they left."""
 
@@ -123,11 +95,15 @@ class Result(_Decided, msgspec.Struct, Generic[C], frozen=True):
     decided_by: str = ""
     stop_reason: str | None = None
     answer: Any = None
-    """At points with answers of their own (a permission decision), the answer that was given."""
+    """At points with answers of their own (a permission decision), the answer that was given.
+
+    Of a stack that was given an action: what the action returned, or a hook around it."""
     withheld: tuple[str, str] | None = None
     """After a stop: why the thing that was judged is also blocked, and by which hook."""
     asks: tuple[tuple[str, str], ...] = ()
     """Everybody who asked, the policies first: who, and why. `decided_by` and `reason` are the first of them."""
+    failures: tuple[HookError, ...] = ()
+    """Of a stack used alone: every hook that failed, also those whose failure changed nothing. A run records them."""
 
     @property
     def refusal(self) -> tuple[str, str] | None:
@@ -282,13 +258,39 @@ def _interpret(entry: Entry, ctx: C, answer: Any, settle: Settle | None) -> Answ
                 break
         else:
             problem = f"it returned {answer!r} ({type(answer).__name__}), which means nothing here."
-            raise HookError(entry.name, point, problem, remedy=f"Return {point.expected()}.")
+            if point.lenient:
+                return Answered(ctx, ctx, reason=_report_ignored(entry, point, problem))
+            raise HookAnswerError(entry.name, point, problem, remedy=f"Return {point.expected()}.")
     if isinstance(answer, Context):
-        return Answered(ctx, check_change(entry, ctx, answer, settle))
+        answer = HookOutcome(Kind.PROCEED, context=answer)
     _check_outcome(entry, point, answer)
-    after = ctx if answer.context is None else check_change(entry, ctx, answer.context, settle)
     reason = str.__str__(answer.reason)  # a subclass of str cannot be saved
-    return Answered(ctx, after, answer.kind, reason, answer.stop_reason, answer.answer)
+    after, ignored = ctx, ""
+    if answer.context is not None:
+        given, ignored = _without_effect(entry, ctx, answer.context)
+        after = check_change(entry, ctx, given, settle)
+    return Answered(ctx, after, answer.kind, reason or ignored, answer.stop_reason, answer.answer)
+
+
+def _without_effect(entry: Entry, ctx: C, changed: Any) -> tuple[Any, str]:
+    """The context without the changes that come too late at its point, and what is reported about them."""
+    point = ctx.point
+    late = [
+        name
+        for name in sorted(point.without_effect)
+        if type(changed) is type(ctx) and getattr(changed, name) is not getattr(ctx, name)
+    ]
+    if not late:
+        return changed, ""
+    kept = {name: getattr(ctx, name) for name in late}
+    problem = f"it changed '{', '.join(late)}', which comes too late here."
+    return msgspec.structs.replace(changed, **kept), _report_ignored(entry, point, problem)
+
+
+def _report_ignored(entry: Entry, point: Point[Any], problem: str) -> str:
+    """Log an answer that is ignored; gives what its record says."""
+    _logger.warning("hook '%s' at %s: %s It is ignored.", entry.name, point.value, problem)
+    return f"ignored: {problem}"
 
 
 def _check_outcome(entry: Entry, point: Point[Any], outcome: HookOutcome) -> None:
@@ -299,11 +301,12 @@ def _check_outcome(entry: Entry, point: Point[Any], outcome: HookOutcome) -> Non
             raise HookError(
                 entry.name, point, f"its {name} is {text!r}.", remedy="Give it as text."
             )
-    outcome.reason.encode()  # half a surrogate pair cannot be saved: that is the hook's failure
+    # Half a surrogate pair cannot be saved: that is the hook's failure.
+    (outcome.reason + (outcome.stop_reason or "")).encode()
     has_own_answer = outcome.answer is not None and kind is not Kind.FAILED
     if kind is not Kind.PROCEED and not has_own_answer and kind.label not in point.verdicts:
         allowed = ", ".join(sorted({"proceed", *point.verdicts}))
-        raise HookError(
+        raise HookAnswerError(
             entry.name, point, f"nothing can be {_DONE[kind]} here.", remedy=f"Possible: {allowed}."
         )
     if kind is Kind.ALLOW and entry.is_policy:

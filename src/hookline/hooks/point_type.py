@@ -5,18 +5,29 @@ The points of an agent are in `lifecycle/points.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Collection
+from typing import Any, Generic, Self, TypeVar
 
 import msgspec
+
+from hookline.hooks.verdict import Verdict
 
 C = TypeVar("C", bound="Context")
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """What a hook is shown. Contexts are immutable; `with_…` methods derive changed ones."""
+    """What a hook is shown. Contexts are immutable; `replace(...)` and `with_…` methods derive changed ones.
+
+    One of your own is written like a frozen dataclass: `class Upload(Context, frozen=True, kw_only=True): size: int`.
+    """
 
     point: Point[Any]
+    verdict: Verdict | None = None
+    """For observers: what was decided here, and by whom."""
+
+    def replace(self, **changes: Any) -> Self:
+        """This context with other values in some fields. The point says which ones a hook may change."""
+        return msgspec.structs.replace(self, **changes)
 
 
 class Point(str, Generic[C]):
@@ -40,10 +51,18 @@ class Point(str, Generic[C]):
     append: Callable[[Any, Any, str], Any] | None
     around: bool
     """Hooks here wrap an action: they are called as `(ctx, call_next)`."""
+    gives_context: bool
+    """The action takes a context and gives one, so what hooks change before and after it is recorded."""
     unskippable: bool
     """When one hook fails here the others still run: a run always passes these points at its end."""
     stands: bool
     """A stop undoes nothing here, so policies still judge it after a stop."""
+    lenient: bool
+    """An answer that means nothing here is reported and ignored; elsewhere it is a failure of the hook."""
+    without_effect: frozenset[str]
+    """Fields whose change comes too late here: it is reported and ignored."""
+    is_tool_event: bool
+    """Every context here is about a tool call."""
 
     def __new__(
         cls,
@@ -51,34 +70,47 @@ class Point(str, Generic[C]):
         context: type[C],
         *,
         aliases: tuple[str, ...] = (),
-        changes: frozenset[str] = frozenset(),
+        changes: Collection[str] = (),
         answers: tuple[tuple[type, Callable[[Any, Any], Any]], ...] = (),
         blocks: str | None = None,
         failure_blocks: bool = False,
-        verdicts: frozenset[str] = frozenset({"block", "stop"}),
+        verdicts: Collection[str] = ("block", "stop"),
         append: tuple[type, Callable[[Any, Any, str], Any]] | None = None,
         around: bool = False,
+        gives_context: bool = False,
         unskippable: bool = False,
         stands: bool = False,
+        lenient: bool = False,
+        without_effect: frozenset[str] = frozenset(),
+        is_tool_event: bool = False,
     ) -> Point[C]:
         point = super().__new__(cls, name)
         point.context = context
         point.spellings = frozenset(normalize_name(text) for text in (name, *aliases))
-        point.changes = changes
+        point.changes = frozenset(changes)
         point.answers = answers
         point.blocks = blocks
         point.failure_blocks = failure_blocks
-        point.verdicts = verdicts if blocks is not None else verdicts - {"block"}
+        point.verdicts = frozenset(verdicts) - (set() if blocks is not None else {"block"})
         point.appends, point.append = append if append is not None else (None, None)
         point.around = around
+        point.gives_context = gives_context
         point.unskippable = unskippable
         point.stands = stands
+        point.lenient = lenient
+        point.without_effect = without_effect
+        point.is_tool_event = is_tool_event
         return point
 
     @property
     def value(self) -> str:
         """The point's name as plain text."""
         return str.__str__(self)
+
+    @property
+    def name(self) -> str:
+        """The name of its constant: `HookPoint[point.name] is point`."""
+        return self.value.upper()
 
     def is_named(self, text: str) -> bool:
         """Whether `text` names this point, in any spelling: `PreToolUse`, `pre_tool_use`, `BeforeToolUse`."""

@@ -13,8 +13,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
-import msgspec
-
 from hookline.errors import HookError, UsageError
 from hookline.hooks.next import Next, RestOfTier
 from hookline.hooks.outcome import (
@@ -24,7 +22,6 @@ from hookline.hooks.outcome import (
     HookLog,
     Result,
     Settle,
-    Verdict,
     Verdicts,
     cancellation_failure,
     hook_failure,
@@ -32,6 +29,7 @@ from hookline.hooks.outcome import (
 )
 from hookline.hooks.plan import Entry, HookNames, Plan
 from hookline.hooks.point_type import C
+from hookline.hooks.verdict import Verdict
 
 T = TypeVar("T")
 Decided = Callable[[Any], object]
@@ -124,13 +122,14 @@ async def run_around(
     ctx: C,
     action: Callable[[C], Awaitable[T]],
     log: HookLog[C],
-    settle: Settle,
-    check: Callable[[Entry, object], T],
+    settle: Settle | None,
+    check: Callable[[Entry, object, T | C], T],
 ) -> T:
     """Do an action inside the hooks around it. Each may time, cache, replace or repeat what is inside it.
 
-    `check` takes what a hook made up as the result of the action, or raises. A hook in shadow is called too, and the
-    action is done once, as it is.
+    `check` takes what a hook gives instead of the result of the action, and that result (the hook's context, if the
+    action was not done); it raises, or gives the result. A hook in shadow is called too, and the action is done once,
+    as it is.
     """
     if not entries:
         return await action(ctx)
@@ -140,6 +139,8 @@ async def run_around(
 
     async def inside(handed: C) -> T:
         if not entry.shadow:
+            if ctx.point.gives_context and handed is not next_.base:
+                log.judged(entry, started, Answered(next_.base, handed))
             return await run_around(entries[1:], handed, action, log, settle, check)
         if next_.results:
             return next_.results[0]
@@ -151,7 +152,7 @@ async def run_around(
         is_asked = entry.matches is None or entry.matches(ctx)
         result = await next_.answer() if is_asked else None
         if is_asked and not any(result is each for each in next_.results):
-            result = check(entry, result)
+            result = check(entry, result, next_.results[-1] if next_.results else ctx)
     except CRASHES as error:
         if (cut := cancellation_failure(entry, ctx, error)) is not None:
             log.judged(entry, started, Answered(ctx, ctx, error=cut))
@@ -160,7 +161,10 @@ async def run_around(
             raise  # the action's own error, which the hook did not handle
         failure = hook_failure(entry, ctx, error)
     if is_asked:
-        log.judged(entry, started, Answered(ctx, ctx, error=failure))
+        change: tuple[Any, Any] = (ctx, ctx)
+        if ctx.point.gives_context and failure is None:
+            change = (next_.base, result)
+        log.judged(entry, started, Answered(*change, error=failure))
     if not entry.shadow:
         if failure is not None and entry.registration.on_failure == "closed":
             raise failure
@@ -216,7 +220,7 @@ def _weigh(
 
 async def observe(plan: Plan, ctx: C, verdict: Verdict, log: HookLog[C] = NO_LOG) -> None:
     """Show what was decided to the observers. Nothing they do reaches the run."""
-    shown = msgspec.structs.replace(ctx, verdict=verdict) if hasattr(ctx, "verdict") else ctx
+    shown = ctx.replace(verdict=verdict)
     cancelled: BaseException | None = None
     for entry in plan.observers:
         started = log.monotonic()

@@ -132,12 +132,20 @@ def _limits(definition: Definition) -> str:
     return f"{', '.join(limits) or 'none'}; {definition.max_objections} objections to stopping"
 
 
+_SCOPES = {
+    "self": "not in child runs",
+    "tree": "in child runs too",
+    "children": "in child runs only",
+}
+
+
 def _errors(policy: ErrorPolicy) -> str:
     """The policy in a line: what happens to which classes, the common case last."""
     classes: dict[ErrorAction, list[str]] = {}
     for error_class in ErrorClass:
         action = policy.actions.get(error_class, policy.otherwise)
-        if action is not policy.otherwise:
+        is_named = error_class in policy.actions
+        if action is not policy.otherwise or (error_class is ErrorClass.BLOCKED and is_named):
             classes.setdefault(action, []).append(error_class.value.replace("_", " "))
     parts = [
         f"{', '.join(names)}: {_action_text(action, policy)}" for action, names in classes.items()
@@ -229,7 +237,7 @@ def _flags(registration: Registration) -> Iterator[str]:
     if registration.shadow:
         yield "shadow: not enforced"
     if registration.scope != ("tree" if tier is Tier.POLICY else "self"):
-        yield "in child runs too" if registration.scope == "tree" else "not in child runs"
+        yield _SCOPES[registration.scope]
 
 
 # --- one call -----------------------------------------------------------------------------------

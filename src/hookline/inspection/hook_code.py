@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import linecache
 from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType, MethodType
@@ -35,6 +36,8 @@ class HookEffects(msgspec.Struct, frozen=True):
     """It looks at names, so it may act for some tools only."""
     looks_where_it_is: bool = False
     """It looks at the point or at types, so it may act at some points only."""
+    returns: tuple[tuple[str, type], ...] = ()
+    """Plain values that it returns, as written, with their type: `ctx.x > 3` is a bool."""
 
 
 def effects_of(hook: Any) -> HookEffects:
@@ -52,11 +55,19 @@ def effects_of(hook: Any) -> HookEffects:
         reads=frozenset(_arguments_read(tree)),
         verdicts=frozenset(_verdicts_given(tree)),
         chooses_tools="name" in words,
-        looks_where_it_is=bool(words & _ABOUT_THE_POINT) or "isinstance" in names,
+        looks_where_it_is=bool(words & _ABOUT_THE_POINT or names & _LOOKS),
+        returns=tuple(_values_returned(body)),
     )
 
 
+def mentions(hook: Any, name: str) -> bool:
+    """Whether a hook's code may use this name. It is quick: most hooks need not be read to know what they do not do."""
+    function = _function_of(target_of(hook))
+    return function is not None and name in function.__code__.co_names
+
+
 _ABOUT_THE_POINT = frozenset({"point", "is_before_tool", "is_start"})
+_LOOKS = frozenset({"isinstance", "getattr", "hasattr", "type"})
 _VERDICTS = frozenset({"block", "stop", "ask", "allow"})
 
 
@@ -66,6 +77,34 @@ def _verdicts_given(tree: ast.AST) -> Iterator[str]:
             case ast.Call(func=ast.Attribute(value=owner, attr=verdict)) if verdict in _VERDICTS:
                 if _last_name(owner) == "HookOutcome":
                     yield verdict
+
+
+_PLAIN_VALUES: tuple[tuple[tuple[type[ast.AST], ...], type], ...] = (
+    ((ast.Compare,), bool),
+    ((ast.JoinedStr,), str),
+    ((ast.List, ast.ListComp), list),
+    ((ast.Dict, ast.DictComp), dict),
+    ((ast.Tuple,), tuple),
+)
+
+
+def _values_returned(body: Iterable[ast.AST]) -> Iterator[tuple[str, type]]:
+    """What `return` gives where that is a plain value. Functions inside the hook return to the hook, not for it."""
+    for node in body:
+        if isinstance(node, ast.Return) and node.value is not None:
+            kind = _type_of(node.value)
+            if kind is not None:
+                yield ast.unparse(node.value), kind
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from _values_returned(ast.iter_child_nodes(node))
+
+
+def _type_of(value: ast.expr) -> type | None:
+    if isinstance(value, ast.Constant):
+        return None if value.value is None else type(value.value)
+    if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.Not):
+        return bool
+    return next((kind for nodes, kind in _PLAIN_VALUES if isinstance(value, nodes)), None)
 
 
 def _last_name(node: ast.AST) -> str:
@@ -216,6 +255,7 @@ def syntax_of(hook: Any) -> Syntax | None:
 def _function_of(target: Any) -> FunctionType | None:
     while isinstance(target, functools.partial):
         target = target.func
+    target = inspect.unwrap(target)
     if not isinstance(target, FunctionType | MethodType):
         target = type(target).__call__
     function = target.__func__ if isinstance(target, MethodType) else target

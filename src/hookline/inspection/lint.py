@@ -48,7 +48,7 @@ class Finding(msgspec.Struct, frozen=True):
 def lint(definition: Definition) -> list[Finding]:
     """What cannot be right about an agent's hooks and tools; an empty list is good news."""
     set_of_hooks = _Hooks(definition)
-    checks = (_tools, _matchers, _names, _verdicts, _gates, _writers, _observers, _shadows)
+    checks = (_tools, _matchers, _names, _verdicts, _values, _gates, _writers, _observers, _shadows)
     problems = [note for note in definition.notes if note.is_problem]
     reported = {note.hook for note in problems if note.hook}
     found = [
@@ -99,7 +99,7 @@ def _tools(hooks: _Hooks) -> Iterator[Finding]:
 def _matchers(hooks: _Hooks) -> Iterator[Finding]:
     has_children = may_have_children(hooks.toolbox)
     for each in hooks.all:
-        if (has_children and each.scope == "tree") or _is_for_servers(each.matcher):
+        if (has_children and each.scope != "self") or _is_for_servers(each.matcher):
             continue
         if each.matcher is not None and not possible(hooks.runs(each)):
             yield _dead_finding(each, each.matcher, hooks.toolbox)
@@ -292,6 +292,20 @@ def _verdicts(hooks: _Hooks) -> Iterator[Finding]:
                 yield _finding(
                     "lost-verdict", each, said, "Register it where that means something."
                 )
+
+
+def _values(hooks: _Hooks) -> Iterator[Finding]:
+    """Plain values that are no answer where they are returned, as in `lambda ctx: ctx.step_number > 3`."""
+    for each in hooks.all:
+        point = each.point
+        if point.around or each.tier is Tier.OBSERVER:
+            continue
+        answers = tuple(kind for kind, _ in point.answers)
+        for text, kind in hooks.effects(each).returns:
+            if not issubclass(kind, answers):
+                said = f"returns {text} ({kind.__name__}), which means nothing there."
+                remedy = f"Return {point.expected()}."
+                yield _finding("meaningless-return", each, said, remedy)
 
 
 def _meaningless(verdict: str, registration: Registration) -> str:

@@ -78,7 +78,7 @@ def _cases(registration: Registration, toolbox: Toolbox) -> tuple[Case, ...]:
     known = tuple(Case(tool.name) for tool in toolbox) or (Case(""),)
     # Observers also see calls to tools that do not exist, and a hook for the tree sees its children's tools.
     sees_unknown = registration.tier is Tier.OBSERVER and point == HookPoint.AFTER_TOOL_USE
-    sees_children = registration.scope == "tree" and may_have_children(toolbox)
+    sees_children = registration.scope != "self" and may_have_children(toolbox)
     return (*known, _ANY_CALL) if sees_unknown or sees_children else known
 
 

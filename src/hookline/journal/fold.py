@@ -111,6 +111,8 @@ class _Folding:
             assert self.settled is not None
             self._settle(_with_pause(state, self.settled, record))
             return
+        if isinstance(record, RunTakenUp):
+            self.state = state = self._without_around_step(state)
         self.tail.append(record)
         self.state = after = self._apply(state, record)
         if isinstance(record, StatusChanged):
@@ -131,6 +133,21 @@ class _Folding:
         self.state = self.settled = state
         self.seconds = 0.0
         self.tail.clear()
+
+    def _without_around_step(self, state: AgentState) -> AgentState:
+        """The state without what hooks around the unfinished step changed: they begin again."""
+        unfinished = [each for each in self.tail if not _is_between_steps(each, self._last_step)]
+        around = [
+            each for each in unfinished if isinstance(each, HookRan) and each.point == "around_step"
+        ]
+        if not around:
+            return state
+        assert self.settled is not None
+        state = self.settled
+        for record in unfinished:
+            if record not in around:
+                state = self._apply(state, record)
+        return state
 
     def _apply(self, state: AgentState, record: Record) -> AgentState:
         if isinstance(record, PromptSubmitted):

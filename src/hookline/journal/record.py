@@ -104,6 +104,8 @@ class HookRan(Record, frozen=True, gc=False, omit_defaults=True, tag="hook"):
     """Of a hook that allows or asks: the capability it came from, empty for the user's own. Older records have none."""
     external: str = ""
     """Of a command, an address or a model: the digest of its definition and script."""
+    traceback: str = ""
+    """Of a hook in Python that crashed: file, line and code of each frame."""
 
 
 class HooksPassed(Record, frozen=True, gc=False, omit_defaults=True, tag="hooks"):

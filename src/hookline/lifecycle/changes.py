@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from hookline.flow import ErrorDecision
 from hookline.hooks import Context
 from hookline.journal import with_changes
 from hookline.lifecycle.contexts import AgentContext, InferenceHookContext, expect_context
@@ -31,6 +32,7 @@ _KINDS: dict[str, Any] = {
     "request": InferenceRequest,
     "response": InferenceResponse,
     "attachments": tuple[Attachment, ...],
+    "decision": ErrorDecision,
 }
 _JSON = frozenset({str, int, float, bool, type(None), dict, list, FrozenDict, FrozenList})
 _AS_IT_IS = frozenset({"prompt", "output", "instructions"})

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from hookline.errors import UsageError
-from hookline.flow import ErrorClass
-from hookline.hooks import Context, Result, Verdict
+from hookline.flow import ErrorAction, ErrorClass, ErrorDecision
+from hookline.hooks import Context, Result
 from hookline.hooks.point_type import C
 from hookline.state import (
     AgentState,
@@ -156,8 +157,6 @@ class AgentContext(Context, frozen=True, kw_only=True):
     state: AgentState = AgentState()
     evaluations: tuple[ContinuationEvaluation, ...] = ()
     """What hooks have decided about continuing since this step began."""
-    verdict: Verdict | None = None
-    """For observers: what was decided here, and by whom."""
     live: Any = None
     """The run itself. It is the runtime's own: hooks use `run`."""
 
@@ -165,6 +164,11 @@ class AgentContext(Context, frozen=True, kw_only=True):
     def run(self) -> RunHandle | None:
         """The run this is about: what it has spent, how deep it is, and a way to charge it. None outside a run."""
         return None if self.live is None else RunHandle(self.live)
+
+    @property
+    def now(self) -> float:
+        """The time by the run's clock: seconds since 1970. In a replay it is the time on record. Zero outside a run."""
+        return 0.0 if self.live is None else float(self.live.at)
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -183,8 +187,11 @@ class AgentContext(Context, frozen=True, kw_only=True):
         """This context with one entry of metadata set; it lives for the whole run."""
         return msgspec.structs.replace(self, state=self.state.with_metadata(key, value))
 
-    def forbid(self: Self, reason: str, stop_reason: StopReason | None = None) -> Self:
-        """Let this step finish, then stop; nothing can override it."""
+    def forbid(self: Self, reason: str, stop_reason: StopReason | str | None = None) -> Self:
+        """Stop; nothing can override it. Before a step none is made, before an inference the model is not called.
+
+        Later in a step, that step finishes first. `stop_reason` is one of ours, or any text.
+        """
         return self._evaluate(ContinuationDecision.FORBID_CONTINUATION, reason, stop_reason)
 
     def request_continue(self: Self, reason: str) -> Self:
@@ -200,10 +207,18 @@ class AgentContext(Context, frozen=True, kw_only=True):
         return self._evaluate(ContinuationDecision.ALLOW_CONTINUATION, reason, None)
 
     def _evaluate(
-        self: Self, decision: ContinuationDecision, reason: str, stop_reason: StopReason | None
+        self: Self,
+        decision: ContinuationDecision,
+        reason: str,
+        stop_reason: StopReason | str | None,
     ) -> Self:
         # The source is filled in with the hook's name when the hook has returned.
-        said = ContinuationEvaluation("", decision, checked_text(reason, "a reason"), stop_reason)
+        said = ContinuationEvaluation(
+            source="",
+            decision=decision,
+            reason=checked_text(reason, "a reason"),
+            stop_reason=None if stop_reason is None else StopReason(stop_reason),
+        )
         return msgspec.structs.replace(self, evaluations=(*self.evaluations, said))
 
 
@@ -309,6 +324,11 @@ class ToolHookContext(AgentContext, frozen=True, kw_only=True):
     step_index: int = 0
 
     @property
+    def tool_result(self) -> ToolResult | None:
+        """A second name for `execution`."""
+        return self.execution
+
+    @property
     def is_before_tool(self) -> bool:
         """Whether the tool has not run yet."""
         return self.point == "before_tool_use"
@@ -394,6 +414,57 @@ class FailureHookContext(AgentContext, frozen=True, kw_only=True):
     """The call that failed, if it was one."""
     step_index: int | None = None
     """The step it happened in; None when no step had begun."""
+    decision: ErrorDecision = ErrorDecision(ErrorAction.STOP)
+    """What is done about it: first what the error policy says, then what the last hook answered."""
+    can_rescue: bool = False
+    """Whether a result or an answer may take the place of what failed: of a call or of the model, not of a hook."""
+    execution: ToolResult | None = None
+    """With `rescue`: the result of the call."""
+    response: InferenceResponse | None = None
+    """With `rescue`: the answer of the model."""
+
+    def retry(self, delay: float | None = None) -> FailureHookContext:
+        """Try again after so many seconds; None: as long as the error policy would wait.
+
+        The limits of the run and the budgets of the error policy hold. A tool that must run once is not run again.
+        """
+        if delay is None:
+            delay = self.decision.delay
+        if (
+            isinstance(delay, bool)
+            or not isinstance(delay, int | float)
+            or not 0 <= delay < math.inf
+        ):
+            raise UsageError(f"{delay!r} is not a number of seconds.")
+        return self._decide(ErrorAction.RETRY, float(delay))
+
+    def ignore(self) -> FailureHookContext:
+        """Continue: the model reads what went wrong."""
+        return self._decide(ErrorAction.IGNORE)
+
+    def rescue(self, value: object) -> FailureHookContext:
+        """Continue with this as the result of the call, or as the answer of the model, as if nothing had failed.
+
+        The hooks after a tool or after the inference judge it like any other.
+        """
+        if not self.can_rescue:
+            raise UsageError(
+                f"nothing can be rescued here ({self.error_class} error).",
+                remedy="A call that failed or was invalid, and a model that failed, can be.",
+            )
+        call = self.tool_call
+        if call is not None:
+            given = value if isinstance(value, ToolResult) else ToolResult().with_result(value)
+            given = msgspec.structs.replace(given, call_id=call.id, name=call.name)
+            return self._decide(ErrorAction.RESCUE, execution=given)
+        if isinstance(value, str):
+            value = InferenceResponse(checked_text(value, "the response"))
+        return self._decide(ErrorAction.RESCUE, response=value)
+
+    def _decide(
+        self, action: ErrorAction, delay: float = 0.0, **rescued: object
+    ) -> FailureHookContext:
+        return msgspec.structs.replace(self, decision=ErrorDecision(action, delay), **rescued)
 
     @property
     def error_message(self) -> str:

@@ -3,6 +3,7 @@
 session_start                      once per session
 execution_start
 prompt_submit                      the user's text, before it enters the conversation
+( around_step: all of one step )
   before_step
     before_inference -> ( around_inference: the driver ) -> after_inference
     for each tool call, in call order:   before_tool_use -> permission_request, when something asked
@@ -29,8 +30,7 @@ from typing import Any
 import msgspec
 
 from hookline.errors import RegistrationError, UsageError
-from hookline.hooks import HookOutcome, Point, normalize_name
-from hookline.hooks.outcome import Kind
+from hookline.hooks import HookOutcome, Kind, Point, normalize_name
 from hookline.hooks.point_type import C
 from hookline.lifecycle.contexts import (
     AgentContext,
@@ -79,6 +79,8 @@ def _decision(_ctx: ToolHookContext, decision: Decision) -> HookOutcome:
 
 _LAST_WORD = frozenset[str]()
 """The verdicts left when the run is over: none."""
+_TOO_LATE: dict[str, Any] = {"appends": False, "without_effect": frozenset({"evaluations"})}
+"""The run has ended, or is about to: what a hook says about continuing changes nothing."""
 
 
 def _point(
@@ -114,15 +116,21 @@ class _Points(type):
     def __len__(cls) -> int:
         return len(_ALL)
 
+    def __getitem__(cls, name: str) -> Point[Any]:
+        for point in _ALL:
+            if point.name == name:
+                return point
+        raise KeyError(f"there is no HookPoint.{name}; HookPoint({name!r}) takes other spellings")
+
 
 class HookPoint(metaclass=_Points):
-    """Every hook point. `HookPoint("PreToolUse")` finds one by any of its spellings."""
+    """Every hook point. `HookPoint("PreToolUse")` finds one by any spelling, `HookPoint["STOP"]` by its name."""
 
     def __new__(cls, name: str) -> Point[Any]:  # type: ignore[misc]
         """The point with this name, in any of its spellings."""
         return point_named(name)
 
-    SESSION_START = _point("session_start", SessionHookContext)
+    SESSION_START = _point("session_start", SessionHookContext, lenient=True)
     EXECUTION_START = _point(
         "execution_start",
         ExecutionHookContext,
@@ -137,6 +145,13 @@ class HookPoint(metaclass=_Points):
         answers=((str, PromptHookContext.with_prompt),),
         blocks="the prompt is refused and the run ends stopped",
         failure_blocks=True,
+    )
+    AROUND_STEP = Point(
+        "around_step",
+        StepHookContext,
+        changes=frozenset({"state"}),
+        around=True,
+        gives_context=True,
     )
     BEFORE_STEP = _point(
         "before_step",
@@ -178,7 +193,8 @@ class HookPoint(metaclass=_Points):
         ),
         blocks="the call is not run and the model reads the reason",
         failure_blocks=True,
-        verdicts=frozenset({"block", "stop", "ask", "allow"}),
+        verdicts=("block", "stop", "ask", "allow"),
+        is_tool_event=True,
     )
     PERMISSION_REQUEST = _point(
         "permission_request",
@@ -186,10 +202,14 @@ class HookPoint(metaclass=_Points):
         answers=((Decision, _decision),),
         blocks="the call is denied",
         failure_blocks=True,
-        verdicts=frozenset({"block", "stop"}),
+        is_tool_event=True,
     )
     AROUND_TOOL_USE = Point(
-        "around_tool_use", ToolHookContext, changes=frozenset({"tool_call"}), around=True
+        "around_tool_use",
+        ToolHookContext,
+        changes=("tool_call",),
+        around=True,
+        is_tool_event=True,
     )
     AFTER_TOOL_USE = _point(
         "after_tool_use",
@@ -200,9 +220,15 @@ class HookPoint(metaclass=_Points):
         blocks="the result is withheld and the model reads the reason",
         failure_blocks=True,
         stands=True,
+        is_tool_event=True,
     )
     AFTER_STEP = _point(
-        "after_step", StepHookContext, aliases=("step_end",), appends=False, unskippable=True
+        "after_step",
+        StepHookContext,
+        aliases=("step_end",),
+        appends=False,
+        unskippable=True,
+        lenient=True,
     )
     SHOULD_CONTINUE = _point("should_continue", StopHookContext)
     STOP = _point("stop", StopHookContext, blocks="the run continues, with the reason shown")
@@ -213,6 +239,7 @@ class HookPoint(metaclass=_Points):
         answers=((str, OutputHookContext.with_output),),
         blocks="the answer is withheld and the run ends stopped",
         failure_blocks=True,
+        **_TOO_LATE,
     )
     EXECUTION_END = _point(
         "execution_end",
@@ -220,9 +247,15 @@ class HookPoint(metaclass=_Points):
         aliases=("agent_end", "agent_finished"),
         verdicts=_LAST_WORD,
         unskippable=True,
+        lenient=True,
+        **_TOO_LATE,
     )
     ERROR = _point(
-        "error", FailureHookContext, aliases=("on_error", "tool_error"), unskippable=True
+        "error",
+        FailureHookContext,
+        aliases=("on_error", "tool_error"),
+        changes=("decision", "execution", "response"),
+        unskippable=True,
     )
     AGENT_FAILED = _point(
         "agent_failed",
@@ -230,12 +263,14 @@ class HookPoint(metaclass=_Points):
         aliases=("failure", "execution_failed"),
         verdicts=_LAST_WORD,
         unskippable=True,
+        lenient=True,
+        **_TOO_LATE,
     )
     SUBAGENT_START = Point(
         "subagent_start",
         SubagentHookContext,
         changes=frozenset({"prompt", "evaluations"}),
-        answers=((str, SubagentHookContext.with_prompt),),
+        answers=((str, SubagentHookContext.with_prompt), (ContinuationEvaluation, _evaluation)),
         blocks="the child is not started and the parent's model reads the reason",
         failure_blocks=True,
     )
@@ -243,6 +278,7 @@ class HookPoint(metaclass=_Points):
         "subagent_stop",
         SubagentHookContext,
         changes=frozenset({"result", "evaluations"}),
+        answers=((ContinuationEvaluation, _evaluation),),
         blocks="the child continues, with the reason shown",
     )
     BEFORE_COMPACT = _point(
@@ -254,7 +290,14 @@ class HookPoint(metaclass=_Points):
         blocks="compaction is skipped",
         failure_blocks=True,
     )
-    SESSION_END = _point("session_end", SessionHookContext, verdicts=_LAST_WORD, unskippable=True)
+    SESSION_END = _point(
+        "session_end",
+        SessionHookContext,
+        verdicts=_LAST_WORD,
+        unskippable=True,
+        lenient=True,
+        **_TOO_LATE,
+    )
 
 
 _ALL: tuple[Point[Any], ...] = tuple(

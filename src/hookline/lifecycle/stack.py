@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+import inspect
+import logging
+import traceback
+from collections.abc import Callable, Iterable
 from typing import Any, Self, Unpack
 
-from hookline.errors import RegistrationError, UsageError
+import msgspec
+
+from hookline.errors import HookError, RegistrationError, UsageError
 from hookline.hooks import (
+    Answered,
     Context,
+    Entry,
     HookLike,
     HookOptions,
+    HookOutcome,
+    Kind,
     Plan,
     Point,
     Registration,
     Result,
     register,
+    run_around,
     run_hooks,
     sort_hooks,
     unique_names,
 )
+from hookline.hooks.outcome import NoLog
 from hookline.hooks.point_type import C
+from hookline.lifecycle.descriptions import POINTS_TO_ASK, described
 from hookline.lifecycle.points import point_named
+
+_EVERY_POINT = Point("every point", Context, blocks="what the point says")
+"""The point of a hook that is asked at every point that a stack is asked about, those of one's own included."""
+
+_log = logging.getLogger("hookline.hooks")
 
 
 class HookStack:
@@ -29,21 +47,35 @@ class HookStack:
     It takes points of the lifecycle by any of their names, and points of your own.
     """
 
-    __slots__ = ("_plans", "registrations")
+    __slots__ = ("_hooks", "_plans")
 
     def __init__(self, registrations: Iterable[Registration] = ()) -> None:
-        self.registrations = tuple(registrations)
+        self._hooks = tuple(registrations)
         self._plans: dict[str, Plan] = {}
+
+    @property
+    def registrations(self) -> tuple[Registration, ...]:
+        """Its hooks. One for every point is there once for each point of the lifecycle."""
+        return tuple(
+            registration
+            for each in self._hooks
+            for registration in (_at_each(each) if each.point is _EVERY_POINT else (each,))
+        )
 
     def with_hook(
         self,
         hook: HookLike,
-        point: Point[Any] | str,
+        point: Point[Any] | str = _EVERY_POINT,
         **options: Unpack[HookOptions],
     ) -> Self:
-        """This stack and one more hook."""
-        registration = register(point_named(point), hook, options)
-        return type(self)((*self.registrations, registration))
+        """This stack and one more hook: at this point; or where the hook says itself; or else at every point.
+
+        At every point means: not at those around an action.
+        """
+        found = described(hook, options, (_EVERY_POINT,)) if point is _EVERY_POINT else []
+        if not found:
+            found = [register(point_named(point), hook, options)]
+        return type(self)((*self._hooks, *found))
 
     def plan(self, point: Point[Any] | str) -> Plan:
         """What runs at a point, in order."""
@@ -53,25 +85,127 @@ class HookStack:
         return plan
 
     def _make_plan(self, point: Point[Any]) -> Plan:
-        here = [registration for registration in self.registrations if registration.point == point]
-        known = (registration.name for registration in self.registrations)
+        everywhere = point if point.around else _EVERY_POINT
+        here = [_at(each, point) for each in self._hooks if each.point in (point, everywhere)]
+        known = (registration.name for registration in self._hooks)
         return Plan(point, sort_hooks(unique_names(here), known))
 
-    async def process(self, context: C) -> Result[C]:
-        """Ask the hooks at the context's point, and give what they decided."""
+    async def process(self, context: C, terminal: Callable[[C], object] | None = None) -> Result[C]:
+        """Ask the hooks at the context's point, and give what they decided.
+
+        `terminal` is what the hooks are about, sync or async: at a point around an action they wrap it, at others it
+        is called last, with the context they left, if none of them objects. `result.answer` is what it returned.
+        """
+        self._check(context, terminal)
+        log = _FailureLog()
+        plan = self.plan(context.point)
+        if terminal is not None and context.point.around:
+            done = await run_around(plan.hooks, context, _async(terminal), log, None, _made_up)
+            return Result(context, answer=done, failures=tuple(log.failures))
+        result = await run_hooks(plan, context, log)
+        if terminal is not None and result.kind is Kind.PROCEED:
+            done = await _async(terminal)(result.context)
+            result = _finished(result, done)
+        return (
+            msgspec.structs.replace(result, failures=tuple(log.failures))
+            if log.failures
+            else result
+        )
+
+    def process_sync(self, context: C, terminal: Callable[[C], object] | None = None) -> Result[C]:
+        """`process` for code that is not async."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise UsageError(
+                "this is async code already, so it cannot wait for hooks without blocking it.",
+                remedy="Write `await stack.process(...)`.",
+            )
+        return asyncio.run(self.process(context, terminal))
+
+    def _check(self, context: Context, terminal: object) -> None:
         if not isinstance(context, Context):
             raise RegistrationError(
                 f"{context!r} is not a context.", remedy="Pass one, such as ToolHookContext(...)."
             )
-        if context.point.around:
+        point = context.point
+        if terminal is None and point.around:
             raise UsageError(
-                f"the hooks at {context.point.value} wrap an action, and a stack alone has none.",
-                remedy="Ask it about another point, or let an agent run them.",
+                f"the hooks at {point.value} wrap an action, and none was given.",
+                remedy="Pass a function of the context: process(context, action).",
             )
-        if not isinstance(context, context.point.context):
+        if terminal is not None and not callable(terminal):
             raise UsageError(
-                f"the hooks at {context.point.value} are shown a {context.point.context.__name__}, "
+                f"{terminal!r} is not an action.", remedy="Pass a function of the context."
+            )
+        if not isinstance(context, point.context):
+            raise UsageError(
+                f"the hooks at {point.value} are shown a {point.context.__name__}, "
                 f"not a {type(context).__name__}.",
-                remedy=f"Pass {context.point.context.__name__}(point=..., ...).",
+                remedy=f"Pass {point.context.__name__}(point=..., ...).",
             )
-        return await run_hooks(self.plan(context.point), context)
+
+
+def _at(registration: Registration, point: Point[Any]) -> Registration:
+    return msgspec.structs.replace(registration, point=point)
+
+
+def _at_each(registration: Registration) -> Iterable[Registration]:
+    return (_at(registration, point) for point in POINTS_TO_ASK)
+
+
+class _FailureLog(NoLog):
+    """Writes every failure of a hook to the program's log, and keeps it for the result."""
+
+    def __init__(self) -> None:
+        self.failures: list[HookError] = []
+
+    def judged(self, entry: Entry, started: float, answer: Answered[Any]) -> float:
+        """Keep a failure."""
+        if answer.error is not None:
+            self.failures.append(answer.error)
+            lines = [str(answer.error), *_where_it_crashed(answer.error)]
+            # As text, because what a hook raises may have words that a log file cannot take.
+            _log.warning("%s", "\n".join(lines).encode(errors="replace").decode().rstrip())
+        return super().judged(entry, started, answer)
+
+
+def _where_it_crashed(failure: HookError) -> list[str]:
+    cause = failure.__cause__
+    return [] if cause is None else ["".join(traceback.format_exception(cause))]
+
+
+def _async(terminal: Callable[[C], object]) -> Callable[[C], Any]:
+    async def action(ctx: C) -> Any:
+        done = terminal(ctx)
+        return await done if inspect.isawaitable(done) else done
+
+    return action
+
+
+def _made_up(entry: Entry, given: object, _: object) -> object:
+    """What a hook around an action returned instead of the action's own result: any value that is one."""
+    if given is None or isinstance(given, HookOutcome):
+        raise HookError(
+            entry.name,
+            entry.point,
+            f"it returned {given!r}, which is no result of the action.",
+            remedy="Return what `await call_next(ctx)` gives, or a result of your own.",
+        )
+    return given
+
+
+def _finished(result: Result[C], done: object) -> Result[C]:
+    """What hooks and the terminal decided. A terminal may answer like a hook, with an outcome."""
+    if not isinstance(done, HookOutcome):
+        return msgspec.structs.replace(result, answer=done)
+    return msgspec.structs.replace(
+        result,
+        context=result.context if done.context is None else done.context,
+        kind=done.kind,
+        reason=done.reason,
+        decided_by="terminal" if done.kind is not Kind.PROCEED else "",
+        stop_reason=done.stop_reason,
+    )

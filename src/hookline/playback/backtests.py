@@ -102,7 +102,7 @@ def _under_test(hooks: object) -> tuple[tuple[Registration, ...], Definition]:
     if isinstance(hooks, Agent):
         return hooks.definition.registrations, hooks.definition
     if isinstance(hooks, HookStack):
-        return hooks.registrations, AgentBuilder().build().definition
+        return hooks.registrations, AgentBuilder().build(model=None).definition
     raise UsageError(
         f"backtest takes an agent, or a HookStack, not {hooks!r}.",
         remedy='Write HookStack().with_hook(rule, "before_tool_use"), say.',

@@ -26,7 +26,7 @@ from hookline.definition import CancelSource, Clock, Definition, Plans
 from hookline.definition.guards import Reached, limit_reached_in_step
 from hookline.errors import HookError, ModelError, ToolError, UnknownRunError, UsageError
 from hookline.flow import ErrorAction, ErrorClass, ErrorDecision
-from hookline.hooks import Entry, Plan, Point, Registration, Tier
+from hookline.hooks import Entry, Plan, Point, Registration, Tier, register
 from hookline.journal import (
     ChildStarted,
     Durable,
@@ -38,7 +38,8 @@ from hookline.journal import (
     RunTakenUp,
     StepFinished,
 )
-from hookline.lifecycle import AgentContext, HookPoint, ToolHookContext
+from hookline.lifecycle import AgentContext, HookPoint, StepHookContext, ToolHookContext
+from hookline.lifecycle.changes import redo_changes
 from hookline.playback.comparison import Comparison
 from hookline.playback.recorded_agent import (
     Agents,
@@ -73,7 +74,6 @@ from hookline.tools import ToolContext
 _UNKNOWN = "it did not run when this was recorded, so what it would have given is not known"
 _LOST = "it is asked what came of a call, and that is missing from the record"
 _NOT_THE_SAME = "it is no longer the same run"
-_AROUND = (HookPoint.AROUND_INFERENCE.value, HookPoint.AROUND_TOOL_USE.value)
 
 
 Keeps: TypeAlias = Literal["none", "own", "all"]
@@ -388,7 +388,13 @@ class PlaybackSource(AnswerSource):
         kept = Plans(())
         for point in HookPoint:
             plan = plans.of(point.value)
-            if point.value in _AROUND:
+            if point == HookPoint.AROUND_STEP:
+                plan = (
+                    Plan(point, [register(point, self._around_step)])
+                    if self.part.around_steps
+                    else None
+                )
+            elif point.around:
                 plan = None
             elif plan is None and point.value in asked:
                 plan = _placeholder(point)
@@ -398,6 +404,23 @@ class PlaybackSource(AnswerSource):
         if plans.limit_reached is not None:
             kept.limit_reached = self._limit_reached_then(kept.before_step)
         return kept
+
+    async def _around_step(self, ctx: StepHookContext, call_next: Any) -> StepHookContext:
+        """Change what the hooks around a step changed then, and make the step again if one of them did."""
+        step = ctx.step_index
+        while True:
+            before, after = self.part.around_steps.get(step, ((), ()))
+            ctx = _redo(await call_next(_redo(ctx, before)), after)
+            if not self._was_made_again(step):
+                return ctx
+            step += 1
+
+    def _was_made_again(self, step: int) -> bool:
+        """Whether a step is on record behind one that had ended the run."""
+        made = self.recording.steps.get(step)
+        outcome = None if made is None else made.step.outcome
+        is_end = outcome is not None and not outcome.should_continue
+        return is_end and step + 1 in self.recording.begun
 
     def round_of(self, run: Run, ctx: AgentContext) -> tuple[Place, Round]:
         """What hooks said when they were asked about this, the next time that is on record."""
@@ -463,7 +486,13 @@ class PlaybackSource(AnswerSource):
         info = ErrorInfo.from_exception(error, error_class)
         record = next((each for each in left if each.error == info), left[0])
         left.remove(record)
-        return ErrorDecision(ErrorAction(record.action), record.delay, record.reason)
+        decision = ErrorDecision(ErrorAction(record.action), record.delay, record.reason)
+        if decision.action is not ErrorAction.RESCUE:
+            return decision
+        step = run.step_index or 0
+        call, turn = self.recording.call(step, call_id), self.recording.turn(step)
+        rescued = call.result if call_id else turn and turn.response
+        return msgspec.structs.replace(decision, value=rescued)
 
     # --- models -------------------------------------------------------------------------------------
 
@@ -654,6 +683,12 @@ def is_in_doubt(ctx: AgentContext) -> bool:
     """Whether it is about a result that is none: only observers were shown that nobody knows what a call did."""
     execution = getattr(ctx, "execution", None)
     return execution is not None and execution.status is ResultStatus.IN_DOUBT
+
+
+def _redo(ctx: StepHookContext, said: Sequence[HookRan]) -> StepHookContext:
+    for ran in said:
+        ctx = redo_changes(ctx, ran.changes)
+    return ctx
 
 
 def _placeholder(point: Point[Any]) -> Plan:

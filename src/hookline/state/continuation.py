@@ -20,7 +20,7 @@ class RunStatus(enum.StrEnum):
 
 
 class StopReason(enum.StrEnum):
-    """Why a run does not continue."""
+    """Why a run does not continue. `StopReason("text")` is a reason of one's own; it is equal to its text."""
 
     COMPLETED = "completed"
     EMPTY_ANSWER = "empty_answer"
@@ -49,6 +49,16 @@ class StopReason(enum.StrEnum):
     CANCELLED = "cancelled"
     ERROR = "error"
 
+    @classmethod
+    def _missing_(cls, value: object) -> StopReason | None:
+        # A union of this enum and `str` was rejected: msgspec decodes no such union, and every reader would have to
+        # tell the two apart.
+        if not isinstance(value, str) or not value:
+            return None
+        own = str.__new__(cls, value)
+        own._name_ = own._value_ = value
+        return own
+
 
 class ContinuationDecision(enum.StrEnum):
     """What one hook decides about the next step. Strongest first."""
@@ -66,13 +76,16 @@ class ContinuationEvaluation(msgspec.Struct, frozen=True, gc=False, omit_default
     decision: ContinuationDecision
     reason: str = ""
     stop_reason: StopReason | None = None
+    """One of ours, or one of the hook's own: `StopReason("out of budget")`."""
 
     def problem(self) -> str:
         """What is wrong with it: no valid decision, a reason that is not text. Empty if nothing is."""
         if type(self.decision) is not ContinuationDecision:
             return f"it decides {self.decision!r}, which is not a ContinuationDecision"
-        if self.stop_reason is not None and type(self.stop_reason) is not StopReason:
-            return f"its stop reason is {self.stop_reason!r}, which is not a StopReason"
+        if self.stop_reason is not None and not (
+            isinstance(self.stop_reason, str) and self.stop_reason
+        ):
+            return f"its stop reason is {self.stop_reason!r}, which is not a text"
         if not isinstance(self.source, str) or not isinstance(self.reason, str):
             return f"its source or its reason is not text ({self.source!r}, {self.reason!r})"
         return ""
@@ -105,7 +118,9 @@ class ContinuationOutcome(msgspec.Struct, frozen=True, gc=False, omit_defaults=T
         deciding = given[0] if len(given) == 1 else _strongest(given)
         decision = deciding.decision
         continues = decision is _CONTINUE or decision is _REQUEST
-        stop_reason = None if continues else deciding.stop_reason or _DEFAULT_REASON[decision]
+        stop_reason = (
+            None if continues else StopReason(deciding.stop_reason or _DEFAULT_REASON[decision])
+        )
         return cls(
             should_continue=continues,
             stop_reason=stop_reason,

@@ -30,6 +30,7 @@ class Step(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     results: tuple[ToolResult, ...] = ()
     usage: Usage = NO_USAGE
     started_at: float = 0.0
+    """When it began, by the run's clock: seconds since 1970."""
     duration: float = 0.0
     """Seconds, hooks, model and tools included; time spent waiting for approval is not."""
     errors: tuple[ErrorInfo, ...] = ()
@@ -39,6 +40,11 @@ class Step(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def number(self) -> int:
         """The step's number, counted from one."""
         return self.index + 1
+
+    @property
+    def ended_at(self) -> float:
+        """When it ended, by the run's clock: seconds since 1970. Time spent waiting for a person is left out."""
+        return self.started_at + self.duration
 
     @property
     def is_final_response(self) -> bool:

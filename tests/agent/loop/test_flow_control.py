@@ -82,9 +82,9 @@ async def test_evaluations_do_not_go_stale() -> None:
 
 @pytest.mark.parametrize(
     "point",
-    "before_step before_inference after_inference before_tool_use after_tool_use after_step should_continue".split(),
+    "after_inference before_tool_use after_tool_use after_step should_continue".split(),
 )
-async def test_an_evaluation_can_be_appended_at_every_point_of_a_step(point: str) -> None:
+async def test_an_evaluation_can_be_appended_at_every_later_point_of_a_step(point: str) -> None:
     """It is journalled with the point and the hook, and counts when the step is over."""
     agent = builder(call("add", a=1), say("never"))
     agent.add_hook(point, lambda ctx: ctx.forbid("that is all", StopReason.COST_LIMIT), name="end")
@@ -237,7 +237,8 @@ async def test_nothing_overrides_a_guard(objection: str, point: str) -> None:
     if point != "stop":  # a request before it would mean that nothing is about to stop
         agent.on_should_continue(lambda ctx: ctx.request_continue("please"), name="beggar")
     result = await run(agent)
-    assert (result.status, result.state.step_count) == (RunStatus.STOPPED, 1)
+    steps = 0 if point == "before_step" else 1
+    assert (result.status, result.state.step_count) == (RunStatus.STOPPED, steps)
     assert result.outcome.resolved_by == "guard"
     assert result.state.counters.objections == 0
 
@@ -410,3 +411,98 @@ async def test_why_did_it_stop_fits_one_line() -> None:
         assert "\n" not in line
         assert AgentState.from_json(result.state.to_json()).explain_stop() == line
     assert "has not stopped" in AgentState().explain_stop()
+
+
+# --- forbid takes effect where it is said ---------------------------------------------------------------
+
+
+async def test_forbid_before_a_step_means_that_it_is_not_made() -> None:
+    """It is not counted, the model is not called, and the other hooks of the point are still asked."""
+    asked: list[str] = []
+    driver = ScriptedDriver([say("never")])
+    agent = AgentBuilder().with_driver(driver)
+    agent.on_before_step(lambda ctx: ctx.forbid("closed", "closing time"), name="door")
+    agent.on_before_step(lambda ctx: asked.append("other"))
+    agent.on_after_step(lambda ctx: asked.append("after"))
+    agent.on_execution_end(lambda ctx: asked.append("end"))
+    result = await run(agent)
+    assert (result.status, result.stop_reason) == (RunStatus.STOPPED, "closing time")
+    assert (result.state.step_count, driver.requests, asked) == (0, [], ["other", "end"])
+
+
+async def test_forbid_before_an_inference_means_that_the_model_is_not_called() -> None:
+    """The step ends without an answer, after_step runs, and the run ends stopped."""
+    asked: list[str] = []
+    driver = ScriptedDriver([call("add", a=1), say("never")])
+    agent = AgentBuilder().with_driver(driver).with_tools(add)
+
+    def second(ctx: Any) -> Any:
+        return ctx.forbid("one is enough") if ctx.step_index == 1 else None
+
+    agent.on_before_inference(second, name="door")
+    agent.on_before_inference(lambda ctx: asked.append("other"))
+    agent.on_after_step(lambda ctx: asked.append(f"after {ctx.step.type}"))
+    result = await run(agent)
+    assert (result.status, result.outcome.resolved_by) == (RunStatus.STOPPED, "door")
+    assert (result.state.step_count, len(driver.requests)) == (2, 1)
+    assert asked == ["other", "after tool_use", "other", "after incomplete"]
+
+
+# --- answers that mean nothing ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [False, 42, "text"])
+@pytest.mark.parametrize("point", ["session_start", "after_step", "execution_end", "session_end"])
+async def test_a_meaningless_value_does_not_cost_the_answer(
+    point: str, value: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where nothing depends on the answer it is logged, on record, and ignored."""
+    result = await run(builder(say("hi")).add_hook(point, lambda ctx: value, name="vague"))
+    assert (result.status, result.text) == (RunStatus.COMPLETED, "hi")
+    (ran,) = [ran for ran in hooks_in(result.records) if ran.hook == "vague"]
+    assert (ran.verdict, ran.reason.startswith("ignored: it returned")) == ("proceed", True)
+    assert f"hook 'vague' at {point}: it returned {value!r}" in caplog.text
+
+
+async def test_a_meaningless_value_when_the_run_is_lost_is_ignored() -> None:
+    """The hook at agent_failed changes nothing about the failure."""
+    agent = builder(RuntimeError("down")).on_agent_failed(lambda ctx: False, name="vague")  # type: ignore[arg-type,return-value]
+    result = await run(agent)
+    assert str(result.error) == "down"
+    assert [ran.verdict for ran in hooks_in(result.records) if ran.hook == "vague"] == ["proceed"]
+
+
+@pytest.mark.parametrize("point", ["should_continue", "stop"])
+async def test_a_meaningless_value_fails_where_the_answer_decides(point: str) -> None:
+    """Nobody can tell whether False meant stop or continue."""
+    result = await run(builder(say("hi")).add_hook(point, lambda ctx: False))
+    assert result.status is RunStatus.FAILED
+
+
+@pytest.mark.parametrize("answer", [HookOutcome.block("no"), HookOutcome.ask("sure?")])
+@pytest.mark.parametrize("point", ["execution_end", "session_end"])
+async def test_a_block_at_the_end_changes_nothing(point: str, answer: HookOutcome) -> None:
+    """It is an error of the hook and on record; status, text and output stay."""
+    result = await run(builder(say("hi")).add_hook(point, lambda ctx: answer, name="late"))
+    assert (result.status, result.text, result.output) == (RunStatus.COMPLETED, "hi", "hi")
+    (ran,) = [ran for ran in hooks_in(result.records) if ran.hook == "late"]
+    assert ran.verdict == "failed"
+
+
+@pytest.mark.parametrize("point", ["output", "execution_end", "session_end"])
+@pytest.mark.parametrize("is_plain", [True, False])
+async def test_an_evaluation_that_comes_too_late_is_reported(
+    point: str, is_plain: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It changes nothing; what else the hook changed stays."""
+    late = ContinuationEvaluation("", ContinuationDecision.FORBID_CONTINUATION, "too late")
+
+    def hook(ctx: Any) -> Any:
+        return late if is_plain else ctx.with_metadata("seen", True).forbid("too late")
+
+    result = await run(builder(say("hi")).add_hook(point, hook, name="late"))
+    assert (result.status, result.text) == (RunStatus.COMPLETED, "hi")
+    assert result.state.metadata.get("seen") is (None if is_plain else True)
+    assert "which comes too late here" in caplog.text
+    (ran,) = [ran for ran in hooks_in(result.records) if ran.hook == "late"]
+    assert (ran.evaluations, ran.reason.startswith("ignored: ")) == ((), True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -263,3 +265,76 @@ def test_a_list_of_hooks_says_what_a_rule_matches(place: Any) -> None:
     assert "(when the call may be bash(git push *))" in shown
     assert "(when the text has otter)" in shown
     assert "<locals>" not in shown
+
+
+IN_THREADS = """
+import sqlite3, threading
+
+known = {}
+
+def opens(ctx):
+    known["db"] = sqlite3.connect(":memory:")
+    assert threading.current_thread() is not threading.main_thread()
+
+def uses(ctx):
+    known["db"].execute("select 1")
+
+def waits(ctx):
+    import pathlib, time
+    pathlib.Path("waiting").touch()
+    time.sleep(600)
+"""
+
+
+def test_synchronous_hooks_of_a_file_share_a_thread(place: Any) -> None:
+    """What one of them opens, another may use, also where that belongs to a thread."""
+    place.write("hooks.py", IN_THREADS)
+    place.write(
+        "hookline.toml",
+        '[[hooks]]\non = "execution_start"\nrun = "hooks:opens"\n'
+        '[[hooks]]\non = "before_step"\nrun = "hooks:uses"\n',
+    )
+    place.run("trust")
+    done = place.run("run", "--model", place.script({"say": "Done."}), "x", "--without", "bash")
+    assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_hook_that_waits_does_not_hold_up_a_signal(place: Any, number: int) -> None:
+    """The event loop is free while a synchronous hook of a file works."""
+    place.write("hooks.py", IN_THREADS)
+    place.write("hookline.toml", '[[hooks]]\non = "before_step"\nrun = "hooks:waits"\n')
+    place.run("trust")
+    main = "import sys; from hookline.cli import main; sys.exit(main())"
+    model = place.script({"say": "Done."})
+    running = subprocess.Popen(
+        [sys.executable, "-c", main, "run", "--model", model, "x", "--without", "bash"],
+        cwd=place.project,
+        env={**os.environ, **place.env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    while not (place.project / "waiting").exists():
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.05)
+    running.send_signal(number)
+    if number == signal.SIGINT:  # the first one lets the step end
+        assert running.stderr is not None
+        assert b"Ctrl-C again stops now" in running.stderr.readline()
+        running.send_signal(number)
+    running.communicate(timeout=60)
+    assert running.returncode == 128 + number
+
+
+def test_a_hook_that_takes_too_long_has_failed(place: Any) -> None:
+    """A time-out is a failure of the hook: before a tool that is a block."""
+    place.write("hooks.py", IN_THREADS)
+    place.write(
+        "hookline.toml",
+        '[[hooks]]\non = "before_tool_use"\nrun = "hooks:waits"\ntimeout = 0.2\n',
+    )
+    place.run("trust")
+    model = place.script({"call": "list", "args": {}}, {"say": "Done."})
+    done = place.run("run", "--model", model, "x", "--without", "bash")
+    assert "it took longer than 0.2 s" in done.stderr
+    assert done.stdout == "Done.\n"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
+from types import EllipsisType
 from typing import Any, Self, TypedDict, Unpack
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from hookline.agent.agent import Agent
 from hookline.agent.builder.checks import (
     check_approver,
+    check_asks,
     check_cancel_source,
     check_driver,
     check_expiry,
@@ -40,7 +42,7 @@ from hookline.definition import (
     Plans,
 )
 from hookline.drivers import FALLBACK_ON, Driver, driver_for
-from hookline.errors import BuildError
+from hookline.errors import BuildError, NoModelError
 from hookline.flow import ErrorClass, ErrorPolicy, RunLimits
 from hookline.hooks import Registration
 from hookline.journal import JournalStore, Listener, Redact, RedactContent
@@ -69,6 +71,7 @@ class AgentBuilder(TakesHooks):
         "_draft",
         "_installed",
         "_limits",
+        "_on_build",
         "_registrations",
         "_source",
         "_tool_sources",
@@ -88,6 +91,7 @@ class AgentBuilder(TakesHooks):
         """The capability that is being installed."""
         self._limits = _DEFAULT_LIMITS
         self._without: set[str] = set()
+        self._on_build: list[Callable[[Agent], Agent | None]] = []
 
     def _set(self, **parts: Any) -> AgentBuilder:
         self._draft = msgspec.structs.replace(self._draft, **parts)
@@ -292,6 +296,7 @@ class AgentBuilder(TakesHooks):
 
     def _add(self, registration: Registration) -> Self:
         check_points(registration)
+        check_asks(registration)
         if self._source:
             refuse_replacement(registration, self._source)
             registration = msgspec.structs.replace(registration, source=self._source)
@@ -300,16 +305,43 @@ class AgentBuilder(TakesHooks):
 
     # --- building -----------------------------------------------------------------------------------
 
-    def build(self) -> Agent:
+    def on_build(self, callback: Callable[[Agent], Agent | None]) -> AgentBuilder:
+        """Call a function with each agent that is built. It may give another agent in its place.
+
+        Only for whoever builds the agent: a capability could replace guards by it.
+        """
+        if self._source:
+            raise BuildError(
+                f"capability '{self._source}' cannot replace the agent that is built.",
+                remedy="Call on_build(...) yourself, on the builder.",
+            )
+        if not callable(callback):
+            raise BuildError(f"on_build takes a function of the agent, not {callback!r}.")
+        self._on_build.append(callback)
+        return self
+
+    def build(self, *, model: EllipsisType | None = ...) -> Agent:
         """The agent, frozen. The builder can build more.
 
         Without a model or a driver of its own it asks the model that HOOKLINE_MODEL names in the environment.
+        `model=None` says that none is wanted: for explain, lint, replay and back-test. Such an agent cannot run.
         """
+        if model not in (None, ...):
+            raise BuildError(
+                f"build takes model=None or no model, not {model!r}.",
+                remedy="Name the model before: .with_model(...).build().",
+            )
         own = tuple(self._registrations)
         registrations = (*guards_beside(own, self._limits, self._without), *own)
         driver, source = self._draft.driver, ""
-        if driver is None:
+        if driver is None and model is not None:
             driver, source = model_from_environment()
+            if driver is None:
+                raise NoModelError(
+                    "this agent has no model.",
+                    remedy='Name one: .with_model("provider:NAME"), or set HOOKLINE_MODEL. An agent that is never run, '
+                    "for explain, lint, replay or back-test, is built with .build(model=None).",
+                )
         definition = msgspec.structs.replace(
             self._draft,
             agent_id=self._draft.agent_id or f"agent-{os.urandom(6).hex()}",
@@ -322,7 +354,10 @@ class AgentBuilder(TakesHooks):
             brought=self._brought(),
         )
         installed = zip(self._capabilities, self._installed, strict=True)
-        return Agent(complete(definition, installed))
+        agent = Agent(complete(definition, installed))
+        for callback in self._on_build:
+            agent = _replaced(agent, callback)
+        return agent
 
     def _brought(self) -> dict[str, str]:
         """Which capability each tool came with."""
@@ -330,6 +365,17 @@ class AgentBuilder(TakesHooks):
             return EMPTY
         pairs = zip(self._tools, self._tool_sources, strict=True)
         return FrozenDict({as_tool(each).name: source for each, source in pairs if source})
+
+
+def _replaced(agent: Agent, callback: Callable[[Agent], Agent | None]) -> Agent:
+    """The agent that a function gives in the place of one, or that one."""
+    given = callback(agent)
+    if given is None or isinstance(given, Agent):
+        return given or agent
+    raise BuildError(
+        f"a function of on_build gave {given!r}, which is not an Agent.",
+        remedy="Return an agent, or nothing.",
+    )
 
 
 _DEFAULT_LIMITS = RunLimits()

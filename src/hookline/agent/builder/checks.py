@@ -11,9 +11,10 @@ from typing import Any
 from hookline._aio import is_async_callable, is_generator_callable
 from hookline.definition import default_guards
 from hookline.drivers import Driver, driver_for
-from hookline.errors import BuildError, NotJSONError
+from hookline.errors import BuildError, NotJSONError, RegistrationError
 from hookline.flow import RunLimits
 from hookline.hooks import CompositeMatcher, EventTypeMatcher, NotMatcher, Registration, Tier
+from hookline.inspection.hook_code import effects_of, mentions
 from hookline.lifecycle import point_named
 from hookline.state import checked_text
 
@@ -164,6 +165,24 @@ def check_points(registration: Registration) -> None:
             waiting.extend(matcher.parts)
         elif isinstance(matcher, NotMatcher):
             waiting.append(matcher.part)
+
+
+def check_asks(registration: Registration) -> None:
+    """Refuse a hook that asks where nobody can be asked, if its code plainly says so: it would fail when it does.
+
+    Code that looks at its point may ask elsewhere. What is less plain is found by `lint()`, or when it runs.
+    """
+    point = registration.point
+    if "ask" in point.verdicts or registration.tier is Tier.OBSERVER:
+        return
+    if not mentions(registration.hook, "ask"):  # reading the source takes milliseconds
+        return
+    effects = effects_of(registration.hook)
+    if "ask" in effects.verdicts and not effects.looks_where_it_is:
+        raise RegistrationError(
+            f"hook '{registration.name}' at {point.value}: it answers HookOutcome.ask, and nobody can be asked there.",
+            remedy="Register it at before_tool_use. A hook for several points looks at ctx.point before it asks.",
+        )
 
 
 # --- the default guards: who may replace or leave out one ---------------------------------------------

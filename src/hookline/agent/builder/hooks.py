@@ -6,11 +6,13 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar, Unpack, overload
 
+from hookline.adapters import ContinuationCriteriaAdapter, StateProcessorAdapter
 from hookline.errors import BuildError, RegistrationError
 from hookline.hooks import (
     Context,
     HookLike,
     HookOptions,
+    Next,
     Point,
     Registration,
     name_of,
@@ -32,10 +34,10 @@ from hookline.lifecycle import (
     ToolHookContext,
     point_named,
 )
+from hookline.lifecycle.descriptions import MARK, registrations_of
 from hookline.state import InferenceResponse, ToolResult
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-MARK = "__hookline_hooks__"
 
 
 def hook(
@@ -72,27 +74,6 @@ class _On:
 on = _On()
 
 
-def registrations_of(thing: Any, source: str = "") -> list[Registration]:
-    """The registrations of a decorated function, of the decorated methods of an object, or of a registration itself."""
-    if isinstance(thing, Registration):
-        return [thing]
-    marked = getattr(thing, MARK, None)
-    if marked is not None:
-        return [register(point, thing, options, source=source) for point, options in marked]
-    methods = [
-        getattr(thing, name)
-        for name in dir(type(thing))
-        if hasattr(getattr(type(thing), name, None), MARK)
-    ]
-    found = [each for method in methods for each in registrations_of(method, source)]
-    if not found:
-        raise RegistrationError(
-            f"{thing!r} has no hooks.",
-            remedy="Decorate it with @on.<point>(...), or use hook(point, function) or builder.on_<point>(function).",
-        )
-    return found
-
-
 # --- the methods of a builder -------------------------------------------------------------------------
 
 
@@ -103,6 +84,14 @@ R = TypeVar("R")
 B = TypeVar("B", bound="Registering")
 
 
+class Handler(Protocol[C_contra]):
+    """An object whose `handle(ctx)` is called like a function."""
+
+    def handle(self, ctx: C_contra, /) -> object:
+        """Answer."""
+        ...
+
+
 class Middleware(Protocol[C_contra]):
     """An object whose `handle(ctx, next)` wraps the rest of its tier."""
 
@@ -111,9 +100,25 @@ class Middleware(Protocol[C_contra]):
         ...
 
 
-HookFn: TypeAlias = Callable[[C], object] | Middleware[C]
-"""A hook at a point: a function of its context, sync or async, or middleware."""
-AroundFn: TypeAlias = Callable[[C, Callable[..., Awaitable[R]]], Awaitable[R]]
+class NextFn(Protocol[C_contra]):
+    """Middleware as a function `(ctx, next)`. Its second parameter has this name, or `call_next`."""
+
+    def __call__(self, ctx: C_contra, /, next: Any) -> object:
+        """Answer, or hand on."""
+        ...
+
+
+class CallNextFn(Protocol[C_contra]):
+    """Middleware as a function `(ctx, call_next)`."""
+
+    def __call__(self, ctx: C_contra, /, call_next: Any) -> object:
+        """Answer, or hand on."""
+        ...
+
+
+HookFn: TypeAlias = Callable[[C], object] | Handler[C] | Middleware[C] | NextFn[C] | CallNextFn[C]
+"""A hook at a point: a function of its context, sync or async, or middleware; or an object with `handle`."""
+AroundFn: TypeAlias = Callable[[C, Next[C, R]], Awaitable[R]]
 """A hook around an action: `async (ctx, call_next) -> result`."""
 
 
@@ -193,6 +198,8 @@ class TakesHooks:
     on_after_inference = Registrar[HookFn[InferenceHookContext]](HookPoint.AFTER_INFERENCE)
     on_before_tool_use = Registrar[HookFn[ToolHookContext]](HookPoint.BEFORE_TOOL_USE)
     on_permission_request = Registrar[HookFn[ToolHookContext]](HookPoint.PERMISSION_REQUEST)
+    around_step = Registrar[AroundFn[StepHookContext, StepHookContext]](HookPoint.AROUND_STEP)
+    on_around_step = around_step
     around_tool_use = Registrar[AroundFn[ToolHookContext, ToolResult]](HookPoint.AROUND_TOOL_USE)
     on_after_tool_use = Registrar[HookFn[ToolHookContext]](HookPoint.AFTER_TOOL_USE)
     on_after_step = Registrar[HookFn[StepHookContext]](HookPoint.AFTER_STEP)
@@ -211,19 +218,52 @@ class TakesHooks:
         """Take a hook that is checked, and give the builder back."""
         raise NotImplementedError
 
+    @overload
+    def add_hook(
+        self, point: Point[Any] | str, hook: HookLike, **options: Unpack[HookOptions]
+    ) -> Self: ...
+    @overload
+    def add_hook(
+        self, *, event: Point[Any] | str, hook: HookLike, **options: Unpack[HookOptions]
+    ) -> Self: ...
     def add_hook(
         self,
-        point: Point[Any] | str,
-        hook: HookLike,
+        point: Point[Any] | str | None = None,
+        hook: HookLike = None,
+        *,
+        event: Point[Any] | str | None = None,
         **options: Unpack[HookOptions],
     ) -> Self:
-        """Register a hook at any point, by the point or by any of its names (`PreToolUse`)."""
+        """Register a hook at any point, by the point or by any of its names (`PreToolUse`). `event` is `point`."""
         who = f"hook '{options.get('name') or name_of(hook)}'"
-        return self._add(register(point_named(point, who), hook, options))
+        if point is not None and event is not None:
+            raise RegistrationError(f"{who}: point= and event= are the same.", remedy="Give one.")
+        return self._add(register(point_named(event or point or "", who), hook, options))
 
-    def with_hooks(self, *hooks: Any) -> Self:
-        """Hooks that say where they go: decorated functions, objects with decorated methods, registrations."""
+    def with_hook(self, hook: HookLike, **options: Unpack[HookOptions]) -> Self:
+        """One hook that says where it runs: decorated, or an object with `points()` or `event()`; an adapter, say."""
+        for registration in registrations_of(hook, options):
+            self._add(registration)
+        return self
+
+    def with_hooks(self, *hooks: HookLike) -> Self:
+        """Hooks that say where they run, as for `with_hook`; objects with decorated methods; what `hook(...)` makes."""
         for each in hooks:
-            for registration in registrations_of(each):
-                self._add(registration)
+            self.with_hook(each)
+        return self
+
+    # --- older code, as a hook ----------------------------------------------------------------------
+
+    def add_pre_processor(self, processor: Any, **options: Unpack[HookOptions]) -> Self:
+        """A state processor before each step: `process(state)` or `process(state, next)`."""
+        return self.with_hook(StateProcessorAdapter(processor, "before"), **options)
+
+    def add_processor(self, processor: Any, **options: Unpack[HookOptions]) -> Self:
+        """A state processor after each step: `process(state)` or `process(state, next)`."""
+        return self.with_hook(StateProcessorAdapter(processor, "after"), **options)
+
+    def add_continuation_criteria(self, *criteria: Any, **options: Unpack[HookOptions]) -> Self:
+        """Continuation criteria: `evaluate(state)` or `decide(state)`, asked at should_continue."""
+        for each in criteria:
+            self.with_hook(ContinuationCriteriaAdapter(each), **options)
         return self

@@ -272,11 +272,13 @@ async def _refuse_invalid(
     info = ErrorInfo.from_exception(error, ErrorClass.VALIDATION)
     if _follows_a_valid_call(run, current):
         on_success(run, ErrorClass.VALIDATION)
-    decision = await on_error(run, error, ErrorClass.VALIDATION, call=call)
+    decision = await on_error(run, error, ErrorClass.VALIDATION, call=call, can_rescue=True)
     if decision.action is ErrorAction.STOP:
         run.step.fail(run.step.failing or error)
     if had_started(run, current):
         return leave_in_doubt(current, str(info))
+    if decision.action is ErrorAction.RESCUE:
+        return _let_through(decision.value)
     result = ToolResult(error=info, status=ResultStatus.INVALID, call_id=call.id, name=call.name)
     return Admission(_SETTLED, result)
 

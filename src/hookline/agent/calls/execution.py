@@ -37,7 +37,14 @@ from hookline.agent.in_progress import CallInProgress
 from hookline.agent.records import RecordedCall, RunIndex, recorded_exception
 from hookline.agent.redaction import find_original
 from hookline.agent.run import Run
-from hookline.errors import HookError, ToolError, ToolTimeoutError, UsageError, in_words
+from hookline.errors import (
+    BlockedCallError,
+    HookError,
+    ToolError,
+    ToolTimeoutError,
+    UsageError,
+    in_words,
+)
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.hooks import Kind, Plan, Result, Verdict
 from hookline.journal import CallAdmitted, CallSettled, ErrorRaised
@@ -58,6 +65,7 @@ _OK = ResultStatus.OK
 _AROUND, _AFTER = HookPoint.AROUND_TOOL_USE, HookPoint.AFTER_TOOL_USE
 _BLOCK = Kind.BLOCK
 _MAY_HOLD_FILES = (Attachment, list, tuple)
+_REFUSED = (ResultStatus.BLOCKED, ResultStatus.DENIED)
 _REPLACED = "the call failed, and a hook replaced its result"
 _VERDICTS = {
     ResultStatus.BLOCKED: Kind.BLOCK,
@@ -141,6 +149,8 @@ async def _run_admitted(run: Run) -> None:
         ready.append(current)
         if current.stage is _ASKED:
             step.wait()
+    if ErrorClass.BLOCKED in run.setup.definition.error_policy.actions:
+        await _count_blocked(run)
     if _ends(run):
         settle_all_unrun(run)
         step.wait(is_waiting=False)
@@ -153,6 +163,26 @@ async def _run_admitted(run: Run) -> None:
     if known.records:
         _fail_as_before(run)
     await finish_calls(run)
+
+
+async def _count_blocked(run: Run) -> None:
+    """For a policy that names this class: calls that were blocked or denied are errors."""
+    for current in run.step.calls:
+        result = current.result
+        if current.seen or current.started:
+            continue
+        if result is None or result.status not in _REFUSED:
+            on_success(run, ErrorClass.BLOCKED)
+            continue
+        error = BlockedCallError(f"'{current.call.name}' was {result.status}: {result.reason}")
+        known = run.source.known.call(run.step_index or 0, current.call.id).failures
+        if known and known[0].error is not None:
+            await repeat_recorded_failure(run, known[0], known[0].error, current.call)
+            action = ErrorAction(known[0].action)
+        else:
+            action = (await on_error(run, error, ErrorClass.BLOCKED, call=current.call)).action
+        if action is ErrorAction.STOP:
+            run.step.fail(run.step.failing or error)
 
 
 def _ends(run: Run) -> bool:
@@ -195,8 +225,12 @@ async def _after_failure(run: Run, current: CallInProgress) -> float | None:
         error_class,
         attempt=current.attempts if safe else None,
         call=current.call,
+        can_rescue=not of_hook,
     )
     current.errors = (*current.errors, run.step.errors[-1])
+    if decision.action is ErrorAction.RESCUE:
+        assert current.result is not None
+        current.result = msgspec.structs.replace(decision.value, duration=current.result.duration)
     if decision.action is ErrorAction.STOP:
         current.failure = current.exception
         run.step.fail(run.step.failing or current.exception)

@@ -21,6 +21,7 @@ from hookline.agent.calls.execution import (
 from hookline.agent.children import recount_hook_work
 from hookline.agent.failure import on_error
 from hookline.agent.hook_services import HookServices
+from hookline.agent.loop.around_step import make_wrapped_step
 from hookline.agent.loop.end import failure_ending, finish, give_output, outcome_ending, stop_ending
 from hookline.agent.loop.step import (
     begin_step,
@@ -36,7 +37,7 @@ from hookline.agent.result import RunResult
 from hookline.agent.run import Run
 from hookline.errors import HookError, PastError, in_words
 from hookline.flow import ErrorAction, classify
-from hookline.hooks import Kind, Plan, Point, Result, run_hooks
+from hookline.hooks import Plan, Point, Result, run_hooks
 from hookline.journal import PromptSubmitted, RunStarted, RunTakenUp, StepFinished
 from hookline.lifecycle import AgentContext, HookPoint, StopHookContext
 from hookline.state import (
@@ -85,11 +86,13 @@ async def _steps(run: Run, ending: Ending | None) -> Ending:
     if ending is None and step_over is not None:
         ending = await step_over(run, None)
     if ending is None and run.state.pending_step is not None:
-        ending = await _resume_step(run)
+        is_wrapped = run.plans.around_step is not None
+        ending = await (make_wrapped_step(run, _resume_step) if is_wrapped else _resume_step(run))
         if step_over is not None:
             ending = await step_over(run, ending)
     while ending is None:
-        ending = await _step(run)
+        is_wrapped = run.plans.around_step is not None
+        ending = await (make_wrapped_step(run, _step) if is_wrapped else _step(run))
         on_step = run.on_step
         if on_step is not None and run.state.step_count > (run.step_index or 0):
             run.lingers = ending is not None
@@ -268,11 +271,11 @@ def _check_early_forbid(run: Run) -> Ending | None:
 # --- one step -----------------------------------------------------------------------------------------
 
 
-def _step(run: Run) -> Awaitable[Ending | None]:
+def _step(run: Run, before: AgentState | None = None) -> Awaitable[Ending | None]:
     """One step, from before_step to the decision whether there is another."""
     if run.token.is_cancelled:
         raise asyncio.CancelledError
-    open_step(run)
+    open_step(run, before)
     plan = run.plans.before_step
     guard = ""
     if plan is not None:
@@ -291,16 +294,16 @@ async def _ask_first(run: Run, plan: Plan) -> Ending | None:
         return failure_ending(run, error.exception)
     if result is not None and result.is_blocked:
         return stop_ending(result, StopReason.STEP_REFUSED)
-    if result is not None and result.kind is not Kind.PROCEED:
+    if run.is_forbidden:
         return await _conclude(run, None)
     begin_step(run)
     return await _work(run, again=False)
 
 
-async def _resume_step(run: Run) -> Ending | None:
+async def _resume_step(run: Run, before: AgentState | None = None) -> Ending | None:
     pending = run.state.pending_step
     assert pending is not None
-    reopen_step(run, pending)
+    reopen_step(run, pending, before)
     return await _work(run, again=True)
 
 

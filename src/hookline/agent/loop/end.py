@@ -12,7 +12,7 @@ from hookline.agent.failure import on_error, on_lost
 from hookline.agent.loop.step import count_usage
 from hookline.agent.result import RunResult, as_text
 from hookline.agent.run import Run
-from hookline.errors import HookError, JournalError, in_words
+from hookline.errors import HookAnswerError, HookError, JournalError, in_words
 from hookline.flow import ErrorClass, classify
 from hookline.hooks import Result
 from hookline.journal import RunFinished, StatusChanged, counted_on
@@ -89,8 +89,8 @@ async def give_output(run: Run, ending: Ending) -> tuple[Any, Ending]:
         raise asyncio.CancelledError
     if result.is_blocked or result.is_stopped:
         run.drop_deltas()
-        reason = StopReason.OUTPUT_WITHHELD if result.is_blocked else StopReason.HOOK
-        return None, stop_ending(result, reason)
+        given = StopReason(result.stop_reason or StopReason.HOOK)
+        return None, stop_ending(result, StopReason.OUTPUT_WITHHELD if result.is_blocked else given)
     output = result.context.output
     run.release_deltas(_final_response(run.step.response, output))
     return output, _unless_empty(ending, output)
@@ -149,7 +149,7 @@ def _note(run: Run, ending: Ending) -> None:
 
 
 async def _leave(run: Run, ctx: AgentContext, ending: Ending) -> Ending:
-    """Ask the hooks on the way out. One that fails closed makes an ended run a failed one."""
+    """Ask the hooks on the way out. One that fails closed makes an ended run a failed one; a wrong answer does not."""
     plan = run.plans.of(ctx.point)
     if plan is None:
         return ending
@@ -157,7 +157,8 @@ async def _leave(run: Run, ctx: AgentContext, ending: Ending) -> Ending:
         await run.ask(plan, ctx)
     except HookError as error:
         await on_error(run, error, ErrorClass.HOOK)
-        if run.error is None and ending.status is not RunStatus.PAUSED:
+        is_lost = not isinstance(error, HookAnswerError)
+        if is_lost and run.error is None and ending.status is not RunStatus.PAUSED:
             run.lose(error)
             ending = Ending(
                 status=RunStatus.FAILED,

@@ -12,6 +12,7 @@ from hookline.agent.run import Run, Uncounted
 from hookline.journal import StepFinished, StepPaused, StepStarted
 from hookline.state import (
     NO_USAGE,
+    AgentState,
     AssistantMessage,
     CallStage,
     ContinuationOutcome,
@@ -39,14 +40,14 @@ _INCOMPLETE, _TOOL_USE, _FINAL_RESPONSE = (
 )
 
 
-def open_step(run: Run) -> None:
-    """A step begins: evaluations of the last one no longer count."""
+def open_step(run: Run, before: AgentState | None = None) -> None:
+    """A step begins: evaluations of the last one no longer count. `before` is the state before hooks around it."""
     run.step_index = index = run.next_step
     run.next_step = index + 1
     if run.evaluations:
         run.replace_evaluations(())
     messages = run.state.messages
-    run.step = StepInProgress(messages, messages, run.now)
+    run.step = StepInProgress(messages if before is None else before.messages, messages, run.now)
 
 
 def begin_step(run: Run, guard: str = "") -> None:
@@ -272,18 +273,20 @@ def _pending_call(run: Run, current: CallInProgress) -> PendingCall:
     )
 
 
-def reopen_step(run: Run, pending: PendingStep) -> None:
-    """Take up a step that waited."""
+def reopen_step(run: Run, pending: PendingStep, before: AgentState | None = None) -> None:
+    """Take up a step that waited. `before` is the state before hooks around the step changed it again."""
     run.step_index = pending.index
     run.next_step = pending.index + 1
     run.replace_evaluations(pending.evaluations)
-    messages = asked = run.state.messages
+    then = run.state if before is None else before
+    messages = asked = then.messages
     if pending.follows is not None:
         items = tuple(messages)
         asked = Log(items[: pending.follows])
         messages = asked.extend(items[pending.follows :])
-        run.become(run.state.with_messages(messages))
-    run.metadata_before = run.state.metadata
+        notes = run.state.messages.since(then.messages) or ()
+        run.become(run.state.with_messages(messages.extend(notes)))
+    run.metadata_before = then.metadata
     run.step = StepInProgress(
         messages_before=messages,
         messages_asked=asked,

@@ -55,7 +55,7 @@ async def take_turn(run: Run) -> None:
     if plans.before_inference is not None:
         ctx = _context(run, HookPoint.BEFORE_INFERENCE, request, None)
         result = await run.ask(plans.before_inference, ctx)
-        if result.kind >= Kind.BLOCK:
+        if result.kind >= Kind.BLOCK or run.is_forbidden:
             if result.kind is Kind.BLOCK:
                 _explain_block(run, HookPoint.BEFORE_INFERENCE, result.reason, result.decided_by)
             await _show_observers(run, request)
@@ -82,7 +82,8 @@ async def take_turn(run: Run) -> None:
             else:
                 response = await _ask_through_hooks(run, request)
         except (Exception, SystemExit, asyncio.CancelledError) as error:
-            response = await try_again(run, request, error, altered=altered)
+            response, is_rescued = await try_again(run, request, error, altered=altered)
+            supplied = response if is_rescued else None
     if run.setup.redact_content is not None:
         response = run.response_without_secrets(response)
     if plans.after_inference is not None:
@@ -102,7 +103,10 @@ async def _on_record(run: Run) -> InferenceResponse | None:
     turn = run.source.known.turn(run.step_index or 0)
     response = None if turn is None else turn.response
     if turn is not None and response is not None:
-        for known in turn.errors:
+        for known in (
+            *turn.errors,
+            *([turn.failed] if turn.failed else []),
+        ):  # the last one was rescued
             assert known.error is not None
             await repeat_recorded_failure(run, known, known.error)
         assert turn.answer is not None
@@ -113,8 +117,11 @@ async def _on_record(run: Run) -> InferenceResponse | None:
 
 async def try_again(
     run: Run, request: InferenceRequest, error: BaseException, *, altered: dict[str, Any] | None
-) -> InferenceResponse:
-    """Ask the model again and again, as long as it fails and the error policy says so."""
+) -> tuple[InferenceResponse, bool]:
+    """Ask the model again and again, as long as it fails and that is the decision; gives its answer.
+
+    Or the answer of a hook that rescues the turn; the second value says which.
+    """
     attempt = 1
     failed: list[ErrorClass] = []
     while True:
@@ -122,7 +129,9 @@ async def try_again(
             await _show_observers(run, request)
             raise error
         run.drop_deltas()
-        decision = await on_error(run, error, classify(error), attempt=attempt)
+        decision = await on_error(run, error, classify(error), can_rescue=True)
+        if decision.action is ErrorAction.RESCUE:
+            return decision.value, True
         if decision.action is not ErrorAction.RETRY:
             await _show_observers(run, request)
             raise Unrecovered(error, decision.action) from error
@@ -139,7 +148,7 @@ async def try_again(
             error = raised
         else:
             on_success(run, *failed)
-            return response
+            return response, False
 
 
 async def _ask_through_hooks(run: Run, request: InferenceRequest) -> InferenceResponse:

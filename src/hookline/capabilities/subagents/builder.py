@@ -174,7 +174,8 @@ class SubagentBuilder:
             builder.with_hooks(*member.hooks)
             if grant.may_spawn:
                 builder.with_capability(_NestedSubagents(self, grant.agents, policies))
-            return builder.build()
+            # The agent that starts it may have been built without a model, to be explained.
+            return builder.build(model=None) if driver is None else builder.build()
         except BuildError as error:
             raise member.wrong(error.message, error.remedy) from error
 

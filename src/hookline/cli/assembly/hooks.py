@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from hookline._aio import WorkerThread, is_async_callable
 from hookline.cli.assembly.matchers import has_tool, match_of, matcher_of, names_in, ours_of
 from hookline.cli.assembly.rules import rule_of
 from hookline.cli.assembly.verify import locate_errors
@@ -19,11 +22,43 @@ from hookline.config import HookSettings, MatchSettings, Settings
 from hookline.definition import Definition, Note
 from hookline.errors import ConfigError
 from hookline.hooks import HookOptions, Registration, register
-from hookline.lifecycle import point_named
+from hookline.hooks.hook import name_of, target_of
+from hookline.lifecycle import AgentContext, point_named
 from hookline.state import ToolCall
 from hookline.tools import Toolbox
 
 _GLOB = {*"*?["}
+_SYNC_TIMEOUT = 60.0
+"""Seconds for a synchronous hook that names no limit."""
+
+
+class HookThreads:
+    """A thread for each run, in which its synchronous hooks run: a slow one does not hold up Ctrl-C and SIGTERM.
+
+    It is the same thread for all hooks of a run, because what a hook opens (a connection of sqlite3) may belong to a
+    thread. A hook that takes too long is left behind with its thread.
+    """
+
+    def __init__(self) -> None:
+        self._by_run: weakref.WeakKeyDictionary[Any, WorkerThread] = weakref.WeakKeyDictionary()
+
+    def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function as an asynchronous hook."""
+
+        @functools.wraps(function)
+        async def in_thread(ctx: AgentContext) -> Any:
+            if ctx.live is None:
+                return function(ctx)
+            return await self._of(ctx.live).call(function, ctx)
+
+        return in_thread
+
+    def _of(self, run: Any) -> WorkerThread:
+        thread = self._by_run.get(run)
+        if thread is None or thread.is_stuck:
+            thread = self._by_run[run] = WorkerThread(f"hookline: hooks of {run.run_id}")
+            weakref.finalize(run, thread.close)
+        return thread
 
 
 class ConfiguredHooks:
@@ -35,6 +70,7 @@ class ConfiguredHooks:
         self._settings = settings
         self._root = root
         self._names: dict[int, str] = {}
+        self._threads = HookThreads()
 
     def hooks(self) -> Iterator[Registration]:
         """A registration for each hook. A mistake is reported with its file and line."""
@@ -71,7 +107,14 @@ class ConfiguredHooks:
             return made if hook.name else msgspec.structs.replace(made, named=False)
         function = load_hook(hook.run or "", self._settings.project)
         matcher = matcher_of(match_of(hook, point), point, self._root)
-        return register(point, function, _options(hook, matcher))
+        options = _options(hook, matcher)
+        target = target_of(function)
+        if callable(target) and not isinstance(function, type) and not is_async_callable(target):
+            options["name"] = hook.name or name_of(function)
+            options["timeout"] = hook.timeout or _SYNC_TIMEOUT
+            register(point, function, options)  # what is wrong with it is reported as it is written
+            function = self._threads.wrap(target)
+        return register(point, function, options)
 
 
 def _default_name(hook: HookSettings) -> str:

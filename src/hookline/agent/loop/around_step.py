@@ -1,0 +1,96 @@
+"""A step inside the hooks around it: each may change the state before and after, or not make the step."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from hookline.agent.failure import on_error
+from hookline.agent.loop.end import failure_ending
+from hookline.agent.run import Run
+from hookline.errors import HookError, UsageError
+from hookline.flow import ErrorAction, ErrorClass
+from hookline.hooks import Entry, Result, run_around
+from hookline.hooks.outcome import check_change
+from hookline.lifecycle import HookPoint, StepHookContext
+from hookline.state import AgentState, Ending, RunStatus, StopReason
+
+MakeStep = Callable[[Run, AgentState | None], Awaitable[Ending | None]]
+"""Makes a step. The state is the one before the hooks around it, if what they changed belongs to the step."""
+
+
+class _Paused(BaseException):
+    """The step waits for a person, so the code of the hooks behind `next` does not run. They cannot catch this."""
+
+
+async def make_wrapped_step(run: Run, make: MakeStep) -> Ending | None:
+    """Make a step inside the hooks around it."""
+    step = _WrappedStep(run, make)
+    try:
+        await step.make()
+    except _Paused:
+        pass
+    except HookError as error:
+        decision = await on_error(run, error, ErrorClass.HOOK)
+        if decision.action is ErrorAction.STOP:
+            return failure_ending(run, error)
+        if not step.is_made:
+            return await make(run, None)
+    return step.ending
+
+
+class _WrappedStep:
+    def __init__(self, run: Run, make: MakeStep) -> None:
+        self.run = run
+        self.is_made = False
+        self.ending: Ending | None = None
+        self._make_step = make
+        self._before: AgentState | None = run.state
+
+    async def make(self) -> None:
+        run = self.run
+        plan = run.plans.around_step
+        assert plan is not None
+        pending = run.state.pending_step
+        run.step_index = run.next_step if pending is None else pending.index
+        ctx = run.context(HookPoint.AROUND_STEP, step_index=run.step_index)
+        left = await run_around(plan.hooks, ctx, self._inside, run, run.settle, self._check)
+        run.take(Result(left))
+
+    async def _inside(self, ctx: StepHookContext) -> StepHookContext:
+        run = self.run
+        if self.is_made:
+            self._check_again()
+        self.is_made = True
+        run.take(Result(ctx))
+        # What hooks changed before the first step belongs to it: if the process dies in it, they change it again.
+        # Between two steps, it is on record.
+        before, self._before = self._before, None
+        self.ending = await self._make_step(run, before)
+        if self.ending is not None and self.ending.status is RunStatus.PAUSED:
+            raise _Paused
+        made = run.state.last_step if run.state.step_count > ctx.step_index else None
+        return run.context(HookPoint.AROUND_STEP, step_index=run.step_index or 0, step=made)
+
+    def _check_again(self) -> None:
+        """Refuse a second step where the first one had effects, or ended the run for good."""
+        run = self.run
+        if any(current.started for current in run.step.calls):
+            raise UsageError(
+                "it called next a second time, and a call of the step has started.",
+                remedy="Call next once, or again only for a step without calls.",
+            )
+        if run.stopping or run.is_forbidden:
+            raise UsageError("it called next a second time, and the run is stopped.")
+        run.recover()
+
+    def _check(self, entry: Entry, given: object, base: StepHookContext) -> StepHookContext:
+        """What a hook returns: the context that `next` gave it, perhaps changed; or, without `next`, its own."""
+        if not isinstance(given, StepHookContext):
+            raise HookError(
+                entry.name, HookPoint.AROUND_STEP, f"it returned {given!r} ({type(given).__name__}).",
+                remedy="Return what `await next(ctx)` gives, perhaps changed.",
+            )  # fmt: skip
+        if not self.is_made:
+            reason = "the hook around the step did not make it"
+            self.ending = Ending(RunStatus.STOPPED, StopReason.STEP_REFUSED, reason, entry.name)
+        return check_change(entry, base, given, self.run.settle)

@@ -1,0 +1,230 @@
+"""Hooks around a step: before and after it, or instead of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hookline import (
+    AgentBuilder,
+    Decision,
+    ErrorPolicy,
+    HookOutcome,
+    RunStatus,
+    StopReason,
+    tool,
+)
+from hookline.flow import ErrorAction, ErrorClass
+from hookline.journal import MemoryJournal, fold
+from hookline.playback import backtest, replay
+from hookline.testing import ScriptedDriver, call, say
+
+
+@tool(effect="pure")
+def add(a: int) -> int:
+    """Add one."""
+    return a + 1
+
+
+def builder(*turns: Any) -> AgentBuilder:
+    """An agent with one tool that plays these turns."""
+    return AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(add)
+
+
+async def test_it_is_outside_of_the_hooks_before_and_after_a_step() -> None:
+    """The outermost begins first and ends last; it sees the step that was made."""
+    seen: list[str] = []
+
+    async def outer(ctx: Any, call_next: Any) -> Any:
+        seen.append(f"outer {ctx.step_number}")
+        ctx = await call_next(ctx)
+        seen.append(f"outer made {ctx.step.type}")
+        return ctx
+
+    async def inner(ctx: Any, call_next: Any) -> Any:
+        seen.append("inner")
+        ctx = await call_next(ctx)
+        seen.append("inner after")
+        return ctx
+
+    agent = builder(call("add", a=1), say("2"))
+    agent.around_step(outer, priority=1).on_around_step(inner)
+    agent.on_before_step(lambda ctx: seen.append("before"))
+    agent.on_after_step(lambda ctx: seen.append("after"))
+    result = await agent.build().run("go")
+    assert (result.status, result.text) == (RunStatus.COMPLETED, "2")
+    one = ["inner", "before", "after", "inner after"]
+    assert seen == [
+        "outer 1",
+        *one,
+        "outer made tool_use",
+        "outer 2",
+        *one,
+        "outer made final_response",
+    ]
+
+
+def noting(ctx: Any, call_next: Any) -> Any:
+    """Notes something before and something after each step, and says something before the first."""
+
+    async def work() -> Any:
+        before = ctx.with_metadata(f"before {ctx.step_number}", True)
+        if ctx.step_number == 1:
+            before = before.with_state(before.state.with_user_message("be brief", by="noting"))
+        made = await call_next(before)
+        return made.with_metadata(f"after {ctx.step_number}", made.step.type)
+
+    return work()
+
+
+NOTES = {
+    "before 1": True,
+    "after 1": "tool_use",
+    "before 2": True,
+    "after 2": "final_response",
+}
+
+
+async def test_it_may_change_the_state_before_and_after() -> None:
+    """The model reads what it said before, and the journal adds up to the same state."""
+    driver = ScriptedDriver([call("add", a=1), say("2")])
+    journal = MemoryJournal()
+    agent = AgentBuilder().with_driver(driver).with_tools(add).with_journal(journal)
+    result = await agent.around_step(noting).build().run("go", run_id="r")
+    assert dict(result.state.metadata) == NOTES
+    assert str(driver.requests[0]) == "user: go\nuser: be brief"
+    folded = fold(journal.read("r")).state
+    assert folded.messages == result.state.messages
+    assert folded.metadata == result.state.metadata
+
+
+async def test_not_calling_next_means_that_the_step_is_not_made() -> None:
+    """The run ends stopped, and the reason names the hook."""
+
+    async def refuse(ctx: Any, call_next: Any) -> Any:
+        return ctx.with_metadata("refused", True) if ctx.step_number == 2 else await call_next(ctx)
+
+    agent = builder(call("add", a=1), say("never")).around_step(refuse, name="door")
+    result = await agent.build().run("go")
+    assert (result.status, result.stop_reason) == (RunStatus.STOPPED, StopReason.STEP_REFUSED)
+    assert (result.state.step_count, result.state.metadata["refused"]) == (1, True)
+    assert "decided by 'door'" in result.explain()
+
+
+@pytest.mark.parametrize("as_given", [True, False])
+async def test_a_step_without_calls_can_be_made_again(as_given: bool) -> None:
+    """A model that failed gets another step."""
+
+    async def again(ctx: Any, call_next: Any) -> Any:
+        made = await call_next(ctx)
+        return made if made.step.text else await call_next(ctx if as_given else made)
+
+    result = await builder(RuntimeError("down"), say("ok")).around_step(again).build().run("go")
+    assert (result.status, result.text, result.error) == (RunStatus.COMPLETED, "ok", None)
+
+
+async def test_a_step_whose_call_has_started_is_not_made_again() -> None:
+    """That is a failure of the hook."""
+
+    async def again(ctx: Any, call_next: Any) -> Any:
+        return await call_next(await call_next(ctx))
+
+    result = (
+        await builder(call("add", a=1), say("x")).around_step(again, name="twice").build().run("go")
+    )
+    assert result.status is RunStatus.FAILED
+    assert "a call of the step has started" in str(result.error)
+
+
+@pytest.mark.parametrize("value", [None, 42])
+async def test_it_returns_a_context(value: Any) -> None:
+    """Anything else is a failure that names the hook and the remedy."""
+
+    async def wrong(ctx: Any, call_next: Any) -> Any:
+        await call_next(ctx)
+        return value
+
+    result = await builder(say("hi")).around_step(wrong, name="wrong").build().run("go")
+    assert result.status is RunStatus.FAILED
+    assert "Return what `await next(ctx)` gives" in str(result.error)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_crash_goes_to_the_error_policy(when: str) -> None:
+    """By default the run fails; if the policy ignores it, the step is made without the hook."""
+
+    async def crash(ctx: Any, call_next: Any) -> Any:
+        made = await call_next(ctx) if when == "after" else None
+        assert made is not made, "broken"
+
+    agent = builder(say("hi")).around_step(crash, name="crash")
+    assert (await agent.build().run("go")).status is RunStatus.FAILED
+    ignore = ErrorPolicy(actions={ErrorClass.HOOK: ErrorAction.IGNORE})
+    agent = builder(say("hi")).around_step(crash, name="crash").with_error_policy(ignore)
+    result = await agent.build().run("go")
+    assert (result.status, result.text) == (RunStatus.COMPLETED, "hi")
+
+
+async def test_a_pause_ends_it_and_a_resume_begins_it_again() -> None:
+    """The code behind `next` does not run at the pause; after the answer the hook runs from its beginning."""
+    seen: list[str] = []
+
+    async def watch(ctx: Any, call_next: Any) -> Any:
+        seen.append("before")
+        try:
+            made = await call_next(ctx.with_metadata("begun", len(seen)))
+        except Exception:
+            seen.append("caught")
+            raise
+        seen.append("after")
+        return made
+
+    def agent() -> Any:
+        made = builder(call("add", a=1), say("2")) if not seen else builder(say("2"))
+        made.around_step(watch).on_before_tool_use(lambda ctx: HookOutcome.ask("sure?"))
+        return made.with_journal(journal).build()
+
+    journal = MemoryJournal()
+    paused = await agent().run("go", run_id="r")
+    assert (paused.status, seen) == (RunStatus.PAUSED, ["before"])
+    answer = {each.id: Decision.allow() for each in paused.pending}
+    result = await agent().resume("r", answer)
+    assert (result.status, result.text) == (RunStatus.COMPLETED, "2")
+    assert seen == ["before", "before", "after", "before", "after"]
+    folded = fold(journal.read("r")).state
+    assert (folded.messages, folded.metadata) == (result.state.messages, result.state.metadata)
+
+
+async def test_neither_replay_nor_back_test_calls_it() -> None:
+    """What it changed is on record, and is changed again."""
+    asked: list[int] = []
+
+    async def count(ctx: Any, call_next: Any) -> Any:
+        asked.append(ctx.step_index)
+        return await call_next(ctx)
+
+    journal = MemoryJournal()
+    agent = builder(call("add", a=1), say("2")).around_step(noting)
+    await agent.with_journal(journal).build().run("go", run_id="r")
+    other = builder().around_step(count, name="count").build()
+    replayed = await replay(journal, "r", other)
+    assert replayed.identical, replayed
+    report = await backtest(journal, other)
+    assert (report.ok, report.around, asked) == (True, ("count",), []), report
+
+
+async def test_a_repeated_step_is_replayed() -> None:
+    """Both steps are on record, and what was changed between them."""
+
+    async def again(ctx: Any, call_next: Any) -> Any:
+        made = await call_next(ctx)
+        return made if made.step.text else await call_next(made.with_metadata("again", True))
+
+    journal = MemoryJournal()
+    agent = builder(RuntimeError("down"), say("ok")).around_step(again).with_journal(journal)
+    result = await agent.build().run("go", run_id="r")
+    assert (result.text, result.state.metadata["again"]) == ("ok", True)
+    assert fold(journal.read("r")).state.metadata == result.state.metadata
+    replayed = await replay(journal, "r", builder().build())
+    assert replayed.identical, replayed
