@@ -208,7 +208,7 @@ def test_a_tool_that_needs_no_arguments() -> None:
         """The time."""
         return ""
 
-    agent = AgentBuilder().with_tools(now).build()
+    agent = AgentBuilder().with_tools(now).build(model=None)
     assert "arguments it takes none" in lines(agent, "now")
     assert "before_tool_use no hooks" in lines(agent, "now")
 
@@ -242,7 +242,10 @@ def test_an_unknown_tool() -> None:
     assert shop().explain("serch") == (
         "There is no tool 'serch'. Did you mean 'search'?\nThe tools are  search, pay"
     )
-    assert AgentBuilder().build().explain("x") == "There is no tool 'x': this agent has none."
+    assert (
+        AgentBuilder().build(model=None).explain("x")
+        == "There is no tool 'x': this agent has none."
+    )
 
 
 @pytest.mark.parametrize(
@@ -272,14 +275,22 @@ def test_an_unknown_tool() -> None:
 def test_what_a_matcher_says_about_a_call(matcher: Any, amount: int, expected: str) -> None:
     """What it says without a run holds; where it looks at the run, that is said instead."""
     agent = (
-        AgentBuilder().with_tools(pay).on_before_tool_use(look, matcher=matcher, name="x").build()
+        AgentBuilder()
+        .with_tools(pay)
+        .on_before_tool_use(look, matcher=matcher, name="x")
+        .build(model=None)
     )
     assert f" {expected} " in explanation(agent, "pay", amount=amount, to="me")
 
 
 def test_a_matcher_that_raises_for_a_call() -> None:
     """It would raise in a run, too: this one reads an argument that the tool does not have."""
-    agent = AgentBuilder().with_tools(search).on_before_tool_use(look, matcher=is_large).build()
+    agent = (
+        AgentBuilder()
+        .with_tools(search)
+        .on_before_tool_use(look, matcher=is_large)
+        .build(model=None)
+    )
     text = explanation(agent, "search", query="x")
     assert "1? look yours hook its matcher raises KeyError: when is_large" in text
 
@@ -296,7 +307,7 @@ def test_why_a_hook_stands_where_it_stands() -> None:
         .on_stop(look, name="e", priority=-1, after="elsewhere")
         .on_stop(look, name="f", tier="policy", scope="self")
         .on_stop(look, name="g", tier="observer", on_failure="closed", scope="tree")
-        .build()
+        .build(model=None)
     )
     text = lines(agent)
     start = text.index("stop a block: the run continues, with the reason shown")
@@ -315,7 +326,9 @@ def test_limits_errors_and_approvers_in_words() -> None:
     """Each is one line."""
     bare = AgentBuilder().with_limits(steps=None, tokens=None, seconds=None, objections=0)
     strict = lines(
-        bare.with_error_policy(ErrorPolicy.stop_on_any_error()).with_approver("deny").build()
+        bare.with_error_policy(ErrorPolicy.stop_on_any_error())
+        .with_approver("deny")
+        .build(model=None)
     )
     assert "limits none; 0 objections to stopping" in strict
     assert "errors any error: the run fails" in strict
@@ -327,7 +340,9 @@ def test_limits_errors_and_approvers_in_words() -> None:
         return False
 
     policy = ErrorPolicy(actions={}, otherwise=ErrorPolicy.retry_all().otherwise, max_errors=9)
-    text = explanation(AgentBuilder().with_error_policy(policy).with_approver(ask_ann).build())
+    text = explanation(
+        AgentBuilder().with_error_policy(policy).with_approver(ask_ann).build(model=None)
+    )
     assert "approver ask_ann" in text
     assert (
         "errors any error: tried again, 3 times in a row at most; more than 9 in a run: the run fails"
@@ -347,7 +362,7 @@ def test_nothing_is_wider_than_a_screen() -> None:
         .on_before_tool_use(
             look, after="a-hook-with-quite-a-long-name-indeed", timeout=1, shadow=True
         )
-        .build()
+        .build(model=None)
     )
     for text in (agent.explain(), agent.explain("search", query="long " * 100)):
         assert max(map(len, text.splitlines())) <= 100
@@ -370,7 +385,7 @@ def only_words(_ctx: ToolHookContext) -> None:
 def test_it_fits_the_width_that_is_given(width: int) -> None:
     """On a narrow page the columns stand below each other, and nothing of them is left out."""
     builder = AgentBuilder().with_tools(shout)
-    agent = builder.on_before_tool_use(only_words, matcher="shout", tier="policy").build()
+    agent = builder.on_before_tool_use(only_words, matcher="shout", tier="policy").build(model=None)
     for name, args in ((None, {}), ("shout", {"text": "a"}), ("shuot", {})):
         explanation = explain(agent.definition, name, args, width=width)
         assert max(map(len, explanation.splitlines())) <= width

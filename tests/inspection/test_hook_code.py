@@ -36,7 +36,7 @@ def rooted(root: str, ctx: Any) -> Any:
 
 def found(point: str, first: Any, second: Any) -> list[str]:
     """The codes of what is found about two hooks at a point."""
-    agent = AgentBuilder().add_hook(point, first).add_hook(point, second).build()
+    agent = AgentBuilder().add_hook(point, first).add_hook(point, second).build(model=None)
     return [finding.code for finding in agent.lint()]
 
 

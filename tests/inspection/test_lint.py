@@ -82,12 +82,12 @@ def builder() -> AgentBuilder:
 
 def codes(built: AgentBuilder) -> list[str]:
     """The codes of what is found."""
-    return [finding.code for finding in built.build().lint()]
+    return [finding.code for finding in built.build(model=None).lint()]
 
 
 def only(built: AgentBuilder) -> Finding:
     """The one thing that is found."""
-    (finding,) = built.build().lint()
+    (finding,) = built.build(model=None).lint()
     return finding
 
 
@@ -132,7 +132,7 @@ def test_a_sensible_set_is_clean() -> None:
         .on_execution_end(do_nothing, matcher=MetadataMatcher("last"))
         .on_output(lambda ctx: HookOutcome.block("empty") if not ctx.output else None)
     )
-    assert sensible.build().lint() == []
+    assert sensible.build(model=None).lint() == []
 
 
 # --- matchers -----------------------------------------------------------------------------------
@@ -420,8 +420,8 @@ def guarded(scope: str) -> AgentBuilder:
 def test_a_hook_for_the_tree_may_be_about_a_tool_of_a_child() -> None:
     """So it is not said that it never runs; of a hook that holds here only, it is."""
     members = Subagents(Subagent("cleaner", "Cleans.", tools=[delete]))
-    assert guarded("tree").with_capability(members).build().lint() == []
-    (finding,) = guarded("self").with_capability(members).build().lint()
+    assert guarded("tree").with_capability(members).build(model=None).lint() == []
+    (finding,) = guarded("self").with_capability(members).build(model=None).lint()
     assert finding.code == "dead-matcher"
 
 
@@ -432,8 +432,8 @@ def test_any_tool_may_start_a_child_that_could() -> None:
         """Hand it on."""
         return ""
 
-    assert guarded("tree").with_tools(delegate).build().lint() == []
-    assert [each.code for each in guarded("tree").build().lint()] == ["dead-matcher"]
+    assert guarded("tree").with_tools(delegate).build(model=None).lint() == []
+    assert [each.code for each in guarded("tree").build(model=None).lint()] == ["dead-matcher"]
 
 
 @pytest.mark.parametrize("matcher", ["Bash", "bsh"])
@@ -442,7 +442,7 @@ def test_tools_of_capabilities_start_no_children(tmp_path: Path, matcher: str, s
     """They take the context for other things: beside them a slip in a name is seen, and so is another case."""
     builder = AgentBuilder().on_before_tool_use(block, matcher=matcher, scope=scope)
     builder.with_capability(Files(tmp_path)).with_capability(Bash(tmp_path, sandbox="host"))
-    (finding,) = builder.build().lint()
+    (finding,) = builder.build(model=None).lint()
     assert finding.code == "dead-matcher"
     assert "Did you mean 'bash'?" in finding.remedy
 
@@ -451,7 +451,7 @@ def test_an_unknown_tool_is_reported_next_to_files(tmp_path: Path) -> None:
     """For the tree too; those of servers may come later."""
     for matcher, codes in (("bash", ["dead-matcher"]), ("mcp__git__*", [])):
         builder = AgentBuilder().on_before_tool_use(block, matcher=matcher, tier="policy")
-        found = builder.with_capability(Files(tmp_path)).build().lint()
+        found = builder.with_capability(Files(tmp_path)).build(model=None).lint()
         assert [each.code for each in found] == codes
 
 
@@ -471,6 +471,6 @@ def test_a_hook_that_returns_a_plain_value_is_found() -> None:
     agent.on_before_step(forgotten, name="forgets")
     agent.on_output(lambda ctx: f"{ctx.output}!", name="fine")
     agent.on_after_step(lambda ctx: None, name="silent")
-    found = [each for each in agent.build().lint() if each.code == "meaningless-return"]
+    found = [each for each in agent.build(model=None).lint() if each.code == "meaningless-return"]
     assert [each.hook for each in found] == ["forgets", "compares"]
     assert "ctx.step_number > 3 (bool)" in found[1].message

@@ -174,7 +174,7 @@ async def test_a_stack_is_added_to_the_hooks_on_record() -> None:
 
 async def test_an_agent_takes_the_place_of_the_hooks_on_record() -> None:
     """What they said and it does not say is a change too, of the hook that is gone."""
-    changed = AgentBuilder().on_before_tool_use(no_force, matcher="bash").build()
+    changed = AgentBuilder().on_before_tool_use(no_force, matcher="bash").build(model=None)
     report = await backtest(await week(), changed)
     assert call_changes(report) == [
         ("tuesday", 0, "sudo rm x", "block", "proceed", "sudo"),

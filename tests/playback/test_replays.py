@@ -483,7 +483,7 @@ def parents(*, child_hook: Any = None, policy: Any = None) -> tuple[AgentBuilder
     made = AgentBuilder().with_driver(ScriptedDriver([call("both"), say("done")])).with_tools(both)
     if policy is not None:
         made.on_before_tool_use(policy, name="policy", matcher="bash", tier="policy")
-    return made, child.build()
+    return made, child.build(model=None)
 
 
 async def test_children_are_played_too_and_policies_from_above_are_asked_in_them() -> None:

@@ -112,13 +112,13 @@ def test_a_point_is_found_by_every_spelling(point: str, spelling: str) -> None:
     def nothing(ctx: Any) -> None:
         return None
 
-    agent = AgentBuilder().add_hook(spelling, nothing).build()
+    agent = AgentBuilder().add_hook(spelling, nothing).build(model=None)
     assert agent.definition.registrations[-1].point.value == point
     assert hook(spelling, nothing).point.value == point
     context = HookPoint(point).context(point=HookPoint(point))
     assert EventTypeMatcher(spelling).matches(context)
     if spelling.isidentifier():
-        assert AgentBuilder().with_hooks(getattr(on, spelling)()(nothing)).build()
+        assert AgentBuilder().with_hooks(getattr(on, spelling)()(nothing)).build(model=None)
 
 
 @pytest.mark.parametrize(("point", "spelling"), EACH_SPELLING)

@@ -28,7 +28,7 @@ def test_a_tool_without_annotations() -> None:
     def look(at):  # type: ignore[no-untyped-def]
         """Look."""
 
-    for attempt in (lambda: tool(look), lambda: AgentBuilder().with_tools(look).build()):
+    for attempt in (lambda: tool(look), lambda: AgentBuilder().with_tools(look).build(model=None)):
         message = refused(attempt)
         assert "look" in message
         assert "'at'" in message
@@ -38,7 +38,7 @@ def test_a_tool_without_annotations() -> None:
 def test_something_that_is_no_tool() -> None:
     """A list of tools, a class, a name."""
     for wrong in ([add], Thing, "add", None):
-        assert refused(lambda wrong=wrong: AgentBuilder().with_tools(wrong).build())
+        assert refused(lambda wrong=wrong: AgentBuilder().with_tools(wrong).build(model=None))
 
 
 def test_two_tools_of_one_name() -> None:
@@ -99,7 +99,7 @@ def test_a_model_needs_its_key(provider: str, monkeypatch: pytest.MonkeyPatch) -
 
 def test_an_agent_without_a_driver() -> None:
     """It can be built and explained; running it says what is missing."""
-    result = AgentBuilder().build().run_sync("go")
+    result = AgentBuilder().build(model=None).run_sync("go")
     assert result.status is RunStatus.FAILED
     assert 'Give it one: AgentBuilder().with_model("provider:NAME"), or set HOOKLINE_MODEL.' in (
         str(result.error)

@@ -170,7 +170,7 @@ def test_a_coroutine_as_a_tool() -> None:
     async def look(at: str) -> str:
         return at
 
-    message = refused(lambda: AgentBuilder().with_tools(look("x")).build())
+    message = refused(lambda: AgentBuilder().with_tools(look("x")).build(model=None))
     assert "look(...) was called" in message
     assert "without calling it" in message
 

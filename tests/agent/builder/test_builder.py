@@ -78,7 +78,7 @@ def test_there_is_one_method_per_point(point: Any) -> None:
         shadow=True,
     )
     assert returned is agent
-    built = agent.build()
+    built = agent.build(model=None)
     (mine,) = [each for each in built.definition.registrations if each.name == "mine"]
     assert (mine.point, mine.priority, mine.scope, mine.timeout, mine.shadow) == (
         point,
@@ -108,7 +108,7 @@ def test_there_is_one_method_per_point(point: Any) -> None:
 )
 def test_every_seeds_spelling_is_accepted(spelling: str, point: str) -> None:
     """Wherever a point is named in text."""
-    agent = AgentBuilder().add_hook(spelling, nothing, name="mine").build()
+    agent = AgentBuilder().add_hook(spelling, nothing, name="mine").build(model=None)
     assert [each.point.value for each in agent.definition.registrations if each.name == "mine"] == [
         point
     ]
@@ -558,7 +558,7 @@ def test_the_environment_names_the_model_of_an_agent_without_one(
     assert given.run_sync("go").text == "given"
     assert "HOOKLINE_MODEL" not in given.explain()
     monkeypatch.setenv("HOOKLINE_MODEL", "  ")
-    assert AgentBuilder().build().definition.driver is None
+    assert AgentBuilder().build(model=None).definition.driver is None
     monkeypatch.setenv("HOOKLINE_MODEL", "antropic:claude")
     with pytest.raises(
         BuildError, match=r"^HOOKLINE_MODEL: there is no provider 'antropic'.*Did you"

@@ -66,13 +66,13 @@ def test_the_tools_of_a_capability_are_known_as_such() -> None:
         """Mine."""
         return ""
 
-    agent = AgentBuilder().with_capability(Eyes()).with_tools(mine).build()
+    agent = AgentBuilder().with_capability(Eyes()).with_tools(mine).build(model=None)
     assert agent.definition.brought == {"look": "eyes"}
 
 
 def test_notes_are_lines_of_explain_and_problems_are_findings() -> None:
     """`explain()` shows all of them under the capabilities; `lint()` only what is wrong."""
-    agent = AgentBuilder().with_capability(Census()).with_tools(look).build()
+    agent = AgentBuilder().with_capability(Census()).with_tools(look).build(model=None)
     text = agent.explain()
     assert "census: sees 2 tools" in text
     assert "problem: it is slow." in text
@@ -92,7 +92,7 @@ def test_what_is_no_note_is_refused() -> None:
             return []
 
     with pytest.raises(BuildError, match=r"notes\(\) of capability 'wrong' gave 'hello'"):
-        AgentBuilder().with_capability(Wrong()).build()
+        AgentBuilder().with_capability(Wrong()).build(model=None)
 
 
 def test_a_capability_may_have_nothing_but_late_tools() -> None:
@@ -104,7 +104,7 @@ def test_a_capability_may_have_nothing_but_late_tools() -> None:
         def tools_for(self, definition: Any) -> list[Any]:
             return [look]
 
-    assert "look" in AgentBuilder().with_capability(Late()).build().definition.toolbox
+    assert "look" in AgentBuilder().with_capability(Late()).build(model=None).definition.toolbox
 
 
 def test_hooks_see_the_runs_above() -> None:
@@ -167,7 +167,7 @@ def test_a_capability_cannot_replace_the_approver_of_its_user(own: Any) -> None:
         BuildError, match=r"'Approves' cannot replace the approver.*after the capability"
     ):
         builder.with_capability(Approves(says_yes))
-    assert builder.build().definition.approver == own
+    assert builder.build(model=None).definition.approver == own
 
 
 def test_a_capability_may_set_an_approver_and_make_it_stricter() -> None:
@@ -175,5 +175,5 @@ def test_a_capability_may_set_an_approver_and_make_it_stricter() -> None:
     for before, given in ((None, says_yes), (says_yes, says_yes), (says_yes, "deny")):
         builder = AgentBuilder() if before is None else AgentBuilder().with_approver(before)
         builder.with_capability(Approves(given))
-        assert builder.build().definition.approver == given
-        assert builder.with_approver(says_no).build().definition.approver is says_no
+        assert builder.build(model=None).definition.approver == given
+        assert builder.with_approver(says_no).build(model=None).definition.approver is says_no
