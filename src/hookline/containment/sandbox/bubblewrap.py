@@ -371,15 +371,16 @@ class BubblewrapCommand(RunningCommand):
 
     async def _is_made(self, first: int) -> bool:
         """Wait until everything is mounted; False if that failed, and the sandbox has ended."""
-        until = time.monotonic() + _SETUP
-        while time.monotonic() < until:
+        began = time.monotonic()
+        while (passed := time.monotonic() - began) < _SETUP:
             mounts = _mounts_of(first)
             # Its own root, which is read-only, and no longer what it makes that from.
             if _OWN_ROOT.search(mounts) and not _BEING_MADE.search(mounts):
                 return True
             if _state_of(first) in "ZX":  # only then: the end of our pipe would count as a go
                 return False
-            await asyncio.sleep(0.0005)
+            # Hundreds of mounts take longer, and the table is longer too: it is not read all the time.
+            await asyncio.sleep(max(0.0005, passed / 10))
         raise _late()
 
     def _restrict(self, first: int) -> None:
