@@ -148,12 +148,16 @@ class Trial:
                 self._clean[slot] = tree(sandbox.root)
 
     async def _use_tools(self, text: str, work: Path, changes: list[str]) -> None:
-        """Use the tools of the user, unless another command has left the same."""
+        """Use the tools of the user, unless another command has left the same.
+
+        Mercurial takes as long as all the others, and knows of programs by what is in `.hg` alone.
+        """
         left = frozenset(_left(path, work) for path in changes if not _RECORDS.search(path))
         if left and left not in self._seen:
             self._seen.add(left)
             self.record.looked_at += 1
-            started = await asyncio.to_thread(self._tools.started, work)
+            mercurial = any("/.hg" in path for path in changes)
+            started = await asyncio.to_thread(self._tools.started, work, mercurial=mercurial)
             self.record.started += [f"{text}  ->  {each}" for each in started]
 
     def _search(self, text: str, changes: list[str], slot: int) -> None:
@@ -252,13 +256,18 @@ def _listed(findings: list[str]) -> str:
 # --- each of these checks can fail --------------------------------------------------------------------
 
 
-@pytest.fixture
-def ground(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ground]:
-    """A prepared file system of its own."""
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    """Another prepared file system. Each of these tests changes files of its own."""
     with directory() as base:
-        made = Ground(base)
-        monkeypatch.setenv("HOME", str(made.home.path))
-        yield made
+        yield Ground(base)
+
+
+@pytest.fixture
+def work(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A new work directory in it."""
+    monkeypatch.setenv("HOME", str(ground.home.path))
+    return ground.slot(sum(path.name.startswith("slot-") for path in ground.projects.iterdir()))
 
 
 @pytest.mark.parametrize(
@@ -290,23 +299,23 @@ def test_a_secret_is_found_in_what_is_printed(ground: Ground, command: str) -> N
     [
         "echo x >> .bashrc",
         "touch -r .profile .bashrc",
-        "chmod +x .profile",
-        "rm .netrc",
+        "chmod +x .zshrc",
+        "rm .pgpass",
         "mkdir new",
         "ln -s /etc .config/link",
-        "ln .netrc copy",
+        "ln .boto copy",
         "echo x > projects/sibling/main.py",
-        "touch projects/slot-0/new",
+        'touch "$BESIDE"/new',
     ],
 )
-def test_a_change_outside_is_seen(ground: Ground, command: str) -> None:
+def test_a_change_outside_is_seen(ground: Ground, work: Path, command: str) -> None:
     """Of content, mode, time, kind, or of what there is; and what happens in a work directory is not one."""
-    work = ground.slot(0)
     watch = Watch(ground, [])
     try:
         (work / "new").touch()
         assert watch.changes() == []
-        subprocess.run(command, shell=True, cwd=ground.home.path, check=True)
+        env = {**os.environ, "BESIDE": str(work.parent)}
+        subprocess.run(command, shell=True, cwd=ground.home.path, env=env, check=True)
         assert watch.changes() != []
     finally:
         watch.close()
@@ -366,11 +375,13 @@ def test_what_was_adopted_is_reaped() -> None:
         ("mise", "mise.toml", "[env]\nFOO = \"{{{{ exec(command='{mark}') }}}}\"\n"),
     ],
 )
-def test_a_planted_program_is_seen(ground: Ground, tool: str, name: str, text: str) -> None:
+def test_a_planted_program_is_seen(
+    ground: Ground, work: Path, tool: str, name: str, text: str
+) -> None:
     """Where the tool is installed: it runs what was put there, and the harmless directory runs nothing."""
     if which(tool) is None:
         pytest.skip(f"{tool} is not installed: run scripts/system_tools.py")
-    tools, work = HostTools(ground), ground.slot(0)
+    tools = HostTools(ground)
     assert tools.started(work) == []
     (work / name).parent.mkdir(exist_ok=True)
     (work / name).write_text(text.format(mark=f": > {ground.ran}/planted"))
