@@ -262,6 +262,10 @@ class Watch:
         )
         self._tmp = Path(tempfile.mkdtemp(prefix="watched-"))
         (self._tmp / "file").write_text("in the machine's /tmp\n")
+        self.start_again()
+
+    def start_again(self) -> None:
+        """Take what there is now for the beginning."""
         self._before = self._look()
 
     def changes(self) -> list[str]:

@@ -13,9 +13,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from prepared_ground import (
+    ADDRESS,
+    PORTS,
     Ground,
     HostTools,
     Server,
@@ -81,12 +84,12 @@ class Record:
 class Trial:
     """Runs commands, several at once, and stops at the first that reaches what is outside."""
 
-    def __init__(self, ground: Ground, server: Server) -> None:
+    def __init__(self, ground: Ground, server: Server, slots: range) -> None:
         self._ground, self._server = ground, server
         self._tools = HostTools(ground)
         self._seen: set[frozenset[tuple[object, ...]]] = set()
         self._clean: dict[int, dict[str, tuple[object, ...]]] = {}
-        self._sandboxes = [self._sandbox(slot) for slot in range(AT_ONCE)]
+        self._sandboxes = {slot: self._sandbox(slot) for slot in slots}
         self._watch = Watch(ground, CORPUS)
         self.record = Record()
 
@@ -99,8 +102,9 @@ class Trial:
             for at in range(0, len(texts), BATCH):
                 batch = texts[at : at + BATCH]
                 waiting = iter(batch)
-                await asyncio.gather(*(self._work(slot, waiting) for slot in range(AT_ONCE)))
+                await asyncio.gather(*(self._work(slot, waiting) for slot in self._sandboxes))
                 if not self._is_sound(batch, idle):
+                    await self._name(batch)
                     break
         finally:
             self._watch.close()
@@ -109,7 +113,7 @@ class Trial:
 
     async def _check_sandbox(self) -> None:
         """Nothing dangerous runs before it is seen that the sandbox holds."""
-        sandbox = self._sandboxes[0]
+        sandbox = next(iter(self._sandboxes.values()))
         assert sandbox.status.contained, sandbox.describe()
         for target in (self._ground.home.path, self._ground.sibling, Path("/etc"), Path("/usr")):
             await sandbox.run(["touch", str(target / "canary")], timeout=10)
@@ -171,11 +175,26 @@ class Trial:
 
     def _is_sound(self, batch: list[str], idle: set[int]) -> bool:
         """Whether all is well outside. If not, one of these commands did it."""
-        record, among = self.record, "\n  among:\n  " + "\n  ".join(batch)
-        record.outside += [f"{path}{among}" for path in self._watch.changes()]
-        record.reached += [f"{name}{among}" for name in self._server.reached]
-        record.left += [f"process {pid}{among}" for pid in processes() - idle]
-        return not (record.outside or record.reached or record.left)
+        record, by = self.record, "  <-  " + "\n  or ".join(batch)
+        found = (
+            [path + by for path in self._watch.changes()],
+            [name + by for name in self._server.reached],
+            [f"process {pid}{by}" for pid in processes() - idle],
+        )
+        record.outside += found[0]
+        record.reached += found[1]
+        record.left += found[2]
+        return not any(found)
+
+    async def _name(self, batch: list[str]) -> None:
+        """Run each of these once more, alone: the record then names the one that reached what is outside."""
+        slot = next(iter(self._sandboxes))
+        for text in batch:
+            self._watch.start_again()
+            self._server.reached.clear()
+            idle = processes()
+            await self._work(slot, iter([text]))
+            self._is_sound([text], idle)
 
 
 _RECORDS = re.compile(r"/(?:\.git|bare\.git)/(?:.*/)?(?:objects|logs|refs|index)\b")
@@ -199,7 +218,7 @@ def record() -> Iterator[Record]:
         for name in SECRET_VARIABLES:
             patch.setenv(name, ground.home.marker(f"the variable {name}"))
         with adopt_orphans():
-            made = asyncio.run(_run(ground))
+            made = asyncio.run(_run(ground, CORPUS, slots=range(AT_ONCE)))
         print(
             f"\n{made.ran} commands in {made.seconds:.0f} s, {dict(made.ended)}; "
             f"{made.changed} changed the work directory, to {made.looked_at} different states"
@@ -207,9 +226,9 @@ def record() -> Iterator[Record]:
         yield made
 
 
-async def _run(ground: Ground) -> Record:
+async def _run(ground: Ground, texts: list[str], *, slots: range) -> Record:
     async with Server(ground) as server:
-        return await Trial(ground, server).run(CORPUS)
+        return await Trial(ground, server, slots).run(texts)
 
 
 def test_every_command_was_run(record: Record) -> None:
@@ -267,7 +286,7 @@ def ground() -> Iterator[Ground]:
 def work(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A new work directory in it."""
     monkeypatch.setenv("HOME", str(ground.home.path))
-    return ground.slot(sum(path.name.startswith("slot-") for path in ground.projects.iterdir()))
+    return ground.slot(len(list(ground.projects.glob("slot-*"))))
 
 
 @pytest.mark.parametrize(
@@ -348,6 +367,55 @@ def test_a_process_that_was_left_is_seen() -> None:
         for pid in left:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+
+
+class NoSandbox:
+    """Runs commands in a work directory, and holds nothing."""
+
+    status = SimpleNamespace(contained=True)
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    async def run(self, text: str | list[str], *, timeout: float) -> SimpleNamespace:
+        """Run a command, but not what would show that there is no sandbox."""
+        words = ["true"] if isinstance(text, list) else ["bash", "-c", text]
+        done = await asyncio.to_thread(
+            subprocess.run, words, cwd=self.root, stdout=subprocess.PIPE, timeout=timeout
+        )
+        return SimpleNamespace(ended="exited", output=done.stdout)
+
+
+def test_a_command_that_gets_out_is_named(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it does that it must not do, the record has it once for this command, and for no other."""
+    monkeypatch.setenv("HOME", str(ground.home.path))
+    monkeypatch.setattr(Trial, "_sandbox", _no_sandbox)
+    kinds = {
+        "outside": 'touch "$HOME/made"$RANDOM',
+        "reached": f"for p in {' '.join(map(str, PORTS))}; do : < /dev/tcp/{ADDRESS}/$p; done 2> no",
+        "left": "setsid sleep 60 > /dev/null &",
+        "printed": "cat ~/.vault-token",
+        "written": "cat ~/.vault-token > copy",
+        "started": f"printf '#!/bin/sh\\n: > {ground.ran}/hook' > .git/hooks/pre-commit; chmod +x .git/hooks/*",
+    }
+    texts = ["true", "echo x > new", *kinds.values(), "ls"]
+    before = processes()
+    with adopt_orphans():
+        record = asyncio.run(_run(ground, texts, slots=range(90, 91)))
+        for pid in processes() - before:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    for kind, command in kinds.items():
+        alone = [each for each in getattr(record, kind) if "\n  or " not in each]
+        assert alone, kind
+        assert [each for each in alone if command not in each] == [], kind
+
+
+def _no_sandbox(self: Trial, slot: int) -> NoSandbox:
+    work = self._ground.slot(slot)
+    (work / ".git" / "hooks").mkdir(exist_ok=True)
+    self._clean[slot] = tree(work)
+    return NoSandbox(work)
 
 
 def test_what_was_adopted_is_reaped() -> None:
