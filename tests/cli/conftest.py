@@ -7,11 +7,12 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_server import CommandServer
 
 _SOURCE = Path(__file__).parents[2] / "src"
 # With -P, the working directory is not where modules are looked for, as with the installed command.
@@ -21,7 +22,8 @@ _PROGRAM = "import sys; from hookline.cli import main; sys.exit(main())"
 class Place:
     """A project, its user's home, and what is printed when the command is run there."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, commands: Commands) -> None:
+        self._commands = commands
         self.home = folder / "home"
         self.project = folder / "project"
         self.home.mkdir()
@@ -47,10 +49,13 @@ class Place:
         known = {
             name: value for name, value in os.environ.items() if not name.startswith("HOOKLINE_")
         }
+        whole = {**known, **self.env, **env}
+        if not any(name.startswith("PYTHON") for name in env):  # Python reads these when it starts
+            return self._commands.run(arguments, self.project, whole, stdin)
         return subprocess.run(
             [sys.executable, "-P", "-c", _PROGRAM, *arguments],
             cwd=self.project,
-            env={**known, **self.env, **env},
+            env=whole,
             input=stdin,
             capture_output=True,
             text=True,
@@ -59,10 +64,40 @@ class Place:
         )
 
 
+class Commands:
+    """A server of commands, started when it is needed, and again after a test that did not wait for its command."""
+
+    def __init__(self) -> None:
+        self.server: CommandServer | None = None
+
+    def run(
+        self, arguments: tuple[str, ...], cwd: Path, env: dict[str, str], stdin: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run one."""
+        server = self.server or CommandServer(_SOURCE)
+        self.server = None
+        try:
+            done = server.run(arguments, cwd=cwd, env=env, stdin=stdin)
+        except BaseException:
+            server.close()
+            raise
+        self.server = server
+        return done
+
+
+@pytest.fixture(scope="session")
+def commands() -> Iterator[Commands]:
+    """What runs the command."""
+    made = Commands()
+    yield made
+    if made.server is not None:
+        made.server.close()
+
+
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path, commands: Commands) -> Place:
     """A project with nothing in it."""
-    return Place(tmp_path)
+    return Place(tmp_path, commands)
 
 
 @pytest.fixture

@@ -1,26 +1,25 @@
-"""Runs one command in a sandbox, for a test that wants it done by another user: JSON in, JSON out.
+"""Runs commands in sandboxes, for tests that want it done by another user: a line of JSON in, a line of JSON out.
 
-It needs nothing but the standard library and the sources, so that any interpreter the user may run will do.
+It needs nothing but the standard library and the sources, so that any interpreter the user may run will do. It is for
+many commands: to start Python, and the sandbox's test of itself, take longer than the command.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+import traceback
 from typing import Any
+
+from hookline.containment.sandbox import Sandbox, SandboxGrant, SandboxLimits, SandboxPaths, limits
 
 
 def run_plan(plan: dict[str, Any]) -> dict[str, Any]:
     """Run what a plan says, and return the outcome."""
-    from hookline.containment.sandbox import (
-        Sandbox,
-        SandboxGrant,
-        SandboxLimits,
-        SandboxPaths,
-        limits,
-    )
-
-    if plan["watched"]:  # as on a machine that lets us make no control groups
+    os.environ.clear()
+    os.environ.update(plan["env"])
+    if plan["watched"]:  # as on a machine that lets us make no control groups: from now on
         limits.homes = lambda *_: {}
         limits.kernel_counts_processes = lambda: False
     sandbox = Sandbox(
@@ -45,5 +44,15 @@ def run_plan(plan: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def main() -> None:
+    """Run each plan that is written to standard input."""
+    while line := sys.stdin.readline():
+        try:
+            answer = run_plan(json.loads(line))
+        except Exception:
+            answer = {"error": traceback.format_exc()}
+        print(json.dumps(answer), flush=True)
+
+
 if __name__ == "__main__":
-    print(json.dumps(run_plan(json.loads(sys.argv[1]))))
+    main()

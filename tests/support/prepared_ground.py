@@ -262,6 +262,10 @@ class Watch:
         )
         self._tmp = Path(tempfile.mkdtemp(prefix="watched-"))
         (self._tmp / "file").write_text("in the machine's /tmp\n")
+        self.start_again()
+
+    def start_again(self) -> None:
+        """Take what there is now for the beginning."""
         self._before = self._look()
 
     def changes(self) -> list[str]:
@@ -418,11 +422,11 @@ class HostTools:
             "MISE_OFFLINE": "1",
         }
 
-    def started(self, work: Path) -> list[str]:
+    def started(self, work: Path, *, mercurial: bool = True) -> list[str]:
         """Use them all, and say what ran that is no part of them."""
         ran_before = set(os.listdir(self._ground.ran))
         with tempfile.TemporaryDirectory(dir=self._ground.base) as traces:
-            for number, words in enumerate(self._uses(work)):
+            for number, words in enumerate(self._uses(work, mercurial=mercurial)):
                 trace = {"GIT_TRACE2_EVENT": f"{traces}/{number}"}
                 self._use(words, work, trace)
             by_git = [line for path in sorted(Path(traces).iterdir()) for line in _children(path)]
@@ -431,7 +435,7 @@ class HostTools:
             (self._ground.ran / mark).unlink()
         return [*by_git, *(f"ran: {mark}" for mark in marks)]
 
-    def _uses(self, work: Path) -> Iterator[list[str]]:
+    def _uses(self, work: Path, *, mercurial: bool) -> Iterator[list[str]]:
         """Ask for status and history, commit, and enter the directory."""
         yield ["git", "status"]
         yield ["git", "log", "--oneline", "-2"]
@@ -439,7 +443,7 @@ class HostTools:
             if (work / name).is_dir():
                 yield ["git", "-C", name, "log" if name == "bare.git" else "status"]
         yield ["git", "commit", "--allow-empty", "-qm", "a commit of the user"]
-        if which("hg"):
+        if mercurial and which("hg"):
             yield ["hg", "status"]
         for tool, *words in (["direnv", "export", "bash"], ["mise", "env"]):
             if which(tool):

@@ -13,7 +13,7 @@ import pytest
 from hookline.containment import FileJail
 from hookline.errors import FileJailError
 
-ROUNDS = 4_000
+ROUNDS = 2_000
 SECRET = b"what nobody inside may read"
 
 

@@ -40,11 +40,69 @@ class Outcome:
     duration: float
 
 
+class Helper:
+    """A process of a user that runs commands in sandboxes."""
+
+    def __init__(self, user: int | None) -> None:
+        argv = [sys.executable if user is None else SYSTEM_PYTHON, str(HELPER)]
+        if user is not None:
+            change = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+            argv = ["setpriv", *change, *argv]
+        self._process = subprocess.Popen(
+            argv,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "src")},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, plan: dict[str, Any]) -> dict[str, Any]:
+        """What came of one command."""
+        asked, answers = self._process.stdin, self._process.stdout
+        assert asked is not None
+        assert answers is not None
+        asked.write(json.dumps(plan) + "\n")
+        asked.flush()
+        answer: dict[str, Any] = json.loads(answers.readline())
+        assert "error" not in answer, answer["error"]
+        return answer
+
+    def close(self) -> None:
+        """End it."""
+        with self._process as process:
+            process.kill()
+
+
+class Helpers(dict[tuple[int | None, bool], Helper]):
+    """One for each user, and for each user with a watcher; started again after a test that did not wait for it."""
+
+    def run(self, user: int | None, plan: dict[str, Any]) -> dict[str, Any]:
+        """What came of one command of a user."""
+        key = (user, plan["watched"])
+        helper = self.pop(key, None) or Helper(user)
+        try:
+            answer = helper.run(plan)
+        except BaseException:
+            helper.close()
+            raise
+        self[key] = helper
+        return answer
+
+
+@pytest.fixture(scope="session")
+def helpers() -> Iterator[Helpers]:
+    """What runs commands as somebody."""
+    made = Helpers()
+    yield made
+    for helper in made.values():
+        helper.close()
+
+
 class Place:
     """`work` can be written; `outside` and `home` are beside it, and would be seen but for the sandbox."""
 
-    def __init__(self, base: Path, user: int | None) -> None:
-        self.base = base
+    def __init__(self, base: Path, user: int | None, helpers: Helpers) -> None:
+        self.base, self._helpers = base, helpers
         self.work, self.outside, self.home = base / "work", base / "outside", base / "home"
         self.user = user
         for directory in (self.work, self.outside, self.home / ".ssh"):
@@ -86,23 +144,15 @@ class Place:
             "timeout": timeout,
             "place": where,
             "watched": watched,
+            "env": {
+                "PATH": os.environ["PATH"],
+                "HOME": str(self.home),
+                "XDG_STATE_HOME": f"{self.base}-state",
+                "PYTHONPATH": str(ROOT / "src"),
+                "MY_TOKEN": "a secret of the environment",
+            },
         }
-        argv = [self.python if self.user is not None else sys.executable, str(HELPER)]
-        if self.user is not None:
-            change = [f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
-            argv = ["setpriv", *change, *argv]
-        env = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(self.home),
-            "XDG_STATE_HOME": f"{self.base}-state",
-            "PYTHONPATH": str(ROOT / "src"),
-            "MY_TOKEN": "a secret of the environment",
-        }
-        ran = subprocess.run(
-            [*argv, json.dumps(plan)], env=env, capture_output=True, text=True, timeout=timeout + 60
-        )
-        assert ran.returncode == 0, ran.stderr
-        return Outcome(**json.loads(ran.stdout))
+        return Outcome(**self._helpers.run(self.user, plan))
 
     def run_python(self, code: str, **options: Any) -> Outcome:
         """Run Python code inside."""
@@ -110,7 +160,7 @@ class Place:
 
 
 @pytest.fixture(params=["ourselves", "nobody"])
-def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+def place(request: pytest.FixtureRequest, helpers: Helpers) -> Iterator[Place]:
     """A place to try things in, for each kind of user."""
     user = None
     if request.param == "nobody":
@@ -119,7 +169,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     base = Path(tempfile.mkdtemp(prefix="sandbox-test-")).resolve()
     base.chmod(0o755)
     try:
-        yield Place(base, user)
+        yield Place(base, user, helpers)
     finally:
         subprocess.run(["chmod", "-R", "u+rwX", base], check=False)
         shutil.rmtree(base, ignore_errors=True)

@@ -13,9 +13,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from prepared_ground import (
+    ADDRESS,
+    PORTS,
     Ground,
     HostTools,
     Server,
@@ -81,12 +84,12 @@ class Record:
 class Trial:
     """Runs commands, several at once, and stops at the first that reaches what is outside."""
 
-    def __init__(self, ground: Ground, server: Server) -> None:
+    def __init__(self, ground: Ground, server: Server, slots: range) -> None:
         self._ground, self._server = ground, server
         self._tools = HostTools(ground)
         self._seen: set[frozenset[tuple[object, ...]]] = set()
         self._clean: dict[int, dict[str, tuple[object, ...]]] = {}
-        self._sandboxes = [self._sandbox(slot) for slot in range(AT_ONCE)]
+        self._sandboxes = {slot: self._sandbox(slot) for slot in slots}
         self._watch = Watch(ground, CORPUS)
         self.record = Record()
 
@@ -99,8 +102,9 @@ class Trial:
             for at in range(0, len(texts), BATCH):
                 batch = texts[at : at + BATCH]
                 waiting = iter(batch)
-                await asyncio.gather(*(self._work(slot, waiting) for slot in range(AT_ONCE)))
+                await asyncio.gather(*(self._work(slot, waiting) for slot in self._sandboxes))
                 if not self._is_sound(batch, idle):
+                    await self._name(batch)
                     break
         finally:
             self._watch.close()
@@ -109,7 +113,7 @@ class Trial:
 
     async def _check_sandbox(self) -> None:
         """Nothing dangerous runs before it is seen that the sandbox holds."""
-        sandbox = self._sandboxes[0]
+        sandbox = next(iter(self._sandboxes.values()))
         assert sandbox.status.contained, sandbox.describe()
         for target in (self._ground.home.path, self._ground.sibling, Path("/etc"), Path("/usr")):
             await sandbox.run(["touch", str(target / "canary")], timeout=10)
@@ -148,12 +152,16 @@ class Trial:
                 self._clean[slot] = tree(sandbox.root)
 
     async def _use_tools(self, text: str, work: Path, changes: list[str]) -> None:
-        """Use the tools of the user, unless another command has left the same."""
+        """Use the tools of the user, unless another command has left the same.
+
+        Mercurial takes as long as all the others, and knows of programs by what is in `.hg` alone.
+        """
         left = frozenset(_left(path, work) for path in changes if not _RECORDS.search(path))
         if left and left not in self._seen:
             self._seen.add(left)
             self.record.looked_at += 1
-            started = await asyncio.to_thread(self._tools.started, work)
+            mercurial = any("/.hg" in path for path in changes)
+            started = await asyncio.to_thread(self._tools.started, work, mercurial=mercurial)
             self.record.started += [f"{text}  ->  {each}" for each in started]
 
     def _search(self, text: str, changes: list[str], slot: int) -> None:
@@ -167,11 +175,26 @@ class Trial:
 
     def _is_sound(self, batch: list[str], idle: set[int]) -> bool:
         """Whether all is well outside. If not, one of these commands did it."""
-        record, among = self.record, "\n  among:\n  " + "\n  ".join(batch)
-        record.outside += [f"{path}{among}" for path in self._watch.changes()]
-        record.reached += [f"{name}{among}" for name in self._server.reached]
-        record.left += [f"process {pid}{among}" for pid in processes() - idle]
-        return not (record.outside or record.reached or record.left)
+        record, by = self.record, "  <-  " + "\n  or ".join(batch)
+        found = (
+            [path + by for path in self._watch.changes()],
+            [name + by for name in self._server.reached],
+            [f"process {pid}{by}" for pid in processes() - idle],
+        )
+        record.outside += found[0]
+        record.reached += found[1]
+        record.left += found[2]
+        return not any(found)
+
+    async def _name(self, batch: list[str]) -> None:
+        """Run each of these once more, alone: the record then names the one that reached what is outside."""
+        slot = next(iter(self._sandboxes))
+        for text in batch:
+            self._watch.start_again()
+            self._server.reached.clear()
+            idle = processes()
+            await self._work(slot, iter([text]))
+            self._is_sound([text], idle)
 
 
 _RECORDS = re.compile(r"/(?:\.git|bare\.git)/(?:.*/)?(?:objects|logs|refs|index)\b")
@@ -195,7 +218,7 @@ def record() -> Iterator[Record]:
         for name in SECRET_VARIABLES:
             patch.setenv(name, ground.home.marker(f"the variable {name}"))
         with adopt_orphans():
-            made = asyncio.run(_run(ground))
+            made = asyncio.run(_run(ground, CORPUS, slots=range(AT_ONCE)))
         print(
             f"\n{made.ran} commands in {made.seconds:.0f} s, {dict(made.ended)}; "
             f"{made.changed} changed the work directory, to {made.looked_at} different states"
@@ -203,9 +226,9 @@ def record() -> Iterator[Record]:
         yield made
 
 
-async def _run(ground: Ground) -> Record:
+async def _run(ground: Ground, texts: list[str], *, slots: range) -> Record:
     async with Server(ground) as server:
-        return await Trial(ground, server).run(CORPUS)
+        return await Trial(ground, server, slots).run(texts)
 
 
 def test_every_command_was_run(record: Record) -> None:
@@ -252,13 +275,18 @@ def _listed(findings: list[str]) -> str:
 # --- each of these checks can fail --------------------------------------------------------------------
 
 
-@pytest.fixture
-def ground(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ground]:
-    """A prepared file system of its own."""
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    """Another prepared file system. Each of these tests changes files of its own."""
     with directory() as base:
-        made = Ground(base)
-        monkeypatch.setenv("HOME", str(made.home.path))
-        yield made
+        yield Ground(base)
+
+
+@pytest.fixture
+def work(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A new work directory in it."""
+    monkeypatch.setenv("HOME", str(ground.home.path))
+    return ground.slot(len(list(ground.projects.glob("slot-*"))))
 
 
 @pytest.mark.parametrize(
@@ -290,23 +318,23 @@ def test_a_secret_is_found_in_what_is_printed(ground: Ground, command: str) -> N
     [
         "echo x >> .bashrc",
         "touch -r .profile .bashrc",
-        "chmod +x .profile",
-        "rm .netrc",
+        "chmod +x .zshrc",
+        "rm .pgpass",
         "mkdir new",
         "ln -s /etc .config/link",
-        "ln .netrc copy",
+        "ln .boto copy",
         "echo x > projects/sibling/main.py",
-        "touch projects/slot-0/new",
+        'touch "$BESIDE"/new',
     ],
 )
-def test_a_change_outside_is_seen(ground: Ground, command: str) -> None:
+def test_a_change_outside_is_seen(ground: Ground, work: Path, command: str) -> None:
     """Of content, mode, time, kind, or of what there is; and what happens in a work directory is not one."""
-    work = ground.slot(0)
     watch = Watch(ground, [])
     try:
         (work / "new").touch()
         assert watch.changes() == []
-        subprocess.run(command, shell=True, cwd=ground.home.path, check=True)
+        env = {**os.environ, "BESIDE": str(work.parent)}
+        subprocess.run(command, shell=True, cwd=ground.home.path, env=env, check=True)
         assert watch.changes() != []
     finally:
         watch.close()
@@ -341,6 +369,55 @@ def test_a_process_that_was_left_is_seen() -> None:
             os.waitpid(pid, 0)
 
 
+class NoSandbox:
+    """Runs commands in a work directory, and holds nothing."""
+
+    status = SimpleNamespace(contained=True)
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    async def run(self, text: str | list[str], *, timeout: float) -> SimpleNamespace:
+        """Run a command, but not what would show that there is no sandbox."""
+        words = ["true"] if isinstance(text, list) else ["bash", "-c", text]
+        done = await asyncio.to_thread(
+            subprocess.run, words, cwd=self.root, stdout=subprocess.PIPE, timeout=timeout
+        )
+        return SimpleNamespace(ended="exited", output=done.stdout)
+
+
+def test_a_command_that_gets_out_is_named(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it does that it must not do, the record has it once for this command, and for no other."""
+    monkeypatch.setenv("HOME", str(ground.home.path))
+    monkeypatch.setattr(Trial, "_sandbox", _no_sandbox)
+    kinds = {
+        "outside": 'touch "$HOME/made"$RANDOM',
+        "reached": f"for p in {' '.join(map(str, PORTS))}; do : < /dev/tcp/{ADDRESS}/$p; done 2> no",
+        "left": "setsid sleep 60 > /dev/null &",
+        "printed": "cat ~/.vault-token",
+        "written": "cat ~/.vault-token > copy",
+        "started": f"printf '#!/bin/sh\\n: > {ground.ran}/hook' > .git/hooks/pre-commit; chmod +x .git/hooks/*",
+    }
+    texts = ["true", "echo x > new", *kinds.values(), "ls"]
+    before = processes()
+    with adopt_orphans():
+        record = asyncio.run(_run(ground, texts, slots=range(90, 91)))
+        for pid in processes() - before:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    for kind, command in kinds.items():
+        alone = [each for each in getattr(record, kind) if "\n  or " not in each]
+        assert alone, kind
+        assert [each for each in alone if command not in each] == [], kind
+
+
+def _no_sandbox(self: Trial, slot: int) -> NoSandbox:
+    work = self._ground.slot(slot)
+    (work / ".git" / "hooks").mkdir(exist_ok=True)
+    self._clean[slot] = tree(work)
+    return NoSandbox(work)
+
+
 def test_what_was_adopted_is_reaped() -> None:
     """Another test of this process counts its zombies."""
     with adopt_orphans():
@@ -366,11 +443,13 @@ def test_what_was_adopted_is_reaped() -> None:
         ("mise", "mise.toml", "[env]\nFOO = \"{{{{ exec(command='{mark}') }}}}\"\n"),
     ],
 )
-def test_a_planted_program_is_seen(ground: Ground, tool: str, name: str, text: str) -> None:
+def test_a_planted_program_is_seen(
+    ground: Ground, work: Path, tool: str, name: str, text: str
+) -> None:
     """Where the tool is installed: it runs what was put there, and the harmless directory runs nothing."""
     if which(tool) is None:
         pytest.skip(f"{tool} is not installed: run scripts/system_tools.py")
-    tools, work = HostTools(ground), ground.slot(0)
+    tools = HostTools(ground)
     assert tools.started(work) == []
     (work / name).parent.mkdir(exist_ok=True)
     (work / name).write_text(text.format(mark=f": > {ground.ran}/planted"))

@@ -10,10 +10,10 @@ from shell_corpus import commands
 from hookline.containment import ShellPolicy
 
 
-@pytest.mark.parametrize("command", commands("denied"))
-def test_it_is_denied(command: str) -> None:
+def test_it_is_denied() -> None:
     """What must never run is denied in every spelling."""
-    assert ShellPolicy.default().judge(command).decision == "deny"
+    policy = ShellPolicy.default()
+    assert [text for text in commands("denied") if policy.judge(text).decision != "deny"] == []
 
 
 OVER_LINES = [
