@@ -553,7 +553,7 @@ def test_a_journal_refuses_what_it_could_not_read() -> None:
         ContinuationEvaluation("x", "allow_stop"),  # type: ignore[arg-type]
         ContinuationEvaluation("x", ContinuationDecision.ALLOW_STOP, 5),  # type: ignore[arg-type]
         ContinuationEvaluation(5, ContinuationDecision.ALLOW_STOP),  # type: ignore[arg-type]
-        ContinuationEvaluation("x", ContinuationDecision.ALLOW_STOP, "", "so"),  # type: ignore[arg-type]
+        ContinuationEvaluation("x", ContinuationDecision.ALLOW_STOP, "", 5),  # type: ignore[arg-type]
     ],
 )
 def test_a_word_on_continuing_that_says_nothing_is_the_hooks_failure(said: Any) -> None:

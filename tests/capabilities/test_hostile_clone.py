@@ -11,6 +11,7 @@ import pytest
 from hookline import AgentBuilder
 from hookline.capabilities import Approval, Bash
 from hookline.containment import ShellPolicy
+from hookline.state import ResultStatus
 from hookline.testing import ScriptedDriver, call, calls, say
 
 COMMANDS = (
@@ -89,7 +90,7 @@ def test_the_clone_is_hostile(clone: Path, command: str) -> None:
 def test_a_search_path_into_the_clone_runs_nothing_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str | list[str]
 ) -> None:
-    """Programs that start others by their names find those of the system."""
+    """Programs that start others by their names find those of the system, or a person is asked and says no."""
     planted = tmp_path / "clone" / "node_modules" / ".bin"
     planted.mkdir(parents=True)
     for name in ("grep", "gzip", "echo", "true", "test"):
@@ -101,8 +102,8 @@ def test_a_search_path_into_the_clone_runs_nothing_of_it(
     turn = call("bash", command=command) if isinstance(command, str) else call("exec", argv=command)
     builder = AgentBuilder().with_driver(ScriptedDriver([turn, say("done")]))
     builder.with_capability(Bash(tmp_path / "clone", place="host")).with_approver("deny")
-    result = builder.build().run_sync("Look around.")
-    assert "[exit code 0" in result.steps[0].results[0].text()
+    (ran,) = builder.build().run_sync("Look around.").steps[0].results
+    assert "[exit code 0" in ran.text() or ran.status is ResultStatus.DENIED
     assert not (tmp_path / "pwned").exists()
 
 

@@ -24,7 +24,7 @@ async def test_it_is_a_capability(plain: Plain) -> None:
     """With tools and a hook, under a name of its own."""
     async with McpServers(plain(), name="far") as mcp:
         assert isinstance(mcp, Capability)
-        agent = AgentBuilder().with_capability(mcp).build()
+        agent = AgentBuilder().with_capability(mcp).build(model=None)
     assert agent.definition.capabilities == ("far",)
     assert agent.definition.toolbox.get(ECHO) is not None
     assert "far-pins" in agent.explain(ECHO)

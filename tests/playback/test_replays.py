@@ -195,7 +195,7 @@ async def test_a_changed_call_is_a_difference_although_its_result_is_the_same() 
             lambda ctx: HookOutcome.block("not now"),
             "hook 'hook' at before_inference says block",
         ),
-        (None, lambda ctx: ctx.forbid("enough"), "stops"),
+        (None, lambda ctx: ctx.forbid("enough"), "+ nothing"),
     ],
 )
 async def test_a_difference_in_what_the_model_is_asked_is_found(

@@ -61,7 +61,7 @@ def test_a_continuation_request_does_not_override_a_limit() -> None:
 def test_a_continuation_request_does_not_override_a_hook_that_forbids_or_stops() -> None:
     """Neither the gentle way to end a run nor the immediate one."""
     forbids = eager(builder(*[say("again")] * 9)).on_before_step(lambda ctx: ctx.forbid("enough"))
-    assert forbids.build().run_sync("go").state.step_count == 1
+    assert forbids.build().run_sync("go").state.step_count == 0
     stops = eager(builder(*[say("again")] * 9)).on_after_step(lambda ctx: HookOutcome.stop("now"))
     result = stops.build().run_sync("go")
     assert (result.status, result.state.step_count) == (RunStatus.STOPPED, 1)

@@ -172,10 +172,9 @@ def test_an_evaluation_may_be_returned_as_it_is() -> None:
 
 @pytest.mark.parametrize(
     "point",
-    "before_step before_inference after_inference before_tool_use after_tool_use after_step "
-    "should_continue stop".split(),
+    "after_inference before_tool_use after_tool_use after_step should_continue stop".split(),
 )
-def test_evaluations_can_be_appended_at_every_point_of_a_step(point: str) -> None:
+def test_evaluations_can_be_appended_at_every_later_point_of_a_step(point: str) -> None:
     """Wherever a hook forbids continuing, the step is finished and then the run stops."""
     agent = builder(call("work"), call("work"), say("never"))
     agent.add_hook(point, lambda ctx: ctx.forbid("enough"), name="enough")
@@ -224,10 +223,10 @@ def test_nothing_said_stops() -> None:
 
 
 def test_evaluations_of_different_phases_are_resolved_together() -> None:
-    """A request made after the step and a forbid made before it meet in one outcome, and the forbid wins."""
+    """A request made after the step and a forbid made in it meet in one outcome, and the forbid wins."""
     agent = (
         builder(say("one"), say("never"))
-        .on_before_step(lambda ctx: ctx.forbid("guard"), name="guard")
+        .on_after_inference(lambda ctx: ctx.forbid("guard"), name="guard")
         .on_after_step(lambda ctx: ctx.request_continue("more"), name="eager")
         .build()
     )
@@ -274,7 +273,7 @@ def test_a_stale_outcome_does_not_enter_the_next_run() -> None:
     first = built.run_sync("hello")
     assert first.status is RunStatus.STOPPED
     second = built.run_sync("again", state=first.state)
-    assert (second.status, second.text) == (RunStatus.COMPLETED, "two")
+    assert (second.status, second.text) == (RunStatus.COMPLETED, "one")
 
 
 # --- what is in flight lives in the context ---------------------------------------------------------

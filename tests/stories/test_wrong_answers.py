@@ -92,9 +92,7 @@ def test_a_reason_for_an_evaluation_that_is_no_text() -> None:
     assert "which is not text" in str(result.error)
 
 
-@pytest.mark.parametrize(
-    "point", ["after_step", "should_continue", "execution_end", "session_start"]
-)
+@pytest.mark.parametrize("point", ["after_step", "should_continue", "session_start"])
 def test_a_block_where_nothing_can_be_blocked(point: str) -> None:
     """It is an error, and says what is possible there."""
     result = (

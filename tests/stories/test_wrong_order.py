@@ -84,7 +84,7 @@ def test_an_order_that_the_tiers_forbid() -> None:
     ("options", "words"),
     [
         ({"tier": "polcy"}, "tier='polcy' is not one of hook, policy, observer."),
-        ({"scope": "global"}, "scope='global' is not one of self, tree."),
+        ({"scope": "global"}, "scope='global' is not one of self, tree, children."),
         ({"on_failure": "ignore"}, "on_failure='ignore' is not one of closed, open."),
         ({"priority": "high"}, "priority= takes a whole number, not 'high'."),
         ({"timeout": 0}, "timeout= takes seconds above zero, not 0."),

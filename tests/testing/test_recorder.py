@@ -290,6 +290,7 @@ def test_it_is_registered_at_every_point_that_can_be_observed() -> None:
     observed = {registration.point.value for registration in Recorder().hooks()}
     assert {point.value for point in HookPoint} - observed == {
         "around_inference",
+        "around_step",
         "around_tool_use",
     }
 

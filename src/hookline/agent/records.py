@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from hookline import errors
-from hookline.errors import HookError, HooklineError
+from hookline.errors import HookAnswerError, HookError, HooklineError
 from hookline.flow import ErrorClass, classify
 from hookline.flow.error_policy import exception_type
 from hookline.journal import (
@@ -556,11 +556,23 @@ def _step_of(child: ChildStarted | ChildFinished) -> int:
 _OF_HOOK = re.compile(r"hook '(?P<hook>.*?)' at (?P<point>\w+): (?P<problem>.*)", re.DOTALL)
 
 
+def hook_error_of(info: ErrorInfo) -> HookError | None:
+    """The failure of a hook, from its words; None if they are not those of one."""
+    said = _OF_HOOK.fullmatch(info.message)
+    return said and hook_error_class(info)(said["hook"], said["point"], said["problem"])
+
+
+def hook_error_class(info: ErrorInfo | None) -> type[HookError]:
+    """What the failure of a hook was: a crash, or an answer that has no meaning."""
+    is_answer = info is not None and info.type.endswith(f".{HookAnswerError.__name__}")
+    return HookAnswerError if is_answer else HookError
+
+
 def recorded_exception(info: ErrorInfo) -> Exception:
     """An exception that has the name, the words and the class of the one that was recorded."""
-    of_hook = _OF_HOOK.fullmatch(info.message) if info.error_class == ErrorClass.HOOK else None
+    of_hook = hook_error_of(info) if info.error_class == ErrorClass.HOOK else None
     if of_hook is not None:
-        return HookError(of_hook["hook"], of_hook["point"], of_hook["problem"])
+        return of_hook
     module, _, name = info.type.rpartition(".")
     body = {
         "__module__": module or "builtins",

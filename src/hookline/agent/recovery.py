@@ -14,9 +14,8 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.records import RunIndex
+from hookline.agent.records import RunIndex, hook_error_class
 from hookline.agent.run import AnswerSource, Run
-from hookline.errors import HookError
 from hookline.flow import ErrorClass
 from hookline.hooks import Entry, HookOutcome, Kind, Plan
 from hookline.journal import (
@@ -200,7 +199,7 @@ def answer_as_recorded(ran: HookRan) -> Callable[[Any], Any]:
         if ran.verdict == "failed":
             words = ran.error.message if ran.error is not None else ""
             remedy = words.partition(ran.reason)[2].strip() if ran.reason else ""
-            return HookError(ran.hook, ctx.point, ran.reason, remedy=remedy)
+            return hook_error_class(ran.error)(ran.hook, ctx.point, ran.reason, remedy=remedy)
         after = redo_changes(ctx, ran.changes)
         if ran.evaluations:
             after = msgspec.structs.replace(after, evaluations=(*ctx.evaluations, *ran.evaluations))

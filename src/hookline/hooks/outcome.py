@@ -275,10 +275,12 @@ def _interpret(entry: Entry, ctx: C, answer: Any, settle: Settle | None) -> Answ
 def _without_effect(entry: Entry, ctx: C, changed: Any) -> tuple[Any, str]:
     """The context without the changes that come too late at its point, and what is reported about them."""
     point = ctx.point
+    if entry.is_policy or type(changed) is not type(ctx):
+        return changed, ""  # that is an error, whatever it changed
     late = [
         name
         for name in sorted(point.without_effect)
-        if type(changed) is type(ctx) and getattr(changed, name) is not getattr(ctx, name)
+        if getattr(changed, name) is not getattr(ctx, name)
     ]
     if not late:
         return changed, ""

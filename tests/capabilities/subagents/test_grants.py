@@ -274,7 +274,9 @@ async def test_models_by_name() -> None:
 def test_a_model_that_cannot_be_is_an_error_with_its_subagent() -> None:
     """When the agent is built."""
     with pytest.raises(BuildError, match=r"subagent 'm': .*nonsense"):
-        AgentBuilder().with_capability(Subagents(Subagent("m", "M.", model="nonsense"))).build()
+        AgentBuilder().with_capability(Subagents(Subagent("m", "M.", model="nonsense"))).build(
+            model=None
+        )
 
 
 async def test_an_agent_that_is_built_already() -> None:
@@ -301,7 +303,7 @@ async def test_an_agent_that_is_built_already() -> None:
         (lambda: Subagent("m", "x", limits=7), "limits=7 are no limits"),  # type: ignore[arg-type]
         (lambda: Subagent("m", "x", agent="a"), "agent= takes an Agent"),  # type: ignore[arg-type]
         (
-            lambda: Subagent("m", "x", tools="read", agent=AgentBuilder().build()),
+            lambda: Subagent("m", "x", tools="read", agent=AgentBuilder().build(model=None)),
             "it is an agent that is built already, so tools would not count",
         ),
         (lambda: Subagents(), "there are no subagents to start"),
@@ -381,7 +383,7 @@ def definition(names: tuple[str, ...]) -> Definition:
 
         return tool(function, name=name, effect="pure" if name in PURE else "once")
 
-    return AgentBuilder().with_tools(*map(made, names)).build().definition
+    return AgentBuilder().with_tools(*map(made, names)).build(model=None).definition
 
 
 TOP = definition(NAMES)

@@ -32,7 +32,7 @@ from hookline.agent.loop.step import (
     settle_step,
 )
 from hookline.agent.loop.turn import Unrecovered, take_turn
-from hookline.agent.records import RunIndex, recorded_exception
+from hookline.agent.records import RunIndex, hook_error_of, recorded_exception
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
 from hookline.errors import HookError, PastError, in_words
@@ -46,6 +46,7 @@ from hookline.state import (
     ContinuationEvaluation,
     ContinuationOutcome,
     Ending,
+    ErrorInfo,
     RunStatus,
     Step,
     StopReason,
@@ -214,7 +215,8 @@ def _past_failure(run: Run, known: RunIndex, reason: str) -> Exception:
     for info in (*reversed(known.raised), *(last.errors[::-1] if last is not None else ())):
         if info.message == reason or (not info.message and info.type.endswith(reason)):
             return recorded_exception(info)
-    return PastError("unknown", reason)
+    # The words of a call's error may be withheld there, and those of a hook are the reason itself.
+    return hook_error_of(ErrorInfo("", reason)) or PastError("unknown", reason)
 
 
 def _is_bare(state: AgentState) -> bool:
