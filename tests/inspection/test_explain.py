@@ -137,9 +137,10 @@ after_tool_use      a block: the result is withheld and the model reads the reas
 should_continue     nothing can be blocked here
   1  tool-calls  default  hook         always
 
-no hooks at  session_start, execution_start, prompt_submit, before_inference, around_inference,
-             after_inference, permission_request, after_step, stop, output, execution_end, error,
-             agent_failed, subagent_start, subagent_stop, before_compact, session_end
+no hooks at  session_start, execution_start, prompt_submit, around_step, before_inference,
+             around_inference, after_inference, permission_request, after_step, stop, output,
+             execution_end, error, agent_failed, subagent_start, subagent_stop, before_compact,
+             session_end
 """
 
 SEARCH = """\

@@ -25,7 +25,7 @@ from hookline.agent.run import NOBODY, AnswerSource, Run, RunSetup, SessionPart,
 from hookline.definition import CancelSource, Clock, Definition, Plans
 from hookline.definition.guards import Reached, limit_reached_in_step
 from hookline.errors import HookError, ModelError, ToolError, UnknownRunError, UsageError
-from hookline.flow import ErrorAction, ErrorClass, ErrorDecision
+from hookline.flow import ErrorAction, ErrorClass, ErrorDecision, ErrorPolicy
 from hookline.hooks import Entry, Plan, Point, Registration, Tier, register
 from hookline.journal import (
     ChildStarted,
@@ -282,6 +282,7 @@ class PlaybackSource(AnswerSource):
             toolbox=recorded_tools(self.recording, lambda: self.step, like.toolbox),
             expire_after=None,
             max_objections=_most_objections(self.recording, like.max_objections),
+            error_policy=_recorded_policy(self.recording, like.error_policy),
         )
 
     # --- how far it has been played -----------------------------------------------------------------
@@ -683,6 +684,16 @@ def is_in_doubt(ctx: AgentContext) -> bool:
     """Whether it is about a result that is none: only observers were shown that nobody knows what a call did."""
     execution = getattr(ctx, "execution", None)
     return execution is not None and execution.status is ResultStatus.IN_DOUBT
+
+
+def _recorded_policy(recording: RecordedRun, like: ErrorPolicy) -> ErrorPolicy:
+    """A policy for which blocked calls are errors if they were then. What it decides is on record."""
+    actions: dict[ErrorClass, ErrorAction] = dict(like.actions)
+    actions.pop(ErrorClass.BLOCKED, None)
+    errors = (failed.error for failed in recording.errors)
+    if any(info is not None and info.error_class == ErrorClass.BLOCKED for info in errors):
+        actions[ErrorClass.BLOCKED] = ErrorAction.IGNORE
+    return msgspec.structs.replace(like, actions=actions)
 
 
 def _redo(ctx: StepHookContext, said: Sequence[HookRan]) -> StepHookContext:
