@@ -227,6 +227,22 @@ def test_a_stash_that_the_next_commit_applies_is_moved_aside(work: Path) -> None
     assert not (work / ".vscode").exists()
 
 
+def test_a_resolution_that_the_next_commit_records_is_moved_aside(
+    work: Path, tmp_path: Path
+) -> None:
+    """It would copy a file that the command cannot see, such as a key, to where the next command reads it."""
+    secret = tmp_path / "secret"
+    secret.write_text("TOPSECRET\n")
+    ran = Sandbox(work, "required").run_sync(
+        "k=$(printf %040d 1); mkdir -p .git/rr-cache/$k; echo x > .git/rr-cache/$k/preimage; "
+        f"printf '%s\\t%s\\0' $k {secret} > .git/MERGE_RR"
+    )
+    assert ran.set_aside == (".git/MERGE_RR.from-command",)
+    subprocess.run([*GIT, "-C", work, "commit", "-q", "--allow-empty", "-m", "more"], check=True)
+    copies = [path for path in (work / ".git/rr-cache").rglob("*") if path.is_file()]
+    assert not any("TOPSECRET" in path.read_text() for path in copies)
+
+
 def test_a_link_inside_of_hg_is_moved_aside(work: Path, tmp_path: Path) -> None:
     """Mercurial appends to its caches."""
     ran = Sandbox(work, "required").run_sync(

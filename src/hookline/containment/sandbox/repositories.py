@@ -92,8 +92,10 @@ def git_parts(git: str) -> Iterator[Part]:
     """The parts of one git directory. Those of submodules and further work trees are git directories themselves."""
     yield Part(f"{git}/config", "git-config")
     yield Part(f"{git}/hooks", "git-hooks")
-    # The next commit puts what `MERGE_AUTOSTASH` names into the work tree.
-    for name in ("config.worktree", "commondir", "gitdir", "sl/config", "MERGE_AUTOSTASH"):
+    # The next commit puts what `MERGE_AUTOSTASH` names into the work tree, and copies files that `MERGE_RR` names,
+    # wherever they are, into the repository.
+    obeyed = ("config.worktree", "commondir", "gitdir", "sl/config", "MERGE_AUTOSTASH", "MERGE_RR")
+    for name in obeyed:
         yield Part(f"{git}/{name}")
     yield from (Part(f"{git}/{name}", "number") for name in _NUMBERS)
 

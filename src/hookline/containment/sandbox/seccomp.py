@@ -27,7 +27,15 @@ _REFUSED = (
     *("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp", "perf_event_open"),
     # what is mounted where
     *("mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr", "move_mount"),
-    *("fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "open_by_handle_at"),
+    *(
+        "fsopen",
+        "fsconfig",
+        "fsmount",
+        "fspick",
+        "mount_setattr",
+        "open_by_handle_at",
+        "file_setattr",
+    ),
     # other namespaces
     *("unshare", "setns"),
     # the kernel itself, and what belongs to the whole machine
@@ -80,6 +88,7 @@ _CALLS = """
     io_uring_setup 425/425  io_uring_enter 426/426  io_uring_register 427/427  open_tree 428/428  move_mount 429/429
     fsopen 430/430  fsconfig 431/431  fsmount 432/432  fspick 433/433  clone3 435/435  openat2 437/437
     pidfd_getfd 438/438  mount_setattr 442/442  quotactl_fd 443/443  fchmodat2 452/452  open_tree_attr 467/467
+    file_setattr 469/469
 """
 """The numbers of the system calls that the filter is about: on x86_64, and on aarch64, which lacks some."""
 
