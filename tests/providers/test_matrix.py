@@ -19,6 +19,8 @@ from hookline.testing import (
     provider_cases,
 )
 
+pytestmark = pytest.mark.usefixtures("few_certificates")
+
 WIRES: dict[str, Callable[[], Wire]] = {
     "anthropic": lambda: _wire("anthropic", "AnthropicWire"),
     "google": lambda: _wire("google", "GoogleWire"),

@@ -212,10 +212,8 @@ def work(tmp_path: Path) -> Path:
 
 def ask_git(work: Path) -> None:
     """What people and their prompts ask git, at the top and in every directory, and a commit."""
-    places = [
-        work,
-        *(path for path in work.rglob("*") if path.is_dir() and ".git" not in path.parts),
-    ]
+    inside = (path for path in work.rglob("*") if path.is_dir() and ".git" not in path.parts)
+    places = [work, *(path for path in inside if not _leads_on(path))]
     for place in places:
         for words in (
             ["status"],
@@ -230,3 +228,12 @@ def ask_git(work: Path) -> None:
         subprocess.run(
             [*GIT, "commit", "--allow-empty", "-qm", "x"], cwd=place, capture_output=True
         )
+
+
+def _leads_on(path: Path) -> bool:
+    """Whether there is nothing in a directory but one other: for git it is as the one above it."""
+    try:
+        entries = list(path.iterdir())
+    except PermissionError:
+        return False
+    return len(entries) == 1 and entries[0].name != ".git" and entries[0].is_dir()
