@@ -233,7 +233,11 @@ TOKENS = (
         "jwt", "eyj", r"(?<![\w-])eyJ[\w-]{8,}+\.eyJ[\w-]{8,}+\.(?:[\w-]{8,}+)?"
     ),
     _token("sendgrid-key", "sg.", _START + r"SG\.[\w-]{16,64}\.[\w-]{16,128}"),
-    _token("huggingface-token", "hf_", _START + r"hf_" + _DIGIT + r"[A-Za-z0-9]{16,255}"),
+    _token(
+        "huggingface-token",
+        "hf_",
+        _START + r"hf_(?:" + _DIGIT + r"[A-Za-z0-9]{16,255}|[A-Za-z]{34}(?![A-Za-z0-9]))",
+    ),
     _token("npm-token", "npm_", _START + r"npm_" + _DIGIT + r"[A-Za-z0-9]{16,255}"),
     _token("pypi-token", "pypi-", _START + r"pypi-" + _DIGIT + r"[\w-]{16,255}"),
     _token(

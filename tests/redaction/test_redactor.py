@@ -124,6 +124,14 @@ def test_what_is_no_secret_stays(text: str) -> None:
     assert redact(text) == text
 
 
+def test_a_token_of_letters_only() -> None:
+    """Those of Hugging Face have no digit; a name that begins so and is longer or shorter is none."""
+    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGH"
+    assert letters not in redact(f"HF_TOKEN=hf_{letters}")
+    assert letters not in redact(f"see hf_{letters}.")
+    assert redact(f"hf_{letters}more") == f"hf_{letters}more"
+
+
 def test_pictures_stay() -> None:
     """What is random all the same, bytes in base64, is not taken for keys."""
     content = random.Random(7).randbytes(300_000)

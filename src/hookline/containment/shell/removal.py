@@ -196,6 +196,8 @@ def _rm_question(words: Sequence[str], visited: Sequence[Location]) -> str:
         return "it is not known what it removes"
     has_many = any(map(_RECURSIVE.match, words)) or any(map(MAGIC.search, targets))
     for target in targets:
+        if MAGIC.search(target) and ".." in target.split("/"):
+            return "it is not known what it removes"  # `s*/../*` is `*`
         for place in visited:
             if _is_everything(target, place):
                 return "it removes everything in the work directory"
