@@ -208,7 +208,8 @@ def test_an_ordinary_removal_asks_on_the_host_alone(project: Path, command: str)
     "command",
     [
         "rm -rf *", "rm -rf ./*", "rm -rf .[!.]* *", "rm -rf .*", "rm *", "rm -rf {project}/*", 'rm -rf "$PWD"/*',
-        "rm -rf build/../*", "rm -rf b*/../*", "rm b*/x/../../*", "find . -delete", "find . -type f -delete", "find . -mindepth 1 -delete", "find -delete",
+        "rm -rf b*/../*", "rm b*/x/../../*",
+        "rm -rf build/../*", "find . -delete", "find . -type f -delete", "find . -mindepth 1 -delete", "find -delete",
         "find . ! -name x -delete", "find . -not -name x -delete", "find . -name '*' -delete", "find {project} -delete",
         "find . -type f -exec rm {{}} +", "find . -print0 | xargs -0 rm", "ls | xargs rm -rf", "ls -A | xargs rm -r",
         "git clean -fdx", "git clean -xdf .", "git clean -d --force", "git -C . clean -ffdx", "bash -c 'rm -rf *'",
