@@ -84,7 +84,7 @@ R = TypeVar("R")
 B = TypeVar("B", bound="Registering")
 
 
-class Handler(Protocol[C_contra]):
+class HookObject(Protocol[C_contra]):
     """An object whose `handle(ctx)` is called like a function."""
 
     def handle(self, ctx: C_contra, /) -> object:
@@ -116,7 +116,9 @@ class CallNextFn(Protocol[C_contra]):
         ...
 
 
-HookFn: TypeAlias = Callable[[C], object] | Handler[C] | Middleware[C] | NextFn[C] | CallNextFn[C]
+HookFn: TypeAlias = (
+    Callable[[C], object] | HookObject[C] | Middleware[C] | NextFn[C] | CallNextFn[C]
+)
 """A hook at a point: a function of its context, sync or async, or middleware; or an object with `handle`."""
 AroundFn: TypeAlias = Callable[[C, Next[C, R]], Awaitable[R]]
 """A hook around an action: `async (ctx, call_next) -> result`."""

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from hookline.agent.failure import on_error
 from hookline.agent.loop.end import failure_ending
+from hookline.agent.loop.step import number_step
 from hookline.agent.run import Run
 from hookline.errors import HookError, UsageError
 from hookline.flow import ErrorAction, ErrorClass
@@ -50,9 +51,7 @@ class _WrappedStep:
         run = self.run
         plan = run.plans.around_step
         assert plan is not None
-        pending = run.state.pending_step
-        run.step_index = run.next_step if pending is None else pending.index
-        ctx = run.context(HookPoint.AROUND_STEP, step_index=run.step_index)
+        ctx = run.context(HookPoint.AROUND_STEP, step_index=number_step(run))
         left = await run_around(plan.hooks, ctx, self._inside, run, run.settle, self._check)
         run.take(Result(left))
 

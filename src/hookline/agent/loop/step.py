@@ -40,6 +40,13 @@ _INCOMPLETE, _TOOL_USE, _FINAL_RESPONSE = (
 )
 
 
+def number_step(run: Run) -> int:
+    """The index of the step that is made next, or of the one that waits: hooks around it are recorded under it."""
+    pending = run.state.pending_step
+    run.step_index = index = run.next_step if pending is None else pending.index
+    return index
+
+
 def open_step(run: Run, before: AgentState | None = None) -> None:
     """A step begins: evaluations of the last one no longer count. `before` is the state before hooks around it."""
     run.step_index = index = run.next_step
