@@ -21,6 +21,7 @@ VERSIONS = {("run_started", "version"), ("session_created", "version")}
 ADDED_SINCE = {
     ("hook", "source"),
     ("hook", "external"),
+    ("hook", "traceback"),
     ("hooks", "externals"),
     ("response", "provider_tool_uses"),
     ("response", "truncated"),

@@ -323,7 +323,7 @@ def test_a_hook_that_waits_does_not_hold_up_a_signal(place: Any, number: int) ->
         assert b"Ctrl-C again stops now" in running.stderr.readline()
         running.send_signal(number)
     running.communicate(timeout=60)
-    assert running.returncode == 128 + number
+    assert running.returncode == Exit.INTERRUPTED
 
 
 def test_a_hook_that_takes_too_long_has_failed(place: Any) -> None:

@@ -392,7 +392,7 @@ def test_a_command_that_gets_out_is_named(ground: Ground, monkeypatch: pytest.Mo
     monkeypatch.setattr(Trial, "_sandbox", _no_sandbox)
     kinds = {
         "outside": 'touch "$HOME/made"$RANDOM',
-        "reached": f"for p in {' '.join(map(str, PORTS))}; do : < /dev/tcp/{ADDRESS}/$p; done 2> no",
+        "reached": f"for p in {' '.join(map(str, PORTS))}; do : < /dev/tcp/{ADDRESS}/$p; done 2> no; sleep 1",
         "left": "setsid sleep 60 > /dev/null &",
         "printed": "cat ~/.vault-token",
         "written": "cat ~/.vault-token > copy",
