@@ -61,7 +61,7 @@ from hookline.tools import AnyTool, Effect
 
 # Looking a member up on its enum costs more than a name, and these are looked up for every call.
 _ADMITTED, _ASKED, _SETTLED = CallStage.ADMITTED, CallStage.ASKED, CallStage.SETTLED
-_OK = ResultStatus.OK
+_OK, _BLOCKED = ResultStatus.OK, ErrorClass.BLOCKED
 _AROUND, _AFTER = HookPoint.AROUND_TOOL_USE, HookPoint.AFTER_TOOL_USE
 _BLOCK = Kind.BLOCK
 _MAY_HOLD_FILES = (Attachment, list, tuple)
@@ -149,7 +149,7 @@ async def _run_admitted(run: Run) -> None:
         ready.append(current)
         if current.stage is _ASKED:
             step.wait()
-    if ErrorClass.BLOCKED in run.setup.definition.error_policy.actions:
+    if _BLOCKED in run.setup.definition.error_policy.actions:
         await _count_blocked(run)
     if _ends(run):
         settle_all_unrun(run)

@@ -86,13 +86,12 @@ async def _steps(run: Run, ending: Ending | None) -> Ending:
     step_over = run.source.step_over
     if ending is None and step_over is not None:
         ending = await step_over(run, None)
+    is_wrapped = run.plans.around_step is not None
     if ending is None and run.state.pending_step is not None:
-        is_wrapped = run.plans.around_step is not None
         ending = await (make_wrapped_step(run, _resume_step) if is_wrapped else _resume_step(run))
         if step_over is not None:
             ending = await step_over(run, ending)
     while ending is None:
-        is_wrapped = run.plans.around_step is not None
         ending = await (make_wrapped_step(run, _step) if is_wrapped else _step(run))
         on_step = run.on_step
         if on_step is not None and run.state.step_count > (run.step_index or 0):
