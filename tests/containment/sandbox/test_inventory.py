@@ -176,7 +176,7 @@ def test_recovery_looks_at_what_the_user_had_named(
     assert not marker.exists()
 
 
-@pytest.mark.parametrize("field", ["known", "times", "named", "links"])
+@pytest.mark.parametrize("field", ["known", "changed_at", "named", "links"])
 @pytest.mark.parametrize("way", ["../outside/file", "sub/../../outside/file", "{outside}/file"])
 def test_a_record_that_leads_out_of_its_directory_is_refused(
     work: Path, records: Callable[[], list[Path]], field: str, way: str
@@ -186,10 +186,10 @@ def test_a_record_that_leads_out_of_its_directory_is_refused(
     outside.mkdir()
     path = way.format(outside=outside)
     known = {"made": [0, 0, 0]}
-    record = {"root": str(work), "known": known, "times": {}, "links": {"made": "file"}}
+    record = {"root": str(work), "known": known, "changed_at": {}, "links": {"made": "file"}}
     values: dict[str, object] = {
         "known": {path: [0, 0, 0], **known},
-        "times": {path: 0},
+        "changed_at": {path: 0},
         "named": [path],
         "links": {path: "/etc/passwd", "made": "file"},
     }

@@ -227,6 +227,110 @@ def test_a_stash_that_the_next_commit_applies_is_moved_aside(work: Path) -> None
     assert not (work / ".vscode").exists()
 
 
+MERGE = (
+    "export GIT_AUTHOR_NAME=x GIT_AUTHOR_EMAIL=x GIT_COMMITTER_NAME=x GIT_COMMITTER_EMAIL=x; "
+    "H=$(git rev-parse HEAD); G=$(git rev-parse --git-dir); C=$(git rev-parse --git-common-dir); "
+    "B=$(git symbolic-ref HEAD); S=$(echo x | git hash-object -w --stdin); "
+    "T=$(printf '100644 blob %s\\t.envrc\\n' $S | git mktree); "
+    "I=$(git commit-tree -p $H -m index $H^{tree}); U=$(git commit-tree -m untracked $T); "
+    "printf '%s\\n' $I $U > $G/MERGE_HEAD; echo merge > $G/MERGE_MSG; printf no-ff > $G/MERGE_MODE; "
+)
+"""The next commit looks like a stash with a new file. It is applied if a ref leads that commit to `MERGE_AUTOSTASH`."""
+SYMBOLIC = {
+    "the branch": "echo $H MERGE_AUTOSTASH > $C/packed-refs; echo ref: MERGE_AUTOSTASH > $C/$B",
+    "a new branch": (
+        "echo $H MERGE_AUTOSTASH > $C/packed-refs; echo ref: refs/heads/evil > $G/HEAD; "
+        "echo ref:MERGE_AUTOSTASH > $C/refs/heads/evil"
+    ),
+    "a branch behind another": (
+        "echo $H MERGE_AUTOSTASH > $C/packed-refs; printf 'ref: \\t refs/heads/evil' > $C/$B; "
+        "echo ref: MERGE_AUTOSTASH > $C/refs/heads/evil"
+    ),
+}
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+@pytest.mark.parametrize("way", SYMBOLIC)
+def test_a_branch_that_leads_to_the_stash_of_the_next_commit_is_moved_aside(
+    work: Path, way: str, is_linked: bool
+) -> None:
+    """The user's commit would be applied like a stash: it puts files of the command's choice into the work tree."""
+    tree = work / "tree" if is_linked else work
+    if is_linked:
+        subprocess.run(["git", "-C", work, "worktree", "add", "-q", tree], check=True)
+    plant = f"cd {tree}; {MERGE}{SYMBOLIC[way]}"
+    ran = Sandbox(work, "required").run_sync(plant)
+    assert ".git/packed-refs.from-command" in ran.set_aside
+    assert any(path.startswith(".git/refs/heads/") for path in ran.set_aside)
+    subprocess.run([*GIT, "-C", tree, "commit", "-qm", "more"], check=True)
+    assert not (tree / ".envrc").exists()
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+@pytest.mark.parametrize("way", SYMBOLIC)
+def test_a_branch_that_leads_to_the_stash_is_a_real_way(
+    work: Path, way: str, is_linked: bool
+) -> None:
+    """On the host, the commit makes the file."""
+    tree = work / "tree" if is_linked else work
+    if is_linked:
+        subprocess.run(["git", "-C", work, "worktree", "add", "-q", tree], check=True)
+    subprocess.run(["sh", "-c", f"{MERGE}{SYMBOLIC[way]}"], cwd=tree, check=True)
+    subprocess.run([*GIT, "-C", tree, "commit", "-qm", "more"], check=True)
+    assert (tree / ".envrc").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("HEAD", "ref: refs/stash"),
+        ("HEAD", "ref: refs/heads/../../MERGE_AUTOSTASH"),
+        ("HEAD", "ref: MERGE_AUTOSTASH"),
+        ("HEAD", "ref: worktrees/x/MERGE_AUTOSTASH"),
+        ("ORIG_HEAD", "ref: MERGE_AUTOSTASH"),
+        ("packed-refs", f"{'0' * 40}\tMERGE_AUTOSTASH"),
+    ],
+)
+def test_a_ref_that_leads_to_no_branch_is_moved_aside(
+    work: Path, name: str, content: str
+) -> None:
+    """Whatever git writes through it lands beside its own files. Newer versions of git find any name in packed refs."""
+    ran = Sandbox(work, "required").run_sync(f"printf '{content}\\n' > .git/{name}")
+    assert ran.set_aside == (f".git/{name}.from-command",)
+
+
+def test_what_git_itself_does_with_refs_stays(work: Path) -> None:
+    """Branches, detached heads, branches without a commit, packed refs and the head of a remote."""
+    git = " ".join(GIT)
+    ran = Sandbox(work, "required").run_sync(
+        f"set -e; {git} switch -qc one; {git} commit -q --allow-empty -m a; {git} checkout -q --detach; "
+        f"{git} commit -q --allow-empty -m b; {git} switch -q one; {git} merge -q --no-ff -m m HEAD@{{1}}; "
+        f"{git} symbolic-ref refs/heads/alias refs/heads/one; {git} switch -q alias; echo y > file; "
+        f"{git} stash -q; {git} stash pop -q; {git} commit -qam c; {git} tag -am t t; {git} reset -q --soft HEAD~1; "
+        f"{git} commit -qm d; {git} update-ref refs/remotes/o/main HEAD; "
+        f"{git} symbolic-ref refs/remotes/o/HEAD refs/remotes/o/main; {git} rebase -q HEAD~1; {git} gc -q; "
+        f"{git} branch packed-refs; {git} switch -q packed-refs; {git} commit -q --allow-empty -m e; "
+        f"{git} symbolic-ref HEAD refs/heads/unborn"
+    )
+    assert (ran.exit_code, ran.set_aside) == (0, ()), ran.text
+
+
+def test_a_head_of_the_users_that_leads_elsewhere_is_read_only(work: Path) -> None:
+    """It is theirs, so it stays, and no command can change it."""
+    head = work / ".git" / "HEAD"
+    head.write_text("ref: refs/wip/mine\n")
+    ran = Sandbox(work, "required").run_sync("echo ref: refs/wip/other > .git/HEAD")
+    assert (ran.exit_code, ran.set_aside, head.read_text()) == (1, (), "ref: refs/wip/mine\n")
+
+
+def test_a_new_repository_with_refs_in_a_table_does_not_stay(work: Path) -> None:
+    """Nobody looks into the table."""
+    ran = Sandbox(work, "required").run_sync(
+        "git init -q sub; git -C sub config extensions.refStorage reftable"
+    )
+    assert ran.set_aside == ("sub/.git/config.from-command",)
+
+
 def test_a_resolution_that_the_next_commit_records_is_moved_aside(
     work: Path, tmp_path: Path
 ) -> None:

@@ -893,6 +893,26 @@ async def test_a_change_of_what_was_there_counts_when_commands_overlapped(work: 
     assert first.set_aside == ("nested/.git/config.from-command",)
 
 
+async def test_a_changed_file_in_a_protected_directory_counts_when_commands_overlapped(
+    work: Path,
+) -> None:
+    """The directory itself has not changed then, as its entries are the same."""
+    hook = work / "nested" / ".git" / "hooks" / "pre-commit"
+    deep = work / ".claude" / "hooks" / "deep" / "check.sh"
+    for path in (hook, deep):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+    sandbox = Sandbox(work, "required")
+    first = await sandbox.start("sleep 30", on_output=lambda _: None)
+    second = await sandbox.start("sleep 30", on_output=lambda _: None)
+    for path in (hook, deep):
+        path.write_text("evil")  # as one that got at it would
+    for each in (first, second):
+        each.kill()
+        await each.wait()
+    assert set(first.set_aside) == {".claude.from-command", "nested/.git/hooks.from-command"}
+
+
 @pytest.mark.parametrize("is_above", [True, False])
 async def test_a_change_counts_when_a_command_of_a_directory_above_or_below_ran(
     work: Path, is_above: bool

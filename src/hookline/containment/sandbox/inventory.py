@@ -62,7 +62,7 @@ class Inventory:
             record = {
                 "root": root,
                 "known": known,
-                "times": times,
+                "changed_at": times,
                 "named": [*named],
                 "links": links,
             }
@@ -125,7 +125,7 @@ def records() -> Iterator[SandboxRecord]:
                 path=path,
                 root=kept["root"],
                 known={name: tuple(each) for name, each in kept["known"].items()},
-                times=kept.get("times", {}),
+                times=kept.get("changed_at", {}),
                 named=kept.get("named", []),
                 links=kept.get("links", {}),
                 is_alive=is_alive,

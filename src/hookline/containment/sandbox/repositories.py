@@ -16,9 +16,12 @@ from typing import Literal, NamedTuple, TypeAlias
 from hookline.containment.git_settings import LARGEST, is_plain, settings_in
 from hookline.containment.sandbox.quarantine import content_of
 
-Check: TypeAlias = Literal["none", "git-config", "git-hooks", "number", "too-deep"]
-"""What a new file has to pass to stay: nothing helps, its keys are all harmless, it holds samples only, or a number.
-A directory that is too deep to look into is moved to the top, where it is looked into."""
+Check: TypeAlias = Literal[
+    "none", "git-config", "git-hooks", "git-ref", "packed-refs", "number", "too-deep"
+]
+"""What a new file has to pass to stay: nothing helps, its keys are all harmless, it holds samples only, it leads to
+nothing but a branch, it names refs only, or it holds a number. A directory that is too deep to look into is moved to the
+top, where it is looked into."""
 
 
 class Part(NamedTuple):
@@ -41,6 +44,10 @@ OTHER_SYSTEMS = {
 
 _NUMBERS = ("rebase-merge/msgnum", "rebase-merge/end", "rebase-apply/next", "rebase-apply/last")
 _LARGEST_INDEX = 64 * 1024 * 1024
+_MOST_SYMBOLIC = 10
+"""Symbolic refs that lead to one another. git follows five."""
+_TO_BRANCH = re.compile(rb"ref:[ \t]*(refs/heads/(?![^\s]*\.\.)[^\s\0]+)\s*")
+_NOT_PACKED = re.compile(rb"\n(?![0-9a-f]+ refs/|[#^]|\Z)")
 
 
 def is_git_directory(names: Container[str]) -> bool:
@@ -97,7 +104,34 @@ def git_parts(git: str) -> Iterator[Part]:
     obeyed = ("config.worktree", "commondir", "gitdir", "sl/config", "MERGE_AUTOSTASH", "MERGE_RR")
     for name in obeyed:
         yield Part(f"{git}/{name}")
+    # A prompt shows these numbers, and a shell may run what is in a prompt.
     yield from (Part(f"{git}/{name}", "number") for name in _NUMBERS)
+
+
+def ref_parts(root: str, git: str) -> Iterator[Part]:
+    """Where the next commit writes: `HEAD`, the branch that it names, and what a reset writes.
+
+    A ref may lead to any file beside `HEAD`. By one that leads to `MERGE_AUTOSTASH`, a commit would write what it then
+    puts into the work tree. Other branches are not looked at: who checks one out gets what a command put there anyway.
+    """
+    whole = os.path.normpath(f"{root}/{git}")
+    common = _led_to(f"{whole}/commondir") or whole
+    shared = os.path.relpath(common, root) if f"{common}/".startswith(f"{root}/") else git
+    yield Part(f"{shared}/packed-refs", "packed-refs")
+    yield from _symbolic(root, f"{git}/HEAD", shared)
+    yield from _symbolic(root, f"{git}/ORIG_HEAD", shared)
+
+
+def _symbolic(root: str, path: str, shared: str) -> Iterator[Part]:
+    """A ref, and the branches to which it leads, as far as they have files of their own."""
+    for _ in range(_MOST_SYMBOLIC):
+        if not os.path.isfile(f"{root}/{path}"):
+            return
+        yield Part(path, "git-ref")
+        found = _TO_BRANCH.fullmatch(bytes_of(f"{root}/{path}"))
+        if found is None:
+            return
+        path = f"{shared}/{os.fsdecode(found[1])}"
 
 
 def linked_ways(root: str, parts: Iterable[Part], base: str) -> Iterator[Part]:
@@ -111,18 +145,26 @@ def linked_ways(root: str, parts: Iterable[Part], base: str) -> Iterator[Part]:
     yield from (Part(way) for way in ways if os.path.islink(f"{root}/{way}"))
 
 
-def is_number_file(path: str) -> bool:
-    """Whether git keeps a number there, which a prompt shows. A shell may run what is in a prompt."""
-    return path.endswith(tuple(f"/{name}" for name in _NUMBERS))
-
-
 # --- what may stay ------------------------------------------------------------------------------------
 
 
 def is_harmless_configuration(content: bytes) -> bool:
-    """Whether every setting is one that runs nothing. What git cannot list is not."""
+    """Whether every setting is one that runs nothing. What git cannot list is not, nor are refs in a table: nobody
+    looks into that."""
     settings = settings_in(content)
-    return settings is not None and all(is_plain(key, value) for key, value in settings)
+    return settings is not None and all(
+        is_plain(key, value) and (key != "extensions.refstorage" or value == "files")
+        for key, value in settings
+    )
+
+
+def is_harmless(check: Check, content: bytes) -> bool:
+    """Whether a file that git writes has in it what git would write."""
+    if check == "number":
+        return content.strip().isdigit()
+    if check == "packed-refs":  # by any other name, it could stand for a file beside `HEAD`
+        return not _NOT_PACKED.search(b"\n" + content)
+    return not content.startswith(b"ref:") or _TO_BRANCH.fullmatch(content) is not None
 
 
 def may_be_tracked(path: str) -> bool:

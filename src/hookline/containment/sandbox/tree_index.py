@@ -28,6 +28,7 @@ from hookline.containment.sandbox.repositories import (
     is_git_directory,
     led_to_by,
     linked_ways,
+    ref_parts,
 )
 from hookline.secret_tables import is_env_file
 
@@ -126,7 +127,7 @@ class TreeIndex:
                 if system.endswith(".jj") and not os.path.isdir(f"{self._root}/{system}/repo"):
                     yield Part(f"{system}/repo")  # a file that says where the repository is
         for git in self.git_directories():
-            yield from self._with_links(git, list(git_parts(git)))
+            yield from self._with_links(git, [*git_parts(git), *ref_parts(self._root, git)])
 
     def _with_links(self, base: str, parts: list[Part]) -> Iterator[Part]:
         yield from parts

@@ -41,8 +41,8 @@ from hookline.containment.sandbox.quarantine import (
 from hookline.containment.sandbox.repositories import (
     Part,
     git_directories,
+    is_harmless,
     is_harmless_configuration,
-    is_number_file,
 )
 from hookline.containment.sandbox.tables import OF_PROJECTS, PROTECTED_AT_HOME
 from hookline.containment.sandbox.tree_index import TreeIndex
@@ -55,6 +55,9 @@ alone would not do: where the user replaces a file, a command can make one that 
 _OWN = ".hookline"
 """Journals are in it, so entries come and go there while commands run."""
 _LARGEST = 1024 * 1024
+_LARGEST_REFS = 64 * _LARGEST
+_WRITTEN_BY_GIT = ("git-ref", "packed-refs", "number")
+"""Checks of files that git writes with every commit: they are not read-only while they pass."""
 _MOST_FILES = 1000
 """Files of one directory of configuration that are looked at."""
 _MOST_NAMED = 20_000
@@ -250,18 +253,18 @@ class WorkTree:
         self._named = named - {part.path for part in parts}
         self._relative = named - self._named
         new = []
-        too_deep = {part.path for part in parts if part.check == "too-deep"}
-        for path in (*(part.path for part in parts), *self._named):
+        for part in (*parts, *map(Part, self._named)):
+            path = part.path
             try:
                 facts = facts_of(self.root, path)
             except OSError:
-                if path not in too_deep:
+                if part.check != "too-deep":
                     raise
                 continue  # nobody can tell later whether it is new: the result of each command names it
             if facts is None or self._is_placeholder(path, facts) or path in self._stuck:
                 continue
-            if is_number_file(path):
-                continue  # git writes it, so it is judged by its content alone
+            if part.check in _WRITTEN_BY_GIT and self._may_stay(part, facts):
+                continue  # it is judged by its content alone
             if made.get(path) == _identity(facts):
                 self._made[path] = made[path]
             elif self._is_new_to(others, path, facts):
@@ -273,7 +276,7 @@ class WorkTree:
                 self._known[path] = _identity(facts)
             else:
                 self._known[path] = self._lasting(path, facts)
-                self._times[path] = facts.st_ctime_ns
+                self._times[path] = self._changed_at(path, facts)
         return self._judge_all(()) if new else []
 
     def _standing(self) -> list[str]:
@@ -401,7 +404,7 @@ class WorkTree:
             yield from _link_ways(path)
         elif os.path.isdir(path):
             yield from _linked_below(path)
-            scripts += _files_below(path)
+            scripts += (inner for inner, _ in _files_below(path))
         yield from itertools.chain(*map(named_by_script, scripts))
 
     def _named_by_git(self, top: str) -> Iterator[str]:
@@ -480,9 +483,11 @@ class WorkTree:
         known = (os.path.basename(part.path), self._lasting(part.path, facts))
         if self._known.get(part.path) == exact:
             return False
-        is_same = before.get(known) == facts.st_ctime_ns or known[0] == _OWN
-        if known in before and (is_same or not self._overlap):
-            return False  # it is as it was, or was moved with a directory that it is in
+        # It is as it was, or was moved with a directory that it is in.
+        if known in before and (
+            not self._overlap or before[known] == self._changed_at(part.path, facts)
+        ):
+            return False
         if self._may_stay(part, facts):
             self._made[part.path] = exact
             return False
@@ -494,11 +499,12 @@ class WorkTree:
         if part.check == "git-config" and stat.S_ISREG(facts.st_mode) and facts.st_nlink == 1:
             self._fresh += 1
             text = content_of(self.root, part.path, _LARGEST + 1)
-            is_harmless = text is not None and self._fresh <= _MOST_REPOSITORIES
-            return is_harmless and is_harmless_configuration(text or b"")
-        if part.check == "number":
-            text = content_of(self.root, part.path, _LARGEST)
-            return text is not None and text.strip().isdigit()
+            is_allowed = text is not None and self._fresh <= _MOST_REPOSITORIES
+            return is_allowed and is_harmless_configuration(text or b"")
+        if part.check in _WRITTEN_BY_GIT:
+            text = content_of(self.root, part.path, _LARGEST_REFS)
+            is_whole = text is not None and len(text) < _LARGEST_REFS
+            return is_whole and is_harmless(part.check, text or b"")
         if part.check == "git-hooks" and stat.S_ISDIR(facts.st_mode):
             names = names_in(self.root, part.path)
             return names is not None and all(name.endswith(".sample") for name in names)
@@ -526,6 +532,15 @@ class WorkTree:
         """The identity of what commands cannot change. Below zero: a time of birth is not taken for one of change."""
         return (facts.st_dev, facts.st_ino, -birth_of(self.root, path))
 
+    def _changed_at(self, path: str, facts: os.stat_result) -> int:
+        """When a file changed last. For a directory, all times of what is in it together: a change of any shows."""
+        if os.path.basename(path) == _OWN:
+            return 0
+        times = [facts.st_ctime_ns]
+        if stat.S_ISDIR(facts.st_mode):
+            times += (each.st_ctime_ns for _, each in _files_below(f"{self.root}/{path}"))
+        return sum(times)
+
     def _identity(self, path: str) -> Identity | None:
         facts = facts_of(self.root, path)
         return None if facts is None else _identity(facts)
@@ -550,23 +565,23 @@ def _too_many(root: str, named: Iterable[str]) -> SandboxError:
     )
 
 
-def _files_below(directory: str) -> Iterator[str]:
+def _files_below(directory: str) -> Iterator[tuple[str, os.stat_result]]:
     """What is in a directory of configuration, at any depth."""
     below = (
         f"{place}/{name}"
         for place, directories, files in os.walk(directory)
         for name in (*directories, *files)
     )
-    return itertools.islice(below, _MOST_FILES)
+    for path in itertools.islice(below, _MOST_FILES):
+        with contextlib.suppress(OSError):
+            yield path, os.lstat(path)
 
 
 def _linked_below(path: str) -> Iterator[str]:
     """The links in a directory of configuration, and the files there that have a second name."""
-    for inner in _files_below(path):
-        with contextlib.suppress(OSError):
-            facts = os.lstat(inner)
-            if stat.S_ISLNK(facts.st_mode) or _has_second_name(facts):
-                yield inner
+    for inner, facts in _files_below(path):
+        if stat.S_ISLNK(facts.st_mode) or _has_second_name(facts):
+            yield inner
 
 
 def _has_second_name(facts: os.stat_result) -> bool:
