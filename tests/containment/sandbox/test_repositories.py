@@ -291,9 +291,7 @@ def test_a_branch_that_leads_to_the_stash_is_a_real_way(
         ("packed-refs", f"{'0' * 40}\tMERGE_AUTOSTASH"),
     ],
 )
-def test_a_ref_that_leads_to_no_branch_is_moved_aside(
-    work: Path, name: str, content: str
-) -> None:
+def test_a_ref_that_leads_to_no_branch_is_moved_aside(work: Path, name: str, content: str) -> None:
     """Whatever git writes through it lands beside its own files. Newer versions of git find any name in packed refs."""
     ran = Sandbox(work, "required").run_sync(f"printf '{content}\\n' > .git/{name}")
     assert ran.set_aside == (f".git/{name}.from-command",)

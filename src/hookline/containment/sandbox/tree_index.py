@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from hookline.containment.protected import (
@@ -34,7 +34,7 @@ from hookline.secret_tables import is_env_file
 
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _LISTING = stat.S_IRUSR | stat.S_IXUSR
-TICK = 50_000_000
+_TICK = 50_000_000
 """Nanoseconds in which a second change may leave the same time behind: a directory that young is read again."""
 _LONGEST_PATH, _DEEPEST = 3000, 100
 """What is longer or deeper is not looked into, but moved aside as a whole where it is new."""
@@ -58,7 +58,7 @@ class _Directory(NamedTuple):
     """The files in it that lead git to a git directory."""
     env_files: tuple[str, ...] = ()
     is_closed: bool = False
-    """Whether it cannot be listed."""
+    """Whether it cannot be listed, or not be entered."""
 
 
 class TreeIndex:
@@ -78,10 +78,12 @@ class TreeIndex:
         """Whether the whole tree was read once."""
         return bool(self._known)
 
-    def refresh(self, places: Iterable[str] = ("",), *, open_closed: bool = False) -> None:
+    def refresh(
+        self, places: Iterable[str] = ("",), may_open: Callable[[str], bool] | None = None
+    ) -> None:
         """Look at the tree again, or only at some places in it: then the other methods know of these alone.
 
-        With `open_closed`, a directory of ours that cannot be listed is opened to us.
+        A directory of ours that is closed, and that `may_open` agrees to, is opened to us.
         """
         known = self._known
         seen: dict[str, _Directory] = {}
@@ -96,14 +98,11 @@ class TreeIndex:
                     if _is_too_long(path) or place.count("/") > _DEEPEST:
                         self._too_deep.append(place)
                         continue
-                    if open_closed:
-                        open_to_us(path, _LISTING)
                     record = _read(path, place)
+                    if record.is_closed and may_open is not None and may_open(place):
+                        open_to_us(path, _LISTING)
+                        record = _read(path, place)
             except (FileNotFoundError, NotADirectoryError):  # it is gone, or a part of its path is
-                continue
-            except PermissionError:  # its name can be listed, and it cannot be entered
-                above = os.path.dirname(place)
-                seen[above] = _CLOSED._replace(identity=seen.get(above, _CLOSED).identity)
                 continue
             except OSError:
                 self._too_deep.append(place)
@@ -150,7 +149,7 @@ class TreeIndex:
         return [path for record in self._directories.values() for path in record.env_files]
 
     def closed(self) -> list[str]:
-        """Directories that cannot be listed, or that are too deep to be looked into."""
+        """Directories that cannot be listed or entered, or that are too deep to be looked into."""
         closed = [
             place for place, record in self._directories.items() if record.is_closed and place
         ]
@@ -179,7 +178,7 @@ def _read(path: str, place: str) -> _Directory:
     try:
         fd = os.open(path, _DIRECTORY)
         try:
-            identity = _identity(os.fstat(fd))
+            identity = _identity(os.stat(".", dir_fd=fd))  # an error if it cannot be entered
             with os.scandir(fd) as listed:
                 entries = {entry.name: entry for entry in listed}
             below = [name for name, each in entries.items() if each.is_dir(follow_symlinks=False)]
@@ -192,10 +191,11 @@ def _read(path: str, place: str) -> _Directory:
     except OSError as error:
         os.lstat(path)  # an error if it is gone, or cannot even be looked at
         is_closed = error.errno in (errno.EACCES, errno.EPERM)
-        return _CLOSED._replace(is_git=name_here == ".git", is_closed=is_closed)
+        is_git = name_here == ".git" and os.access(path, os.X_OK, effective_ids=True)
+        return _CLOSED._replace(is_git=is_git, is_closed=is_closed)
     before = f"{place}/" if place else ""
     record = _Directory(
-        identity if now - identity[2] >= TICK else (0, 0, 0),
+        identity if now - identity[2] >= _TICK else (0, 0, 0),
         tuple([before + name for name in below]),
     )
     # Most directories have nothing of interest: one look at all names together is quicker than one at each.

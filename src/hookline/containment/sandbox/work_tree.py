@@ -253,7 +253,9 @@ class WorkTree:
         self._named = named - {part.path for part in parts}
         self._relative = named - self._named
         new = []
-        for part in (*parts, *map(Part, self._named)):
+        # A closed directory of the user's is known, so that nobody opens it later to look for what is new.
+        further = {*self._named, *self._index.closed()} - {part.path for part in parts}
+        for part in (*parts, *map(Part, further)):
             path = part.path
             try:
                 facts = facts_of(self.root, path)
@@ -443,12 +445,12 @@ class WorkTree:
         moved: list[str] = []
         self._fresh = 0
         self._stuck.clear()  # a directory that was moved to and fro at the last look may be quiet now
-        self._index.refresh(open_closed=True)
+        self._index.refresh(may_open=self._may_open)
         while found := self._judge(left_out):
             moved += found
-            self._index.refresh(found, open_closed=True)
+            self._index.refresh(found, self._may_open)
         if moved:
-            self._index.refresh(open_closed=True)
+            self._index.refresh(may_open=self._may_open)
         for path, target in self._links.items():
             moved += self._restore_link(path, target)
         return moved + [f"{path} (it cannot be moved aside: remove it)" for path in self._stuck]
@@ -480,18 +482,25 @@ class WorkTree:
         if facts is None or self._is_placeholder(part.path, facts):
             return False
         exact = _identity(facts)
-        known = (os.path.basename(part.path), self._lasting(part.path, facts))
-        if self._known.get(part.path) == exact:
-            return False
-        # It is as it was, or was moved with a directory that it is in.
-        if known in before and (
-            not self._overlap or before[known] == self._changed_at(part.path, facts)
-        ):
+        if self._known.get(part.path) == exact or self._was_there(part.path, facts, before):
             return False
         if self._may_stay(part, facts):
             self._made[part.path] = exact
             return False
         return True
+
+    def _was_there(
+        self, path: str, facts: os.stat_result, before: dict[tuple[str, Identity], int]
+    ) -> bool:
+        """Whether it is as it was, or was moved with a directory that it is in."""
+        known = (os.path.basename(path), self._lasting(path, facts))
+        is_known = known in before
+        return is_known and (not self._overlap or before[known] == self._changed_at(path, facts))
+
+    def _may_open(self, path: str) -> bool:
+        """Whether a command may have closed a directory."""
+        facts = facts_of(self.root, path)
+        return facts is not None and not self._was_there(path, facts, self._times_before())
 
     def _may_stay(self, part: Part, facts: os.stat_result) -> bool:
         if is_accepted(facts):
