@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hookline.containment import Sandbox
+from hookline.containment.sandbox import bubblewrap
 from hookline.containment.sandbox.bubblewrap import BubblewrapCommand
 from hookline.containment.sandbox.mounts import MountPlan
 from hookline.errors import SandboxError
@@ -59,7 +60,19 @@ def test_something_else_is_protected(work: Path, monkeypatch: pytest.MonkeyPatch
         return begin(self, *args)
 
     monkeypatch.setattr(BubblewrapCommand, "_begin", replace_first)
+    monkeypatch.setattr(bubblewrap, "_TRIES", 1)  # it can be replaced once
     refused(work)
+
+
+def test_a_mount_that_somebody_makes_meanwhile_is_no_reason_to_refuse(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sandbox is made again, and the command runs once."""
+    answers = iter(["/mnt/new", "/mnt/other"])
+    look = bubblewrap.misplaced
+    monkeypatch.setattr(bubblewrap, "misplaced", lambda *given: next(answers, None) or look(*given))
+    ran = asyncio.run(Sandbox(work, "required").run("echo ran | tee -a said"))
+    assert (ran.text, (work / "said").read_text()) == ("ran\n", "ran\n")
 
 
 def test_what_nobody_replaces_is_no_reason_to_refuse(tmp_path: Path) -> None:

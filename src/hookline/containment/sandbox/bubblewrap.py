@@ -45,6 +45,8 @@ _NEEDED = (
 _SYSTEM = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
 _SETUP = 10.0
 """Seconds in which a sandbox has to be ready."""
+_TRIES = 5
+"""How often a sandbox is made, if what is mounted is not what was meant."""
 _STOPS = 1.0
 """Seconds in which a process stops after SIGSTOP."""
 _NICE = 10
@@ -156,12 +158,12 @@ class Arrangement:
         """Raise if something else than what was meant is mounted in a sandbox, by its first process."""
         for inside, fd in self._roots.items():
             if not os.path.samestat(os.stat(f"/proc/{first}/root{inside}"), os.fstat(fd)):
-                raise _replaced(inside)
+                raise _ReplacedError(inside)
         kept = (path for each in self._held for path in (*each.pinned, *each.kept))
         expected = list(map(os.path.normpath, kept))
         exempt = {*self._roots, os.devnull, empty_file()}
         if (wrong := misplaced(first, exempt, expected)) is not None:
-            raise _replaced(wrong)
+            raise _ReplacedError(wrong)
 
     def _file(self, content: bytes) -> int:
         fd = os.memfd_create("hookline", os.MFD_CLOEXEC)
@@ -195,11 +197,14 @@ class Arrangement:
             protection.check()
 
 
-def _replaced(path: str) -> SandboxError:
-    return SandboxError(
-        f"'{path}' was replaced while the sandbox was made. Nothing was run.",
-        remedy="Does another command still run in this directory, or in one above it? Stop it, and try again.",
-    )
+class _ReplacedError(SandboxError):
+    """Something else than what was meant is mounted at a path. Nothing was run."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"'{path}' was replaced while the sandbox was made. Nothing was run.",
+            remedy="Does another command still run in this directory, or in one above it? Stop it, and try again.",
+        )
 
 
 def _late() -> SandboxError:
@@ -316,6 +321,9 @@ class BubblewrapCommand(RunningCommand):
     @classmethod
     async def begin(cls, view: FileView, job: Job) -> BubblewrapCommand:
         """Start a command, when everything is arranged for it."""
+        for _ in range(_TRIES - 1):  # others on the machine may mount something at that moment
+            with contextlib.suppress(_ReplacedError):
+                return await cls(view, job, await _arrange(view, job))._start()
         return await cls(view, job, await _arrange(view, job))._start()
 
     async def _start(self) -> BubblewrapCommand:
