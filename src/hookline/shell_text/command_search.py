@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from hookline.shell_text.reader import (
@@ -178,6 +178,7 @@ class CommandSearch(ShellVisitor):
         names = [word for word in argv[1:] if word and not word.startswith("-")]
         if is_source(argv):
             self.note_files(names)
+            self.note_files(_joined_values(argv[1:]))
             self.note_files(posixpath.basename(word.partition("?")[0]) for word in names)
         elif name_of(argv) in _COPIERS and any(map(self.is_file_unread, names[:-1])):
             self.note_files(names[-1:])
@@ -202,3 +203,12 @@ class CommandSearch(ShellVisitor):
         for argv in stage if words else ():
             if name_of(argv) in FEEDERS:
                 self.search_words([*argv, *words], text)
+
+
+def _joined_values(words: Sequence[str]) -> Iterator[str]:
+    """What may be the value of an option in the same word: `--output=x`, `-ox`, `-sLox`."""
+    for word in words:
+        if word.startswith("--"):
+            yield word.partition("=")[2]
+        elif word.startswith("-"):
+            yield from (word[at:] for at in range(2, min(len(word), 12)))

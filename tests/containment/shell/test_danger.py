@@ -195,7 +195,13 @@ def test_a_removal_of_what_matters_is_denied(project: Path, target: str, command
         "find . -name '*.o' -type f -delete", "bash -c 'rm -rf build'", "bash -lc 'cd build && rm -f *.o'",
         "git rm -r build", "echo 'rm -rf *' >> notes.md", "git commit -m 'no more rm -rf'", "npm rm left-pad",
         "rm -rf build && X=$HOME make", "npx prettier src/rm.js",
-        "git -c core.pager=cat log", "git commit -m alias.x", "rm -- -x",
+        "git -c core.pager=cat log", "git commit -m alias.x", "rm -- -x", "echo rm x; rm x; rm xy",
+        "rm -rf build && make -j$(nproc)", "if [ -d build ]; then rm -rf build; fi", "rm -rf \\\n  build",
+        "cat > clean.sh <<'E'\n#!/bin/sh\nrm -rf \"$1\"\nE", "cat > Makefile <<E\nclean:\n\trm -r $X\nE\nmake",
+        "git commit -m \"$(cat <<'E'\nUse rm, not shred\nE\n)\"", "# rm it first\nmake", "tee x <<E\nrm y\nE",
+        'echo "$X is a file that rm removes" >> notes.md', "python3 x.py && git commit -m 'no rm'", "make clean",
+        "sh -c 'echo rm; rm -rf build'", "docker run --rm -it x", "git switch fix/clean", "git log --grep='clean up'",
+        "python3 alias.py; git add include.h", "./gradlew clean -x test",
     ],
 )  # fmt: skip
 def test_an_ordinary_removal_asks_on_the_host_alone(project: Path, command: str) -> None:
@@ -254,10 +260,21 @@ def test_an_ordinary_removal_asks_on_the_host_alone(project: Path, command: str)
         "taskset 1 rm x", "ionice -c 3 rm x", "chrt -b 0 rm x", "setpriv --no-new-privs rm x",
         "env -C .. sh -c 'rm -r project'",
         "rm -rf {{a..z}}*", "env -C .. rm -rf project", "xargs rm -rf < list", "xargs sh -c 'rm x'",
+        'a=(rm -rf *); "${{a[@]}}"', 'a=(rm -rf build); cd ..; "${{a[@]}}"', "y=x; x='rm -rf *'; ${{!y}}",
+        "read x <<< 'rm -rf *'; $x", "printf -v x 'rm -rf *'; $x", "printf -v x 'rm -rf *'; eval \"$x\"",
+        "python3 - <<'E'\nimport os; os.system('rm -rf *')\nE", "python3 <<E\nrun(['rm', '-r', 'x'])\nE",
+        "sh <<E\nrm -rf build\nE", 'bash <<E\na=(rm -rf *)\n"${{a[@]}}"\nE', "cat <<E | python3\nx('rm x')\nE",
+        "git rebase -x'rm -rf build' main", "git rebase -ix'rm -rf build' main", "git rebase --exec='rm x' main",
+        "GIT_EXTERNAL_DIFF='rm -rf build' git diff", "GIT_EDITOR='rm -rf x' git commit", "git -C 'my x' clean -fdx",
+        "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.x GIT_CONFIG_VALUE_0='clean -fdx' git x",
+        "git config --global alias.x 'clean -fdx'; git x", "echo 'rm -rf build' > >(sh)", "echo 'rm x' | tee >(sh)",
+        ". <(echo 'rm x')", "x=$(cat <<< 'rm -rf *'); $x", "echo 'rm x' | while read -r l; do $l; done",
+        "set -- rm -rf *; \"$@\"", "alias x='rm -rf *'; x", "# \\\nrm -rf *", "$'\\x72m' -rf build", "r\\\nm -rf *",
+        "echo 'rm x' | xargs -I{{}} sh -c {{}}", "bash -c 'rm -rf build' x", "find . -de''lete",
     ],
 )  # fmt: skip
 def test_a_removal_of_everything_asks_in_the_sandbox_too(project: Path, command: str) -> None:
-    """What is untracked cannot be restored."""
+    """What is untracked cannot be restored. A remover's name counts wherever in the text it stands."""
     verdict = POLICY.judge(command.format(project=project), root=str(project))
     assert (verdict.decision, verdict.asks_in_sandbox) == ("ask", True)
 
@@ -308,6 +325,13 @@ def test_a_removal_through_a_link_is_one_of_where_it_leads(project: Path) -> Non
     assert (verdict.decision, verdict.asks_in_sandbox) == ("ask", False)
 
 
+def test_a_removal_behind_more_than_can_be_looked_at_asks(project: Path) -> None:
+    """Commands in front of it hide nothing, and many commands alone are no reason to ask in a sandbox."""
+    many = "true;" * 500
+    assert POLICY.judge(f"{many} rm -rf *", root=str(project)).asks_in_sandbox
+    assert not POLICY.judge(f"{many} ls", root=str(project)).asks_in_sandbox
+
+
 def test_a_rule_that_asks_asks_in_the_sandbox_too(project: Path) -> None:
     """Who writes a rule means it everywhere; one that allows lifts the question."""
     asking = POLICY.with_rules(ask=["make *"])
@@ -333,6 +357,7 @@ def test_a_write_through_a_link_is_a_write_to_where_it_leads(project: Path) -> N
         "echo x > ~/.config/hookline/config.toml", "mv hooks .git/", "mv hooks .git", "tar -xf x.tar -C .git",
         "find . -name x -exec cp {} .git/hooks/ \\;", "rm -rf ~/.config/hookline", "cp x .git/modules/a/hooks/y",
         "cp -r hooks glink/", "cp x glink/hooks/", "cp f elsewhere/hookline/config.toml", "tee elsewhere/git/config",
+        "tar cf ~/.bashrc x", "gcc -o ~/.bashrc x.c", "git diff --output=.git/hooks/pre-commit", "sort -o ~/.profile x",
         "hookline trust", "hookline trust --repository .", "python3 -m hookline trust", "uv run hookline trust",
     ],
 )  # fmt: skip
@@ -347,7 +372,8 @@ def test_what_guards_the_agent_and_git_is_not_written(
 
 
 @pytest.mark.parametrize(
-    "command", ["hookline trust --show", "cp x .git/info/exclude", "cp -r .git backup", "cp f ~/.config/other/x"]
+    "command", ["hookline trust --show", "cp x .git/info/exclude", "cp -r .git backup", "cp f ~/.config/other/x",
+                "ssh -o IdentityFile=~/.ssh/x h", "egrep -o /etc/x f", "tar xf ~/.ssh/x.tar", "gcc -o out x.c && ./out"]
 )  # fmt: skip
 def test_what_is_beside_it_asks(project: Path, command: str) -> None:
     """It shows what is trusted, copies out of `.git`, or writes what nobody obeys."""

@@ -19,6 +19,7 @@ from hookline.containment.protected import (
     RUN_BELOW,
     user_configuration,
 )
+from hookline.containment.shell.programs import PROGRAMS
 from hookline.containment.shell.removal import REMOVERS, Location
 from hookline.shell_text.runners import name_of
 from hookline.wildcards import matches
@@ -60,15 +61,17 @@ _WRITERS = (
 """Programs that change each file they are given."""
 _COPIERS = frozenset("cp ln install rsync scp".split())
 """Programs that change the last file they are given."""
+_OUTPUT = r"-[a-zA-Z]*[oO]|--?out[a-z-]*"
+"""How the option for the file that is written is called in most programs: `curl -o`, `gcc -o`, `git diff --output`."""
 _OUTPUT_OPTIONS = {
-    "curl": r"-[a-zA-Z]*o|--output(-dir)?",
-    "wget": r"-[a-zA-Z]*[OP]|--output-document|--directory-prefix",
-    "sort": r"-[a-zA-Z]*o|--o[a-z]*",
-    "tar": r"-[a-zA-Z]*C|--directory",
+    "wget": rf"{_OUTPUT}|-[a-zA-Z]*P|--directory-prefix",
+    "sort": _OUTPUT,
+    "tar": r"-[a-zA-Z]*C|--directory|-?(?=[a-zA-Z]*[cru])[a-zA-Z]*f",
     "unzip": r"-[a-zA-Z]*d",
     "find": r"-fprint0?|-fprintf|-fls",
     **dict.fromkeys(("cp", "mv", "ln", "install"), r"-[a-zA-Z]*t|--target-directory"),
 }
+"""Programs in which it is another one. To those that only read, `-o` is something else (`grep -o`, `ls -o`)."""
 _GIT_RUNS = re.compile(
     r"""
     core\.(?: fsmonitor | hookspath | sshcommand | pager | editor | askpass | gitproxy | alternaterefscommand )
@@ -165,10 +168,12 @@ def _written(name: str, words: Sequence[str]) -> Iterator[str]:
         yield from operands[-1:]
     elif name == "dd":
         yield from (word[3:] for word in words if word.startswith("of="))
-    if option := _OUTPUT_OPTIONS.get(name):
-        for word, following in pairwise([*words, ""]):
-            if found := re.match(f"(?:{option})(?=[=/~.]|$)", word):
-                yield word[found.end() :].lstrip("=") or following
+    is_reader = name in PROGRAMS or name.endswith("grep")
+    option = _OUTPUT_OPTIONS.get(name, "(?!)" if is_reader else _OUTPUT)
+    for word, following in pairwise([*words, ""]):
+        if found := re.match(f"(?:{option})(?=[=/~.]|$)", word):
+            value = word[found.end() :].lstrip("=") or following
+            yield "" if re.match(r"\w+=", value) else value  # `ssh -o Name=value` is a setting
 
 
 def _has(words: Sequence[str], option: str) -> bool:

@@ -155,7 +155,8 @@ class ShellPolicy(msgspec.Struct, frozen=True):
             return ShellVerdict("ask", why, words, asks_in_sandbox=True)
         if not danger.complete:
             shown = _shown(reading.commands[0].text if reading.commands else "")
-            return ShellVerdict("ask", f"`{shown}` holds more than can be looked at.", shown)
+            why = f"`{shown}` holds more than can be looked at."
+            return ShellVerdict("ask", why, shown, asks_in_sandbox=bool(danger.removal))
         return None
 
     def _allowed(

@@ -1,9 +1,10 @@
 """Removals: those that are denied everywhere, and those about which a person is asked in a sandbox too.
 
-In a sandbox a command that speaks of a removal asks, unless it is one of three plain forms of which it is known what
-they remove: a part of the work directory, not all of it, and nothing of its `.git`. What git does not know cannot be
-restored. That a remover's name is among the words is enough, also inside of a text (`git rebase -x 'rm -r x'`). A list
-of the programs that run others was tried, and is never complete.
+In a sandbox a line whose text has a remover's name asks, unless the name stands in a plain form of which it is known
+what it removes (a part of the work directory, not all of it, and nothing of its `.git`), or in a command that only
+prints or stores it. What git does not know cannot be restored. The text decides and not the words of each command: a
+name may also stand in an array, a variable, a here-document or an option (`-x'rm -r x'`). A list of the programs that
+run others was tried, and is never complete.
 """
 
 from __future__ import annotations
@@ -20,18 +21,28 @@ from hookline.containment.shell.places import MAGIC, expand
 from hookline.containment.shell.programs import roots_of
 from hookline.containment.shell.scan import Unreadable, scan
 from hookline.containment.shell.words import Word
-from hookline.shell_text.runners import SHELLS, name_of
+from hookline.shell_text import Stage
+from hookline.shell_text.runners import FEEDERS, name_of, reads_code
 from hookline.wildcards import matches
 
 REMOVERS = frozenset("rm rmdir unlink shred".split())
 _SPOKEN = re.compile(
-    rf"(?<![\w.-])(?:{'|'.join(sorted(REMOVERS))}|git\b[^;&|\n]{{0,80}}\bclean)(?![\w.-])|(?<!\S)-delete\b"
+    rf"""
+    (?<![\w.-]) (?<!git\ ) (?<!npm\ ) (?<!docker\ ) (?<!podman\ ) (?: {"|".join(sorted(REMOVERS))} ) (?![\w.=-])
+    | (?<!\S) -delete\b
+    | \bgit\s+ (?: -[^;&|\n]{{0,80}}?\s )? clean (?![\w.-])
+    | (?i: (?: = | \bgit\s+config\s[^;&|\n]{{0,40}}? ) \balias\.\w | \balias\.[\w-]+= | \binclude(?:\.path|if\.) )
+    """,
+    re.VERBOSE,
 )
-_SPEAKERS = frozenset("echo printf grep".split())
-"""Programs that run nothing of what they are given. What they print is looked at where a shell reads it."""
-_HAVE_OWN = frozenset("git npm pnpm docker podman".split())
-"""Programs with a sub-command `rm`."""
-_GIT_ALIAS = re.compile(r"(?:--config-env=)?(?:alias|include|includeif)\.", re.IGNORECASE)
+"""A removal in a text without quotes, or a setting by which git may run one. git, npm and docker have an own `rm`."""
+_COMMENT = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
+_QUOTES = re.compile(r"['\"\\]")
+_JOINTS = re.compile(r"['\"]|\\[nt]")
+_SPEAKERS = frozenset("echo printf cat tee grep".split())
+"""Programs that run nothing of what they are given."""
+_RUNS_A_VALUE = re.compile(r"(?:^|[;&|({`]|\b(?:do|then|else))[ \t]*\"?\$", re.MULTILINE)
+_UNKNOWN = "it is not known what it removes"
 _TRIAL = re.compile("git\0clean(?:\0-[dqxX]+)*\0(?:-[dqxX]*n[ndqxX]*|--dry-run)(?:\0-[ndqxX]+)*")
 _NAMED_FIND = re.compile(
     """
@@ -81,7 +92,7 @@ def find_vital(argv: Sequence[str], location: Location) -> str | None:
     name, words = name_of(argv), argv[1:]
     if name in REMOVERS:
         return next((each for each in _operands(words) if _is_vital(each, location)), None)
-    if name == "find" and _speaks_of_removal(argv):
+    if name == "find" and _speaks(" ".join(words)):
         return next(_vital_in_find(words, location), None)
     return None
 
@@ -137,47 +148,68 @@ def _names_git(name: str) -> bool:
 # --- what asks in a sandbox too -----------------------------------------------------------------------
 
 
-def line_question(questions: Sequence[str], names: Sequence[str]) -> str:
-    """Why a line asks in a sandbox: by one of its removals, or by another part that changes what they mean.
+class Removals:
+    """The removals of one line: which of them are plain, and what is left of its text without these."""
 
-    That part may stand behind the removal: in a loop, in the background, or before the call of a function.
-    """
-    changer = next((name for name in names if name in _CHANGERS), "") if questions else ""
-    if changer:
-        return f"it is not known what it removes, because of {changer} in the same line"
-    return next(filter(None, questions), "")
+    def __init__(self, line: str) -> None:
+        # A comment ends with its line, also where that ends with a backslash.
+        kept = _COMMENT.sub(lambda found: found[0].rstrip("\\"), line)
+        self._rest = kept.replace("\\\n", "").replace("\r", "\n").replace("\0", "")
+        self._is_spoken = _speaks(self._rest)
+        self._questions: list[str] = []
+        """Why somebody is asked about a removal; empty of a plain one."""
+        self._plain: list[str] = []
+        self._printed: list[str] = []
+
+    def command(self, text: str, visited: Sequence[Location]) -> None:
+        """Take a command of the line. `visited` are the places where the line has been."""
+        question = _plain_question(_read(text), visited) if self._is_spoken else None
+        if question is not None:
+            self._plain.append(text)
+            self._questions.append(question)
+
+    def stage(self, stage: Stage) -> None:
+        """Take a member of a pipeline, for what it prints or stores."""
+        if self._is_spoken and len(stage.commands) == 1 and _is_speaker(stage):
+            self._printed += [stage.text, *stage.inputs]
+
+    def program(self, name: str, text: str) -> None:
+        """Take a program that is found in a command of the line, maybe not by its text: `$'\\x72m'` is rm."""
+        if name in REMOVERS and text not in self._plain:
+            self._questions.append(_UNKNOWN)
+
+    def question(self, commands: Sequence[Sequence[str]]) -> str:
+        """Why the line asks in a sandbox; empty if it does not. `commands` are all that were found in it."""
+        if self._is_spoken and _speaks(self._without(commands)):
+            self._questions.append(_UNKNOWN)
+        # It may stand behind the removal: in a loop, in the background, or before the call of a function.
+        changers = (name for name in map(name_of, commands) if name in _CHANGERS)
+        if self._questions and (changer := next(changers, "")):
+            return f"it is not known what it removes, because of {changer} in the same line"
+        return next(filter(None, self._questions), "")
+
+    def _without(self, commands: Sequence[Sequence[str]]) -> str:
+        """The text without its plain removals, and without what is printed if none of it is run."""
+        rest, taken = self._rest, list(self._plain)
+        is_run = any(reads_code(argv) or name_of(argv) in FEEDERS for argv in commands)
+        if not is_run and not _RUNS_A_VALUE.search(rest):
+            taken += self._printed
+        for text in sorted(taken, key=len, reverse=True):  # `echo rm x` before `rm x`
+            rest = rest.replace(text, " ", 1)
+        return rest
 
 
-def removal_question(argv: Sequence[str], visited: Sequence[Location], text: str) -> str | None:
-    """Why a command asks in a sandbox; empty if its removal is a plain one, and None if it speaks of none.
-
-    `visited` are the places where the line has been; `text` is the command as it is written.
-    """
-    if not _speaks_of_removal(argv):
-        return None
-    words = _read(text)
-    written = [word.text for word in words]
-    if name_of(written) in REMOVERS:
-        return _rm_question(written[1:], visited)
-    is_find = written[:1] == ["find"] and all(word.exact for word in words)
-    if is_find and _is_plain_find(written[1:], visited):
-        return ""
-    return "" if _TRIAL.fullmatch("\0".join(written)) else "it is not known what it removes"
+def _speaks(text: str) -> bool:
+    """Whether a text has a removal, with its quotes taken out (`r''m`) or taken for blanks (`-x'rm x'`)."""
+    text = _COMMENT.sub("", text)
+    return any(map(_SPOKEN.search, (_QUOTES.sub("", text), _JOINTS.sub(" ", text))))
 
 
-def _speaks_of_removal(argv: Sequence[str]) -> bool:
-    name, words = name_of(argv), argv[1:]
-    if name in _SPEAKERS or [name, *words[:1]] == ["git", "commit"]:
-        return False
-    if name in SHELLS and words[:-1] in (
-        ["-c"],
-        ["-lc"],
-    ):  # the text is looked at as a line of its own
-        return False
-    if name == "git" and ("clean" in words or any(map(_GIT_ALIAS.match, words))):
-        return True
-    own = 1 if name in _HAVE_OWN and words[:1] == ["rm"] else 0
-    return name in REMOVERS or _SPOKEN.search("\n".join(words[own:])) is not None
+def _is_speaker(stage: Stage) -> bool:
+    """Whether a command runs nothing of its words. With a variable before it, it may: `GIT_EDITOR=.. git commit`."""
+    words = stage.commands[0]
+    is_one = words[0] in _SPEAKERS or words[:2] == ["git", "commit"]
+    return is_one and stage.text.startswith(words[0])
 
 
 def _read(text: str) -> list[Word]:
@@ -190,14 +222,25 @@ def _read(text: str) -> list[Word]:
     return list(words) if words and text.startswith(words[0].text) else []
 
 
+def _plain_question(words: Sequence[Word], visited: Sequence[Location]) -> str | None:
+    """Why a plain removal asks; empty if it does not, and None if these are the words of something else."""
+    written = [word.text for word in words]
+    if name_of(written) in REMOVERS:
+        return _rm_question(written[1:], visited)
+    is_find = written[:1] == ["find"] and all(word.exact for word in words)
+    if is_find and _is_plain_find(written[1:], visited):
+        return ""
+    return "" if _TRIAL.fullmatch("\0".join(written)) else None
+
+
 def _rm_question(words: Sequence[str], visited: Sequence[Location]) -> str:
     targets = _operands(words)
     if not targets:
-        return "it is not known what it removes"
+        return _UNKNOWN
     has_many = any(map(_RECURSIVE.match, words)) or any(map(MAGIC.search, targets))
     for target in targets:
         if MAGIC.search(target) and ".." in target.split("/"):
-            return "it is not known what it removes"  # `s*/../*` is `*`
+            return _UNKNOWN  # `s*/../*` is `*`
         for place in visited:
             if _is_everything(target, place):
                 return "it removes everything in the work directory"
