@@ -374,6 +374,6 @@ async def _ask_hooks(settings: Settings, arguments: argparse.Namespace) -> list[
             result = await agent.run(arguments.prompt or "hookline hooks test")
     if tester.answers is None:
         results = [each for step in result.steps for each in step.results]
-        problem = results[0].text() if results else result.explain()
+        problem = results[0].text if results else result.explain()
         raise UsageError(f"no hook was asked: {problem}")
     return tester.answers
