@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Iterable
@@ -193,6 +195,8 @@ class Screen:
             f"{depth}  {self.paint('hook', colour)} {printable(record.hook)} at {record.point}: "
             f"{self.paint(what, colour)}{about}{shadow}{failed or why}"
         )
+        if record.traceback and os.environ.get("HOOKLINE_DEBUG"):
+            self.say(textwrap.indent(printable(record.traceback, lines=True), f"{depth}    "))
 
     def _show_error(self, record: ErrorRaised, depth: str) -> None:
         assert record.error is not None
