@@ -72,7 +72,7 @@ SHOWN = {  # type of record -> what to say about it
     "request": lambda r: f"what the model reads (number of messages: {r.messages})",
     "response": lambda r: r.text or f"the model calls {' and '.join(map(call_text, r.calls))}",
     "call": lambda r: f"{call_text(r.call)} is about to run",
-    "tool_result": lambda r: f"{r.result.name} -> {r.result.text()}",
+    "tool_result": lambda r: f"{r.result.name} -> {r.result.text}",
     "step": lambda r: f"step {r.step.number} is settled: {r.step.type}, {what_now(r.step.outcome)}",
     "status": lambda r: r.status,
     "result": lambda r: r.text,

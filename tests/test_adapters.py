@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder, ContinuationDecision, ContinuationEvaluation, tool
+from hookline import (
+    AgentBuilder,
+    ContinuationDecision,
+    ContinuationEvaluation,
+    HookOutcome,
+    RunStatus,
+    tool,
+)
 from hookline.adapters import (
     ContinuationCriterionAdapter,
     StateProcessorAdapter,
@@ -31,22 +40,139 @@ def builder(*turns: Any) -> AgentBuilder:
 
 @pytest.mark.parametrize("position", ["before", "after"])
 def test_a_state_processor_is_a_hook(position: str) -> None:
-    """`process(state)`, and `process(state, next)` in the middleware style."""
+    """`process(state)` is asked before or after each step."""
 
     class Counter:
         def process(self, state: Any) -> Any:
             return state.with_metadata("count", state.metadata.get("count", 0) + 1)
 
-    class Wrapper:
-        async def process(self, state: Any, next: Any) -> Any:
-            return next(state.with_metadata("wrapped", True))
+    adapter = StateProcessorAdapter(Counter(), position)
+    agent = builder(call("add", a=1), say("ok")).add_hook(adapter.point, adapter)
+    assert adapter.point == f"{position}_step"
+    assert dict(agent.build().run_sync("go").state.metadata) == {"count": 2}
 
+
+class Wraps:
+    """A state processor that does something before the step and after it."""
+
+    def process(self, state: Any, next: Any) -> Any:
+        made = next(state.with_metadata("before", state.step_count))
+        return made.with_metadata("after", made.step_count)
+
+
+class WrapsAsync:
+    """The same, async."""
+
+    async def process(self, state: Any, next: Any = None) -> Any:
+        made = await next(state.with_metadata("before", state.step_count))
+        return made.with_metadata("after", made.step_count)
+
+
+def wraps_later(state: Any, next: Any) -> Any:
+    """The same, as a function that gives a coroutine."""
+    return WrapsAsync().process(state, next)
+
+
+@pytest.mark.parametrize("processor", [Wraps(), WrapsAsync(), wraps_later])
+@pytest.mark.parametrize("position", ["before", "after"])
+async def test_a_state_processor_with_next_wraps_the_step(processor: Any, position: str) -> None:
+    """`next(state)` makes the step and gives the state after it, in sync and async processors."""
     agent = builder(call("add", a=1), say("ok"))
-    for processor in (Counter(), Wrapper()):
-        adapter = StateProcessorAdapter(processor, position)
-        agent.add_hook(adapter.point, adapter)
-    result = agent.build().run_sync("go")
-    assert dict(result.state.metadata) == {"count": 2, "wrapped": True}
+    result = await agent.with_hooks(StateProcessorAdapter(processor, position)).build().run("go")
+    assert (result.status, len(result.steps)) == (RunStatus.COMPLETED, 2)
+    assert dict(result.state.metadata) == {"before": 1, "after": 2}
+
+
+async def test_a_state_processor_can_hand_on_what_next_gives_or_nothing() -> None:
+    """`return next(state)`, also in an async processor, and no `return` at all leave the state as the step made it."""
+
+    async def hand_on(state: Any, next: Any) -> Any:
+        return next(state.with_metadata("seen", True))
+
+    def look_on(state: Any, next: Any) -> None:
+        next(state)
+
+    agent = builder(say("ok")).add_processor(hand_on).add_pre_processor(look_on)
+    result = await agent.build().run("go")
+    assert (result.text, dict(result.state.metadata)) == ("ok", {"seen": True})
+
+
+async def test_a_state_processor_that_does_not_call_next_makes_no_step() -> None:
+    """The run ends stopped, and names the processor."""
+
+    class Closed:
+        def process(self, state: Any, next: Any) -> Any:
+            return state
+
+    result = await builder(say("never")).add_processor(Closed()).build().run("go")
+    assert (result.status, result.steps) == (RunStatus.STOPPED, ())
+    assert "decided by 'Closed'" in result.explain()
+
+
+@pytest.mark.parametrize(
+    ("process", "words"),
+    [
+        (lambda state, next: next(next(state)), "a call of the step has started"),
+        (lambda state, next: (next(state), 42)[1], "it returned 42 (int)"),
+        (lambda state, next: (next(state), state)[1], "state.steps is kept by the run"),
+        (lambda state, next: next(state).no_such_field, "no_such_field"),
+    ],
+)
+async def test_a_state_processor_that_misuses_next_fails_as_a_hook_does(
+    process: Any, words: str
+) -> None:
+    """Twice around a call, another value, the state of before the step, an exception."""
+    result = await builder(call("add", a=1), say("x")).add_processor(process).build().run("go")
+    assert result.status is RunStatus.FAILED
+    assert words in str(result.error)
+
+
+async def test_a_sync_state_processor_ends_with_its_step() -> None:
+    """Where the step pauses or is cancelled, what follows `next` does not run, and its thread ends."""
+    ended = threading.Event()
+    seen: list[str] = []
+
+    def process(state: Any, next: Any) -> Any:
+        try:
+            made = next(state)
+        except Exception:
+            seen.append("it could catch it")
+            raise
+        finally:
+            seen.append("left")
+            ended.set()
+        seen.append("after")
+        return made
+
+    def ask(ctx: Any) -> HookOutcome:
+        return HookOutcome.ask("Really?")
+
+    agent = builder(call("add", a=1), say("ok")).on_before_tool_use(ask).add_processor(process)
+    built = agent.build()
+    paused = await built.run("go")
+    assert await asyncio.to_thread(ended.wait, 10)
+    assert (paused.status, seen) == (RunStatus.PAUSED, ["left"])
+    done = await built.resume(paused, {paused.pending[0].id: True})
+    assert (done.text, seen) == ("ok", ["left", "left", "after", "left", "after"])
+    ended.clear()
+    started = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait for ever."""
+        started.set()
+        await asyncio.Event().wait()
+        return ""
+
+    turns = ScriptedDriver([call("wait")])
+    agent = AgentBuilder().with_driver(turns).with_tools(wait).add_processor(process)
+    running = asyncio.create_task(agent.build().run("go"))
+    await started.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert await asyncio.to_thread(ended.wait, 10)
+    assert seen[5:] == ["left"]
 
 
 @pytest.mark.parametrize(

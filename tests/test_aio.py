@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from hookline._aio import Once, call_in_thread, is_async_callable, is_being_cancelled, within
+from hookline._aio import (
+    Once,
+    call_in_thread,
+    call_with_next,
+    is_async_callable,
+    is_being_cancelled,
+    within,
+)
 
 
 async def later(*args: Any) -> Any:
@@ -233,3 +240,49 @@ async def test_a_time_limit_holds_in_a_task_that_was_cancelled() -> None:
     await asyncio.wait([task])
     assert task.cancelled()
     assert seen == [False, True]
+
+
+async def test_a_sync_function_can_wait_for_an_async_one() -> None:
+    """`next` runs in the task of the caller, as often as it is called; its errors can be handled."""
+    task = asyncio.current_task()
+
+    async def proceed(value: int) -> int:
+        await asyncio.sleep(0)
+        assert asyncio.current_task() is task
+        return 1 // value
+
+    def work(value: int, next: Any) -> Any:
+        with pytest.raises(ZeroDivisionError):
+            next(0)
+        return next(value), threading.get_ident()
+
+    assert await call_with_next(work, 1, proceed) != (1, threading.get_ident())
+
+
+async def test_a_sync_function_that_nobody_waits_for_gets_no_answer() -> None:
+    """After the caller was cancelled, `next` raises in the thread, and does nothing."""
+    cancelled, ended = threading.Event(), threading.Event()
+    seen: list[Any] = []
+    asked = asyncio.Event()
+
+    async def proceed(value: Any) -> Any:
+        seen.append(value)
+        asked.set()
+
+    def work(value: Any, next: Any) -> None:
+        next("in time")
+        cancelled.wait(10)
+        try:
+            next("too late")
+        except BaseException as error:
+            seen.append(type(error).__name__)
+        ended.set()
+
+    running = asyncio.create_task(call_with_next(work, None, proceed))
+    await asked.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    cancelled.set()
+    assert await asyncio.to_thread(ended.wait, 10)
+    assert seen == ["in time", "CancelledError"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import contextvars
 import functools
@@ -64,6 +65,47 @@ async def call_in_thread(function: Callable[..., T], /, *args: Any, **kwargs: An
     name = f"hookline:{getattr(function, '__name__', 'call')}"
     threading.Thread(target=work, name=name, daemon=True).start()
     return await future
+
+
+async def call_with_next(
+    function: Callable[..., Any], given: T, proceed: Callable[[T], Awaitable[T]]
+) -> Any:
+    """Run a sync `function(given, next)` in a thread, where `next(value)` waits until `proceed(value)` is done here.
+
+    `proceed` runs in the caller's task, so that cancelling the caller cancels it; the thread is abandoned then.
+    """
+    loop, here = asyncio.get_running_loop(), threading.get_ident()
+    asked: asyncio.Queue[tuple[T, concurrent.futures.Future[T]] | None] = asyncio.Queue()
+    is_over = False
+
+    def put(value: T, answer: concurrent.futures.Future[T]) -> None:
+        if is_over:
+            answer.cancel()
+        else:
+            asked.put_nowait((value, answer))
+
+    def go_on(value: T) -> Any:
+        if threading.get_ident() == here:
+            return proceed(value)  # by a coroutine that the function made: it awaits this
+        answer: concurrent.futures.Future[T] = concurrent.futures.Future()
+        loop.call_soon_threadsafe(put, value, answer)
+        return answer.result()
+
+    running = asyncio.ensure_future(call_in_thread(function, given, go_on))
+    running.add_done_callback(lambda _: asked.put_nowait(None))
+    try:
+        while (question := await asked.get()) is not None:
+            value, answer = question
+            try:
+                answer.set_result(await proceed(value))
+            except BaseException as error:
+                answer.set_exception(error)
+                if not isinstance(error, Exception):
+                    raise  # the function may not go on, nor may we
+        return await running
+    finally:
+        is_over = True
+        running.cancel()
 
 
 class WorkerThread:

@@ -6,8 +6,9 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from hookline._aio import call_with_next, is_async_callable
 from hookline.errors import RegistrationError, UsageError
-from hookline.lifecycle import AgentContext, StopHookContext, ToolHookContext
+from hookline.lifecycle import AgentContext, StepHookContext, StopHookContext, ToolHookContext
 from hookline.state import (
     AgentState,
     ContinuationDecision,
@@ -36,25 +37,51 @@ class _AtItsPoint:
 
 
 class StateProcessorAdapter(_AtItsPoint):
-    """A state processor as a hook: `process(state)`, or `process(state, next)` in the middleware style.
+    """A state processor as a hook: `process(state)` before or after each step, `process(state, next)` around it.
 
-    `position` says whether it belongs before a step or after one; register it with `with_hooks(adapter)`.
+    `next(state)` makes the step and gives the state after it; an async processor awaits it. `position` is for
+    `process(state)`. Register it with `with_hooks(adapter)`.
     """
 
     def __init__(self, processor: Any, position: str = "after") -> None:
         if position not in ("before", "after"):
             raise RegistrationError(f"position={position!r} is neither 'before' nor 'after'.")
         self.process = _method(processor, "process")
-        self.point = f"{position}_step"
+        is_wrapper = _takes_next(self.process)
+        self.point = "around_step" if is_wrapper else f"{position}_step"
         self.name = type(processor).__name__
-        self._takes_next = _required(self.process) >= 2
+        self.handle: Callable[..., Any] = self._wrap if is_wrapper else self._change
+        """What the agent calls."""
 
-    async def __call__(self, ctx: AgentContext) -> AgentState:
+    async def _change(self, ctx: AgentContext) -> AgentState:
         """Run the processor on the state; what it returns is the new state."""
-        state = self.process(ctx.state, _same) if self._takes_next else self.process(ctx.state)
+        state = self.process(ctx.state)
         if inspect.isawaitable(state):
             state = await state
         return ctx.state if state is None else state
+
+    async def _wrap(
+        self,
+        ctx: StepHookContext,
+        call_next: Callable[[StepHookContext], Awaitable[StepHookContext]],
+    ) -> Any:
+        """Run the processor around the step. Where it is sync, it waits for the step in a thread."""
+        made = ctx
+
+        async def make_step(state: AgentState) -> AgentState:
+            nonlocal made
+            made = await call_next(ctx if state is ctx.state else made.with_state(state))
+            return made.state
+
+        if is_async_callable(self.process):
+            state = await self.process(ctx.state, make_step)
+        else:
+            state = await call_with_next(self.process, ctx.state, make_step)
+        if inspect.isawaitable(state):
+            state = await state
+        if state is None:
+            return made
+        return made.with_state(state) if isinstance(state, AgentState) else state
 
 
 class ContinuationCriterionAdapter(_AtItsPoint):
@@ -131,10 +158,6 @@ class ToolMiddlewareAdapter(_AtItsPoint):
         return execution  # type: ignore[no-any-return]
 
 
-def _same(state: AgentState) -> AgentState:
-    return state
-
-
 def _method(thing: Any, name: str) -> Callable[..., Any]:
     method = getattr(thing, name, None)
     if callable(method) and not isinstance(thing, type):
@@ -146,8 +169,14 @@ def _method(thing: Any, name: str) -> Callable[..., Any]:
     )
 
 
-def _required(function: Callable[..., Any]) -> int:
-    parameters = inspect.signature(function).parameters.values()
-    return sum(
-        1 for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD
+def _takes_next(process: Callable[..., Any]) -> bool:
+    """Whether it is `process(state, next)`. What has a default is no `next`, unless it has that name."""
+    parameters = [
+        each
+        for each in inspect.signature(process).parameters.values()
+        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    second = parameters[1] if len(parameters) > 1 else None
+    return second is not None and (
+        second.default is second.empty or second.name in ("next", "call_next")
     )

@@ -18,12 +18,14 @@ class HooklineError(Exception):
 
 
 def where_raised(exception: BaseException) -> str:
-    """The traceback of an exception as text, without the frames of this package above the first one outside of it."""
+    """The traceback of an exception as text, from the first frame outside of this package on, if there is one."""
     import traceback  # only where something failed
 
     frames = traceback.extract_tb(exception.__traceback__)
     own = os.path.dirname(__file__) + os.sep
-    first = next((at for at, each in enumerate(frames) if not each.filename.startswith(own)), 0)
+    first = next(
+        (at for at, each in enumerate(frames) if not each.filename.startswith(own)), len(frames)
+    )
     shown = traceback.format_list(frames[first:][-_MOST_FRAMES:])
     return "".join(shown).encode(errors="replace").decode().rstrip()
 

@@ -90,7 +90,7 @@ def test_a_no_in_plain_words_is_a_no(desk: Desk, way: str) -> None:
         paused = desk.agent(PAY).run_sync("go", run_id="r")
         result = desk.agent().resume_sync("r", {paused.pending[0].id: no})
     assert (result.status, desk.paid) == (RunStatus.COMPLETED, [])
-    assert result.steps[0].results[0].text() == "Denied: not today"
+    assert result.steps[0].results[0].text == "Denied: not today"
 
 
 # --- a question for each call that is shown -----------------------------------------------------------
@@ -399,7 +399,7 @@ def test_a_result_that_cannot_be_kept_is_the_tools_failure(value: Any, problem: 
     """The model reads what was wrong with it."""
     made = recorded(asked().with_tools(gives(value))).steps[0].results[0]
     assert made.status is ResultStatus.ERROR
-    assert problem in made.text()
+    assert problem in made.text
 
 
 def test_the_status_of_a_result_may_be_given_by_its_name() -> None:
@@ -425,7 +425,7 @@ def test_a_result_that_cannot_be_kept_is_the_hooks_failure(
     getattr(builder, f"on_{point}")(changed(**fields), name="odd")
     made = recorded(builder).steps[0].results[0]
     assert made.is_blocked
-    assert f"hook 'odd' gave result.{next(iter(fields))}=" in made.text()
+    assert f"hook 'odd' gave result.{next(iter(fields))}=" in made.text
 
 
 def test_a_result_made_around_a_tool_is_looked_at_too() -> None:
@@ -435,7 +435,7 @@ def test_a_result_made_around_a_tool_is_looked_at_too() -> None:
         return replace(await call_next(ctx), status="fine")
 
     made = recorded(asked().with_tools(gives("x")).around_tool_use(odd, name="odd"))
-    assert "hook 'odd' gave result.status='fine'" in made.steps[0].results[0].text()
+    assert "hook 'odd' gave result.status='fine'" in made.steps[0].results[0].text
 
 
 @pytest.mark.parametrize(
@@ -522,7 +522,7 @@ def test_a_usage_that_cannot_be_counted_is_refused(usage: Usage) -> None:
         return "used"
 
     made = recorded(asked().with_tools(use)).steps[0].results[0]
-    assert "a usage to be charged has" in made.text()
+    assert "a usage to be charged has" in made.text
     builder = AgentBuilder().with_driver(ScriptedDriver([say("done")]))
     hook = builder.on_before_step(lambda ctx: ctx.run.charge(usage), name="odd")
     assert "cannot be charged" in str(recorded(hook).error)

@@ -786,7 +786,7 @@ def test_a_no_is_remembered_too(tree: Tree) -> None:
     root = tree.builder(*turns, child=child).with_approver(tree.approve).build()
     result = root.run_sync("go")
     assert (len(tree.asked), tree.paid) == (1, [])
-    assert result.steps[1].results[0].text() == "Denied: never"
+    assert result.steps[1].results[0].text == "Denied: never"
 
 
 def test_an_answer_for_once_is_not_remembered_anywhere(tree: Tree) -> None:

@@ -153,7 +153,7 @@ def test_half_a_character_in_a_result_is_the_tools_failure(value: ToolResult, pa
 
     driver = ScriptedDriver([call("use"), say("done")])
     result = AgentBuilder().with_driver(driver).with_tools(use).build().run_sync("go")
-    text = result.steps[0].results[0].text()
+    text = result.steps[0].results[0].text
     assert f"{part} that tool 'use' gave is not valid Unicode" in text
     assert AgentState.from_json(result.state.to_json()) == result.state
 

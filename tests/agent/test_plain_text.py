@@ -140,7 +140,7 @@ def test_a_member_of_a_string_enum_is_its_value() -> None:
     """The model reads the value, and not the name of the member."""
     result = kept(using().on_before_tool_use(lambda ctx: HookOutcome.block(Why.NO)), Why.NO)
     assert result.state.messages[0].text == "not allowed"
-    assert result.steps[0].results[0].text() == "Blocked: not allowed"
+    assert result.steps[0].results[0].text == "Blocked: not allowed"
 
 
 def test_a_decision_is_made_of_plain_text() -> None:

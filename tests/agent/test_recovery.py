@@ -329,7 +329,7 @@ async def test_a_result_on_record_stands_whatever_a_new_hook_thinks_of_the_call(
     builder = till.builder().on_before_tool_use(LATE[verdict], name="late")
     builder.on_after_tool_use(lambda ctx: HookOutcome.block("withheld"), name="late too")
     result = await builder.build().resume("run")
-    assert [outcome.text() for outcome in result.steps[0].results] == ["receipt for 5"]
+    assert [outcome.text for outcome in result.steps[0].results] == ["receipt for 5"]
     assert result.steps[0].calls[0].args == {"amount": 5}
     assert till.paid == [5]
 
@@ -341,7 +341,7 @@ async def test_a_call_whose_tool_is_gone_is_in_doubt() -> None:
     result = await agent.build().resume("run")
     (outcome,) = result.steps[0].results
     assert outcome.status is ResultStatus.IN_DOUBT
-    assert "no tool of today" in outcome.text()
+    assert "no tool of today" in outcome.text
 
 
 async def test_a_tool_that_was_declared_harmless_since_is_not_run_again() -> None:
@@ -418,7 +418,7 @@ async def test_a_child_that_was_running_is_resumed() -> None:
     assert "child_started" in [record.type for record in till.tape.read("run")]
     again = family(say("child done")).with_driver(ScriptedDriver([say("all done")]))
     result = await again.build().resume("run")
-    assert [outcome.text() for outcome in result.steps[0].results] == ["child done"]
+    assert [outcome.text for outcome in result.steps[0].results] == ["child done"]
     assert till.paid == [1]
 
 

@@ -73,7 +73,7 @@ async def test_an_image_inside_of_a_value_is_an_error_and_never_base64() -> None
     result = await returning({"image": PICTURE}).build().run("go")
     found = result_of(result)
     assert found.status is ResultStatus.ERROR
-    assert "image/png is inside of a JSON value" in found.text()
+    assert "image/png is inside of a JSON value" in found.text
     assert PICTURE.data not in result.state.to_json()
     with pytest.raises(NotJSONError, match="ToolResult"):
         freeze([PICTURE])
@@ -84,7 +84,7 @@ async def test_files_that_are_too_large_are_an_error_of_the_tool() -> None:
     large = Attachment.from_bytes(bytes(11 * 2**20), "image/png")
     found = result_of(await returning(large).build().run("go"))
     assert found.status is ResultStatus.ERROR
-    assert "11.0 MB; at most 10 MB" in found.text()
+    assert "11.0 MB; at most 10 MB" in found.text
 
 
 def test_what_is_no_attachment_is_refused() -> None:
@@ -134,7 +134,7 @@ async def test_secrets_in_text_files_are_redacted_and_images_stay_whole() -> Non
     kept, notes = result_of(result).attachments
     assert kept == image
     assert secret not in notes.text()
-    assert secret not in result_of(result).text()
+    assert secret not in result_of(result).text
     records = [each for each in journal.read("r") if isinstance(each, CallSettled)]
     assert records[0].result.attachments == (image, notes)
 

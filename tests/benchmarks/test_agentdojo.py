@@ -73,7 +73,7 @@ def play(dojo: Any, *defences: Any, person: Any = None, attacked: bool = True) -
 def texts(result: Any) -> list[str]:
     """The text of every result, letters apart."""
     results = [each for step in result.steps for each in step.results]
-    return [each.text() for each in results if each.name != "read_letter"]
+    return [each.text for each in results if each.name != "read_letter"]
 
 
 def test_it_does_its_task(dojo: Any) -> None:

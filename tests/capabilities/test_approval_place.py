@@ -70,7 +70,7 @@ def test_more_than_reading_is_refused_or_asks(tmp_path: Path, given: dict[str, A
     turn = call("bash", command="touch made", **given)
     (planned,) = results(builder(tmp_path, Approval(mode="plan"), turn).build().run_sync("Go."))
     assert planned.status.value == "blocked"
-    assert 'Call bash with place="read-only", network=false, or leave these out' in planned.text()
+    assert 'Call bash with place="read-only", network=false, or leave these out' in planned.text
     approval = Approval(mode="ask_unlisted")
     (denied,) = results(
         builder(tmp_path, approval, turn).with_approver("deny").build().run_sync("Go.")
@@ -109,7 +109,7 @@ def test_a_background_command_is_looked_at_and_ended_in_the_same_mode(tmp_path: 
         agent = builder(tmp_path, Approval(mode=mode), *turns).with_approver("deny").build()
         began, _, ended = results(agent.run_sync("Go."))
         assert began.metadata["place"] == "read-only"
-        assert "bg-1 was stopped" in ended.text()
+        assert "bg-1 was stopped" in ended.text
 
 
 def test_a_rule_that_asks_still_asks(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_hook_that_takes_the_place_away_is_judged(tmp_path: Path) -> None:
     made = builder(tmp_path, Approval(mode="plan"), call("bash", command="ls"))
     made.on_before_tool_use(lambda ctx: ctx.with_args(place=None), after="approval-place")
     (result,) = results(made.build().run_sync("Go."))
-    assert result.text().startswith("Blocked: plan mode")
+    assert result.text.startswith("Blocked: plan mode")
 
 
 @pytest.mark.parametrize("mode", READING_MODES)
@@ -192,7 +192,7 @@ def test_a_call_that_waited_is_judged_by_the_mode_of_now(tmp_path: Path) -> None
     paused = agent("default").run_sync("Go.")
     (question,) = paused.pending
     resumed = agent("plan").resume_sync(paused.run_id, {question.id: Decision.allow()})
-    assert results(resumed)[0].text().startswith("Blocked: plan mode")
+    assert results(resumed)[0].text.startswith("Blocked: plan mode")
     assert not (work / "made").exists()
 
 
@@ -241,7 +241,7 @@ def test_a_session_of_the_shell_continues_in_plan_mode(tmp_path: Path) -> None:
         **bash,
     )
     last = results(then.build().run_sync("Go.", state=before.state))[-1]
-    assert last.text().startswith("hello\nsub\n")
+    assert last.text.startswith("hello\nsub\n")
     assert last.metadata["place"] == "read-only"
 
 
@@ -257,7 +257,7 @@ def test_a_tool_of_ones_own_says_with_which_arguments_it_changes_nothing(tmp_pat
         driver = ScriptedDriver([*turns, say("done")])
         made = AgentBuilder().with_driver(driver).with_tools(deploy).with_approver("deny")
         return [
-            each.text()
+            each.text
             for each in results(made.with_capability(Approval(mode=mode)).build().run_sync("Go."))
         ]
 
@@ -293,4 +293,4 @@ def test_another_policy_still_has_its_say(tmp_path: Path) -> None:
     """That a command cannot change anything does not lift what somebody else forbids."""
     made = builder(tmp_path, Approval(mode="plan"), TOUCH)
     made.on_before_tool_use(lambda _ctx: HookOutcome.block("no"), tier="policy", name="strict")
-    assert results(made.build().run_sync("Go."))[0].text() == "Blocked: no"
+    assert results(made.build().run_sync("Go."))[0].text == "Blocked: no"

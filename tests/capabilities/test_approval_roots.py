@@ -34,7 +34,7 @@ def came(project: Path, approval: Approval, *made: Any) -> list[str]:
     driver = ScriptedDriver([calls(*made), say("done")])
     agent = AgentBuilder().with_driver(driver).with_capability(Files(project))
     result = agent.with_capability(approval).build().run_sync("Go.")
-    return [each.text() for step in result.steps for each in step.results]
+    return [each.text for step in result.steps for each in step.results]
 
 
 def test_paths_in_rules_begin_where_the_files_do(project: Path) -> None:
@@ -71,13 +71,13 @@ def test_rules_of_a_parent_mean_its_own_files_in_a_child(project: Path) -> None:
         driver = ScriptedDriver([call("read", path="a"), say("done")])
         child = AgentBuilder().with_driver(driver).with_capability(Files(project / "secrets"))
         result = await context.spawn(child.build(), "Go.", name="child")
-        return [each.text() for step in result.steps for each in step.results]
+        return [each.text for step in result.steps for each in step.results]
 
     driver = ScriptedDriver([call("delegate"), say("done")])
     agent = AgentBuilder().with_driver(driver).with_tools(delegate).with_capability(Files(project))
     agent.with_capability(Approval(deny="read(secrets/**)"))
     (step, _) = agent.build().run_sync("Go.").steps
-    assert "Blocked: the rule" in step.results[0].text()
+    assert "Blocked: the rule" in step.results[0].text
 
 
 def test_two_roots_are_a_finding_and_forbid_from_both(project: Path, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ async def test_guards_together(way: str) -> None:
     assert result.status == "completed"
     statuses = [each.status.value for step in result.steps for each in step.results]
     assert statuses == ["ok", "ok", "ok", "blocked", "ok", "ok", "error", "ok"]
-    assert result.steps[3].results[0].text() == "[redacted:github-token]: ['blocked', 'ok']"
+    assert result.steps[3].results[0].text == "[redacted:github-token]: ['blocked', 'ok']"
     assert list(result.state.remembered) == ["approval: bash(git push *)"]
     assert result.text == "The token is [redacted:github-token]."
     for secret in (TOKEN, "hunter2"):

@@ -33,7 +33,7 @@ def exec(argv: list[str]) -> str:
 
 def result_texts(result: Any) -> list[str]:
     """The texts of all results; this file is also run as a program, without the path of the tests."""
-    return [each.text() for step in result.steps for each in step.results]
+    return [each.text for step in result.steps for each in step.results]
 
 
 @tool

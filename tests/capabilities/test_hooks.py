@@ -65,7 +65,7 @@ def test_hooks_of_every_kind_are_installed_together() -> None:
     ).on("execution_start", lambda ctx: noted.append("start"), name="note-start")
     agent = agent_with(bundle).build()
     result = agent.run_sync("go")
-    assert result.steps[0].results[0].text() == "Blocked: no rm"
+    assert result.steps[0].results[0].text == "Blocked: no rm"
     assert (noted, telemetry.seen) == (["start", "stop"], ["step 0", "step 1", "completed"])
     assert "capabilities  safety" in agent.explain()
     assert {each.source for each in agent.definition.registrations} == {"default", "safety"}
@@ -88,7 +88,7 @@ def test_a_whole_bundle_runs_in_shadow() -> None:
         .build()
         .run_sync("go")
     )
-    assert result.steps[0].results[0].text() == "ran rm x"
+    assert result.steps[0].results[0].text == "ran rm x"
     assert telemetry.seen[:2] == ["step 0", "step 1"]
     assert [r for r in result.records if r.type == "hook" and r.shadow]
 

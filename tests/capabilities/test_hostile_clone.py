@@ -103,7 +103,7 @@ def test_a_search_path_into_the_clone_runs_nothing_of_it(
     builder = AgentBuilder().with_driver(ScriptedDriver([turn, say("done")]))
     builder.with_capability(Bash(tmp_path / "clone", place="host")).with_approver("deny")
     (ran,) = builder.build().run_sync("Look around.").steps[0].results
-    assert "[exit code 0" in ran.text() or ran.status is ResultStatus.DENIED
+    assert "[exit code 0" in ran.text or ran.status is ResultStatus.DENIED
     assert not (tmp_path / "pwned").exists()
 
 
@@ -127,4 +127,4 @@ def test_what_a_person_or_a_rule_allows_has_the_users_own_search_path(
         )
         builder.with_capability(capability).with_approver(lambda _, said=answer: said)
         result = builder.build().run_sync("Test.")
-        assert result.steps[0].results[0].text().startswith(expected)
+        assert result.steps[0].results[0].text.startswith(expected)

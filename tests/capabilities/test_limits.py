@@ -77,7 +77,7 @@ def test_limits_hold_for_children() -> None:
         .build()
     )
     result = agent.run_sync("go")
-    assert "step_limit" in result.steps[0].results[0].text()
+    assert "step_limit" in result.steps[0].results[0].text
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def came(capability: Any, bash: Bash, *turns: Any) -> list[str]:
     builder = AgentBuilder().with_driver(ScriptedDriver([*turns, say("done")])).with_tools(read)
     builder.with_capability(bash).with_capability(capability).with_approver("deny")
     result = builder.build().run_sync("Go.")
-    return [each.text() for step in result.steps for each in step.results]
+    return [each.text for step in result.steps for each in step.results]
 
 
 def trusting(repository: Path) -> ShellPolicy:
@@ -80,9 +80,9 @@ def test_plan_mode_does_not_trust_variables_of_earlier_commands(project: Path) -
 
     first = agent("default", "export PATH=$PWD/bin:$PATH").run_sync("Go.")
     second = agent("plan", "ls").run_sync("Look.", state=first.state)
-    assert second.steps[-2].results[0].text().startswith("Blocked: plan mode")
+    assert second.steps[-2].results[0].text.startswith("Blocked: plan mode")
     fresh = agent("plan", "ls").run_sync("Look.")
-    assert "[exit code 0" in fresh.steps[-2].results[0].text()
+    assert "[exit code 0" in fresh.steps[-2].results[0].text
 
 
 def test_taint_looks_at_the_repository_where_git_will_run(project: Path) -> None:

@@ -91,12 +91,12 @@ def test_nothing_secret_is_kept(tmp_path: Path, heard: list[str]) -> None:
     assert secrets_in(result.state.to_json()) == []
     assert secrets_in(result.text) == []
     assert result.text == "The token is [redacted:github-token]."
-    first = result.steps[0].results[0].text()
+    first = result.steps[0].results[0].text
     assert first == (
         "token [redacted:github-token], known [redacted:known-value], password=[redacted:secret]"
     )
     assert result.steps[1].results[0].result["password"] == "[redacted:secret]"
-    assert "failed with [redacted:github-token]" in result.steps[1].results[1].text()
+    assert "failed with [redacted:github-token]" in result.steps[1].results[1].text
 
 
 @pytest.mark.parametrize("way", ["run", "stream", "iterate"])
@@ -192,14 +192,14 @@ def test_children_are_redacted_too(tmp_path: Path, heard: list[str]) -> None:
         child = AgentBuilder().with_tools(leak, delegate)
         child.with_driver(ScriptedDriver([*turns, say(f"child says {TOKEN}")]))
         result = await context.spawn(child.build(), f"Use {TOKEN}.", name="child")
-        return f"{result.text} {[each.text() for step in result.steps for each in step.results]}"
+        return f"{result.text} {[each.text for step in result.steps for each in step.results]}"
 
     path = tmp_path / "runs.db"
     with SQLiteJournal(path) as journal:
         agent = builder(call("delegate", depth=1)).with_tools(delegate).with_journal(journal)
         agent.on_event(lambda record: heard.append(str(record)))
         result = agent.build().run_sync("Go.")
-    assert "child says [redacted:github-token]" in result.steps[0].results[0].text()
+    assert "child says [redacted:github-token]" in result.steps[0].results[0].text
     assert secrets_in(in_file(path)) == []
 
 
@@ -240,7 +240,7 @@ def test_tool_descriptions_for_the_model_are_redacted() -> None:
     driver = ScriptedDriver([call("find"), call("find"), say("done")])
     agent = AgentBuilder().with_driver(driver).with_tools(finder)
     result = agent.with_capability(Redaction(values=[KNOWN])).build().run_sync("Go.")
-    assert [made.text() for step in result.steps for made in step.results] == ["found"] * 2
+    assert [made.text for step in result.steps for made in step.results] == ["found"] * 2
     for request in driver.requests:
         (spec,) = request.tools
         assert spec.description == "Finds [redacted:known-value] with [redacted:github-token]."
@@ -274,8 +274,8 @@ def test_what_other_hooks_put_into_prompts_answers_and_results_is_redacted() -> 
         return ctx.with_response(msgspec.structs.replace(ctx.response, text=f"{TOKEN}!"))
 
     def looked(ctx: Any) -> Any:
-        seen.append(ctx.execution.text())
-        return ctx.with_result({"password": "hunter2", "more": ctx.execution.text()})
+        seen.append(ctx.execution.text)
+        return ctx.with_result({"password": "hunter2", "more": ctx.execution.text})
 
     agent = builder(call("leak", how="text")).on_prompt_submit(prompt).on_after_inference(answer)
     result = agent.on_after_tool_use(looked).build().run_sync(f"I am {TOKEN}")
@@ -350,7 +350,7 @@ def test_a_secret_at_the_cut_of_a_long_line_is_not_shown_in_part(tmp_path: Path)
     builder = AgentBuilder().with_driver(ScriptedDriver(turns)).with_capability(Files(tmp_path))
     result = builder.with_capability(Redaction(values=[secret])).build().run_sync("go")
     for step in result.steps[:2]:
-        text = step.results[0].text()
+        text = step.results[0].text
         assert "[redacted:known-value]... [" in text
         assert "hunter2" not in text
 

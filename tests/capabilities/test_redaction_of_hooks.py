@@ -115,7 +115,7 @@ def test_a_secret_is_no_name_of_a_tool() -> None:
     driver = ScriptedDriver([call(TOKEN, x=1), say("done")])
     agent = builder().with_driver(driver).build()
     result = agent.run_sync("Go.")
-    assert "there is no tool 'redacted_github-token'" in result.steps[0].results[0].text()
+    assert "there is no tool 'redacted_github-token'" in result.steps[0].results[0].text
     assert TOKEN not in kept(result)
     assert all(TOKEN not in repr(request) for request in driver.requests)
 
@@ -129,7 +129,7 @@ def test_a_tool_keeps_its_name() -> None:
         return "odd"
 
     result = builder(call(TOKEN)).with_tools(odd).build().run_sync("Go.")
-    assert result.steps[0].results[0].text() == "odd"
+    assert result.steps[0].results[0].text == "odd"
 
 
 def test_hooks_of_children_keep_no_secrets() -> None:

@@ -52,7 +52,7 @@ def builder(skills: Skills, *turns: Any) -> AgentBuilder:
 def result_texts(result: Any) -> list[str]:
     """The text of every result, the loading of skills apart."""
     results = [each for step in result.steps for each in step.results]
-    return [each.text() for each in results if each.name != "load_skill"]
+    return [each.text for each in results if each.name != "load_skill"]
 
 
 WRITE = call("write", path="a")
@@ -239,7 +239,7 @@ async def test_it_holds_in_what_the_agent_starts(folder: Path) -> None:
     ).with_capability(Subagents(Subagent("helper", "Helps.", model=helper)))
     result = await made.on_event(heard.append).build().run("go", run_id="r")
     below = [
-        record.result.text()
+        record.result.text
         for record in heard
         if record.type == "tool_result" and record.run_id != "r"
     ]

@@ -342,7 +342,7 @@ def given_by(output: Any, args: dict[str, Any]) -> tuple[Any, str]:
     driver = ScriptedDriver([call("structured_output", **args)])
     capability: Any = StructuredOutput(output, attempts=1)
     result = AgentBuilder().with_driver(driver).with_capability(capability).build().run_sync("go")
-    return result.output, result.steps[0].results[0].text()
+    return result.output, result.steps[0].results[0].text
 
 
 @pytest.mark.parametrize(

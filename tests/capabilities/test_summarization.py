@@ -214,7 +214,7 @@ async def test_a_policy_of_the_tree_holds_in_child_runs() -> None:
     builder = AgentBuilder().with_driver(driver).with_tools(delegate).with_clock(FakeClock())
     builder.on_before_compact(lambda ctx: HookOutcome.block("no"), tier="policy", name="no")
     result = await builder.build().run("go")
-    assert (result.steps[0].results[0].text(), model.requests) == ("done", [])
+    assert (result.steps[0].results[0].text, model.requests) == ("done", [])
 
 
 def test_a_hook_may_give_other_instructions() -> None:

@@ -184,7 +184,7 @@ async def test_a_child_has_its_own(tmp_path: Path) -> None:
     limited.with_tools(delegate).with_journal(tape).with_clock(FakeClock())
     limited.with_capability(Limits(steps=4))
     result = await limited.build().run("go")
-    assert "stopped" in result.steps[0].results[0].text()
+    assert "stopped" in result.steps[0].results[0].text
     assert result.stop_reason is StopReason.STEP_LIMIT
 
 

@@ -286,7 +286,7 @@ async def test_a_choice_holds_in_streams_and_single_steps() -> None:
         each async for each in builder(lambda _: ["read"], READ, WRITE).build().iterate("Go.")
     ]
     for steps in (stream.result.steps, states[-1].steps):
-        texts = [each.text() for step in steps for each in step.results]
+        texts = [each.text for step in steps for each in step.results]
         assert texts[0] == "text of a.txt"
         assert texts[1].startswith("Blocked")
 

@@ -194,3 +194,59 @@ def test_a_long_name_does_not_shift_the_columns(place: Any) -> None:
     assert any("longer-than-most" in line for line in lines)
     ends = {columns(line[: line.rindex("  ") + 2]) for line in lines if line.endswith("always")}
     assert len(ends) == 1, "\n".join(lines)
+
+
+_CRASHES = """
+def crash(ctx):
+    return lookup({"password": "hunter22"})  # ghp_0123456789abcdefghijABCDEFGHIJ012345
+
+def lookup(settings):
+    return settings["token"]
+
+def odd(ctx):
+    return 42
+"""
+
+
+@pytest.mark.parametrize("failure", ["closed", "open"])
+def test_a_hook_that_crashes_is_shown_with_file_line_and_code(failure: str, place: Any) -> None:
+    """`hooks test` shows the frames below the answer, without secrets; an answer without meaning has none."""
+    place.write("guard.py", _CRASHES)
+    place.write(
+        "hookline.toml",
+        f'[[hooks]]\non = "before_tool_use"\nrun = "guard:crash"\non_failure = "{failure}"\n'
+        '[[hooks]]\non = "before_tool_use"\nrun = "guard:odd"\n',
+    )
+    place.run("trust")
+    asked = ("hooks", "test", "list", "{}", "--capability", "redaction")
+    done = place.run(*asked)
+    lines = done.stdout.splitlines()
+    [at] = [number for number, line in enumerate(lines) if " crash (" in line]
+    assert "KeyError: 'token'" in lines[at]
+    assert lines[at + 1].endswith('guard.py", line 3, in crash')
+    assert 'guard.py", line 6, in lookup' in done.stdout
+    assert "[redacted:" in lines[at + 2]
+    assert "hunter22" not in done.stdout
+    found = {
+        each["hook"]: each
+        for each in map(json.loads, place.run(*asked, "--json").stdout.splitlines())
+    }
+    assert "line 6, in lookup" in found["crash"]["traceback"]
+    assert "traceback" not in found["odd"]
+
+
+@pytest.mark.parametrize("flags", [(), ("--quiet",)])
+def test_a_run_shows_where_a_hook_crashed_if_it_is_asked_to(
+    flags: tuple[str, ...], place: Any
+) -> None:
+    """HOOKLINE_DEBUG=1: file, line and code on standard error, without secrets."""
+    place.write("guard.py", _CRASHES)
+    place.write("hookline.toml", '[[hooks]]\non = "before_tool_use"\nrun = "guard:crash"\n')
+    place.run("trust")
+    model = place.script({"call": "list", "args": {}}, {"say": "Done."})
+    asked = ("run", "--model", model, "--capability", "redaction", *flags, "Go.")
+    plain, debug = place.run(*asked), place.run(*asked, HOOKLINE_DEBUG="1")
+    assert "guard.py" not in plain.stderr
+    assert 'guard.py", line 6, in lookup' in debug.stderr
+    assert "hunter22" not in debug.stderr
+    assert debug.stdout == plain.stdout == "Done.\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -103,6 +104,24 @@ def test_runs_and_show(place: Any) -> None:
     assert "files-jail" in place.run("show", first, "--hooks").stdout
     place.run("runs", "--delete", first)
     assert first not in place.run("runs").stdout
+
+
+def test_a_step_has_one_number_wherever_it_is_shown_and_taken(place: Any) -> None:
+    """From 1: `show` and `--at` count the steps of a run, a conversation, `/show` and `/rewind` all of its steps."""
+    answers = [{"say": each} for each in ("Two.", "Three.", "Another.")]
+    model = place.script({"call": "list", "args": {}}, *answers)
+    typed = "First?\nSecond?\n/rewind 2\nThird?\n/show\n"
+    done = place.run("chat", "--model", model, *_BARE, stdin=typed)
+    assert re.findall(r"^step (\d)", done.stderr, re.M) == ["1", "2", "3", "3"]
+    assert "back to after step 2" in done.stderr
+    assert "\n   2 Two.\n" in done.stderr
+    first = place.run("runs").stdout.splitlines()[-1].split()[0]
+    assert re.findall(r"^step (\d)", place.run("show", first).stdout, re.M) == ["1", "2"]
+    again = place.script({"say": "Again."})
+    taken = place.run("run", "--from", first, "--at", "2", "--model", again, "Go.", *_BARE)
+    assert taken.returncode == 0, taken.stderr
+    refused = place.run("run", "--from", first, "--at", "3", "--model", again, "Go.", *_BARE)
+    assert "give a number from 1 to 2" in refused.stderr
 
 
 def test_a_fork_goes_another_way(place: Any) -> None:

@@ -251,14 +251,14 @@ def test_every_turn_of_a_conversation_streams(place: Any) -> None:
     """The second run is not taken for a child of the first: its words are there before its answer is whole."""
     place.write("slow.py", _SLOW)
     terminal = opened(place, "chat", "slow:words")
-    for _turn in range(2):
+    for turn in (1, 2):
         terminal.wait_for("> ")
         terminal.press("Count.\r")
         terminal.wait_for("one two")
         shown = terminal.wait_for("three")
         assert "step" not in shown
         shown = terminal.wait_for("reopen")
-        assert "step 1 scripted" in shown
+        assert f"step {turn} scripted" in shown
         assert "| step" not in shown
     terminal.wait_for("> ")
     terminal.press_until("\x04", "continue: hookline chat")

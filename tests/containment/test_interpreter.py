@@ -124,7 +124,7 @@ plant = "printf '#!/bin/sh\\\\ntouch {proof}\\\\n' > x; chmod +x x; cp x .venv/b
 turns = [call("bash", command=plant), call("search", pattern="touch .*"), say("done")]
 agent = AgentBuilder().with_driver(ScriptedDriver(turns)).with_capability(Files({str(project)!r}))
 result = agent.with_capability(Bash({str(project)!r}, sandbox="required")).build().run_sync("Go.")
-print(result.steps[1].results[0].text())
+print(result.steps[1].results[0].text)
 """
     ran = subprocess.run(
         [project / ".venv" / "bin" / "python", "-c", code], capture_output=True, text=True

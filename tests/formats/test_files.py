@@ -28,7 +28,7 @@ def test_pinned_tools_are_not_asked_about(tmp_path: Path) -> None:
     """What a server says about its tools has the hash that it had."""
     path = Path(shutil.copy(DATA / "pins.json", tmp_path))
     result = with_pins(path)
-    assert [made.text() for made in result.steps[0].results] == ["again: a", "again: b"]
+    assert [made.text for made in result.steps[0].results] == ["again: a", "again: b"]
     assert path.read_bytes() == (DATA / "pins.json").read_bytes()
 
 

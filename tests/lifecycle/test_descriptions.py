@@ -58,7 +58,7 @@ def texts(made: AgentBuilder) -> list[str]:
     """What became of each call."""
     result = made.build().run_sync("go")
     assert result.status is RunStatus.COMPLETED
-    return [each.text() for step in result.steps for each in step.results]
+    return [each.text for step in result.steps for each in step.results]
 
 
 class Described:

@@ -59,7 +59,7 @@ async def test_wrong_arguments_do_not_reach_the_server(plain: Plain, use: Any, n
     async with McpServers(plain()) as mcp:
         used = await use(mcp, call(ECHO, txt="hi"))
     assert used.results[0].status is ResultStatus.INVALID
-    assert "'text': missing (expected: string)" in used.results[0].text()
+    assert "'text': missing (expected: string)" in used.results[0].text
     assert not (notes / "called").exists()
 
 
@@ -179,7 +179,7 @@ async def test_a_server_that_is_gone_is_an_error_and_no_block(
         place.rmdir()
         used = await use(mcp, call(ECHO, text="x"))
     assert used.results[0].status is ResultStatus.ERROR
-    assert "no directory" in used.results[0].text()
+    assert "no directory" in used.results[0].text
 
 
 async def test_outside_its_block_it_has_no_tools(plain: Plain) -> None:
@@ -216,7 +216,7 @@ async def test_all_kinds_of_content_arrive(sdk: Callable[..., McpServer], use: A
     async with McpServers(sdk()) as mcp:
         used = await use(mcp, call("mcp__sdk__contents"), call("mcp__sdk__structured"))
     contents, structured = used.results
-    assert contents.text().splitlines() == [
+    assert contents.text.splitlines() == [
         "Look:",
         "[resource https://example.com/ (page): a page]",
         "[resource file:///notes.txt]",

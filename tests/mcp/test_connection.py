@@ -40,9 +40,9 @@ async def test_a_server_that_dies_in_the_middle_is_started_again(plain: Plain, u
         )
     first, died, second = used.results
     assert died.status is ResultStatus.ERROR
-    assert "went away during tool 'die' (it exited with code 7)" in died.text()
-    assert "what it did is not known" in died.text()
-    assert "The next call starts it again, or finds it again." in died.text()
+    assert "went away during tool 'die' (it exited with code 7)" in died.text
+    assert "what it did is not known" in died.text
+    assert "The next call starts it again, or finds it again." in died.text
     assert (first.status, second.status) == (ResultStatus.OK, ResultStatus.OK)
     assert first.result != second.result
 
@@ -51,7 +51,7 @@ async def test_all_calls_in_flight_get_an_error_at_the_end(plain: Plain, use: An
     """None of them waits for a server that is gone."""
     async with McpServers(plain()) as mcp:
         used = await use(mcp, calls(call("mcp__plain__hang"), call("mcp__plain__die")))
-    assert ["went away" in result.text() for result in used.results] == [True, True]
+    assert ["went away" in result.text for result in used.results] == [True, True]
 
 
 async def test_a_server_that_was_killed_while_idle_is_back_when_needed(
@@ -80,7 +80,7 @@ async def test_a_call_has_its_time(plain: Plain, use: Any, notes: Path) -> None:
     async with McpServers(plain(timeout=0.1)) as mcp:
         used = await use(mcp, call("mcp__plain__hang"))
         assert used.results[0].status is ResultStatus.ERROR
-        assert "did not finish within 0.1 s" in used.results[0].text()
+        assert "did not finish within 0.1 s" in used.results[0].text
         assert (await until(notes / "cancelled")).isdecimal()
 
 
@@ -91,7 +91,7 @@ async def test_a_server_that_is_hung_is_started_again(plain: Plain, use: Any) ->
             mcp, call("mcp__plain__pid"), call("mcp__plain__freeze"), call("mcp__plain__pid")
         )
     first, frozen, second = used.results
-    assert "did not finish within 1 s" in frozen.text()
+    assert "did not finish within 1 s" in frozen.text
     assert second.is_success
     assert first.result != second.result
 
@@ -130,7 +130,7 @@ async def test_a_list_that_does_not_come_in_the_middle_of_a_run_ends_in_time(
         async with asyncio.timeout(20):
             used = await use(mcp, call("mcp__plain__changes"), call("mcp__plain__pid"))
     assert used.run.status is RunStatus.COMPLETED
-    assert "did not list its tools" in used.results[1].text()
+    assert "did not list its tools" in used.results[1].text
 
 
 async def test_a_cancelled_run_cancels_its_calls(plain: Plain, notes: Path) -> None:
@@ -152,7 +152,7 @@ async def test_an_error_of_the_protocol_is_an_error_of_the_call(plain: Plain, us
     """Even if it has the number that we use for a lost connection: the server is not started again."""
     async with McpServers(plain()) as mcp:
         used = await use(mcp, call("mcp__plain__refuse"), call("mcp__plain__pid"))
-    assert used.results[0].text() == "Error: MCP server 'plain': not today"
+    assert used.results[0].text == "Error: MCP server 'plain': not today"
     assert used.results[1].is_success
 
 
@@ -177,7 +177,7 @@ async def test_a_server_that_comes_back_different_is_not_called(plain: Plain, no
         await mcp_tool(mcp, "mcp__plain__die")
         (notes / "description").write_text("Send it to me.")
         changed = await mcp_tool(mcp, "mcp__plain__echo", text="x")
-        assert "has changed its tool 'echo' just now; it was not run" in changed.text()
+        assert "has changed its tool 'echo' just now; it was not run" in changed.text
         assert (await mcp_tool(mcp, "mcp__plain__echo", text="x")).result == "x"
 
 
@@ -198,7 +198,7 @@ async def test_after_the_block_the_tools_say_so(plain: Plain) -> None:
         tools = mcp.tools()
     driver = ScriptedDriver([call("mcp__plain__echo", text="x"), say("done")])
     result = await AgentBuilder().with_driver(driver).with_tools(*tools).build().run("go")
-    said = result.steps[0].results[0].text()
+    said = result.steps[0].results[0].text
     assert "is not connected any more. Run the agent inside the `async with` block" in said
 
 
@@ -208,7 +208,7 @@ async def test_each_event_loop_has_its_own_connection(plain: Plain) -> None:
         driver = ScriptedDriver([call("mcp__plain__echo", text="x"), say("done")])
         agent = AgentBuilder().with_driver(driver).with_tools(*mcp.tools()).build()
         result = await asyncio.to_thread(agent.run_sync, "go")
-    said = result.steps[0].results[0].text()
+    said = result.steps[0].results[0].text
     assert "in another event loop" in said
     assert "not run_sync" in said
 

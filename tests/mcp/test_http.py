@@ -27,7 +27,7 @@ async def test_a_server_at_an_address_is_used_alike(start_http: Start, use: Any)
         used = await use(mcp, turn, approver=lambda _: Decision.edit(name="Ada"))
         echo, question, contents = used.results
         assert echo.result == "hi"
-        assert '"content":{"name":"Ada"}' in question.text()
+        assert '"content":{"name":"Ada"}' in question.text
         assert len(contents.attachments) == 3
         await use(mcp, call("mcp__far__change"))
         # The news comes over another connection than the answer, and may be later. In time it is there.
@@ -66,7 +66,7 @@ async def test_a_server_that_dies_is_found_again(start_http: Start, use: Any) ->
     process, url = start_http()
     async with McpServers(McpServer.http(url, name="far")) as mcp:
         died = (await use(mcp, call("mcp__far__die"))).results[0]
-        assert "went away during tool 'die'" in died.text()
+        assert "went away during tool 'die'" in died.text
         process.wait()
         gone = (await use(mcp, call("mcp__far__echo", text="x"))).results[0]
         assert not gone.is_success

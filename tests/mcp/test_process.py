@@ -163,7 +163,7 @@ async def test_what_is_no_message_does_no_harm(plain: Plain, use: Any) -> None:
     """A server that greets people on its output is understood all the same."""
     async with McpServers(plain("--noise")) as mcp:
         used = await use(mcp, call("mcp__plain__echo", text="hi"))
-    assert used.results[0].text() == "hi"
+    assert used.results[0].text == "hi"
 
 
 async def test_what_a_server_says_goes_to_the_log(
@@ -186,7 +186,7 @@ async def test_a_server_gets_its_own_variables_and_few_of_ours(
         used = await use(
             mcp, *[call("mcp__plain__env", text=name) for name in ("OUR_KEY", "ITS_KEY")]
         )
-    assert [result.text() for result in used.results] == ["not there", "given"]
+    assert [result.text for result in used.results] == ["not there", "given"]
 
 
 async def test_a_message_may_be_long(plain: Plain, use: Any) -> None:
@@ -201,7 +201,7 @@ async def test_an_answer_that_cannot_be_read_is_an_error_at_once(plain: Plain, u
     async with McpServers(plain(timeout=30)) as mcp:
         used = await use(mcp, call("mcp__plain__deep"), call("mcp__plain__half"))
     deep, half = used.results
-    assert "MCP server 'plain': its answer cannot be read (Invalid JSON: recursion" in deep.text()
+    assert "MCP server 'plain': its answer cannot be read (Invalid JSON: recursion" in deep.text
     assert deep.duration < 10
     assert half.result == "half \ufffd"
 

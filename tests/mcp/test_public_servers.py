@@ -54,9 +54,9 @@ async def test_the_time_server_returns_the_time(public: Public, use: Any) -> Non
     assert effects["mcp__time__convert_time"] is Effect.PURE
     noon, mars, nothing = used.results
     assert noon.metadata["structured"]["target"]["datetime"].endswith("T03:00:00+00:00")
-    assert "T03:00:00+00:00" in noon.text()
+    assert "T03:00:00+00:00" in noon.text
     assert mars.status is ResultStatus.ERROR
-    assert "Mars/Olympus" in mars.text()
+    assert "Mars/Olympus" in mars.text
     assert nothing.status is ResultStatus.INVALID
 
 
@@ -83,7 +83,7 @@ async def test_git_works_in_a_repository(public: Public, use: Any, tmp_path: Pat
         )
     added, committed, log, nowhere = used.results
     assert [result.status for result in (added, committed, log)] == [ResultStatus.OK] * 3
-    assert "Say hello" in log.text()
+    assert "Say hello" in log.text
     assert nowhere.status is ResultStatus.ERROR
     assert effects["mcp__git__git_log"] is Effect.PURE
     assert effects["mcp__git__git_add"] is Effect.IDEMPOTENT
@@ -115,19 +115,19 @@ async def test_everything_shows_what_there_is(public: Public, use: Any, tmp_path
         used.results
     )
     assert echo.result == "Echo: hi"
-    assert "'b': 'three' is not of type 'number'" in wrong.text()
+    assert "'b': 'three' is not of type 'number'" in wrong.text
     assert image.attachments[0].media_type == "image/png"
     assert set(structure.metadata["structured"]) == {"temperature", "conditions", "humidity"}
     assert slow.is_success
     assert [(each["progress"], each["total"]) for each in used.progress] == [(1, 2), (2, 2)]
-    assert tmp_path.as_uri() in roots.text()
+    assert tmp_path.as_uri() in roots.text
     assert {"uri_template"} <= {key for each in resources.result for key in each}
-    assert "Resource 1" in one.text()
+    assert "Resource 1" in one.text
     assert nowhere.status is ResultStatus.ERROR
     assert {"name": "city", "description": "Name of the city"} in [
         argument for prompt in prompts.result for argument in prompt["arguments"]
     ]
-    assert oslo.text() == "user: What's weather in Oslo?"
+    assert oslo.text == "user: What's weather in Oslo?"
 
 
 async def test_everything_asks_the_person(public: Public, use: Any) -> None:
@@ -136,9 +136,9 @@ async def test_everything_asks_the_person(public: Public, use: Any) -> None:
     async with McpServers(public("mcp-server-everything", "stdio")) as mcp:
         filled = await use(mcp, ask, approver=lambda _: Decision.edit(name="Ada Lovelace"))
         declined = await use(mcp, ask)
-    assert '"action": "accept"' in filled.results[0].text()
-    assert "Name: Ada Lovelace" in filled.results[0].text()
-    assert '"action": "decline"' in declined.results[0].text()
+    assert '"action": "accept"' in filled.results[0].text
+    assert "Name: Ada Lovelace" in filled.results[0].text
+    assert '"action": "decline"' in declined.results[0].text
 
 
 async def test_everything_can_be_cancelled_and_timed(public: Public, use: Any) -> None:
@@ -147,7 +147,7 @@ async def test_everything_can_be_cancelled_and_timed(public: Public, use: Any) -
     async with McpServers(public("mcp-server-everything", "stdio", timeout=0.3)) as mcp:
         late = await use(mcp, slow)
         after = await use(mcp, call("mcp__everything__echo", message="there"))
-    assert "did not finish within 0.3 s" in late.results[0].text()
+    assert "did not finish within 0.3 s" in late.results[0].text
     assert after.results[0].result == "Echo: there"
 
     begun = asyncio.Event()
@@ -192,8 +192,8 @@ async def test_everything_is_killed_in_the_middle_and_started_again(
         run = await agent.with_limits(steps=2).build().run("go")
         await killing
     killed, back = (result for step in run.steps for result in step.results)
-    assert "went away" in killed.text()
-    assert "killed by signal SIGKILL" in killed.text()
+    assert "went away" in killed.text
+    assert "killed by signal SIGKILL" in killed.text
     assert back.result == "Echo: back"
     assert children() == before
 
@@ -222,7 +222,7 @@ async def test_everything_over_http(public: Public, use: Any, unused_tcp_port: i
             )
             used = await use(mcp, turn, approver=lambda _: Decision.edit(name="Ada"))
             assert used.results[0].result == "Echo: hi"
-            assert "Name: Ada" in used.results[1].text()
+            assert "Name: Ada" in used.results[1].text
             process.kill()
             process.communicate()
             process = start()
@@ -257,7 +257,7 @@ async def test_files_stay_in_their_directories(public: Public, use: Any, tmp_pat
     async with McpServers(server) as mcp:
         for _ in range(200):  # the server asks for the roots in its own time after it has started
             shown = await use(mcp, call("mcp__files__list_allowed_directories"))
-            if str(inside) in shown.results[0].text():
+            if str(inside) in shown.results[0].text:
                 break
             await asyncio.sleep(0.05)
         used = await use(
@@ -269,10 +269,10 @@ async def test_files_stay_in_their_directories(public: Public, use: Any, tmp_pat
             call("mcp__files__list_directory", path=str(inside)),
         )
     allowed, written, read, refused, listed = used.results
-    assert str(inside) in allowed.text()
+    assert str(inside) in allowed.text
     assert written.is_success
     assert (inside / "a.txt").read_text() == "hello"
     assert read.result == "hello"
     assert refused.status is ResultStatus.ERROR
-    assert "secret" not in json.dumps(refused.text())
-    assert "a.txt" in listed.text()
+    assert "secret" not in json.dumps(refused.text)
+    assert "a.txt" in listed.text

@@ -19,7 +19,7 @@ Plain = Callable[..., McpServer]
 async def answer_of(mcp: McpServers, use: Any, tool: str, approver: Any) -> Any:
     """The answer that the server got."""
     used = await use(mcp, call(tool), approver=approver)
-    return json.loads(used.results[0].text())
+    return json.loads(used.results[0].text)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ async def test_with_nobody_to_ask_the_answer_is_no(plain: Plain, use: Any) -> No
     """The run does not pause in the middle of a call, and the journal says that nobody was there."""
     async with McpServers(plain()) as mcp:
         used = await use(mcp, call("mcp__plain__ask"))
-    assert json.loads(used.results[0].text()) == {"action": "decline"}
+    assert json.loads(used.results[0].text) == {"action": "decline"}
     [answered] = [record for record in used.run.records if record.type == "approval_answered"]
     assert answered.decision.reason == "nobody is there to answer it now"
 
@@ -93,7 +93,7 @@ async def test_sampling_is_declined(plain: Plain, use: Any) -> None:
     """A server cannot use the agent's model."""
     async with McpServers(plain()) as mcp:
         used = await use(mcp, call("mcp__plain__sample"), approver=lambda _: True)
-    assert json.loads(used.results[0].text())["message"] == "Sampling not supported"
+    assert json.loads(used.results[0].text)["message"] == "Sampling not supported"
 
 
 async def test_the_newer_protocol_asks_alike(
@@ -104,9 +104,9 @@ async def test_the_newer_protocol_asks_alike(
         turn = calls(call("mcp__sdk__question"), call("mcp__sdk__roots"), call("mcp__sdk__sample"))
         used = await use(mcp, turn, approver=lambda _: Decision.edit(name="Ada"))
     question, roots, sample = used.results
-    assert json.loads(question.text()) == {"action": "accept", "content": {"name": "Ada"}}
-    assert json.loads(roots.text())["roots"] == [{"uri": tmp_path.as_uri(), "name": tmp_path.name}]
-    assert sample.text() == "Error: MCP server 'sdk': Sampling not supported"
+    assert json.loads(question.text) == {"action": "accept", "content": {"name": "Ada"}}
+    assert json.loads(roots.text)["roots"] == [{"uri": tmp_path.as_uri(), "name": tmp_path.name}]
+    assert sample.text == "Error: MCP server 'sdk': Sampling not supported"
 
 
 async def test_when_it_is_not_known_whom_to_ask_the_answer_is_no(
@@ -127,7 +127,7 @@ async def test_when_it_is_not_known_whom_to_ask_the_answer_is_no(
             await asyncio.sleep(0.01)
         result = await run(mcp, "mcp__plain__ask")
         await other
-    assert json.loads(result.steps[0].results[0].text()) == {"action": "decline"}
+    assert json.loads(result.steps[0].results[0].text) == {"action": "decline"}
     assert asked == []
     assert "asked '[hidden]?', and whom to ask is not known" in caplog.text
 

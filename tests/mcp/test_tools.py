@@ -16,7 +16,7 @@ def test_text_is_what_the_model_reads() -> None:
             structured_content={"count": 2},
         )
     )
-    assert result.text() == "one\ntwo"
+    assert result.text == "one\ntwo"
     assert result.metadata == {"structured": {"count": 2}}
 
 
@@ -24,21 +24,21 @@ def test_without_text_the_structured_value_is_read() -> None:
     """As JSON, like the value of any other tool."""
     result = tool_result(types.CallToolResult(content=[], structured_content={"count": 2}))
     assert result.result == {"count": 2}
-    assert result.text() == '{"count":2}'
+    assert result.text == '{"count":2}'
 
 
 def test_what_is_no_text_is_an_attachment() -> None:
     """An image is an attachment of the result, and nothing of it is in the text."""
     image = types.ImageContent(data="aGVsbG8=", mime_type="image/png")
     result = tool_result(types.CallToolResult(content=[image]))
-    assert result.text() == ""
+    assert result.text == ""
     assert result.attachments == (Attachment("image/png", "aGVsbG8="),)
 
 
 def test_invalid_data_is_named_as_invalid() -> None:
     """A server that sends nonsense does not make the call fail."""
     image = types.ImageContent(data="%%", mime_type="image/png")
-    assert "not base64" in tool_result(types.CallToolResult(content=[image])).text()
+    assert "not base64" in tool_result(types.CallToolResult(content=[image])).text
 
 
 def test_an_error_is_an_error() -> None:
@@ -53,7 +53,7 @@ def test_an_error_is_an_error() -> None:
 def test_half_a_character_does_no_harm() -> None:
     """Text that UTF-8 cannot hold can still be kept."""
     half = types.CallToolResult(content=[types.TextContent(text="a\ud800")])
-    assert tool_result(half).text() == "a?"
+    assert tool_result(half).text == "a?"
 
 
 def test_a_resource_is_read_with_its_address() -> None:
@@ -63,6 +63,6 @@ def test_a_resource_is_read_with_its_address() -> None:
         types.BlobResourceContents(uri="file:///b", blob="aGVsbG8="),
     ]
     result = resource_result(types.ReadResourceResult(contents=contents))
-    assert result.text().splitlines() == ["[resource file:///a]", "hello"]
+    assert result.text.splitlines() == ["[resource file:///a]", "hello"]
     (blob,) = result.attachments
     assert (blob.media_type, blob.name) == ("application/octet-stream", "file:///b")

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import copy
+import json
+import pickle
 from typing import Any
 
 import msgspec
@@ -8,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.errors import NotJSONError
-from hookline.state import ErrorInfo, FrozenDict, ResultStatus, ToolCall, ToolResult, render
+from hookline.state import (
+    AgentState,
+    ErrorInfo,
+    FrozenDict,
+    ResultStatus,
+    ToolCall,
+    ToolResult,
+    freeze,
+    render,
+)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-100, 100) | st.text("abé", max_size=3),
@@ -162,7 +174,37 @@ ERROR = ErrorInfo("ValueError", "no such file")
 )
 def test_what_the_model_reads(result: ToolResult, text: str) -> None:
     """A value as it is, or what happened instead in words."""
-    assert result.text() == text
+    assert result.text == text
+
+
+def test_the_text_of_a_result_can_still_be_called() -> None:
+    """The call gives the same text, plain, with a warning that names the change."""
+    text: Any = ToolResult("é").text
+    with pytest.warns(DeprecationWarning, match=r"write result\.text, not result\.text\(\)"):
+        called = text()
+    assert (called, type(called)) == ("é", str)
+
+
+def test_the_text_of_a_result_is_text_wherever_it_is_kept() -> None:
+    """It compares, hashes, prints and becomes JSON as text; a copy of it, and what state keeps of it, is plain."""
+    text = ToolResult("é").text
+    assert (text, hash(text), repr(text), json.dumps([text])) == (
+        "é",
+        hash("é"),
+        "'é'",
+        json.dumps(["é"]),
+    )
+    assert {text: 1}["é"] == 1
+    kept = [
+        pickle.loads(pickle.dumps(text)),
+        copy.deepcopy(text),
+        ToolResult(text).result,
+        ToolResult([text]).result[0],
+        ToolResult("x").with_metadata("a", {text: text}).metadata["a"]["é"],
+        freeze(ErrorInfo(text, "x"))["type"],
+        AgentState().with_user_message(text).messages[0].text,
+    ]
+    assert [type(each) for each in kept] == [str] * len(kept)
 
 
 @pytest.mark.parametrize("status", ResultStatus)

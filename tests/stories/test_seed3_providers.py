@@ -429,7 +429,7 @@ def test_every_hook_result_of_the_document_has_a_counterpart() -> None:
         .build()
     )
     result = agent.run_sync("go")
-    texts = [each.text() for each in result.steps[0].results]
+    texts = [each.text for each in result.steps[0].results]
     assert texts == [
         "proceed is fine",
         "Blocked: blocked",

@@ -453,7 +453,7 @@ def test_a_blocked_tool_is_a_failed_execution_that_the_model_reads() -> None:
     result = agent.on_before_tool_use(ToolBlockingHook("danger")).build().run_sync("go")
     blocked, ran = result.steps[0].results
     assert (blocked.is_success, blocked.is_blocked) == (False, True)
-    assert blocked.text() == "Blocked: Tool 'danger' is blocked"
+    assert blocked.text == "Blocked: Tool 'danger' is blocked"
     assert ran.is_success
     assert result.status is RunStatus.COMPLETED
 

@@ -167,7 +167,7 @@ def test_proceed_block_and_stop_differ() -> None:
         say("never"),
     )
     result = agent.on_before_tool_use(judge, name="judge").build().run_sync("go")
-    assert [each.text() for each in result.steps[0].results] == [
+    assert [each.text for each in result.steps[0].results] == [
         "ran fine",
         "ran different",
         "Blocked: Dangerous command detected",

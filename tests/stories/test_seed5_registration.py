@@ -200,7 +200,7 @@ def test_rate_limiting() -> None:
         say("done"),
     ).on_before_tool_use(RateLimitHook(RateLimiter(clock), 2))
     result = agent.build().run_sync("go")
-    texts = [each.text() for step in result.steps for each in step.results]
+    texts = [each.text for step in result.steps for each in step.results]
     assert texts == ["ran one", "ran two", "Blocked: Rate limit exceeded", "ran four"]
     assert result.status is RunStatus.COMPLETED
 

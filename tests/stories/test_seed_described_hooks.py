@@ -40,7 +40,7 @@ def texts(made: Any) -> list[str]:
     """What became of each call."""
     result = made.build().run_sync("go")
     assert result.status is RunStatus.COMPLETED
-    return [each.text() for step in result.steps for each in step.results]
+    return [each.text for step in result.steps for each in step.results]
 
 
 # --- the first seed: a middleware stack without an agent -----------------------------------------------
@@ -156,7 +156,9 @@ def test_the_extension_points_of_the_builder() -> None:
             self, state: AgentState, next: Callable[[AgentState], AgentState]
         ) -> AgentState:
             order.append(f"{self.label} {state.step_count}")
-            return next(state)
+            made = next(state)
+            order.append(f"{self.label} {made.step_count}")
+            return made
 
     class AtMostOne:
         def evaluate(self, state: AgentState) -> ContinuationDecision:
@@ -174,7 +176,7 @@ def test_the_extension_points_of_the_builder() -> None:
     assert (result.status, result.state.step_count) == (RunStatus.STOPPED, 1)
     assert result.outcome is not None
     assert result.outcome.resolved_by == "AtMostOne"
-    assert order == ["before 0", "after 1"]
+    assert order == ["before 0", "after 0", "after 1", "before 1"]
 
 
 def test_the_events_are_an_enumeration() -> None:

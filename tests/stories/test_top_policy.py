@@ -70,7 +70,7 @@ async def test_what_the_top_forbids_runs_nowhere(
     assert (result.text, result.status) == ("all is clean", RunStatus.COMPLETED)
     assert [results_of(records)[0] for records in deepest(heard)] == [KEPT, KEPT]
     assert descent.did == ["send anna", "send anna"]
-    assert [each.text() for each in result.steps[0].results][:2] == ["left done", "right done"]
+    assert [each.text for each in result.steps[0].results][:2] == ["left done", "right done"]
 
 
 async def test_the_same_without_the_policy_deletes() -> None:
@@ -117,7 +117,7 @@ async def test_it_holds_after_a_pause_in_another_process() -> None:
 
 def results_of_all(heard: list[Any]) -> list[str]:
     """The text of every tool result among the records."""
-    return [record.result.text() for record in heard if record.type == "tool_result"]
+    return [record.result.text for record in heard if record.type == "tool_result"]
 
 
 async def test_a_policy_that_came_during_the_pause_holds_too(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ async def test_limits_of_the_top_hold_for_the_tree() -> None:
     assert descent.did == []
     outcome = result.steps[0].results[0]
     assert not outcome.is_success
-    assert "subagent 'left' was stopped before it was done: steps: 3 of 3 used" in outcome.text()
+    assert "subagent 'left' was stopped before it was done: steps: 3 of 3 used" in outcome.text
 
 
 async def test_cancelling_the_top_cancels_all() -> None:

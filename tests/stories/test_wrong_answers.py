@@ -338,7 +338,7 @@ def test_a_result_that_is_not_json_names_the_tool(kind: str) -> None:
     agent = builder(call("gives"), say("done")).with_tools(gives)
     result = agent.build().run_sync("go")
     failed = result.steps[0].results[0]
-    assert failed.text().startswith("Error: the result of tool 'gives' ")
+    assert failed.text.startswith("Error: the result of tool 'gives' ")
     assert result.status is RunStatus.COMPLETED
     assert AgentState.from_json(result.state.to_json()) == result.state
 

@@ -110,7 +110,7 @@ class Descent:
 def results_of(records: Any) -> list[tuple[str, str]]:
     """The tool results in a journal, by tool and text."""
     steps = fold(records).state.steps
-    return [(each.name, each.text()) for step in steps for each in step.results]
+    return [(each.name, each.text) for step in steps for each in step.results]
 
 
 def _fork(folder: Path, run_id: str, number: int, *, is_new: bool) -> int:

@@ -254,7 +254,7 @@ def story_of(result: RunResult) -> Any:
         (
             step.type,
             step.calls,
-            [each.text() for each in step.results],
+            [each.text for each in step.results],
             sorted(step.errors, key=repr),
             step.outcome,
         )

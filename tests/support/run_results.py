@@ -6,7 +6,7 @@ from typing import Any
 
 def result_texts(result: Any) -> list[str]:
     """The texts of all tool results of a run, in order."""
-    return [each.text() for step in result.steps for each in step.results]
+    return [each.text for step in result.steps for each in step.results]
 
 
 def tool_texts(result: Any) -> list[str]:

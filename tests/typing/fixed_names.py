@@ -61,7 +61,8 @@ async def drive(agent: Agent) -> tuple[RunStatus, str]:
     async for state in agent.iterate("go"):
         state.step_count + 1
     result = await agent.run("go", state=AgentState.from_json(agent.run_sync("go").state.to_json()))
-    return result.status, result.explain()
+    texts: list[str] = [each.text for step in result.steps for each in step.results]
+    return result.status, " ".join([result.explain(), result.text, *texts])
 
 
 def outcome() -> bool:

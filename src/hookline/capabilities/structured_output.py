@@ -213,7 +213,7 @@ class StructuredOutput(Generic[T]):
             return ctx.allow_stop("the output was found in the text")
         if step.is_final_response:
             return self._after_text(ctx, step)
-        return self._count_failure(ctx, calls[-1].text()) if calls else None
+        return self._count_failure(ctx, str(calls[-1].text)) if calls else None
 
     def _after_text(self, ctx: StopHookContext, step: Step) -> StopHookContext:
         """The model answered in text, and there is no output in it: it is asked for it again."""

@@ -156,11 +156,13 @@ class Conversation:
     async def _turn(self, prompt: str | None) -> Exit:
         """One run: a new one, or the one that waits."""
         agent, session = self.agent, self.session.refresh()
+        state = session.state
         try:
             result = await self.console.drive(
                 agent,
                 lambda: session.resume_run(agent) if prompt is None else session.run(agent, prompt),
                 lambda _result, answers: session.resume_run(agent, answers),
+                after=state.first_step if prompt is None else len(state.steps),  # as /rewind counts
             )
         except HooklineError as error:
             text = str(error)

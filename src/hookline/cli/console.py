@@ -133,12 +133,17 @@ class Console:
     # --- the run ------------------------------------------------------------------------------------------
 
     async def drive(
-        self, agent: Agent, start: Callable[[], Coroutine[Any, Any, RunResult]], resume: Resume
+        self,
+        agent: Agent,
+        start: Callable[[], Coroutine[Any, Any, RunResult]],
+        resume: Resume,
+        *,
+        after: int = 0,
     ) -> RunResult:
-        """Drive the run to its end, or until nobody answers."""
+        """Drive the run to its end, or until nobody answers. Its steps are shown with numbers above `after`."""
         gc.enable()
         self.interrupts.hits = 0
-        self.screen.begin()
+        self.screen.begin(after=after)
         self._refusal, self._active = None, 0.0
         self._began = time.monotonic()
         self.interrupts.cancel = lambda: agent.cancel(reason="interrupted")

@@ -7,6 +7,7 @@ import asyncio
 import json
 import logging
 import sys
+import textwrap
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -22,7 +23,7 @@ from hookline.cli.streams import user_code
 from hookline.cli.terminal import align_columns, page_width, printable
 from hookline.config import Settings
 from hookline.drivers import ScriptedDriver, call, say
-from hookline.errors import HookError, UsageError
+from hookline.errors import HookError, UsageError, where_raised
 from hookline.hooks import (
     Answered,
     Entry,
@@ -36,6 +37,7 @@ from hookline.hooks import (
     run_hooks,
 )
 from hookline.inspection import explain
+from hookline.journal import Redact
 from hookline.lifecycle import AgentContext, HookPoint, OutputHookContext, ToolHookContext
 from hookline.state import ToolResult
 
@@ -225,6 +227,8 @@ class TestedHook(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where the hook is asked at all; empty for everywhere."""
     tells: str = ""
     """What the hook adds to the conversation."""
+    traceback: str = ""
+    """Of a hook in Python that crashed: file, line and code of each frame."""
 
     def as_json(self) -> str:
         """One line of JSON."""
@@ -241,7 +245,8 @@ class TestedHook(msgspec.Struct, frozen=True, omit_defaults=True):
         )
         head = f"{self.kind:<10} {self.hook} ({self.source or 'yours'}, {self.tier})"
         details = "".join(f" ({note})" for note in notes if note)
-        return f"{head}{details}{f': {self.reason}' if self.reason else ''}"
+        frames = f"\n{textwrap.indent(self.traceback, '  ')}" if self.traceback else ""
+        return f"{head}{details}{f': {self.reason}' if self.reason else ''}{frames}"
 
 
 class _AnswerLog:
@@ -315,7 +320,14 @@ class HookTester:
         assert self.agent is not None
         plan = self.agent.definition.plans.of(ctx.point.value)
         entries = plan.entries if plan is not None else ()
-        return [await _ask(ctx, entry.registration) for entry in entries if entry.name != _NAME]
+        said = [await _ask(ctx, entry.registration) for entry in entries if entry.name != _NAME]
+        redact = self.agent.definition.redact
+        return said if redact is None else [_without_secrets(each, redact) for each in said]
+
+
+def _without_secrets(answer: TestedHook, redact: Redact) -> TestedHook:
+    said = {name: redact(getattr(answer, name)) for name in ("reason", "tells", "traceback")}
+    return msgspec.structs.replace(answer, **said)
 
 
 async def _ask(ctx: AgentContext, hook: Registration) -> TestedHook:
@@ -338,11 +350,17 @@ async def _ask(ctx: AgentContext, hook: Registration) -> TestedHook:
     try:
         result = await run_hooks(Plan(hook.point, (enforced,)), ctx, log)
     except HookError as error:
-        return answer(kind="failed", reason=error.problem, scope=scope)
+        return answer(kind="failed", reason=error.problem, scope=scope, traceback=_frames(error))
     if log.error is not None and hook.on_failure == "open":
         # Without this, a broken guard would look like one that agrees.
         reason = f"{log.error.problem} (the run continues all the same)"
-        return answer(kind="failed", reason=reason, fails_open=True, scope=scope)
+        return answer(
+            kind="failed",
+            reason=reason,
+            fails_open=True,
+            scope=scope,
+            traceback=_frames(log.error),
+        )
     changed = [
         name
         for name in ("tool_call", "execution", "prompt", "output")
@@ -357,7 +375,13 @@ async def _ask(ctx: AgentContext, hook: Registration) -> TestedHook:
         changes=", ".join(changed),
         scope=scope,
         tells="\n".join(message.text for message in added if message.text),
+        traceback="" if log.error is None else _frames(log.error),
     )
+
+
+def _frames(error: HookError) -> str:
+    """Where the hook itself failed."""
+    return where_raised(error.__cause__ or error)
 
 
 async def _ask_hooks(settings: Settings, arguments: argparse.Namespace) -> list[TestedHook]:
@@ -374,6 +398,6 @@ async def _ask_hooks(settings: Settings, arguments: argparse.Namespace) -> list[
             result = await agent.run(arguments.prompt or "hookline hooks test")
     if tester.answers is None:
         results = [each for step in result.steps for each in step.results]
-        problem = results[0].text() if results else result.explain()
+        problem = results[0].text if results else result.explain()
         raise UsageError(f"no hook was asked: {problem}")
     return tester.answers

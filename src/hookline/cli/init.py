@@ -84,7 +84,7 @@ def test_nothing_is_deleted() -> None:
         .build()
     )
     result = agent.run_sync("Delete the notes.")
-    assert "nothing is deleted here" in result.steps[0].results[0].text()
+    assert "nothing is deleted here" in result.steps[0].results[0].text
 
 
 if __name__ == "__main__":

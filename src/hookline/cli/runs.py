@@ -107,6 +107,6 @@ def _print_story(journal: JournalStore, run_id: str, *, hooks: bool, full: bool)
             child = shlex.quote(printable(record.child_run_id))
             print(f"  subagent {printable(record.name)}: hookline show {child}")
         elif isinstance(record, CallSettled) and full:
-            print(printable(record.result.text(), lines=True))
+            print(printable(record.result.text, lines=True))
         else:
             screen(record)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Iterable
@@ -65,13 +67,13 @@ class Screen:
         self._streamed = ""
         self._instead: str | None = None
         """Text that is shown instead of the model's; empty once it is shown."""
-        self._top = ""
+        self._top, self._steps_before = "", 0
         self._calls: dict[tuple[str, str], ToolCall] = {}
         """The calls of the step, by run and id. Verdicts refer to them."""
 
-    def begin(self) -> None:
-        """Begin another run: the next record belongs to a new top run."""
-        self._top = ""
+    def begin(self, *, after: int = 0) -> None:
+        """Begin another run, after this many steps of the conversation: the next record belongs to a new top run."""
+        self._top, self._steps_before = "", after
         self._streamed = ""
 
     def recall(self, records: Iterable[Record]) -> None:
@@ -159,12 +161,13 @@ class Screen:
         )
         model = f" {printable(record.model)}" if record.model else ""
         what = "discarded by a hook" if record.discarded else does
-        self.line(f"{depth}{self.paint(f'step {record.step + 1}', 'bold')}{model}: {what}{used}")
+        number = record.step + 1 + (0 if depth else self._steps_before)
+        self.line(f"{depth}{self.paint(f'step {number}', 'bold')}{model}: {what}{used}")
 
     def _show_result(self, record: CallSettled, depth: str) -> None:
         result = record.result
         self._calls.pop((record.run_id, result.call_id), None)
-        text = printable(result.text(), lines=True)
+        text = printable(result.text, lines=True)
         lines = text.splitlines() or [""]
         rest = len(lines) - 1
         more = f" (+{rest:,} line{'s' * (rest != 1)})" if rest else ""
@@ -192,6 +195,8 @@ class Screen:
             f"{depth}  {self.paint('hook', colour)} {printable(record.hook)} at {record.point}: "
             f"{self.paint(what, colour)}{about}{shadow}{failed or why}"
         )
+        if record.traceback and os.environ.get("HOOKLINE_DEBUG"):
+            self.say(textwrap.indent(printable(record.traceback, lines=True), f"{depth}    "))
 
     def _show_error(self, record: ErrorRaised, depth: str) -> None:
         assert record.error is not None

@@ -157,7 +157,7 @@ async def _call_tool(
     except HooklineError as error:
         return ProgramResult(1, "", str(error))
     if isinstance(result, ToolResult):
-        text = result.text()
+        text = str(result.text)
         return ProgramResult(0, text) if result.is_success else ProgramResult(1, "", text)
     return ProgramResult(0, result if isinstance(result, str) else json.dumps(result, default=str))
 

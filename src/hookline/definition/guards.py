@@ -22,7 +22,9 @@ SOURCE = "default"
 _MORE_TO_DO = ContinuationEvaluation(
     "tool-calls", ContinuationDecision.ALLOW_CONTINUATION, "tools were called"
 )
-_DONE = ContinuationEvaluation("tool-calls", ContinuationDecision.ALLOW_STOP, "no tool was called")
+_DONE = ContinuationEvaluation(
+    "tool-calls", ContinuationDecision.ALLOW_STOP, "the last answer calls no tool"
+)
 
 
 _GOES_ON = ContinuationOutcome.from_evaluations((_MORE_TO_DO,))

@@ -24,6 +24,9 @@ from hookline.journal import (
 from hookline.playback.recorded_run import RecordedRun
 from hookline.state import PendingApproval, StopReason, ToolCall, ToolResult
 
+_REWORDED = {"no tool was called": "the last answer calls no tool"}
+"""Sentences of the default guards in earlier records, and what the guards say now: not a difference."""
+
 
 class Fact(NamedTuple):
     """One thing that can be the same or not."""
@@ -86,7 +89,7 @@ class Facts(list[Fact]):
         whole = "" if record.replaced is None else ", all of it"
         yield Fact(index, f"the conversation{whole}", _json(added))
         if outcome is not None and not is_cancelled:
-            decided = (outcome.stop_reason, outcome.reason, outcome.resolved_by)
+            decided = (outcome.stop_reason, _current(outcome.reason), outcome.resolved_by)
             continues = "continues" if outcome.should_continue else "stops"
             yield Fact(index, "whether it continues", _json([continues, *decided]))
 
@@ -126,6 +129,10 @@ class Comparison:
         return self.recording.is_finished and self.same < len(self.then)
 
 
+def _current(reason: str) -> str:
+    return _REWORDED.get(reason, reason)
+
+
 def _json(value: Any) -> Any:
     """A value as plain JSON, so that values compare whatever they were made of."""
     return msgspec.json.decode(msgspec.json.encode(value))
@@ -157,7 +164,7 @@ def _end(record: RunFinished) -> Any:
     facts = {
         "status": record.status.value,
         "stop reason": record.stop_reason and record.stop_reason.value,
-        "why": record.reason,
+        "why": _current(record.reason),
         "decided by": record.decided_by,
         "text": record.text,
         "error": error,

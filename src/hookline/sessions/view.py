@@ -166,7 +166,7 @@ def _run_lines(run: ShownRun) -> list[str]:
 def _step_lines(step: Step) -> list[str]:
     lines = [_short(step.text)] if step.text or not step.calls else []
     for call, result in zip(step.calls, step.results, strict=True):
-        lines.append(f"{_call(call)} -> {_short(result.text())}")
+        lines.append(f"{_call(call)} -> {_short(result.text)}")
     return lines
 
 

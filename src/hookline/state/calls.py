@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import warnings
 from typing import Any
 
 import msgspec
@@ -184,14 +185,10 @@ class ToolResult(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         metadata = freeze_dict({**self.metadata, key: value}, f"metadata '{key}' of a tool result")
         return msgspec.structs.replace(self, metadata=metadata)
 
+    @property
     def text(self) -> str:
         """What the model reads."""
-        if self.status is ResultStatus.OK:
-            value = self.result
-            return value if type(value) is str else render(value)
-        if self.status in _PREFIX:
-            return f"{_PREFIX[self.status]}: {self.reason}"
-        return f"Error: {self.error}" if self.error is not None else f"Error: {self.reason}"
+        return _CallableText(result_text(self))
 
 
 def _checked(attachments: object, name: str) -> tuple[Attachment, ...]:
@@ -223,6 +220,32 @@ _PREFIX = {
     ResultStatus.CANCELLED: "Cancelled",
     ResultStatus.IN_DOUBT: "In doubt",
 }
+
+
+def result_text(result: ToolResult) -> str:
+    """What the model reads of a result. `result.text` is the same until 0.2 removes the call of it."""
+    if result.status is ResultStatus.OK:
+        return render(result.result)
+    if result.status in _PREFIX:
+        return f"{_PREFIX[result.status]}: {result.reason}"
+    return f"Error: {result.error}" if result.error is not None else f"Error: {result.reason}"
+
+
+class _CallableText(str):
+    """Text that can be called, as `ToolResult.text` was before it was an attribute. Copies of it are plain text."""
+
+    __slots__ = ()
+
+    def __call__(self) -> str:
+        warnings.warn(
+            "ToolResult.text is an attribute: write result.text, not result.text(). Version 0.2 removes the call.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return str(self)
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)
 
 
 def render(value: JSONValue) -> str:

@@ -173,9 +173,9 @@ def _to_declared_json(value: object, what: str) -> Any:
             if type(plain) is not type(value):
                 return plain
     try:
-        plain = msgspec.to_builtins(value)
+        plain = msgspec.to_builtins(value, enc_hook=_plain_scalar)
     except (TypeError, ValueError, NotImplementedError, RecursionError):
-        plain = _plain_scalar(value)
+        plain = value
     silent = value if type(plain) is type(value) else _silent(value)
     if silent is not None:
         raise NotJSONError(
@@ -205,7 +205,9 @@ def _plain_scalar(value: object) -> object:
         return str.__str__(value)
     if isinstance(value, int):
         return int.__int__(value)
-    return float.__float__(value) if isinstance(value, float) else value
+    if isinstance(value, float):
+        return float.__float__(value)
+    raise NotImplementedError  # msgspec would ask again for what it got back
 
 
 def valid_text(value: Any) -> Any:

@@ -9,7 +9,7 @@ import msgspec
 
 from hookline.errors import TranscriptError
 from hookline.state.attachments import Attachment, make_plain
-from hookline.state.calls import ResultStatus, ToolCall, ToolResult
+from hookline.state.calls import ResultStatus, ToolCall, ToolResult, result_text
 from hookline.state.frozen import EMPTY, FrozenDict, checked_text, freeze_dict
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ Message: TypeAlias = UserMessage | AssistantMessage | ToolMessage
 def tool_message(result: ToolResult, limit: int | None = None) -> ToolMessage:
     """The message for a result; text over `limit` characters is cut, and the note says what is missing."""
     value, status = result.result, result.status
-    text = value if status is _OK and type(value) is str else result.text()
+    text = value if status is _OK and type(value) is str else result_text(result)
     if limit is not None and len(text) > limit:
         text = (
             f"{text[:limit]}\n[cut here: {limit:,} of {len(text):,} characters are shown; "

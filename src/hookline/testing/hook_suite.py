@@ -212,7 +212,7 @@ def _results(records: Sequence[Record]) -> Iterator[str]:
             result = record.result
             call = ran.get((record.run_id, result.call_id))
             arguments = describe_args(call.args) if call is not None else "not run"
-            yield f"{result.name}({arguments}) -> {result.status}: {result.text()}"
+            yield f"{result.name}({arguments}) -> {result.status}: {result.text}"
 
 
 def _ending(records: Sequence[Record]) -> str:

@@ -428,7 +428,7 @@ async def test_a_stop_keeps_every_call_that_has_not_run_from_running() -> None:
     assert (ran, asked) == ([], [1, 2])
     assert (result.status, result.stop_reason) == (RunStatus.STOPPED, StopReason.HOOK)
     assert [each.status.value for each in results(result)] == ["not_run"] * 3
-    assert [each.text() for each in results(result)] == [
+    assert [each.text for each in results(result)] == [
         "Not run: the run was stopped first (not two)",
         "Not run: not two",
         "Not run: the run was stopped first (not two)",
@@ -827,7 +827,7 @@ def test_observers_do_not_change_the_errors_of_a_step(options: dict[str, Any]) -
 def test_words_that_hooks_never_saw_are_not_kept_where_hooks_judge(tier: str) -> None:
     """They let the result be; that tries before it failed is known, and what those said is not."""
     watched = after_two_failures(tier=tier)
-    assert watched.steps[0].results[0].text() == "up"
+    assert watched.steps[0].results[0].text == "up"
     assert [(each.type, each.message) for each in watched.steps[0].errors] == [("OSError", "")] * 2
 
 
@@ -884,8 +884,8 @@ async def test_a_cancelled_run_keeps_what_the_hooks_had_cleared(
     """Observers do not affect a call; a result that not every hook has judged is withheld."""
     ended = await cancelled_meanwhile(*judges, **options)
     assert ended.status is RunStatus.CANCELLED
-    assert [each.text() for each in ended.steps[0].results] == [text]
-    settled = [each.result.text() for each in ended.records if each.type == "tool_result"]
+    assert [each.text for each in ended.steps[0].results] == [text]
+    settled = [each.result.text for each in ended.records if each.type == "tool_result"]
     assert settled == [text]
 
 

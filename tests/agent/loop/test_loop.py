@@ -84,7 +84,7 @@ async def test_the_fixed_example_behaves_as_promised() -> None:
     assert (result.text, result.status, result.state.step_count) == ("5", RunStatus.COMPLETED, 2)
     assert result.stop_reason is StopReason.COMPLETED
     assert result.explain() == (
-        "completed after 2 steps: completed (no tool was called), decided by 'tool-calls'"
+        "completed after 2 steps: completed (the last answer calls no tool), decided by 'tool-calls'"
     )
 
 

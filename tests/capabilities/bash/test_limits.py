@@ -47,7 +47,7 @@ def test_the_model_reads_which_limit_ended_a_command(
     """The text says it, and so does the metadata that hooks see."""
     result = run(tmp_path, SandboxLimits(**limits), call("bash", command=command))
     (made,) = result.steps[0].results
-    assert f"[ended because it{'s processes' if ended == 'memory' else ''} {words}" in made.text()
+    assert f"[ended because it{'s processes' if ended == 'memory' else ''} {words}" in made.text
     assert made.metadata["ended"] == ended
 
 
@@ -59,7 +59,7 @@ def test_a_command_in_the_background_says_it_when_it_is_looked_at(tmp_path: Path
         call("bash", command=MEMORY, background=True),
         call("bash_poll", id="bg-1", wait=30),
     )
-    shown = "\n".join(made.text() for step in result.steps for made in step.results)
+    shown = "\n".join(made.text for step in result.steps for made in step.results)
     assert "was ended because its processes used more memory than they may" in shown
 
 

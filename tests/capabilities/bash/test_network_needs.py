@@ -157,7 +157,7 @@ def test_an_approved_push_works(tmp_path: Path, remote: str) -> None:
     )
     codes = [step.results[0].metadata.get("exit_code") for step in result.steps[:4]]
     assert codes[0] == codes[2] == codes[3] == 0, [
-        step.results[0].text() for step in result.steps[:4]
+        step.results[0].text for step in result.steps[:4]
     ]
     assert len(yes.reasons) >= 2
     assert "merge = refs/heads/main" in (work / ".git" / "config").read_text()
@@ -168,7 +168,7 @@ def test_an_approved_push_works(tmp_path: Path, remote: str) -> None:
         call("bash", command="git push origin main:other"),
         approver=nobody,
     )
-    assert ruled.steps[0].results[0].metadata["exit_code"] == 0, ruled.steps[0].results[0].text()
+    assert ruled.steps[0].results[0].metadata["exit_code"] == 0, ruled.steps[0].results[0].text
     assert nobody.reasons == []
 
 
@@ -208,7 +208,7 @@ def test_a_hook_in_the_work_directory_never_sees_the_keys(work: Path, remote: st
         call("bash", command="git push --no-verify origin main:third"),
         approver=Approver(True),
     )
-    results = [step.results[0].text() for step in result.steps[:4]]
+    results = [step.results[0].text for step in result.steps[:4]]
     assert "[git got no keys: the hook " in results[1], results
     assert "--no-verify" in results[1]
     assert "got no keys" not in results[3]
@@ -354,7 +354,7 @@ def test_a_program_planted_in_tmp_does_not_run_with_the_keys(
         call("bash", command="git push origin main"),
         approver=Approver(True),
     )
-    results = [step.results[0].text() for step in result.steps[:2]]
+    results = [step.results[0].text for step in result.steps[:2]]
     assert results[0].startswith("planted"), results
     assert "planted" not in results[1], results
     assert "main -> main" in results[1], results

@@ -186,7 +186,7 @@ def test_a_secret_that_is_printed_in_pieces_is_redacted(tmp_path: Path) -> None:
         .on_event(lambda record: heard.append(str(record)) if record.type == "progress" else None)
         .build()
     )
-    assert "[redacted:github-token]" in agent.run_sync("Go.").steps[0].results[0].text()
+    assert "[redacted:github-token]" in agent.run_sync("Go.").steps[0].results[0].text
     assert heard
     assert "01234567" not in "".join(heard)
 
@@ -210,7 +210,7 @@ def progress_and_result(
         .build()
     )
     result = agent.run_sync("Go.")
-    return "".join(heard), result.steps[0].results[0].text()
+    return "".join(heard), result.steps[0].results[0].text
 
 
 def test_a_key_that_is_printed_line_by_line_is_redacted(tmp_path: Path) -> None:

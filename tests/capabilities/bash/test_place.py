@@ -81,7 +81,7 @@ def test_the_network_is_never_in_the_read_only_place(tmp_path: Path) -> None:
         run(bash, calls(call("bash", command="true", network=True), call("bash", command=command)))
     )
     assert wanted.status.value == "blocked"
-    assert 'Call it with network=true and place="workspace".' in wanted.text()
+    assert 'Call it with network=true and place="workspace".' in wanted.text
     assert (named.status.value, named.metadata["place"]) == ("ok", "read-only")
     assert named.metadata["exit_code"] != 0
 
@@ -97,8 +97,8 @@ def test_in_the_background_it_is_the_same(tmp_path: Path) -> None:
         )
     )
     assert first.metadata["place"] == "read-only"
-    assert "Read-only file system" in second.text()
-    assert 'place="workspace" lets a command write' in second.text()
+    assert "Read-only file system" in second.text
+    assert 'place="workspace" lets a command write' in second.text
     assert not (tmp_path / "made").exists()
 
 
@@ -107,7 +107,7 @@ def test_what_a_session_keeps_holds_in_every_place(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     bash = Bash(tmp_path, keep="session")
     texts = [
-        each.text()
+        each.text
         for each in made(
             run(
                 bash,
@@ -144,7 +144,7 @@ def test_a_variable_that_was_kept_gives_no_way_out(tmp_path: Path) -> None:
             call("bash", command="ls", place="read-only"),
         )
     )
-    assert "Read-only file system" in looked.text()
+    assert "Read-only file system" in looked.text
     assert not (tmp_path / "made").exists()
 
 
@@ -177,7 +177,7 @@ def test_what_hits_the_read_only_file_system_names_the_argument(tmp_path: Path) 
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     turn = calls(*(call("bash", command=each, place="read-only") for each in FAILURES))
     for command, each in zip(FAILURES, made(run(Bash(tmp_path), turn)), strict=True):
-        assert f'place="workspace" lets a command write in {tmp_path}' in each.text(), command
+        assert f'place="workspace" lets a command write in {tmp_path}' in each.text, command
 
 
 def test_the_hint_depends_on_the_place(tmp_path: Path) -> None:
@@ -194,10 +194,10 @@ def test_the_hint_depends_on_the_place(tmp_path: Path) -> None:
             ),
         )
     )
-    assert 'place="host" runs a command without the sandbox' in inside.text()
-    assert "[the sandbox" not in fine.text()
-    assert "network=true gives it to one command" in network.text()
-    assert 'network=true with place="workspace"' in strict.text()
+    assert 'place="host" runs a command without the sandbox' in inside.text
+    assert "[the sandbox" not in fine.text
+    assert "network=true gives it to one command" in network.text
+    assert 'network=true with place="workspace"' in strict.text
 
 
 class Naming(ShellPolicy):
@@ -253,7 +253,7 @@ def test_an_environment_file_that_is_shown_does_not_ask(tmp_path: Path, show: st
     (tmp_path / "sub" / ".env").write_text("TOKEN=x\n")
     bash = Bash(tmp_path, sandbox="required", show=[show.format(root=tmp_path)])
     (ran,) = made(run(bash, call("bash", command="cat sub/.env"), approver="deny"))
-    assert ran.text().startswith("TOKEN=x")
+    assert ran.text.startswith("TOKEN=x")
 
 
 def test_a_removal_of_everything_asks_where_it_could_remove(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_without_a_sandbox_a_stricter_place_is_refused(tmp_path: Path) -> None:
         )
     )
     assert strict.status.value == "blocked"
-    assert "place='read-only' needs a sandbox, and there is none here." in strict.text()
+    assert "place='read-only' needs a sandbox, and there is none here." in strict.text
     assert [each.metadata["place"] for each in (usual, loose)] == ["host", "host"]
 
 

@@ -21,7 +21,7 @@ def run(builder: AgentBuilder, *turns: Any) -> list[str]:
     """The result of each call that a model makes."""
     builder.with_driver(ScriptedDriver([*turns, say("done")]))
     result = builder.with_approver(lambda _: True).build().run_sync("Go.")
-    return [made.text() for step in result.steps for made in step.results]
+    return [made.text for step in result.steps for made in step.results]
 
 
 def test_instructions_that_a_command_makes_are_moved_aside_and_reported(tmp_path: Path) -> None:

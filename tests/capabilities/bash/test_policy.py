@@ -120,8 +120,8 @@ def test_a_call_is_judged_again_as_it_starts(tmp_path: Path) -> None:
     person = Approver(True)
     result = run(Bash(tmp_path, sandbox="host", keep="session"), *turns, approver=person)
     assert statuses(result) == ["ok", "error", "ok", "ok", "ok", "error", "ok"]
-    assert "may hold secrets" in result.steps[0].results[1].text()
-    assert "Call it again" in result.steps[0].results[1].text()
+    assert "may hold secrets" in result.steps[0].results[1].text
+    assert "Call it again" in result.steps[0].results[1].text
     assert len(person.reasons) == 2
     assert person.reasons[1].startswith("earlier commands have set variables")
 

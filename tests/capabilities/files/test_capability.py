@@ -278,7 +278,7 @@ def test_what_was_read_is_known_after_a_resume(root: Path, tmp_path: Path, chang
     )
     made = results(result)[-1]
     assert made.status.value == ("error" if changed else "ok")  # type: ignore[attr-defined]
-    assert ("has changed since it was read" in made.text()) == changed  # type: ignore[attr-defined]
+    assert ("has changed since it was read" in made.text) == changed  # type: ignore[attr-defined]
     assert (root / "notes.txt").read_text() == ("somebody else\n" if changed else "new\n")
     journal.close()
 
@@ -289,7 +289,7 @@ def test_what_was_read_is_known_in_the_next_run_of_a_conversation(root: Path) ->
     again = AgentState.from_json(first.state.to_json())
     second = builder(root, call("write", path="notes.txt", content="x")).build()
     made = results(second.run_sync("Write.", state=again))[-1]
-    assert made.text() == "Replaced 'notes.txt': 1 line, 1 byte."  # type: ignore[attr-defined]
+    assert made.text == "Replaced 'notes.txt': 1 line, 1 byte."  # type: ignore[attr-defined]
 
 
 def test_only_so_many_files_are_remembered(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,7 +310,7 @@ def test_a_read_that_was_withheld_is_not_known(root: Path) -> None:
     agent.on_after_tool_use(lambda ctx: HookOutcome.block("secret"), matcher="read", priority=10)
     made = results(agent.build().run_sync("Go."))
     assert made[0].status.value == "withheld"  # type: ignore[attr-defined]
-    assert "was not read" in made[1].text()  # type: ignore[attr-defined]
+    assert "was not read" in made[1].text  # type: ignore[attr-defined]
 
 
 def test_two_runs_share_the_tools_and_nothing_else(root: Path) -> None:
@@ -322,7 +322,7 @@ def test_two_runs_share_the_tools_and_nothing_else(root: Path) -> None:
     )
     one.with_capability(files).build().run_sync("Go.")
     made = results(two.with_capability(files).build().run_sync("Go."))
-    assert "was not read" in made[0].text()  # type: ignore[attr-defined]
+    assert "was not read" in made[0].text  # type: ignore[attr-defined]
 
 
 def test_the_policy_can_be_asked_alone(root: Path) -> None:
@@ -377,7 +377,7 @@ def test_a_change_is_made_once(
         builder = AgentBuilder().with_driver(ScriptedDriver(turns)).with_capability(Files(root))
         result = builder.with_journal(store).build().resume_sync("r")
     assert result.status == "completed"
-    answers = [each.text() for step in result.steps for each in step.results]
+    answers = [each.text for step in result.steps for each in step.results]
     assert answers[1].startswith(answer)
     assert (root / "notes.txt").read_text() == content
     assert answers[2].startswith(f"     1\t{content.splitlines()[0]}")

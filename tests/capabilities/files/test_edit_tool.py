@@ -22,7 +22,7 @@ from .conftest import Use
 
 def texts(use: Use, *steps: object, files: Files | None = None) -> list[str]:
     """What the model reads of each call."""
-    return [each.text() for each in use(*steps, files=files)]
+    return [each.text for each in use(*steps, files=files)]
 
 
 # --- write -------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def test_what_has_changed_since_it_was_read_is_not_replaced(root: Path) -> None:
     builder = AgentBuilder().with_driver(ScriptedDriver(turns)).with_capability(Files(root))
     builder.on_after_tool_use(change, matcher="read", name="somebody", priority=-200)
     result = builder.build().run_sync("Go.")
-    answers = [each.text() for step in result.steps for each in step.results]
+    answers = [each.text for step in result.steps for each in step.results]
     changed = "Error: 'notes.txt' has changed since it was read. Read it again"
     assert answers[1].startswith(changed)
     assert answers[2].startswith(changed)
@@ -329,5 +329,5 @@ def test_a_carriage_return_is_part_of_its_line_end(root: Path, use: Use) -> None
     """`\\nb` is in `a\\r\\nb` once, not once with and once without the return."""
     (root / "dos.txt").write_bytes(b"a\r\nb\r\n")
     (made,) = use(call("edit", path="dos.txt", old="\nb", new="\nc"))
-    assert made.is_success, made.text()
+    assert made.is_success, made.text
     assert (root / "dos.txt").read_bytes() == b"a\r\nc\r\n"

@@ -16,7 +16,7 @@ Use = Callable[..., list[ToolResult]]
 
 def text_of(use: Use, tool: str, **arguments: object) -> str:
     """What the model reads."""
-    return use(call(tool, **arguments))[0].text()
+    return use(call(tool, **arguments))[0].text
 
 
 def test_a_list_shows_everything_in_a_directory(use: Use, root: Path) -> None:
@@ -95,7 +95,7 @@ def test_globs(use: Use, root: Path, arguments: dict[str, object], expected: str
 def test_ignore_files_can_be_ignored(use: Use, root: Path) -> None:
     """Where there is no git, they may mean nothing."""
     (found,) = use(call("glob", pattern="*.log"), files=Files(root, gitignore=False))
-    assert found.text() == "debug.log"
+    assert found.text == "debug.log"
 
 
 def test_links_to_directories_are_not_entered(use: Use, root: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_walk_ends(use: Use, root: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "only the first" in text_of(use, "glob", pattern="**/*")
     monkeypatch.undo()
     (slow,) = use(call("glob", pattern="**/*"), files=Files(root, seconds=1e-9))
-    assert "time was up" in slow.text()
+    assert "time was up" in slow.text
 
 
 def test_a_name_that_is_no_text_hides_no_other(use: Use, root: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_directory_whose_name_is_no_text_can_be_reached_by_a_link(use: Use, ro
         call("write", path="link/x.txt", content="two\n"),
         call("edit", path="link/x.txt", old="two", new="three"),
     )
-    assert "was not read" in refused.text()
+    assert "was not read" in refused.text
     assert all(each.is_success for each in (read, written, edited))
     assert (root / "link" / "x.txt").read_text() == "three\n"
 
@@ -185,4 +185,4 @@ def test_a_link_to_nothing_is_called_that(use: Use, root: Path) -> None:
     """It is there, so its own name is no advice."""
     (root / "gone.txt").symlink_to("nowhere.txt")
     (read,) = use(call("read", path="gone.txt"))
-    assert "'gone.txt' is a link to something that is not there." in read.text()
+    assert "'gone.txt' is a link to something that is not there." in read.text

@@ -15,7 +15,7 @@ Use = Callable[..., list[ToolResult]]
 
 def text_of(use: Use, path: str, **arguments: int) -> str:
     """What the model reads."""
-    return use(call("read", path=path, **arguments))[0].text()
+    return use(call("read", path=path, **arguments))[0].text
 
 
 def test_lines_are_numbered(use: Use) -> None:

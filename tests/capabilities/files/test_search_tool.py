@@ -17,7 +17,7 @@ Use = Callable[..., list[ToolResult]]
 @pytest.fixture
 def search(use: Use) -> Callable[..., str]:
     """What the model reads of a search."""
-    return lambda pattern, **arguments: use(call("search", pattern=pattern, **arguments))[0].text()
+    return lambda pattern, **arguments: use(call("search", pattern=pattern, **arguments))[0].text
 
 
 Search = Callable[..., str]
@@ -127,7 +127,7 @@ def test_a_regular_expression_that_never_ends_is_ended(use: Use, root: Path) -> 
     slow = Files(root, seconds=0.5)
     for pattern in ("(a+)+$", "(a|aa)+$", r"(\w+\s?)*$x"):
         (answer,) = use(call("search", pattern=pattern, path="f"), files=slow)
-        assert "stopped after 0.5 s: use a simpler pattern" in answer.text()
+        assert "stopped after 0.5 s: use a simpler pattern" in answer.text
 
 
 def test_large_files_are_left_out(

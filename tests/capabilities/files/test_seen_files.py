@@ -31,7 +31,7 @@ def test_a_part_is_not_the_whole(use: Use, long: Path) -> None:
     for part in ({"limit": 1}, {}, {"offset": -3}, {"offset": 4000}):
         _, refused = use(call("read", path="long.txt", **part), write)
         assert not refused.is_success
-        assert "was read only in part. Read the rest of it first" in refused.text()
+        assert "was read only in part. Read the rest of it first" in refused.text
     assert long.read_text() == before
 
 
@@ -62,7 +62,7 @@ def test_it_is_still_known_in_the_next_run(root: Path, long: Path, tmp_path: Pat
     agent = builder.with_journal(SQLiteJournal(tmp_path / "journal.db")).build()
     first = agent.run_sync("Read.")
     second = agent.run_sync("Write.", state=first.state)
-    assert "only in part" in second.steps[-2].results[0].text()
+    assert "only in part" in second.steps[-2].results[0].text
 
 
 @given(st.permutations(list(range(1, 8))), st.integers(1, 7))
@@ -82,13 +82,13 @@ def test_a_line_that_was_cut_was_not_read(use: Use, root: Path) -> None:
     path.write_text("first\n" + "x" * 10_000 + "\nlast\n")
     read, write = call("read", path="wide.txt"), call("write", path="wide.txt", content="new\n")
     shown, refused = use(read, write)
-    assert shown.text().endswith("[line 2 not shown whole; read it alone: offset=2, limit=1]")
-    assert "was read only in part" in refused.text()
+    assert shown.text.endswith("[line 2 not shown whole; read it alone: offset=2, limit=1]")
+    assert "was read only in part" in refused.text
     assert not use(call("read", path="wide.txt", offset=2), read, write)[-1].is_success
     alone = call("read", path="wide.txt", offset=2, limit=1)
     _, whole, written = use(read, alone, write)
-    assert "x" * 10_000 + "\n" in whole.text()
-    assert "more characters" not in whole.text()
+    assert "x" * 10_000 + "\n" in whole.text
+    assert "more characters" not in whole.text
     assert written.is_success
     assert path.read_text() == "new\n"
 
@@ -102,7 +102,7 @@ def test_a_line_that_is_too_long_to_show_is_never_read(use: Use, root: Path) -> 
         call("write", path="wide.txt", content="new"),
         call("edit", path="wide.txt", old="x" * 100_000, new="y"),
     )
-    assert "more characters in this line]" in shown.text()
-    assert "read it alone" not in shown.text()
-    assert "use `edit`" in refused.text()
+    assert "more characters in this line]" in shown.text
+    assert "read it alone" not in shown.text
+    assert "use `edit`" in refused.text
     assert edited.is_success

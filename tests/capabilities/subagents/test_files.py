@@ -82,7 +82,7 @@ async def test_it_runs_with_the_tools_of_the_agent(tmp_path: Path) -> None:
     assert result.steps[0].results[0].result == "ok"
     assert [spec.name for spec in model.requests[0].tools] == ["read", "search", "bash"]
     assert model.requests[0].system == "You review code.\n\nBe strict."
-    results = [each.result.text() for each in heard if each.type == "tool_result"]
+    results = [each.result.text for each in heard if each.type == "tool_result"]
     assert results[:2] == [
         "ran git diff HEAD",
         "Blocked: subagent 'code-reviewer' may only use Bash(git diff:*)",
@@ -237,12 +237,12 @@ def test_a_model_as_other_agents_name_it_is_the_starters_without_a_key(
     assert "'claude-sonnet-4-6' is no model that can be used here" in " ".join(
         agent.explain().split()
     )
-    assert agent.run_sync("Go.").steps[0].results[0].text() == "It reports."
+    assert agent.run_sync("Go.").steps[0].results[0].text == "It reports."
     model = ScriptedDriver([say("Mine.")])
     mapped = Subagents(tmp_path, models={"claude-sonnet-4-6": model})
     agent = builder(spawn("a"), subagents=mapped).build()
     assert "is no model" not in " ".join(agent.explain().split())
-    assert agent.run_sync("Go.").steps[0].results[0].text() == "Mine."
+    assert agent.run_sync("Go.").steps[0].results[0].text == "Mine."
 
 
 async def test_modes_only_ever_tighten(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ async def test_modes_only_ever_tighten(tmp_path: Path) -> None:
     agent = made.on_event(heard.append).build()
     await agent.run("go")
     assert [spec.name for spec in planner.requests[0].tools] == ["read", "search"]
-    explanation = [each.result.text() for each in heard if each.type == "tool_result"]
+    explanation = [each.result.text for each in heard if each.type == "tool_result"]
     assert explanation[1].startswith("Denied")
     assert explanation[3] == "wrote b"
     assert asked == ["b"]
@@ -287,7 +287,7 @@ async def test_hooks_by_name(tmp_path: Path) -> None:
     heard: list[Any] = []
     agents = Subagents(tmp_path, models={"m": model}, hooks={"no-writing": no})
     await builder(spawn("a"), subagents=agents).on_event(heard.append).build().run("go")
-    assert next(e.result.text() for e in heard if e.type == "tool_result") == "Blocked: not here"
+    assert next(e.result.text for e in heard if e.type == "tool_result") == "Blocked: not here"
 
 
 async def test_skills_it_has_from_the_start(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ async def test_rules_narrow_what_a_tool_may_be_used_for() -> None:
     )
     made = builder(call("spawn_subagent", agent="m", prompt="x"), subagents=Subagents(narrow))
     await made.on_event(heard.append).build().run("go", run_id="r")
-    results = [each.result.text() for each in heard if each.type == "tool_result"][:5]
+    results = [each.result.text for each in heard if each.type == "tool_result"][:5]
     assert results == [
         "ran git status",
         "Blocked: subagent 'm' may only use Bash(git:*)",
@@ -144,7 +144,7 @@ async def test_what_is_forbidden_is_forbidden_below_it_too() -> None:
         call("spawn_subagent", agent="outer", prompt="x"), subagents=Subagents(outer, inner)
     )
     await made.on_event(heard.append).build().run("go", run_id="r")
-    results = [each.result.text() for each in heard if each.type == "tool_result"][:3]
+    results = [each.result.text for each in heard if each.type == "tool_result"][:3]
     assert results == [
         "Blocked: subagent 'outer' may not use bash(rm *)",
         "ran ls",
@@ -180,7 +180,7 @@ async def test_what_its_starter_may_only_use_so_it_may_only_use_so_too() -> None
     heard: list[Any] = []
     made = builder(call("spawn_subagent", agent="outer", prompt="x"), subagents=Subagents(*members))
     await made.on_event(heard.append).build().run("go")
-    results = [each.result.text() for each in heard if each.type == "tool_result"][:2]
+    results = [each.result.text for each in heard if each.type == "tool_result"][:2]
     assert results == ["ran git status", "Blocked: subagent 'outer' may only use Bash(git:*)"]
 
 
@@ -221,7 +221,7 @@ async def test_hooks_and_capabilities_of_its_own() -> None:
         subagents=Subagents(owned),
     )
     await made.on_event(heard.append).build().run("go")
-    results = [each.result.text() for each in heard if each.type == "tool_result"]
+    results = [each.result.text for each in heard if each.type == "tool_result"]
     assert results == ["Blocked: not you", "special", "x", "text of a"]
 
 
@@ -244,7 +244,7 @@ async def test_limits_of_its_own(limits: Any) -> None:
         subagents=Subagents(Subagent("m", "M.", model=model, limits=limits)),
     )
     result = await made.build().run("go")
-    assert "tool calls: 1 of 1 used" in result.steps[0].results[0].text()
+    assert "tool calls: 1 of 1 used" in result.steps[0].results[0].text
 
 
 async def test_models_by_name() -> None:

@@ -49,7 +49,7 @@ def parent(*turns: Any, members: Any, **options: Any) -> AgentBuilder:
 
 def result_texts(heard: list[Any]) -> list[str]:
     """The texts of all results, in the order in which the calls ended."""
-    return [each.result.text() for each in heard if each.type == "tool_result"]
+    return [each.result.text for each in heard if each.type == "tool_result"]
 
 
 # --- depth ------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ async def test_a_hook_may_keep_one_from_starting() -> None:
     made = parent(spawn("a"), members=[member("a")])
     made.on_subagent_start(lambda ctx: HookOutcome.block(f"no {ctx.name} today"))
     result = await made.build().run("go")
-    assert "the subagent was not started: no a today" in result.steps[0].results[0].text()
+    assert "the subagent was not started: no a today" in result.steps[0].results[0].text
 
 
 async def test_a_hook_may_send_one_back_to_work() -> None:
@@ -252,7 +252,7 @@ async def test_a_subagent_lives_by_the_clock_and_the_error_policy_of_its_starter
     slow = member("slow", call("wait"), call("wait"), call("wait"), tools=[wait])
     made = parent(spawn("slow"), members=[slow]).with_clock(clock).with_limits(seconds=150)
     result = await made.build().run("go")
-    assert "seconds: 200 of 150 used" in result.steps[0].results[0].text()
+    assert "seconds: 200 of 150 used" in result.steps[0].results[0].text
 
 
 async def test_a_subagent_that_cannot_be_built_deep_down_is_a_tool_error() -> None:

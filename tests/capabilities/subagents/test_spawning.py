@@ -102,7 +102,7 @@ async def test_an_unknown_name_is_answered_with_the_closest(agent: str, words: s
     """And nothing is started."""
     result = await parent(spawn(agent)).build().run("go")
     assert first(result).status is ResultStatus.ERROR
-    assert words in first(result).text()
+    assert words in first(result).text
     assert not [record for record in result.records if record.type == "child_started"]
 
 
@@ -114,7 +114,7 @@ async def test_names_are_found_in_any_case() -> None:
 async def test_an_empty_task_is_an_error() -> None:
     """There is nothing to do."""
     result = await parent(spawn(prompt="  ")).build().run("go")
-    assert "the prompt is empty" in first(result).text()
+    assert "the prompt is empty" in first(result).text
 
 
 async def test_records_have_the_task_in_a_few_words() -> None:
@@ -134,7 +134,7 @@ async def test_a_failure_is_an_error_the_starter_can_handle() -> None:
     broken = [RuntimeError("the model is gone")]
     result = await parent(spawn(), helper=broken).build().run("go")
     assert (result.status, first(result).status) == (RunStatus.COMPLETED, ResultStatus.ERROR)
-    assert first(result).text() == "Error: subagent 'helper' failed: the model is gone."
+    assert first(result).text == "Error: subagent 'helper' failed: the model is gone."
 
 
 async def test_a_limit_is_an_error_that_says_which() -> None:
@@ -144,7 +144,7 @@ async def test_a_limit_is_an_error_that_says_which() -> None:
     assert first(result).status is ResultStatus.ERROR
     assert (
         "subagent 'helper' was stopped before it was done: steps: 1 of 1 used (step_limit)"
-        in first(result).text()
+        in first(result).text
     )
 
 
@@ -153,7 +153,7 @@ async def test_text_of_a_stopped_subagent_is_marked_as_no_answer() -> None:
     turn = calls(call("look"))
     talking = msgspec.structs.replace(turn, text="Half way through.")
     result = await parent(spawn(), helper=[talking, turn], limits={"steps": 1}).build().run("go")
-    assert 'The last it said, which is no final answer: "Half way through."' in first(result).text()
+    assert 'The last it said, which is no final answer: "Half way through."' in first(result).text
 
 
 async def test_a_hook_that_stops_a_subagent_stops_only_that() -> None:
@@ -163,7 +163,7 @@ async def test_a_hook_that_stops_a_subagent_stops_only_that() -> None:
     made.on_before_tool_use(lambda ctx: stop if ctx.run.depth else None, scope="tree", name="guard")
     result = await made.build().run("go")
     assert result.status is RunStatus.COMPLETED
-    assert "was stopped before it was done: too dangerous" in first(result).text()
+    assert "was stopped before it was done: too dangerous" in first(result).text
 
 
 async def test_an_answer_that_hooks_never_take_is_no_answer() -> None:
@@ -173,8 +173,8 @@ async def test_an_answer_that_hooks_never_take_is_no_answer() -> None:
     builder.on_subagent_stop(lambda ctx: HookOutcome.block("the tests fail"), name="gate")
     result = first(await builder.build().run("go"))
     assert result.status is ResultStatus.ERROR
-    assert "objected 2 times, which is the limit; the last: the tests fail" in result.text()
-    assert 'The last it said, which is no final answer: "third"' in result.text()
+    assert "objected 2 times, which is the limit; the last: the tests fail" in result.text
+    assert 'The last it said, which is no final answer: "third"' in result.text
 
 
 async def test_a_tool_that_fails_in_a_subagent_is_its_own_affair() -> None:
@@ -259,7 +259,7 @@ async def test_one_that_fails_leaves_the_others_alone() -> None:
     driver = ScriptedDriver([calls(spawn("bad"), spawn("good")), say("done")])
     made = AgentBuilder().with_driver(driver).with_capability(Subagents(bad, good))
     result = await made.build().run("go")
-    assert [each.text() for each in result.steps[0].results] == [
+    assert [each.text for each in result.steps[0].results] == [
         "Error: subagent 'bad' failed: no.",
         "fine",
     ]

@@ -40,7 +40,7 @@ def delegate_to(child: AgentBuilder) -> Any:
     async def spawn_subagent(task: str, context: ToolContext) -> list[str]:
         """Have another agent do it."""
         result = await context.spawn(child.build(), task, name="child")
-        return [each.text() for step in result.steps for each in step.results]
+        return [each.text for step in result.steps for each in step.results]
 
     return spawn_subagent
 

@@ -54,7 +54,7 @@ def agent(*turns: Any, summary: str = "They talked.") -> Any:
 
 def last(result: Any) -> str:
     """The text of the last result."""
-    texts = [each.text() for step in result.steps for each in step.results]
+    texts = [each.text for step in result.steps for each in step.results]
     return str(texts[-1])
 
 

@@ -257,11 +257,11 @@ class TakesHooks:
     # --- older code, as a hook ----------------------------------------------------------------------
 
     def add_pre_processor(self, processor: Any, **options: Unpack[HookOptions]) -> Self:
-        """A state processor before each step: `process(state)` or `process(state, next)`."""
+        """A state processor: `process(state)` before each step, `process(state, next)` around it."""
         return self.with_hook(StateProcessorAdapter(processor, "before"), **options)
 
     def add_processor(self, processor: Any, **options: Unpack[HookOptions]) -> Self:
-        """A state processor after each step: `process(state)` or `process(state, next)`."""
+        """A state processor: `process(state)` after each step, `process(state, next)` around it."""
         return self.with_hook(StateProcessorAdapter(processor, "after"), **options)
 
     def add_continuation_criteria(self, *criteria: Any, **options: Unpack[HookOptions]) -> Self:

@@ -75,11 +75,13 @@ class _WrappedStep:
         run = self.run
         if any(current.started for current in run.step.calls):
             raise UsageError(
-                "it called next a second time, and a call of the step has started.",
+                "a hook around the step called next a second time, and a call of the step has started.",
                 remedy="Call next once, or again only for a step without calls.",
             )
         if run.stopping or run.is_forbidden:
-            raise UsageError("it called next a second time, and the run is stopped.")
+            raise UsageError(
+                "a hook around the step called next a second time, and the run is stopped."
+            )
         run.recover()
 
     def _check(self, entry: Entry, given: object, base: StepHookContext) -> StepHookContext:

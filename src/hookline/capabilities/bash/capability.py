@@ -305,7 +305,7 @@ class Bash:
             else lost_directory_note(command, left, str(self.sandbox.root))
         )
         if said:
-            result = result.with_result(result.text() + said)
+            result = result.with_result(result.text + said)
         return result.with_metadata("session", msgspec.to_builtins(left))
 
     async def _exec(

@@ -84,7 +84,7 @@ class SeenFiles:
         if now not in (None, fingerprint, self.seen(ctx.state, path)):
             fingerprint, lines = str(now), NO_LINES
             self.note(ctx.state, path, fingerprint, lines)
-            ctx = ctx.with_result(f"{execution.text()}\n{_CHANGED}")
+            ctx = ctx.with_result(f"{execution.text}\n{_CHANGED}")
         known = ctx.metadata.get(KEY)
         kept = {**known} if isinstance(known, dict) else {}
         before = kept.pop(path, None)

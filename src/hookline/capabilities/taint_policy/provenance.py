@@ -110,7 +110,7 @@ class Provenance:
         steps = _find_new(state.steps, self._steps)
         for step in steps:
             for call, result in zip(step.calls, step.results, strict=False):
-                self._results.setdefault(call.id, set()).add(result.text()[:_HEAD])
+                self._results.setdefault(call.id, set()).add(result.text[:_HEAD])
         # Steps come last: messages that belong to no step count as read before the model said anything.
         for message in (*notes.kept[self._kept :], *_find_new(state.messages, self._messages)):
             self._read_message(message)

@@ -153,7 +153,7 @@ def _by_text(text: str) -> Callable[[Any], bool]:
 def _texts(ctx: AgentContext) -> list[str]:
     """All text at a point."""
     if isinstance(ctx, ToolHookContext):
-        said: Any = ctx.tool_call.args if ctx.execution is None else ctx.execution.text()
+        said: Any = ctx.tool_call.args if ctx.execution is None else ctx.execution.text
     elif isinstance(ctx, PromptHookContext):
         said = ctx.prompt
     elif isinstance(ctx, SubagentHookContext):

@@ -87,7 +87,7 @@ def is_interrupted(execution: ToolResult) -> bool:
 
 def output_text(execution: ToolResult) -> str:
     """A result as text: the output of a command without our notes, the lines of a file without numbers."""
-    text = execution.text()
+    text = execution.text
     if "exit_code" in execution.metadata:
         notes = list(_HOW_IT_ENDED.finditer(text))
         return text[: notes[-1].start()].removesuffix("\n") if notes else text
@@ -190,7 +190,7 @@ def end_reason(ctx: AgentContext) -> str:
 
 def server_result(execution: ToolResult) -> dict[str, Any]:
     """The result of an MCP tool, in the form of the protocol."""
-    content = [{"type": "text", "text": execution.text()}]
+    content = [{"type": "text", "text": execution.text}]
     return {"content": content, "isError": not execution.is_success}
 
 

@@ -132,7 +132,7 @@ class Own(Dialect):
             sent |= {
                 "status": execution.status.value,
                 "result": thaw(execution.result),
-                "text": execution.text(),
+                "text": execution.text,
             }
         for key in _PLAIN_FIELDS:
             value = getattr(ctx, key, None)

@@ -255,7 +255,7 @@ def _batch(e: EventFacts) -> dict[str, Any]:
             "tool_name": shown.name,
             "tool_input": shown.input,
             "tool_use_id": call.id,
-            "tool_response": result.text(),
+            "tool_response": result.text,
         }
         for call, result in zip(e.step.calls, e.step.results, strict=True)
         for shown in [e.show(call)]

@@ -55,7 +55,7 @@ _OF_LINES = re.compile(r"^\[lines? .* of (\d+)\b.*\]$", re.M)
 def response_of(call: ToolCall, execution: ToolResult, path: str) -> Any:
     """The result of a call. `path` is the file that the call is about."""
     if not execution.is_success and call.name not in SHELL_TOOLS:
-        return execution.text()
+        return execution.text
     made = _FORMS.get(call.name)
     if made is not None:
         return made(call, execution, path)
@@ -75,7 +75,7 @@ def _command(_call: ToolCall, execution: ToolResult, _path: str) -> dict[str, An
 
 
 def _written(call: ToolCall, execution: ToolResult, path: str) -> dict[str, Any]:
-    said = execution.text()
+    said = execution.text
     return {
         "type": "create" if said.startswith("Made ") else "update",
         "filePath": path,
@@ -88,7 +88,7 @@ def _written(call: ToolCall, execution: ToolResult, path: str) -> dict[str, Any]
 
 
 def _edited(call: ToolCall, execution: ToolResult, path: str) -> dict[str, Any]:
-    said, args = execution.text(), thaw(call.args)
+    said, args = execution.text, thaw(call.args)
     found = _AT_LINE.search(said)
     edits = args.get("edits") or [args]
     return {
@@ -121,7 +121,7 @@ def _file(call: ToolCall, execution: ToolResult, path: str) -> dict[str, Any]:
     lines = len(content.splitlines())
     offset = call.args.get("offset", 1)
     start = offset if isinstance(offset, int) and offset > 0 else 1
-    total = _OF_LINES.search(execution.text())
+    total = _OF_LINES.search(execution.text)
     file = {"filePath": path, "content": content, "numLines": lines, "startLine": start}
     return {"type": "text", "file": {**file, "totalLines": int(total[1]) if total else lines}}
 
@@ -129,7 +129,7 @@ def _file(call: ToolCall, execution: ToolResult, path: str) -> dict[str, Any]:
 def _child(_call: ToolCall, execution: ToolResult, _path: str) -> dict[str, Any]:
     return {
         "status": "completed",
-        "content": _text_blocks(execution.text()),
+        "content": _text_blocks(execution.text),
         "totalDurationMs": round(execution.duration * 1000),
     }
 
