@@ -238,6 +238,20 @@ def test_a_prompt_hook_changes_or_refuses_the_input() -> None:
     assert str(driver.requests[0]) == "user: hi"
 
 
+def test_contexts_describe_the_agent() -> None:
+    """The id is in the state; model, tools and system prompt are those of the run."""
+    seen: list[Any] = []
+
+    def describe(ctx: ExecutionHookContext) -> None:
+        assert ctx.run is not None
+        seen.append((ctx.state.agent_id, ctx.run.model, ctx.run.system_prompt))
+        seen.append([each.name for each in ctx.run.tools])
+
+    agent = builder().with_id("clerk").with_system_prompt("Be brief.").on_execution_start(describe)
+    agent.build().run_sync("go")
+    assert seen == [("clerk", "scripted", "Be brief."), ["bash"]]
+
+
 async def test_contexts_have_the_time_of_the_run() -> None:
     """`ctx.now` is the run's clock at each point, so durations can be taken, and a replay sees the same."""
     clock = FakeClock(start=1_000.0)
