@@ -298,6 +298,15 @@ def test_a_user_message_is_appended() -> None:
         state.with_user_message("\udc00")
 
 
+def test_a_conversation_is_replaced_by_any_messages() -> None:
+    """A list, a slice of the old messages or a log: the state has a log of them."""
+    state = AgentState().with_user_message("hi").with_user_message("again")
+    shorter = state.with_messages(state.messages[-1:])
+    assert shorter == AgentState().with_user_message("again")
+    assert state.with_messages([*state.messages]) == state
+    assert state.with_messages(state.messages).messages is state.messages
+
+
 def test_steps_of_earlier_runs_are_kept_and_not_counted() -> None:
     """A state that is run again counts its steps from where the latest run begins."""
     steps = Log([Step(0, text="old"), Step(1, text="old"), Step(0, text="new")])

@@ -21,7 +21,8 @@ from hookline import (
     tool,
 )
 from hookline.adapters import ToolMiddlewareAdapter
-from hookline.errors import HookError
+from hookline.errors import HookError, RegistrationError
+from hookline.state import ResultStatus
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 Next = Callable[[ToolCall, AgentState], Awaitable[ToolResult]]
@@ -183,6 +184,52 @@ def test_step_timing() -> None:
     assert durations == [2.0, 0.5]
 
 
+def test_the_usage_example_is_one_agent() -> None:
+    """The five hooks of the example on one builder: a guard, a log, a stamp, and a timer around each step."""
+    clock = FakeClock(start=50.0)
+    log: list[str] = []
+    durations: list[float] = []
+
+    def no_rm(ctx: ToolHookContext) -> ToolCall | HookOutcome:
+        if "rm -rf" in ctx.tool_call.args.get("command", ""):
+            return HookOutcome.block("Blocked by hook")
+        return ctx.tool_call
+
+    def stamp(ctx: ToolHookContext) -> ToolResult:
+        assert ctx.execution is not None
+        return ctx.execution.with_metadata("logged_at", ctx.now)
+
+    def step_started(ctx: StepHookContext) -> AgentState:
+        return ctx.state.with_metadata("step_started", ctx.now)
+
+    def record_duration(ctx: StepHookContext) -> AgentState:
+        durations.append(ctx.now - ctx.metadata["step_started"])
+        return ctx.state
+
+    def slow(_state: AgentState) -> Any:
+        clock.advance(2.0)
+        return calls(call("bash", command="rm -rf /"), call("bash", command="ls"))
+
+    agent = (
+        builder(slow)
+        .with_clock(clock)
+        .on_before_tool_use(no_rm, matcher="bash", priority=100)
+        .on_before_tool_use(
+            lambda ctx: log.append(f"Tool call: {ctx.tool_call.name}"), priority=-100
+        )
+        .on_after_tool_use(stamp)
+        .on_before_step(step_started)
+        .on_after_step(record_duration)
+        .build()
+    )
+    result = agent.run_sync("clean up")
+    blocked, ran = result.steps[0].results
+    assert (result.status, result.text) == (RunStatus.COMPLETED, "done")
+    assert (blocked.is_blocked, blocked.reason, blocked.metadata) == (True, "Blocked by hook", {})
+    assert (ran.result, ran.metadata) == ("ran ls", {"logged_at": 52.0})
+    assert (log, durations) == (["Tool call: bash"], [2.0, 0.0])
+
+
 # --- the tool middleware stack ----------------------------------------------------------------------
 
 
@@ -250,6 +297,51 @@ def test_after_middleware_changes_the_execution() -> None:
     middleware = ToolMiddlewareAdapter(AfterToolMiddleware())
     agent = builder(call("bash", command="ls")).around_tool_use(middleware).build()
     assert agent.run_sync("go").steps[0].results[0].metadata == {"seen": "bash"}
+
+
+def test_the_wrappers_of_callbacks_have_matchers() -> None:
+    """A wrapper whose matcher does not match hands the call on; a block may give its own reason."""
+
+    class BeforeToolMiddleware:
+        def __init__(self, callback: Any, matcher: ToolNameMatcher | None = None) -> None:
+            self.callback = callback
+            self.matcher = matcher
+
+        async def process(self, call: ToolCall, state: AgentState, next: Next) -> ToolResult:
+            if self.matcher and not self.matcher.matches(shown(call, state)):
+                return await next(call, state)
+            result = self.callback(call, state)
+            if result is None:
+                return ToolResult(status=ResultStatus.BLOCKED, reason="Blocked by hook")
+            return await next(result if isinstance(result, ToolCall) else call, state)
+
+    class AfterToolMiddleware(BeforeToolMiddleware):
+        async def process(self, call: ToolCall, state: AgentState, next: Next) -> ToolResult:
+            execution = await next(call, state)
+            if self.matcher and not self.matcher.matches(shown(call, state)):
+                return execution
+            result = self.callback(execution, call, state)
+            return result if isinstance(result, ToolResult) else execution
+
+    def shown(call: ToolCall, state: AgentState) -> ToolHookContext:
+        return ToolHookContext(point=HookPoint.AROUND_TOOL_USE, tool_call=call, state=state)
+
+    def upper(execution: ToolResult, call: ToolCall, state: AgentState) -> ToolResult:
+        return execution.with_result(str(execution.result).upper())
+
+    no_rm = BeforeToolMiddleware(
+        lambda call, state: None if "rm" in call.args["command"] else call, ToolNameMatcher("bash")
+    )
+    kept = AfterToolMiddleware(lambda execution, call, state: "not an execution")
+    loud = AfterToolMiddleware(upper, ToolNameMatcher("read_*"))
+    turn = calls(
+        call("bash", command="rm x"), call("bash", command="ls"), call("read_file", path="rm")
+    )
+    agent = builder(turn).with_hooks(*(ToolMiddlewareAdapter(each) for each in (loud, kept, no_rm)))
+    result = agent.build().run_sync("go")
+    blocked, ran, read = result.steps[0].results
+    assert (blocked.is_blocked, blocked.reason) == (True, "Blocked by hook")
+    assert (ran.result, read.result) == ("ran ls", "CONTENT OF RM")
 
 
 def test_sync_middleware_that_only_hands_on_works() -> None:
@@ -374,6 +466,28 @@ def test_a_callback_written_as_call_and_state_is_refused_with_the_remedy() -> No
         AgentBuilder().on_before_tool_use(lambda call, state: call, name="old")  # type: ignore[arg-type]
     assert "hook 'old' at before_tool_use" in str(caught.value)
     assert "HookOutcome.block(reason)" in str(caught.value)
+
+
+def test_a_callback_after_the_tool_takes_the_context_and_answers_clearly() -> None:
+    """Three arguments are refused; an answer without meaning withholds the result, as any failed check does."""
+    with pytest.raises(RegistrationError, match="takes one argument, the context"):
+        AgentBuilder().on_after_tool_use(lambda execution, call, state: execution)  # type: ignore[arg-type]
+    agent = builder(call("bash", command="ls")).on_after_tool_use(lambda ctx: 42, name="odd")
+    result = agent.build().run_sync("go").steps[0].results[0]
+    assert (result.status, result.result) == (ResultStatus.WITHHELD, None)
+    assert "hook 'odd' failed" in result.reason
+
+
+def test_options_are_given_by_name() -> None:
+    """`(callback, priority, matcher)` by position is refused."""
+    with pytest.raises(TypeError, match="positional"):
+        AgentBuilder().on_before_tool_use(lambda ctx: None, 100, "bash")
+
+
+def test_without_hooks_nothing_changes() -> None:
+    """A call runs as the model made it, and its result is what the tool returned."""
+    result = builder(call("bash", command="ls")).build().run_sync("go")
+    assert (result.steps[0].results[0].result, result.text) == ("ran ls", "done")
 
 
 def test_no_return_value_means_proceed() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hookline import (
+    Agent,
     AgentBuilder,
     AgentState,
     ExecutionHookContext,
@@ -20,9 +21,10 @@ from hookline import (
     ToolHookContext,
     hook,
     on,
+    replay,
     tool,
 )
-from hookline.errors import HookError
+from hookline.errors import BuildError, HookError
 from hookline.hooks import MetadataMatcher, StepTypeMatcher
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
@@ -145,6 +147,43 @@ def test_a_bundle_may_be_an_object_with_decorated_methods() -> None:
     assert audit.trail == ["started", "bash", "completed"]
 
 
+# --- the extension points that capabilities used ----------------------------------------------------
+
+
+def test_on_build_gets_the_agent_and_may_give_another() -> None:
+    """It is called with each agent that is built; a capability is refused, as it could replace the guards."""
+    seen: list[Agent] = []
+    other = AgentBuilder().with_driver(ScriptedDriver([say("from the other")])).build()
+    agent = builder().on_build(lambda built: seen.append(built)).build()
+    assert seen == [agent]
+    assert builder().on_build(lambda built: other).build().run_sync("go").text == "from the other"
+
+    class Replaces:
+        name = "replaces"
+
+        def configure(self, builder: AgentBuilder) -> None:
+            builder.on_build(lambda built: other)
+
+    with pytest.raises(BuildError, match="capability 'replaces' cannot replace the agent"):
+        builder().with_capability(Replaces())
+
+
+def test_the_event_bus_has_a_record_for_each_event() -> None:
+    """ToolCallStarted, ToolCallCompleted, AgentStepStarted, AgentStepCompleted, AgentFinished, AgentFailed."""
+    heard: list[str] = []
+    builder(call("bash", command="ls")).on_event(
+        lambda record: heard.append(record.type)
+    ).build().run_sync("go")
+    wanted = ["step_started", "call", "tool_result", "step", "step_started", "step", "result"]
+    assert [each for each in heard if each in wanted] == wanted
+    failed = AgentBuilder().with_driver(ScriptedDriver([RuntimeError("lost")])).build()
+    records = failed.run_sync("go").records
+    assert [each.type for each in records if each.type in ("error", "status")] == [
+        "error",
+        "status",
+    ]
+
+
 # --- the events, in the order of the pipeline -------------------------------------------------------
 
 
@@ -199,6 +238,50 @@ def test_a_prompt_hook_changes_or_refuses_the_input() -> None:
     assert str(driver.requests[0]) == "user: hi"
 
 
+def test_contexts_describe_the_agent() -> None:
+    """The id is in the state; model, tools and system prompt are those of the run."""
+    seen: list[Any] = []
+
+    def describe(ctx: ExecutionHookContext) -> None:
+        assert ctx.run is not None
+        seen.append((ctx.state.agent_id, ctx.run.model, ctx.run.system_prompt))
+        seen.append([each.name for each in ctx.run.tools])
+
+    agent = builder().with_id("clerk").with_system_prompt("Be brief.").on_execution_start(describe)
+    agent.build().run_sync("go")
+    assert seen == [("clerk", "scripted", "Be brief."), ["bash"]]
+
+
+async def test_contexts_have_the_time_of_the_run() -> None:
+    """`ctx.now` is the run's clock at each point, so durations can be taken, and a replay sees the same."""
+    clock = FakeClock(start=1_000.0)
+    seen: list[tuple[str, float]] = []
+
+    def slow(_state: AgentState) -> Any:
+        clock.advance(3.0)
+        return call("bash", command="ls")
+
+    bundle = UseHooks(
+        "times",
+        *(
+            hook(point, lambda ctx: seen.append((ctx.point.value, ctx.now)), name="times")
+            for point in ("execution_start", "before_inference", "after_inference", "after_step")
+        ),
+    )
+    agent = builder(slow).with_clock(clock).with_capability(bundle).build()
+    result = await agent.run("go")
+    assert seen[:4] == [
+        ("execution_start", 1_000.0),
+        ("before_inference", 1_000.0),
+        ("after_inference", 1_003.0),
+        ("after_step", 1_003.0),
+    ]
+    live = seen.copy()
+    seen.clear()
+    assert (await replay(result.records, result.run_id, agent)).identical
+    assert seen == live
+
+
 # --- outcomes ---------------------------------------------------------------------------------------
 
 
@@ -249,6 +332,40 @@ def test_a_stop_hook_can_make_the_run_continue() -> None:
     result = AgentBuilder().with_driver(driver).on_stop(unfinished).build().run_sync("go")
     assert (result.text, result.state.step_count) == ("whole", 2)
     assert "the other half is missing" in str(driver.requests[1])
+
+
+def test_a_criterion_allows_and_a_hook_may_also_insist() -> None:
+    """AllowStop and AllowContinuation of the document are the weak words; forbid and request are the strong ones."""
+
+    def steps(*said: Any) -> int:
+        agent = builder(call("bash", command="ls"))
+        for each in said:
+            agent.on_should_continue(each)
+        return agent.build().run_sync("go").state.step_count
+
+    def stop(ctx: StopHookContext) -> Any:
+        return ctx.allow_stop("a hook signals stop")
+
+    def more(ctx: StopHookContext) -> Any:
+        return ctx.request_continue("there is more") if ctx.state.step_count == 1 else None
+
+    assert steps() == 2
+    assert steps(stop) == 1
+    assert steps(stop, more) == 2
+    assert steps(stop, more, lambda ctx: ctx.forbid("that is all")) == 1
+
+
+def test_observing_comes_first_and_changes_nothing() -> None:
+    """The first phase of the document: hooks that only record, and neither block nor change."""
+    log: list[Any] = []
+
+    def observe(ctx: ToolHookContext) -> HookOutcome:
+        log.append((ctx.tool_call.name, ctx.verdict and ctx.verdict.label))
+        return HookOutcome.block("not heard")
+
+    agent = builder(call("bash", command="ls")).on_before_tool_use(observe, tier="observer").build()
+    assert agent.run_sync("go").steps[0].results[0].result == "/base$ ls"
+    assert log == [("bash", "proceed")]
 
 
 # --- matching ---------------------------------------------------------------------------------------

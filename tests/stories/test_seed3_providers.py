@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from hookline import (
@@ -12,20 +13,23 @@ from hookline import (
     Decision,
     HookOutcome,
     HookPoint,
+    HookStack,
     InferenceHookContext,
     RunStatus,
     StepHookContext,
     StopHookContext,
     StopReason,
     SubagentHookContext,
+    ToolCall,
     ToolContext,
     ToolHookContext,
     ToolNameMatcher,
     hook,
     tool,
 )
-from hookline.capabilities import Limits
-from hookline.state import PendingApproval, Usage
+from hookline.capabilities import Files, Limits
+from hookline.hooks import Context, Point
+from hookline.state import PendingApproval, ResultStatus, Usage, UserMessage
 from hookline.testing import ScriptedDriver, call, calls, say
 
 
@@ -266,9 +270,9 @@ class SummarizationProvider:
         messages = ctx.state.messages
         if len(messages) <= self.most:
             return None
+        summary = UserMessage(f"Summary of {len(messages) - 2} messages")
         recent = messages[-2:]  # the latest call and its result stay together
-        summary = AgentState().with_user_message(f"Summary of {len(messages) - 2} messages")
-        return ctx.state.with_messages(summary.messages.extend(recent))
+        return ctx.state.with_messages([summary, *recent])
 
 
 @tool
@@ -295,12 +299,13 @@ def test_a_summary_that_tears_a_call_from_its_result_is_refused() -> None:
 
     def careless(ctx: InferenceHookContext) -> AgentState | None:
         messages = ctx.state.messages
-        return ctx.state.with_messages(messages[-1:]) if len(messages) > 2 else None  # type: ignore[arg-type]
+        return ctx.state.with_messages(messages[-1:]) if len(messages) > 2 else None
 
     driver = ScriptedDriver([call("look", at="a"), say("fine")])
     result = builder(driver).with_tools(look).on_before_inference(careless).build().run_sync("go")
     assert (result.status, len(driver.requests)) == (RunStatus.FAILED, 1)
     assert "hook 'careless' at before_inference" in str(result.error)
+    assert "call_1_1" in str(result.error)
 
 
 # --- SubagentProvider -------------------------------------------------------------------------------
@@ -485,17 +490,93 @@ def test_the_limits_of_the_document_can_be_set() -> None:
     assert (tokens.stop_reason, tokens.state.step_count) == (StopReason.TOKEN_LIMIT, 2)
 
 
-def test_an_agent_of_all_providers_and_custom_hooks() -> None:
+def test_calls_of_one_step_are_judged_before_any_of_them_runs() -> None:
+    """All hooks before, then the tools at the same time, then all hooks after: in call order."""
+    seen: list[str] = []
+    agent = (
+        builder(ScriptedDriver([calls(call("look", at="a"), call("look", at="b")), say("done")]))
+        .with_tools(look)
+        .on_before_tool_use(lambda ctx: seen.append(f"before {ctx.tool_call.args['at']}"))
+        .on_after_tool_use(lambda ctx: seen.append(f"after {ctx.tool_call.args['at']}"))
+        .build()
+    )
+    agent.run_sync("go")
+    assert seen == ["before a", "before b", "after a", "after b"]
+
+
+def test_a_call_of_an_unknown_tool_is_repaired_in_the_answer() -> None:
+    """Hooks before a tool see valid calls only; a hook after the inference can give a call another name."""
+    seen: list[str] = []
+
+    def rename(ctx: InferenceHookContext) -> InferenceHookContext:
+        assert ctx.response is not None
+        made = [ToolCall(each.id, "look", each.args) for each in ctx.response.calls]
+        return ctx.with_response(ctx.response.with_calls(*made))
+
+    def agent() -> AgentBuilder:
+        driver = ScriptedDriver([call("luk", at="a"), say("done")])
+        watch = builder(driver).with_tools(look)
+        return watch.on_before_tool_use(lambda ctx: seen.append(ctx.tool_call.name))
+
+    unknown = agent().build().run_sync("go").steps[0].results[0]
+    assert (unknown.status, seen) == (ResultStatus.INVALID, [])
+    repaired = agent().on_after_inference(rename).build().run_sync("go").steps[0].results[0]
+    assert (repaired.result, seen) == ("a is fine", ["look"])
+
+
+async def test_a_thin_layer_of_hooks_around_an_agent() -> None:
+    """The hybrid of the document: an inner agent that is left as it is, and a stack of hooks that wraps its run."""
+
+    class Task(Context, frozen=True, kw_only=True):
+        prompt: str
+
+    run = Point("run", Task, changes={"prompt"}, blocks="the agent is not run")
+
+    class HookableAgent:
+        def __init__(self, inner: Agent, hooks: HookStack) -> None:
+            self.inner = inner
+            self.hooks = hooks
+
+        async def run(self, prompt: str) -> str:
+            async def answer(ctx: Task) -> str:
+                return str((await self.inner.run(ctx.prompt)).text)
+
+            done = await self.hooks.process(Task(point=run, prompt=prompt), answer)
+            return f"refused: {done.reason}" if done.is_blocked else str(done.answer)
+
+    def polite(ctx: Task) -> Task:
+        return ctx.replace(prompt=f"{ctx.prompt}, please")
+
+    def no_secrets(ctx: Task) -> HookOutcome | None:
+        return HookOutcome.block("no secrets") if "secret" in ctx.prompt else None
+
+    driver = ScriptedDriver([say("hello")])
+    hooks = HookStack().with_hook(polite, run).with_hook(no_secrets, run, tier="policy")
+    agent = HookableAgent(builder(driver).build(), hooks)
+    assert await agent.run("Say hello") == "hello"
+    assert str(driver.requests[0]) == "user: Say hello, please"
+    assert await agent.run("Say a secret") == "refused: no secrets"
+
+
+def test_an_agent_of_all_providers_and_custom_hooks(tmp_path: Path) -> None:
     """The usage example of the document: everything is added to one builder and works together."""
+    (tmp_path / "notes.txt").write_text("two metres", encoding="utf-8")
     log: list[str] = []
 
     class CustomLoggingHook:
+        def points(self) -> list[Any]:
+            return [HookPoint.EXECUTION_START]
+
         async def handle(self, ctx: Any, next: Any) -> Any:
             log.append(str(ctx.point))
             return await next(ctx)
 
-    def security_audit(ctx: ToolHookContext) -> None:
-        log.append(f"audit {ctx.tool_call.name}")
+    class SecurityAuditHook:
+        def points(self) -> list[Any]:
+            return [HookPoint.BEFORE_TOOL_USE]
+
+        def handle(self, ctx: ToolHookContext) -> None:
+            log.append(f"audit {ctx.tool_call.name}")
 
     bash = BashProvider(BashPolicy("ls"))
     child = builder(ScriptedDriver([say("child says hi")])).build()
@@ -505,6 +586,7 @@ def test_an_agent_of_all_providers_and_custom_hooks() -> None:
             calls(
                 call("bash", command="ls"),
                 call("bash", command="rm x"),
+                call("read", path="notes.txt"),
                 call("spawn_subagent", name="worker", prompt="hi"),
             ),
             call("todo_write", tasks={"list": True}),
@@ -515,22 +597,25 @@ def test_an_agent_of_all_providers_and_custom_hooks() -> None:
     agent = (
         builder(driver)
         .with_capability(bash)
+        .with_capability(Files(tmp_path))
         .with_capability(TaskPlanningProvider())
         .with_capability(SelfCritiqueProvider(polite, max_iterations=3))
         .with_capability(SubagentProvider(worker=child))
         .with_capability(SummarizationProvider(100))
-        .add_hook("execution_start", CustomLoggingHook())
-        .on_before_tool_use(security_audit, tier="observer")
+        .with_hook(CustomLoggingHook())
+        .with_hook(SecurityAuditHook(), tier="observer")
         .build()
     )
     result = agent.run_sync("do everything")
     assert (result.text, result.status) == ("no, please", RunStatus.COMPLETED)
     assert bash.ran == ["ls"]
+    assert "two metres" in str(driver.requests[2])
     assert log == [
         "execution_start",
         "audit todo_write",
         "audit bash",
         "audit bash",
+        "audit read",
         "audit spawn_subagent",
         "audit todo_write",
     ]

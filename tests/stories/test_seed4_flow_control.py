@@ -32,8 +32,10 @@ from hookline import (
     ToolResult,
     tool,
 )
+from hookline.errors import BlockedCallError
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.journal import StepFinished
+from hookline.state import InferenceRequest, InferenceResponse, ResultStatus
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 FORBID = ContinuationDecision.FORBID_CONTINUATION
@@ -212,6 +214,13 @@ def test_resolution_follows_the_precedence_in_any_order(
         assert set(outcome.evaluations) == set(said)
 
 
+def test_among_equals_the_smallest_name_decides() -> None:
+    """Two hooks forbid: which of them is named does not depend on who came first."""
+    said = [ContinuationEvaluation(name, FORBID, f"because of {name}") for name in ("b", "a")]
+    for order in (said, said[::-1]):
+        assert ContinuationOutcome.from_evaluations(order).resolved_by == "a"
+
+
 def test_nothing_said_stops() -> None:
     """An empty outcome does not continue forever."""
     outcome = ContinuationOutcome.from_evaluations([])
@@ -375,6 +384,29 @@ def test_an_error_policy_hook_forbids_after_repeated_failures() -> None:
     assert result.state.metadata == {"failures": 2}
 
 
+def test_an_error_policy_hook_asks_a_policy_of_its_own() -> None:
+    """`policy->evaluate(context)`: the hook counts with the state and lets another policy decide, at OnError."""
+    strict = ErrorPolicy(actions={ErrorClass.TOOL: ErrorAction.RETRY}, max_retries=1)
+
+    class WithPolicy:
+        def handle(self, ctx: FailureHookContext) -> Any:
+            assert ctx.exception is not None
+            counters = ctx.state.counters
+            failures = counters.consecutive_errors.get(ctx.error_class, 0)
+            decided = strict.decide(ctx.error_class, failures, counters.errors, ctx.exception)
+            seen.append((failures, decided.action))
+            if decided.action is ErrorAction.STOP:
+                return ctx.forbid(decided.reason, StopReason.ERROR)
+            return None
+
+    seen: list[Any] = []
+    agent = builder(*[call("flaky")] * 5).with_tools(flaky).on_error(WithPolicy())
+    result = agent.build().run_sync("go")
+    assert seen == [(1, ErrorAction.RETRY), (2, ErrorAction.STOP)]
+    assert (result.status, result.state.step_count) == (RunStatus.STOPPED, 2)
+    assert "still failing after 1 retries" in result.explain()
+
+
 def test_the_error_policy_decides_stop_retry_or_ignore() -> None:
     """The three decisions, by preset."""
     attempts: list[int] = []
@@ -458,6 +490,98 @@ def test_a_blocked_tool_is_a_failed_execution_that_the_model_reads() -> None:
     assert result.status is RunStatus.COMPLETED
 
 
+def test_blocked_tools_feed_the_error_policy_if_it_names_them() -> None:
+    """By default a block is no error; a policy that names the class `blocked` retries, and then ends the run."""
+
+    def run(policy: ErrorPolicy) -> Any:
+        agent = builder(*[call("danger")] * 3, say("done")).with_error_policy(policy)
+        return agent.on_before_tool_use(ToolBlockingHook("danger")).build().run_sync("go")
+
+    assert run(ErrorPolicy()).status is RunStatus.COMPLETED
+    patient = ErrorPolicy(actions={ErrorClass.BLOCKED: ErrorAction.RETRY}, max_retries=1)
+    ended = run(patient)
+    assert (ended.status, ended.state.step_count) == (RunStatus.FAILED, 2)
+    assert isinstance(ended.error, BlockedCallError)
+    assert run(ErrorPolicy.stop_on_any_error(blocked=True)).state.step_count == 1
+
+
+def test_the_stack_serves_an_executor_of_ones_own() -> None:
+    """`HookStackObserver`: before a tool the stack blocks or changes the call, after it the result."""
+    stack = (
+        HookStack()
+        .with_hook(ToolBlockingHook("danger"), HookPoint.BEFORE_TOOL_USE, priority=100)
+        .with_hook(lambda ctx: ctx.with_args(on="that"), HookPoint.BEFORE_TOOL_USE, matcher="work")
+        .with_hook(
+            lambda ctx: ctx.with_result(f"{ctx.execution.result}!"), HookPoint.AFTER_TOOL_USE
+        )
+    )
+
+    def use_tool(made: ToolCall) -> ToolResult:
+        before = stack.process_sync(
+            ToolHookContext(point=HookPoint.BEFORE_TOOL_USE, tool_call=made)
+        )
+        if before.is_blocked:
+            return ToolResult(status=ResultStatus.BLOCKED, reason=before.reason)
+        made = before.context.tool_call
+        tools = {"work": work, "danger": danger}
+        ran = ToolResult(tools[made.name](**made.args))
+        after = ToolHookContext(point=HookPoint.AFTER_TOOL_USE, tool_call=made, execution=ran)
+        result = stack.process_sync(after).context.execution
+        assert result is not None
+        return result
+
+    assert use_tool(ToolCall("1", "work", {"on": "this"})).result == "worked on that!"
+    assert use_tool(ToolCall("2", "danger")).reason == "Tool 'danger' is blocked"
+
+
+# --- the driver -------------------------------------------------------------------------------------
+
+
+def test_hooks_are_around_every_driver() -> None:
+    """A driver only infers; hooks before, around and after it are the loop's, and the loop runs the tools."""
+    seen: list[str] = []
+
+    class InferenceDriver:
+        async def infer(self, request: InferenceRequest, turn: Any) -> InferenceResponse:
+            seen.append(f"infer {request.messages[-1].text}")
+            if request.messages[-1].role == "user":
+                return InferenceResponse(calls=(ToolCall("1", "work", {"on": "it"}),))
+            return InferenceResponse("done")
+
+    async def timed(ctx: Any, call_next: Any) -> Any:
+        seen.append("in")
+        response = await call_next(ctx)
+        seen.append("out")
+        return response
+
+    agent = (
+        AgentBuilder()
+        .with_driver(InferenceDriver())
+        .with_tools(work)
+        .on_before_inference(lambda ctx: seen.append("before"))
+        .around_inference(timed)
+        .on_after_inference(lambda ctx: seen.append("after"))
+        .build()
+    )
+    result = agent.run_sync("go")
+    assert (result.text, result.steps[0].results[0].result) == ("done", "worked on it")
+    assert seen == [
+        *("before", "in", "infer go", "out", "after"),
+        *("before", "in", "infer worked on it", "out", "after"),
+    ]
+
+
+def test_an_executor_of_ones_own_stands_around_the_tools() -> None:
+    """`ToolExecutionDriver`: a hook around all tools that does not call next runs them its own way."""
+
+    async def elsewhere(ctx: ToolHookContext, call_next: Any) -> ToolResult:
+        return ToolResult(f"{ctx.tool_call.name} ran elsewhere")
+
+    agent = builder(calls(call("work"), call("danger")), say("done")).around_tool_use(elsewhere)
+    results = agent.build().run_sync("go").steps[0].results
+    assert [each.result for each in results] == ["work ran elsewhere", "danger ran elsewhere"]
+
+
 # --- stop hooks -------------------------------------------------------------------------------------
 
 
@@ -498,6 +622,22 @@ def test_a_stop_hook_cannot_prevent_a_stop_that_a_guard_forbade() -> None:
     assert (result.state.step_count, asked) == (1, [True])
 
 
+def test_a_stop_that_nobody_asked_for_can_be_prevented() -> None:
+    """Without any evaluation a run stops, and a stop hook may object to that as to any ordinary end."""
+    agent = builder(say("one"), say("two")).without_default("tool-calls").on_stop(object_once)
+    assert agent.build().run_sync("go").text == "two"
+
+
+def test_stop_hooks_are_not_asked_about_a_failed_run() -> None:
+    """A run that an error ended has no stop to judge: agent_failed and execution_end are called."""
+    seen: list[str] = []
+    agent = builder(RuntimeError("lost"))
+    for point in ("stop", "agent_failed", "execution_end"):
+        agent.add_hook(point, lambda ctx: seen.append(ctx.point.value))
+    assert agent.build().run_sync("go").status is RunStatus.FAILED
+    assert seen == ["agent_failed", "execution_end"]
+
+
 def test_stop_hooks_are_asked_again_after_an_objection() -> None:
     """Each time the run is about to stop, and only then."""
     asked: list[int] = []
@@ -535,6 +675,7 @@ def test_each_step_records_its_outcome_times_and_number() -> None:
     result = builder(slow, say("done")).with_clock(clock).build().run_sync("go")
     first, second = result.steps
     assert (first.number, first.started_at, first.duration) == (1, 100.0, 3.0)
+    assert (first.ended_at, second.ended_at) == (103.0, 103.0)
     assert (second.number, second.started_at, second.duration) == (2, 103.0, 0.0)
     assert first.outcome is not None
     assert first.outcome.should_continue

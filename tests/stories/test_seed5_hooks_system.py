@@ -59,6 +59,39 @@ def test_quick_start() -> None:
     assert (log, alerts) == (["Agent started: cleaner"], [])
 
 
+@pytest.mark.parametrize(
+    ("options", "seen"),
+    [
+        ({}, ["parent"]),
+        ({"scope": "tree"}, ["parent", "child", "grandchild"]),
+        ({"scope": "children"}, ["child", "grandchild"]),
+        ({"tier": "policy"}, ["parent", "child", "grandchild"]),
+    ],
+    ids=str,
+)
+def test_quick_start_guard_and_subagents(options: Any, seen: list[str]) -> None:
+    """A hook holds in its own run; as a policy, or with a scope, it holds in the runs below, at any depth."""
+    judged: list[str] = []
+
+    def guard(ctx: ToolHookContext) -> HookOutcome:
+        judged.append(ctx.tool_call.args["command"])
+        return HookOutcome.block("Dangerous command blocked")
+
+    def agent_named(name: str, below: Any = None) -> AgentBuilder:
+        @tool
+        async def delegate(context: ToolContext) -> str:
+            """Hand the task on."""
+            return str((await context.spawn(below, "do it")).text)
+
+        turns = [call("bash", command=name), *([call("delegate")] if below else []), say("done")]
+        return builder(*turns).with_tools(delegate)
+
+    child = agent_named("child", agent_named("grandchild").build()).build()
+    agent = agent_named("parent", child).on_before_tool_use(guard, matcher="bash", **options)
+    assert agent.build().run_sync("go").status is RunStatus.COMPLETED
+    assert judged == seen
+
+
 def test_quick_start_failure_is_alerted() -> None:
     """When the run is lost, the failure hook sends the message."""
     alerts: list[str] = []
@@ -195,6 +228,7 @@ def test_the_tool_context() -> None:
     def after_tool(ctx: ToolHookContext) -> HookOutcome:
         assert not ctx.is_before_tool
         assert ctx.execution is not None
+        assert ctx.tool_result is ctx.execution
         seen.append((ctx.tool_call.name, ctx.execution.is_success, ctx.execution.result))
         return HookOutcome.proceed()
 

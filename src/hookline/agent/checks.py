@@ -310,7 +310,7 @@ def _with_state(entry: Entry, before: Any, after: Any) -> Any:
     if type(new) is not Log:
         raise HookError(
             entry.name, before.point, "it replaced the messages by something that is not a Log.",
-            remedy="Use state.with_messages(Log(messages)).",
+            remedy="Use state.with_messages(messages).",
         )  # fmt: skip
     added = new.since(old)
     check_transcript(new if added is None else added)

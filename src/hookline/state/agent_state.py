@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, get_args, get_origin
 
 import msgspec
@@ -125,9 +126,10 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
         message = UserMessage(text=text, by=by, attachments=attachments)
         return self.with_messages(self.messages.append(message))
 
-    def with_messages(self, messages: Log[Message]) -> AgentState:
+    def with_messages(self, messages: Iterable[Message]) -> AgentState:
         """This state with another conversation."""
-        return msgspec.structs.replace(self, messages=messages)
+        log = messages if isinstance(messages, Log) else Log(messages)
+        return msgspec.structs.replace(self, messages=log)
 
     def checked(self) -> AgentState:
         """This state with plain dicts and lists made immutable."""

@@ -87,6 +87,7 @@ async def take_turn(run: Run) -> None:
     if run.setup.redact_content is not None:
         response = run.response_without_secrets(response)
     if plans.after_inference is not None:
+        run.clock()  # the model took its time, and these hooks see the time now
         ctx = _context(run, HookPoint.AFTER_INFERENCE, request, response)
         result = await run.ask(plans.after_inference, ctx)
         refusal, left = result.refusal, result.context.response
