@@ -1165,16 +1165,18 @@ def test_a_work_directory_that_is_replaced_while_a_sandbox_is_made_is_refused(
 def test_a_file_with_the_number_of_one_that_was_replaced_is_new(work: Path) -> None:
     """The user replaces a file while a command runs; the file system may give its number to what the command makes."""
     config = work / ".git" / "config"
-    number = config.stat().st_ino
     tree = WorkTree(str(work))
-    visit = tree.enter()
-    subprocess.run(["git", "-C", work, "config", "some.key", "1"], check=True)
-    for attempt in range(500):
-        made = config.with_name(f"made{attempt}")
+    for attempt in range(50):  # the file of somebody else may get the number
+        number = config.stat().st_ino
+        visit = tree.enter()
+        subprocess.run(["git", "-C", work, "config", "some.key", str(attempt)], check=True)
+        made = config.with_name("made")
         made.write_text("[core]\n\tfsmonitor = evil\n")
         if made.stat().st_ino == number:
             made.rename(config)
             break
+        made.unlink()
+        tree.leave(visit)
     else:
         pytest.skip("this file system does not use a number again")
     tree.leave(visit)
