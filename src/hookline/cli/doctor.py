@@ -115,7 +115,7 @@ def _local() -> Iterator[Check]:
 
 
 def _sandbox() -> Iterator[Check]:
-    status = Sandbox(Path.cwd()).status
+    status = Sandbox(Path.cwd(), place="read-only").status
     place, is_required, where, shown = _place()
     if place == "host":
         yield Check("--", f"place: commands run on the host, by {where}")

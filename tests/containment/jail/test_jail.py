@@ -467,3 +467,17 @@ def test_what_a_protected_link_leads_to_is_protected(
             jail.remove("tools", recursive=True)
         jail.write_text("tools/other", "x")
     assert not any((tmp_path / "tools/hooks").iterdir())
+
+
+@pytest.mark.parametrize("name", [".vscode", ".git", ".hg", ".github/hooks", "x.code-workspace"])
+def test_nothing_is_changed_where_the_root_itself_is_protected(tmp_path: Path, name: str) -> None:
+    """Others obey whatever is in it. It can be read."""
+    root = tmp_path / name
+    root.mkdir(parents=True)
+    (root / "file").write_text("x")
+    with FileJail(root) as jail:
+        with pytest.raises(ProtectedPathError, match=root.name):
+            jail.write_text("file", "y")
+        assert jail.read_text("file") == "x"
+    with FileJail(root, protected=()) as jail:
+        jail.write_text("file", "y")

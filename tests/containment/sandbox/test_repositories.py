@@ -89,19 +89,29 @@ def ask_hg(work: Path) -> None:
 
 @needs_hg
 def test_files_that_an_hgrc_names_are_kept(tmp_path: Path, marker: Path) -> None:
-    """What it includes, and a file that is an extension."""
+    """What it includes, also what an included file includes and what is missing, and a file that is an extension."""
     work = tmp_path / "work"
     subprocess.run(["hg", "init", work], check=True)
-    (work / ".hg" / "hgrc").write_text("%include ../shared.rc\n[extensions]\nx = ext/file.py\n")
-    (work / "ext").mkdir()
-    for name in ("shared.rc", "ext/file.py"):
-        (work / name).touch()
-    Sandbox(work, "required").run_sync(
-        f"printf '[hooks]\\npre-status = touch {marker}\\n' > shared.rc; "
-        f'echo \'open("{marker}", "w")\' > ext/file.py; mv ext away'
+    (work / ".hg" / "hgrc").write_text(
+        "%include ../shared.rc\n%include  ../missing.rc \n[extensions]\nx = ext/file.py\n"
     )
+    (work / "ext").mkdir()
+    (work / "shared.rc").write_text("%include ext/more.rc\n")
+    (work / "ext" / "file.py").touch()
+    plant = (
+        f"for f in shared.rc missing.rc ext/more.rc; do printf '[hooks]\\npre-status = touch {marker}\\n' > $f; "
+        f'done; echo \'open("{marker}", "w")\' > ext/file.py; mv ext away'
+    )
+    ran = Sandbox(work, "required").run_sync(plant)
+    assert ran.set_aside == ("ext/more.rc.from-command", "missing.rc.from-command")
     ask_hg(work)
     assert not marker.exists()
+    for name in ("missing.rc", "ext/more.rc"):
+        (work / name).write_text(f"[hooks]\npre-status = touch {marker}\n")
+        ask_hg(work)
+        assert marker.exists(), "the way is real"
+        marker.unlink()
+        (work / name).unlink()
 
 
 # --- mise ---------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import errno
 import logging
 import os
 import socket
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -453,3 +454,32 @@ def test_what_hides_nothing_is_reported(tmp_path: Path) -> None:
     (tmp_path / "keyss").mkdir()
     (tmp_path / "a.pem").touch()
     assert "nothing to hide" not in sandbox.describe()
+
+
+@pytest.mark.parametrize("name", [".vscode", ".idea", ".hg", ".git", ".git/hooks", ".github/hooks"])
+def test_a_directory_that_others_obey_as_a_whole_is_refused(tmp_path: Path, name: str) -> None:
+    """Nothing in it could be told from what others obey. Commands that can write nothing are no danger."""
+    root = tmp_path / name
+    root.mkdir(parents=True)
+    with pytest.raises(SandboxError, match=r"obey what is in it\..*directory above"):
+        Sandbox(root)
+    with pytest.raises(SandboxError, match="obey what is in it"):
+        Sandbox(tmp_path, paths=SandboxPaths(write=(root,)))
+    with pytest.raises(SandboxError, match="obey what is in it"):
+        Sandbox(root, place="read-only").run_sync("touch x", place="workspace")
+    assert Sandbox(root, place="read-only").run_sync("true").exit_code == 0
+    assert Sandbox(root, paths=SandboxPaths(unprotected=(root.name,))).root == root
+
+
+def test_a_git_directory_can_be_written_and_its_parts_are_kept(tmp_path: Path) -> None:
+    """A linked work tree needs that."""
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    ran = Sandbox(tmp_path / ".git", "required").run_sync(
+        "echo x >> config; echo x > hooks/pre-commit; echo x > commondir; ln -s /etc/passwd logs; "
+        "echo ref: MERGE_AUTOSTASH > HEAD; touch made"
+    )
+    assert (tmp_path / ".git" / "made").exists()
+    moved = set(map(os.path.normpath, ran.set_aside))
+    assert moved >= {f"{name}.from-command" for name in ("logs", "HEAD", "commondir")}
+    assert not (tmp_path / ".git" / "hooks" / "pre-commit").exists()
+    assert "x" not in (tmp_path / ".git" / "config").read_text().splitlines()

@@ -365,7 +365,10 @@ class FileJail:
             raise secret(asked.given, name)
         if not to_change:
             return
-        name = first_of(true, self.protected, self._name) or within(true, self._protected_places())
+        # The root itself may have such a name: then nothing in it is changed.
+        *_, above, here = ("", "", *split(self._real))
+        name = first_of((here, *true), self.protected, above)
+        name = name or within(true, self._protected_places())
         if name:
             raise protected(asked.given, name)
         if self._is_of_repository(true):

@@ -30,6 +30,7 @@ from hookline.containment.sandbox.home import (
 from hookline.containment.sandbox.mount_table import second_paths
 from hookline.containment.sandbox.paths import (
     SandboxPaths,
+    check_name,
     emptied,
     existing,
     outermost,
@@ -78,8 +79,10 @@ class FileView:
 
     def protections(self, grant: SandboxGrant, place: Place) -> list[Protection]:
         """What keeps the protected names below each directory that can be written: none where nothing can."""
-        if place == "read-only":
+        if place != "workspace":
             return []
+        for root in self.roots:
+            check_name(root, self.paths)
         left_out = (*self.paths.unprotected, *grant.unprotected)
         held = [Protection(root, self.paths, left_out) for root in self.roots]
         if self.paths.tmp is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from typing import NamedTuple
 
 from hookline.containment.git_settings import is_plain, settings_in, system_files, user_files
@@ -24,9 +24,10 @@ _LARGEST_SCRIPT = 64 * 1024
 _STARTS = 4
 """Directories from which a path in a script may begin: its own, and those above. mise reads `.config/mise/conf.d`."""
 _IS_SCRIPT = re.compile(
-    r"(?:.*/)?(?:\.envrc(?:\..*)?|\.?mise\..*toml|mise/.*\.toml|hgrc(?:-not-shared)?)",
+    r"(?:.*/)?(?:\.envrc(?:\..*)?|\.?mise\..*toml|mise/.*\.toml|hgrc(?:-not-shared)?|\.sl/config)",
     re.DOTALL,
 )
+_HG_INCLUDE = re.compile(r"(?m)^%include\s+(\S.*?)\s*$")
 _COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#.*$")
 _VARIABLE = re.compile(r"\$\{?\w+\}?")
 _WORD = re.compile(r"[^\s=:,;()\[\]{}\"'|&<>$`!]+")
@@ -83,22 +84,44 @@ def hooks_of_user(top: str) -> list[str]:
     ]
 
 
-def named_by_script(path: str) -> Iterator[str]:
-    """Existing files that words of an `.envrc`, an `hgrc` or a file of mise name, and the environment files it loads.
+def named_by_script(path: str) -> list[str]:
+    """Existing files that words of an `.envrc`, an `hgrc` or a file of mise name, and what these load or include.
 
-    Those count also while they are missing: many an `.envrc` has `dotenv_if_exists` in it and nothing else.
+    That counts also while it is missing: many an `.envrc` has `dotenv_if_exists` in it and nothing else.
     """
     if not _IS_SCRIPT.fullmatch(path):
-        return
+        return []
     starts = [os.path.dirname(path)]
     while len(starts) < _STARTS:
         starts.append(os.path.dirname(starts[-1]))
-    text = text_of(path, _LARGEST_SCRIPT)
-    yield from _files_in(text, starts)
+    found = _included_by_mercurial(path)
+    text = "\n".join(text_of(each, _LARGEST_SCRIPT) for each in (path, *found))
+    found += _files_in(text, starts)
     loaded = {word for word in _words(text) if is_env_file(os.path.basename(word))}
     if "dotenv" in text:
         loaded.add(".env")
-    yield from (_joined(starts[0], word) for word in loaded)
+    found += (_joined(starts[0], word) for word in loaded)
+    return list(dict.fromkeys(found))
+
+
+def _included_by_mercurial(path: str) -> list[str]:
+    """What an `hgrc` includes, and what that includes in turn."""
+    files = [path]
+    for file in files:  # it grows
+        for named in _HG_INCLUDE.findall(text_of(file)):
+            included = _joined(os.path.dirname(file), os.path.expandvars(named))
+            if included not in files:
+                files.append(included)
+        _check_number("Mercurial", file, files)
+    return files[1:]
+
+
+def _check_number(program: str, file: str, included: Sized) -> None:
+    if len(included) > _MOST_INCLUDED:
+        raise SandboxError(
+            f"{program}'s configuration includes more than {_MOST_INCLUDED} files, the last ones in '{file}'.",
+            remedy="Include fewer files: all of them have to be protected.",
+        )
 
 
 def _linked_trees(git: str) -> Iterator[str]:
@@ -122,11 +145,7 @@ def _settings(files: Iterable[str]) -> Iterator[_Setting]:
                 more = [path for path in _included(file, value) if path not in seen]
                 seen.update(more)
                 pending += more
-        if len(seen) > _MOST_INCLUDED:
-            raise SandboxError(
-                f"git's configuration includes more than {_MOST_INCLUDED} files, the last ones in '{file}'.",
-                remedy="Include fewer files: all of them have to be protected.",
-            )
+        _check_number("git", file, seen)
 
 
 def _included(file: str, value: str) -> list[str]:

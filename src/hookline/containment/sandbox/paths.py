@@ -12,8 +12,16 @@ from pathlib import Path
 
 from hookline.containment.interpreter import environments_below
 from hookline.containment.links import inside_any
-from hookline.containment.protected import AGENT_CONFIGURATION, INSTRUCTIONS, OBEYED
+from hookline.containment.protected import (
+    AGENT_CONFIGURATION,
+    INSTRUCTIONS,
+    OBEYED,
+    RUN_BELOW,
+    VERSION_CONTROL,
+    run_by_pattern,
+)
 from hookline.containment.sandbox.home import dot_entry, homes
+from hookline.containment.sandbox.repositories import is_git_directory
 from hookline.containment.sandbox.tables import (
     EMPTIED,
     GIT_FILES,
@@ -93,6 +101,20 @@ def work_directory(path: str | Path) -> Path:
             remedy="Work in a directory of its own.",
         )
     return real
+
+
+def check_name(root: Path, paths: SandboxPaths) -> None:
+    """Refuse a directory that others obey as a whole: whatever a command writes in it is obeyed."""
+    name, above = root.name, root.parent.name
+    is_obeyed = name in OBEYED or name in RUN_BELOW.get(above, ()) or run_by_pattern(above, [name])
+    is_inside = not VERSION_CONTROL.isdisjoint(root.parts)
+    if is_inside and not is_git_directory(os.listdir(root)):  # else its parts are known
+        is_obeyed = True
+    if is_obeyed and name not in paths.unprotected:
+        raise SandboxError(
+            f"'{root}' cannot be a directory for commands to write in: other programs obey what is in it.",
+            remedy="Work in the directory above it, with SandboxPaths(unprotected=...) if commands are to change it.",
+        )
 
 
 def secrets(further: Iterable[str | Path] = (), reveal: Iterable[str] = ()) -> list[str]:

@@ -20,8 +20,8 @@ Check: TypeAlias = Literal[
     "none", "git-config", "git-hooks", "git-ref", "packed-refs", "number", "too-deep"
 ]
 """What a new file has to pass to stay: nothing helps, its keys are all harmless, it holds samples only, it leads to
-nothing but a branch, it names refs only, or it holds a number. A directory that is too deep to look into is moved to the
-top, where it is looked into."""
+nothing but a branch, it names refs only, or it holds a number. A directory that is too deep to look into is moved to
+the top, where it is looked into."""
 
 
 class Part(NamedTuple):

@@ -36,6 +36,7 @@ from hookline.containment.sandbox.mount_table import all_paths
 from hookline.containment.sandbox.mounts import FileView
 from hookline.containment.sandbox.paths import (
     SandboxPaths,
+    check_name,
     emptied,
     existing,
     held_names,
@@ -120,6 +121,8 @@ class Sandbox:
         self.limits = limits or SandboxLimits()
         self._view = FileView.of(self.root, self.paths)
         _check_tmp(self.paths.tmp, self._view.roots)
+        for each in self.writable if self.place == "workspace" else ():
+            check_name(each, self.paths)
         self._env = checked(env or {})
         self._pass_env = tuple(pass_env)
         self._status: SandboxStatus | None = None

@@ -174,7 +174,7 @@ def _read(path: str, place: str) -> _Directory:
     """Look into a directory. It is opened once: a command may put another one there between two looks."""
     now = time.time_ns()
     name_here = path.rpartition("/")[2]
-    is_inside = not VERSION_CONTROL.isdisjoint(place.split("/"))
+    is_inside = not VERSION_CONTROL.isdisjoint(path.split("/"))
     try:
         fd = os.open(path, _DIRECTORY)
         try:
