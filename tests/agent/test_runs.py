@@ -378,3 +378,19 @@ async def test_a_failing_observer_is_logged(caplog: pytest.LogCaptureFixture) ->
     result = await agent.build().run("go")
     assert result.status is RunStatus.COMPLETED
     assert "observer hook 'counter' at before_step: ValueError: a bug in a hook" in caplog.text
+
+
+@pytest.mark.parametrize("point", ["error", "agent_failed", "execution_end", "session_end"])
+def test_a_hook_that_fails_where_the_result_does_not_say_so_is_logged(
+    point: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as an error hook whose answer cannot be used: the result has the error that it was asked about."""
+
+    def wrong(ctx: Any) -> HookOutcome:
+        return HookOutcome.block("no")
+
+    result = builder(RuntimeError("the model is gone")).add_hook(point, wrong).build().run_sync("x")
+    assert str(result.error) == "the model is gone"
+    assert f"hook 'wrong' at {point}: nothing can be blocked here" in caplog.text
+    raised = next(each for each in result.records if each.type == "error")
+    assert ("hook 'wrong' at error" in raised.reason) is (point == "error")

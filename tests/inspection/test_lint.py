@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -474,3 +475,13 @@ def test_a_hook_that_returns_a_plain_value_is_found() -> None:
     found = [each for each in agent.build(model=None).lint() if each.code == "meaningless-return"]
     assert [each.hook for each in found] == ["forgets", "compares"]
     assert "ctx.step_number > 3 (bool)" in found[1].message
+
+
+def test_a_finding_about_a_lambda_says_where_it_is() -> None:
+    """By file and line: two lambdas have the same name."""
+    agent = builder().on_after_step(lambda ctx: 42)  # type: ignore[arg-type,return-value]
+    line = sys._getframe().f_lineno - 1
+    agent.on_after_step(lambda ctx: 43)  # type: ignore[arg-type,return-value]
+    found = [each for each in agent.build(model=None).lint() if each.code == "meaningless-return"]
+    places = [f"test_lint.py:{each}) at after_step returns" for each in (line, line + 2)]
+    assert [words in each.message for words, each in zip(places, found, strict=True)] == [True] * 2

@@ -46,8 +46,8 @@ async def on_error(
     )  # fmt: skip
     try:
         decision = _answer(run, await _ask(run, asked), failures)
-    except HookError:
-        decision = ErrorDecision(ErrorAction.STOP)
+    except HookError as failed:
+        decision = ErrorDecision(ErrorAction.STOP, 0.0, str(failed))
     if is_lost or isinstance(exception, JournalError):
         decision = ErrorDecision(ErrorAction.STOP)
     elif decision.action is ErrorAction.RETRY and run.is_forbidden:

@@ -98,8 +98,10 @@ _STOP = Kind.STOP
 
 
 _WEIGHED = (Kind.ALLOW, Kind.ASK)
-_logger = logging.getLogger("hookline.hooks")
 """Whose hook it is matters: an allow lifts an ask of another capability."""
+_NOT_IN_RESULT = ("error", "agent_failed", "execution_end", "session_end")
+"""Where a hook may fail without a word of it in the result: the run has another error, or is over."""
+_logger = logging.getLogger("hookline.hooks")
 
 
 class SessionPart(msgspec.Struct, frozen=True):
@@ -543,8 +545,9 @@ class Run:
         if answer.error is not None:
             raised = answer.error.__cause__ or answer.error
             error, traceback = ErrorInfo.from_exception(raised, "hook"), where_raised(raised)
-            if entry.tier is Tier.OBSERVER:  # nobody else gets to know of it
-                _logger.warning("observer %s", answer.error, exc_info=raised)
+            if entry.tier is Tier.OBSERVER or entry.point in _NOT_IN_RESULT:
+                who = "observer " if entry.tier is Tier.OBSERVER else ""
+                _logger.warning("%s%s", who, answer.error, exc_info=raised)
         before: Any = answer.before
         after: Any = answer.after
         if getattr(after, "tool_call", None) is not getattr(before, "tool_call", None):

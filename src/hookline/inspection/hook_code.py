@@ -6,6 +6,7 @@ import ast
 import functools
 import inspect
 import linecache
+import os
 from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType, MethodType
 from typing import Any
@@ -250,6 +251,16 @@ def syntax_of(hook: Any) -> Syntax | None:
     # Of lambdas on one line that hold each other, the innermost that fits.
     innermost = [node for node in found if all(node in ast.walk(outer) for outer in found)]
     return innermost[0] if innermost else None
+
+
+def place_of(hook: Any) -> str:
+    """The file and line of a hook's function, as `hooks.py:12`; empty if it is not written in Python."""
+    function = _function_of(target_of(hook))
+    if function is None:
+        return ""
+    code = function.__code__
+    near = os.path.relpath(code.co_filename)
+    return f"{code.co_filename if near.startswith(os.pardir) else near}:{code.co_firstlineno}"
 
 
 def _function_of(target: Any) -> FunctionType | None:

@@ -26,7 +26,7 @@ from hookline.hooks import (
     ToolNameMatcher,
     describe,
 )
-from hookline.inspection.hook_code import HookEffects, effects_of
+from hookline.inspection.hook_code import HookEffects, effects_of, place_of
 from hookline.inspection.predictions import Runs, may_have_children, possible, runs_of
 from hookline.lifecycle import HookPoint
 from hookline.tools import Toolbox
@@ -335,5 +335,7 @@ def _shadows(hooks: _Hooks) -> Iterator[Finding]:
 
 def _finding(code: str, registration: Registration, said: str, remedy: str) -> Finding:
     where = registration.point.value
-    message = f"hook '{registration.name}' at {where} {said}"
+    # A lambda has no name to search for.
+    place = place_of(registration.hook) if "<lambda>" in registration.name else ""
+    message = f"hook '{registration.name}'{f' ({place})' if place else ''} at {where} {said}"
     return Finding(code, message, registration.name, where, remedy)
