@@ -271,6 +271,7 @@ def test_an_ordinary_removal_asks_on_the_host_alone(project: Path, command: str)
         ". <(echo 'rm x')", "x=$(cat <<< 'rm -rf *'); $x", "echo 'rm x' | while read -r l; do $l; done",
         "set -- rm -rf *; \"$@\"", "alias x='rm -rf *'; x", "# \\\nrm -rf *", "$'\\x72m' -rf build", "r\\\nm -rf *",
         "echo 'rm x' | xargs -I{{}} sh -c {{}}", "bash -c 'rm -rf build' x", "find . -de''lete",
+        "x=clean; git $x -fdx",
     ],
 )  # fmt: skip
 def test_a_removal_of_everything_asks_in_the_sandbox_too(project: Path, command: str) -> None:

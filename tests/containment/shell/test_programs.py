@@ -300,3 +300,12 @@ def test_a_wrong_table_is_refused_with_words(programs: Any, words: str) -> None:
     """The error says which entry is wrong, and what to write."""
     with pytest.raises(UsageError, match=words):
         ShellPolicy(programs=programs)
+
+
+def test_the_pages_name_each_program() -> None:
+    """The table of the page has every program, and SECURITY.md their number."""
+    top = Path(__file__).parents[3]
+    page = (top / "docs/shell-policy.md").read_text()
+    table = page[page.index("| group | programs |") : page.index("Between the commands")]
+    assert {*PROGRAMS, *WRAPPERS} - set(re.split(r"[\s`,|]+", table)) == set()
+    assert f"{len(PROGRAMS)} programs that read" in (top / "SECURITY.md").read_text()

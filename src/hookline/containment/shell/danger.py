@@ -82,7 +82,7 @@ class Danger(CommandSearch):
             raise _Denied(reason, text)
         if vital := find_vital(named, self.location):
             raise _Denied(f"it removes {vital}", text)
-        self._removals.program(named[0], text)
+        self._removals.found(named, text)
         given = [argv[0], *code_words(argv)]
         if any(UNREAD in word or self.is_file_unread(word) for word in given):
             self.runs_unread(text)

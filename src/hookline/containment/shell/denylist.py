@@ -103,8 +103,6 @@ def find_denied(argv: Sequence[str], location: Location) -> str | None:
         return "it changes what is trusted"
     if name.startswith("mkfs") or (name in _DISKS and not {"-l", "--list", "print"} & set(words)):
         return "it works on whole disks"
-    if any(map(is_network, words)):
-        return "it opens a connection through /dev/tcp"
     for target in _written(name, words):
         if is_protected(target, location) or is_device(target, location):
             return f"it writes to {target}"

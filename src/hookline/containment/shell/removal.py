@@ -173,9 +173,10 @@ class Removals:
         if self._is_spoken and len(stage.commands) == 1 and _is_speaker(stage):
             self._printed += [stage.text, *stage.inputs]
 
-    def program(self, name: str, text: str) -> None:
-        """Take a program that is found in a command of the line, maybe not by its text: `$'\\x72m'` is rm."""
-        if name in REMOVERS and text not in self._plain:
+    def found(self, argv: Sequence[str], text: str) -> None:
+        """Take what is found in a command of the line, maybe not by its text: `$'\\x72m'` is rm."""
+        is_removal = argv[0] in REMOVERS or argv[:2] == ["git", "clean"]
+        if is_removal and text not in self._plain:
             self._questions.append(_UNKNOWN)
 
     def question(self, commands: Sequence[Sequence[str]]) -> str:
