@@ -36,6 +36,14 @@ def test_the_value_of_a_shells_variable_is_a_word_of_the_shell(value: str) -> No
         ("DB_PASSWORD='a b' ./run", "DB_PASSWORD='[redacted:secret]' ./run"),
         ("docker run -e MY_TOKEN=hunter2 x", "docker run -e MY_TOKEN=[redacted:secret] x"),
         ("UID=sa;PWD=hunter2", "UID=sa;PWD=[redacted:secret]"),
+        ("DB_PASSWORD=\\hunter2 ./run", "DB_PASSWORD=[redacted:secret] ./run"),
+        ("password: \\hunter2", "password: [redacted:secret]"),
+        ("password=\\dunter2\\d\nnext", "password=[redacted:secret]\nnext"),
+        ("tool --password=\\hunter2 x", "tool --password=[redacted:secret] x"),
+        (
+            "machine a.b login me password \\hunter2",
+            "machine a.b login me password [redacted:secret]",
+        ),
     ],
 )
 def test_other_ways_to_give_a_shell_a_value(text: str, redacted: str) -> None:
@@ -106,6 +114,14 @@ MARK = "[redacted:secret]"
         ("x-api-key: abcdef", f"x-api-key: {MARK}"),
         ("GET /\nx-api-key: abcdef\n", f"GET /\nx-api-key: {MARK}\n"),
         ("client_secret=abc", f"client_secret={MARK}"),
+        ("-client_secret=abc\n+client_secret=def\n", f"-client_secret={MARK}\n+client_secret={MARK}\n"),
+        ("-curl -u me:abcdef x\n", f"-curl -u me:{MARK} x\n"),
+        ("password%3Dhunter2%26user%3Dann", f"password%3D{MARK}%26user%3Dann"),
+        ("pass\x1b[31mword\x1b[0m=hunter2", f"pass\x1b[31mword\x1b[0m={MARK}"),
+        ('{"a": "password: |\\n  one\\n  two\\nuser: me"}', f'{{"a": "password: |\\n  {MARK}\\nuser: me"}}'),
+        ('{"user": "ann", "password": "hunt', f'{{"user": "ann", "password": "{MARK}'),
+        ("export DB_PASSWORD='hunt", f"export DB_PASSWORD='{MARK}"),
+        ("Don&#39;t: password=&quot;a b c&quot;", f"Don&#39;t: password=&quot;{MARK}&quot;"),
         ("grant=x&client_secret=abc&id=1", f"grant=x&client_secret={MARK}&id=1"),
     ],
 )  # fmt: skip
@@ -131,6 +147,9 @@ def test_where_secrets_stand(text: str, redacted: str) -> None:
         "http://localhost:8080/path@2x.png",
         "x-api-key: string",
         "self.password=password",
+        'say("give password=" + x',
+        'PASSWORD="$(cat',
+        "set `password=` to a text",
     ],
 )
 def test_what_only_looks_like_a_secret(text: str) -> None:

@@ -14,7 +14,8 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from hookline.redaction.names import is_hidden, is_placeholder
-from hookline.redaction.tokens import Span
+from hookline.redaction.readings import Span
+from hookline.redaction.tokens import BEFORE_WORD
 
 _Place: TypeAlias = tuple[int, int, int]
 """A secret in a list of words: which word, and from where to where in it."""
@@ -128,7 +129,7 @@ def argument_spans(words: Sequence[str]) -> Iterator[_Place]:
 @lru_cache(maxsize=64)
 def _any_of(names: tuple[str, ...]) -> re.Pattern[str]:
     either = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    return re.compile(rf"(?<![\w.-])(?:{either})(?=[ \t\"'\\])")
+    return re.compile(rf"{BEFORE_WORD}(?:{either})(?=[ \t\"'])")
 
 
 def _words_after(text: str, position: int) -> Iterator[tuple[int, int]]:
