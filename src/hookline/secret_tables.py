@@ -369,6 +369,13 @@ TOKENS = (
         "password",
         r"(?i:\blogin[ \t]{1,4}[^\s\"'\\]{1,100}\s{1,4}password[ \t]{1,4})(?P<secret>(?>" + _WORD + r"{1,255}))",
     ),
+    # SQL.
+    _token(
+        "secret",
+        "password by",
+        r"(?i:\b(?:with[ +](?:encrypted[ +])?password|identified[ +](?:with[ +][^\s'+]{1,40}[ +])?by)[ \t+]{1,4})"
+        r"'(?P<secret>[^'\n\[]{1,255})'",
+    ),
     _token(
         "secret",
         "--",

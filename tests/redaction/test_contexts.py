@@ -68,6 +68,8 @@ IN_CONTEXT = [
     "Basic <dXNlcjpo{A24}>",
     "machine\texample.com\tlogin\tme\tpassword\t<{A12}>",
     "tool --api-key=<{A24}>",
+    "ALTER USER ann WITH PASSWORD '<{A12}>'",
+    "CREATE USER ann IDENTIFIED BY '<{A12}>'",
     "tool --password=<{A24}>",
     "https://example.com/a?x=1&sig=<{A43}>",
 ]

@@ -48,6 +48,8 @@ PATTERNS = [
     redaction_names._LINE,
     redaction_names._TAGGED,
     redaction_names._BELOW,
+    redaction_names._PAIR,
+    redaction_names._CHANGED,
     redaction_names._PHRASE,
     redaction_commands._WORD,
     redaction_commands._BLANK,

@@ -87,7 +87,7 @@ _QUOTED = (
 # Atomic groups, not possessive repeats of groups: Python before 3.11.5 gets those wrong.
 _WORD = re.compile(rf"(?>(?:[^\s\"'\\;|&<>()`]|\\\S|{_QUOTED})+)")
 _BLANK = re.compile(r"(?>(?:[ \t]|\\\r?\n)+)")
-_ITEM = re.compile(r"(?P<quote>[\"'])[ \t]{0,4},\s{0,8}(?P=quote)(?P<word>[^\"'\n]{0,500})")
+_ITEM = re.compile(r"(?P<quote>[\"'])[ \t]{0,4},\s{0,80}(?P=quote)(?P<word>[^\"'\n]{0,500})")
 _PIPED = re.compile(
     r"\b(?:echo|printf)[ \t]{1,4}(?:-n[ \t]{1,4}|[\"']?%s(?:\\n)?[\"']?[ \t]{1,4})?"
     r"(?P<secret>'[^'\n]{2,200}'|\"[^\"\n]{2,200}\"|[^\s\"'|;&<>$(`-][^\s\"'|;&<>]{1,200})[ \t]{0,4}\|[ \t]{0,4}"

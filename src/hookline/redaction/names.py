@@ -15,7 +15,7 @@ Strength = Literal["strong", "weak", ""]
 
 _LETTERS = re.compile(r"[^a-z0-9]")
 
-_ASSIGNED = r"(?P<close>[\"'`]?)[ \t]{0,3}(?:=>|:=|\+?=(?!=)|:)[ \t]{0,3}(?P<open>[\"'`]?)"
+_ASSIGNED = r"(?P<close>[\"'`]?)[ \t]{0,40}(?:=>|:=|\+?=(?!=)|:)[ \t]{0,8}(?P<open>[\"'`]?)"
 _IN_TEXT = re.compile(
     r"(?i:pass(?:word|wd|phrase)|pwd|secret|token|authorization|cookie|credentials?|connection[_-]?string|key|auth"
     r"|access[_-]?key[_-]?id|webhook[_-]?url|secret[_-]?key[_-]?base|(?:gh|git(?:hub|lab))[_-]?pat"
@@ -57,6 +57,11 @@ _SECRET_WORD = r"(?i:pass(?:word|wd|phrase)|pwd|secret|token|credentials?|api[_-
 _TAGGED = re.compile(
     rf"<(?P<name>[\w:.-]{{0,40}}{_SECRET_WORD})(?:[ \t][^<>]{{0,200}})?>(?P<value>[^<>\[\s][^<>]{{0,1000}})</"
 )
+_PAIR = re.compile(
+    r"(?i:\b(?:name|key))[\"']?[ \t]{0,3}[=:][ \t]{0,3}[\"'](?P<name>[\w.:-]{1,64})[\"']"
+    r"(?:>|,?\s{0,80}[\"']?(?i:value)[\"']?[ \t]{0,3}[=:][ \t]{0,3}[\"'])(?P<value>[^\"'<>\n\[]{1,1000})"
+)
+_CHANGED = re.compile(r"[\"'][ \t]{1,3}->[ \t]{1,3}[\"'](?P<value>[^\"'\n\[]{1,1000})[\"']")
 _BELOW = re.compile(
     rf"(?P<name>{_SECRET_WORD})[\"']?:[ \t]{{0,8}}(?P<bar>[|>][+-]?)?[ \t]{{0,8}}\r?\n"
     r"(?P<indent>[ \t]{1,40})(?P<value>[^\s\[#][^\r\n]{0,1000})"
@@ -106,11 +111,18 @@ def named_spans(text: str) -> Iterator[Span]:
             is_literal = bool(found["close"]) and not found["open"]
             # After a quoted name, a bare value is a number, and the mark has to be quoted.
             yield (*span, f"{found['close']}secret" if is_literal else "secret")
+            if changed := _CHANGED.match(text, span[1]):  # as `terraform plan` shows it
+                yield *changed.span("value"), "secret"
 
 
 def laid_out_spans(text: str) -> Iterator[Span]:
-    """Where a value does not follow its name directly: in a tag, on the lines below it, or as several words."""
+    """Where a value does not follow its name directly: in a tag, in a field of its own, on the lines below it,
+    or as several words.
+    """
     for found in _TAGGED.finditer(text) if "</" in text else ():
+        if is_hidden(found["name"], found["value"]):
+            yield *found.span("value"), "secret"
+    for found in _PAIR.finditer(text):
         if is_hidden(found["name"], found["value"]):
             yield *found.span("value"), "secret"
     for found in _BELOW.finditer(text) if "\n" in text else ():
