@@ -374,7 +374,7 @@ TOKENS = (
         "secret",
         "password by",
         r"(?i:\b(?:with[ +](?:encrypted[ +])?password|identified[ +](?:with[ +][^\s'+]{1,40}[ +])?by)[ \t+]{1,4})"
-        r"'(?P<secret>[^'\n\[]{1,255})'",
+        r"'(?![.<$?%*])(?P<secret>[^'\n\[]{1,255})'",
     ),
     _token(
         "secret",
