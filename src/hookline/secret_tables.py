@@ -166,133 +166,143 @@ class TokenPattern(NamedTuple):
     hints: tuple[str, ...]
     """One of these is in every such token: a text without them need not be searched. In lower case."""
     pattern: str
-    """A regular expression of linear cost (see `redaction.tokens`). A group `secret` is the part to take out."""
+    """A regular expression of linear cost for the token alone: `redaction.tokens` knows what may stand around it.
+
+    One with a group `secret` is for a token and its context; the group is the part to take out.
+    """
     is_loose: bool = False
-    """Whether names of other things look like this too. Then only what is not made of words counts."""
+    """Whether names of other things look like this too. Then only a word of its own counts, if not made of words."""
 
 
 def _token(kind: str, hints: str, pattern: str, *, is_loose: bool = False) -> TokenPattern:
     return TokenPattern(kind, tuple(hints.split()), pattern, is_loose)
 
 
-_START = r"(?<![\w-])"
-_APART = r"(?<![A-Za-z0-9+])"
-"""A name may stand directly before it. In base64 these few letters come together by chance."""
 _DIGIT = r"(?=[\w-]{0,80}\d)"
-_KEY_LINE = (
-    r"(?:[A-Za-z0-9+/=]{1,80}(?:\\n)?[\"']?[ \t]{0,8}[+,;.&)]{0,2}[ \t]{0,8}(?:\r?\n|$)|-----END)"
-)
+_KEY_LINE = r"(?:[A-Za-z0-9+/=]{1,80}[\"']?[ \t]{0,8}[+,;.&)]{0,2}[ \t]{0,8}(?:\r?\n|$)|-----END)"
 """A line of a private key, or its end, behind what stands before each line: as a quotation in a mail has it (`> `), or
 as the source of a program has texts over several lines."""
 
-_PGPASS = r"(?m:^)(?![\w./-]{0,200}\.(?:py|js|ts|go|rs|c|h|cc|cpp|java|rb|md|txt|json|ya?ml|toml|html|css|sh|log):)"
+_PGPASS = (
+    r"(?m:^)[-+>]?[ \t]{0,4}"
+    r"(?![\w./-]{0,200}\.(?:py|js|ts|go|rs|c|h|cc|cpp|java|rb|md|txt|json|ya?ml|toml|html|css|sh|log):)"
+)
 """Where a line of `.pgpass` may begin: host, port, database, user, password. Lines of compilers and of `grep -n` are no
 such lines."""
 _NO_COLUMN = r"(?![0-9a-fA-F]{4}$)"
+PLAIN_BACKSLASH = r"\\(?![\\\"'`/bfnrtux\s]|$)"
+"""A backslash in a value without quotes, where it begins no escape of the text around the value."""
+_WORD = rf"(?:[^\s\"'\\\[]|{PLAIN_BACKSLASH})"
 
 TOKENS = (
     _token(
         "private-key",
         "-----begin",
-        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-        r"(?>(?:[^-\"'\\<>{}]++|\\[nrt]|-(?!----)|(?<=[\n> \t])>(?=[> \t]{0,16}" + _KEY_LINE + r")"
+        r"-----BEGIN[ +][A-Z0-9 +]{0,40}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----"
+        r"(?>(?:[^-\"'\\<>{}]++|-(?!----)|(?<=[\n> \t])>(?=[> \t]{0,16}" + _KEY_LINE + r")"
         r"|(?<=[\n> \t])[\"'](?=" + _KEY_LINE + r")"
         r"|[\"'](?=[ \t]{0,8}[+,;.&]{0,2}[ \t]{0,8}\r?\n[ \t>]{0,40}[\"']?" + _KEY_LINE + r"))*)"
-        r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?",
+        r"(?:-----END[ +][A-Z0-9 +]{0,40}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----)?",
     ),
     # The same in base64, as in the files of Kubernetes; certificates and public keys begin differently.
+    _token("private-key", "ls0tls1crudjti", r"LS0tLS1CRUdJTi(?!BDRVJU|BQVUJM)[A-Za-z0-9+/]{20,}+={0,2}"),
     _token(
-        "private-key",
-        "ls0tls1crudjti",
-        r"LS0tLS1CRUdJTi(?!BDRVJU|BQVUJM)[A-Za-z0-9+/]{20,}+={0,2}",
+        "aws-key",
+        "akia asia abia acca absk bedrock-api-key-",
+        r"A(?:KI|SI|BI|CC)A[A-Z0-9]{16}|(?:ABSK|bedrock-api-key-)[A-Za-z0-9+/]{60,}+={0,2}",
     ),
-    _token("aws-key", "akia asia abia acca", _APART + r"A(?:KI|SI|BI|CC)A[A-Z0-9]{16}(?![A-Za-z0-9])"),
-    _token("github-token", "gh", _START + r"gh[oprsu]_(?=[A-Za-z0-9]{0,80}\d)[A-Za-z0-9]{16,255}"),
-    _token("github-token", "github_pat_", _START + r"github_pat_" + _DIGIT + r"\w{16,255}"),
+    _token(
+        "github-token",
+        "gh github_pat_",
+        r"gh[oprsu]_(?=[A-Za-z0-9]{0,80}\d)[A-Za-z0-9]{16,}+|github_pat_" + _DIGIT + r"\w{16,}+",
+    ),
     _token(
         "gitlab-token",
-        "gl",
-        _START + r"gl(?:pat|dt|ft|rt|rtr|soat|cbt|ptt|imt|agent|oas)-" + _DIGIT + r"[\w-]{16,255}",
+        "gl gr1348941",
+        r"gl(?:pat|dt|ft|ffct|rt|rtr|soat|cbt|ptt|imt|agent|oas|wt)-" + _DIGIT + r"[\w-]{16,}+(?:\.\w{2}\.\w{7,9})?"
+        r"|GR1348941[\w-]{20,}+",
     ),
-    _token("slack-token", "xox xapp-", _START + r"(?:xox[abeoprs]|xapp-\d)-[\w-]{10,255}"),
+    _token(
+        "slack-token",
+        "xox xapp- xwfp-",
+        r"xoxd-[\w/+=-]{10,}+|(?:(?:xoxe\.)?xox[abceoprs]|xapp-\d|xwfp)-[\w-]{10,}+",
+    ),
     _token(
         "slack-webhook",
         "hooks.slack.com",
-        r"hooks\.slack\.com/(?:services|workflows)/(?P<secret>[A-Za-z0-9/]{20,255})",
+        r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9/]{20,}+)",
     ),
     _token(
         "stripe-key",
-        "k_live_ k_test_ whsec_",
-        _START + r"(?:[rsp]k_(?:live|test)|whsec)_[A-Za-z0-9]{16,255}",
+        "_live_ _test_ whsec_",
+        r"(?:[rspe]k|sk_org)_(?:live|test)_[A-Za-z0-9]{16,}+|whsec_[A-Za-z0-9+/]{16,}+={0,2}",
     ),
-    _token("anthropic-key", "sk-ant-", _START + r"sk-ant-[\w-]{16,255}"),
-    _token("openai-key", "sk-", _START + r"sk-(?!ant-)" + _DIGIT + r"[\w-]{16,255}", is_loose=True),
-    _token("google-key", "aiza", _APART + r"AIza[\w-]{30,100}"),
-    _token("google-token", "ya29. gocspx-", _START + r"(?:ya29\.|GOCSPX-)[\w-]{20,255}"),
+    _token("anthropic-key", "sk-ant-", r"sk-ant-[\w-]{16,}+"),
+    _token("openai-key", "sk-", r"sk-(?!ant-)" + _DIGIT + r"[\w-]{16,}+", is_loose=True),
+    _token("google-key", "aiza", r"AIza[\w-]{30,}+"),
     _token(
-        "jwt", "eyj", r"(?<![\w-])eyJ[\w-]{8,}+\.eyJ[\w-]{8,}+\.(?:[\w-]{8,}+)?"
+        "google-token",
+        "ya29. gocspx- 1//0",
+        r"ya29\.(?:[a-z]\.)?[\w-]{20,}+|GOCSPX-[\w-]{20,}+|1//0" + _DIGIT + r"[\w-]{30,}+",
     ),
-    _token("sendgrid-key", "sg.", _START + r"SG\.[\w-]{16,64}\.[\w-]{16,128}"),
+    # Signed, and encrypted (five parts, of which the second may be empty).
+    _token(
+        "jwt",
+        "eyj",
+        r"eyJ[\w-]{8,}+\.(?:eyJ[\w-]{8,}+\.(?:[\w-]{8,}+)?|[\w-]*+(?:\.[\w-]{8,}+){3})",
+    ),
+    _token("sendgrid-key", "sg.", r"SG\.[\w-]{16,64}\.[\w-]{16,}+"),
     _token(
         "huggingface-token",
-        "hf_",
-        _START + r"hf_(?:" + _DIGIT + r"[A-Za-z0-9]{16,255}|[A-Za-z]{34}(?![A-Za-z0-9]))",
+        "hf_ api_org_",
+        r"hf_" + _DIGIT + r"[A-Za-z0-9]{16,}+|(?:hf|api_org)_[A-Za-z]{34}",
     ),
-    _token("npm-token", "npm_", _START + r"npm_" + _DIGIT + r"[A-Za-z0-9]{16,255}"),
-    _token("pypi-token", "pypi-", _START + r"pypi-" + _DIGIT + r"[\w-]{16,255}"),
+    _token("npm-token", "npm_", r"npm_" + _DIGIT + r"[A-Za-z0-9]{16,}+"),
+    _token("pypi-token", "pypi-", r"pypi-" + _DIGIT + r"[\w-]{16,}+"),
     _token(
         "api-key",
         "rk pk sk gsk_ xai- sess",
-        _START + r"(?:[rps]k|gsk|xai|sess)[_-](?!(?:live|test)_|ant-)" + _DIGIT + r"[\w-]{16,255}",
+        r"(?:[rps]k|gsk|xai|sess)[_-](?!(?:live|test)_|ant-)" + _DIGIT + r"[\w-]{16,}+",
         is_loose=True,
     ),
     _token(
         "api-key",
-        "dop_v1_ shp dapi glsa_ dckr_pat_ lin_api_ figd_ rubygems_ hvs. sntry r8_ tvly- pplx- age-secret",
-        _START
-        + r"(?:dop_v1_[a-f0-9]{64}|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}|dapi[a-f0-9]{32}|glsa_[A-Za-z0-9]{32}"
-        r"|dckr_pat_[\w-]{20,64}|lin_api_[A-Za-z0-9]{32,64}|figd_[\w-]{30,64}|rubygems_[a-f0-9]{32,64}"
-        r"|hvs\.[\w-]{24,255}|sntry[su]_[\w+/=-]{30,255}|r8_[A-Za-z0-9]{30,64}|tvly-[\w-]{20,64}"
-        r"|pplx-[A-Za-z0-9]{30,64}|AGE-SECRET-KEY-1[0-9A-Z]{50,70})",
+        "_v1_ shp dapi glsa_ glc_ dckr_ lin_ figd_ rubygems_ hvs. hvb. hvr. sntry r8_ tvly- pplx- age-secret",
+        r"do[opr]_v1_[a-f0-9]{64}|shp[a-z]{2,4}_[a-fA-F0-9]{32}|dapi[a-f0-9]{32}(?:-\d{1,2})?"
+        r"|glsa_[A-Za-z0-9]{32}(?:_[a-fA-F0-9]{8})?|glc_[A-Za-z0-9+/]{32,}+={0,2}|dckr_[op]at_[\w-]{20,}+"
+        r"|lin_(?:api|oauth)_[A-Za-z0-9]{32,}+|figd_[\w-]{30,}+|rubygems_[a-f0-9]{32,}+|hv[sbr]\.[\w-]{24,}+"
+        r"|sntry[su]_[\w+/=-]{30,}+|r8_[A-Za-z0-9]{30,}+|tvly-[\w-]{20,}+|pplx-[A-Za-z0-9]{30,}+"
+        r"|AGE-SECRET-KEY-1[0-9A-Z]{50,}+",
     ),
     _token(
         "discord-token",
         ".",
-        r"(?<![\w.-])[MNO](?=[\w-]{0,30}\d)[\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w-])",
+        r"[MNO](?=[\w-]{0,30}\d)[\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}|mfa\.[\w-]{80,}+",
         is_loose=True,
     ),
     _token(
         "discord-webhook",
         "/webhooks/",
-        r"discord(?:app)?\.com/api/(?:v\d{1,2}/)?webhooks/\d{17,20}/(?P<secret>[\w-]{50,100})",
+        r"discord(?:app)?\.com/api/(?:v\d{1,2}/)?webhooks/\d{17,20}/(?P<secret>[\w-]{50,}+)",
     ),
     _token(
-        "notion-token",
-        "ntn_ secret_",
-        _START + r"(?:ntn_|secret_(?=[A-Za-z0-9]{43}(?![\w-])))" + _DIGIT + r"[A-Za-z0-9]{40,64}",
-        is_loose=True,
+        "notion-token", "ntn_ secret_", _DIGIT + r"(?:ntn_[A-Za-z0-9]{40,}+|secret_[A-Za-z0-9]{43})", is_loose=True
     ),
-    _token("terraform-token", ".atlasv1.", _START + r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,100}"),
+    _token("terraform-token", ".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,}+"),
+    _token("azure-client-secret", "q~", r"[\w~.-]{3}\dQ~[\w~.-]{31,34}"),
+    # Keys with a checksum, and keys of storage accounts.
     _token(
-        "azure-client-secret",
-        "q~",
-        r"(?<![\w~.-])[\w~.-]{3}\dQ~[\w~.-]{31,34}(?![\w~-])",
+        "azure-key", "jqqj9 +ast", r"[A-Za-z0-9]{52}JQQJ9[A-Za-z0-9]{20,}+|[A-Za-z0-9+/]{76}\+ASt[A-Za-z0-9+/]{6}=="
     ),
-    _token("supabase-key", "sbp_ sb_secret_", _START + r"(?:sbp_(?:v0_)?[a-f0-9]{40}|sb_secret_[\w-]{20,64})"),
-    _token(
-        "langsmith-key", "lsv2_ ls__", _START + r"(?:lsv2_(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10}|ls__[a-f0-9]{32})"
-    ),
-    _token(
-        "new-relic-key",
-        "nrak- nrii- nrjs- nrsp- nral",
-        _START + r"(?:NRAK-[A-Z0-9]{27}|NRII-[\w-]{32}|NRJS-[a-f0-9]{19}|NRSP-[\w-]{30,40}|[a-z0-9]{36}NRAL)",
-    ),
+    _token("supabase-key", "sbp_ sb_secret_", r"sbp_(?:[a-z0-9]{2,8}_)?[a-f0-9]{40}|sb_secret_[\w-]{20,}+"),
+    _token("langsmith-key", "lsv2_ ls__", r"lsv2_[a-z]{2,8}_[a-f0-9]{32}_[a-f0-9]{10}|ls__[a-f0-9]{32}"),
+    _token("new-relic-key", "nr", r"NR(?:AK|II|JS|SP|BR|RA|AA|IQ)-[\w-]{19,}+|[a-z0-9]{36}NRAL"),
     _token(
         "atlassian-token",
-        "atatt3 atctt3 atbb",
-        _START + r"(?:AT[AC]TT3[\w=-]{50,300}|ATBB(?=[A-Za-z0-9]{0,40}\d)[A-Za-z0-9]{28,40})",
+        "tt3 atbb",
+        r"AT[A-Z]TT3[\w=-]{50,}+|ATBB(?=[A-Za-z0-9]{0,40}\d)[A-Za-z0-9]{28,}+",
     ),
-    _token("postman-key", "pmak- pmat-", _START + r"(?:PMAK-[a-f0-9]{24}-[a-f0-9]{34}|PMAT-[A-Z0-9]{26})"),
+    _token("postman-key", "pmak- pmat-", r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}|PMAT-[A-Z0-9]{26}"),
     # Anything may begin with `00`: only next to its name.
     _token(
         "okta-token",
@@ -300,19 +310,10 @@ TOKENS = (
         r"(?i:okta[\w.-]{0,40}[\"']?[ \t]{0,3}(?:=>|:=|=|:|[ \t])[ \t]{0,3}[\"']?|\bssws[ \t]{1,4})"
         r"(?P<secret>00[\w-]{40})(?![\w-])",
     ),
-    _token(
-        "fly-token",
-        "fm1a_ fm1r_ fm2_ fo1_",
-        _START + r"(?:fm(?:1[ar]|2)_[A-Za-z0-9+/]{50,}+={0,3}|fo1_[\w-]{40,64})",
-    ),
-    _token("planetscale-token", "pscale_", _START + r"pscale_(?:tkn|pw|oauth)_[\w=.-]{32,64}"),
-    _token("mailgun-key", "key-", _START + r"key-[a-f0-9]{32}(?![\w-])"),
-    _token("mailgun-key", "-", _START + r"[a-f0-9]{32}-[a-f0-9]{8}-[a-f0-9]{8}(?![\w-])"),
-    _token(
-        "doppler-token",
-        "dp.",
-        _START + r"dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}(?![\w-])",
-    ),
+    _token("fly-token", "fm1a_ fm1r_ fm2_ fo1_", r"fm(?:1[ar]|2)_[\w+/-]{50,}+={0,3}|fo1_[\w-]{40,}+"),
+    _token("planetscale-token", "pscale_", r"pscale_[a-z]{2,8}_[\w=.-]{32,}+"),
+    _token("mailgun-key", "-", r"key-[a-f0-9]{32}|[a-f0-9]{32}-[a-f0-9]{8}-[a-f0-9]{8}", is_loose=True),
+    _token("doppler-token", "dp.", r"dp\.[a-z]{2,6}\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,}+"),
     # The forms of crypt(3) and their like: `$NAME$`, one to four fields, which may be empty, and the hash.
     _token(
         "password-hash",
@@ -320,7 +321,7 @@ TOKENS = (
         r"(?:\$(?:[15-7]|2[abxy]?|g?y|sm3|md5|sha1|apr1|argon2(?:id|i|d)|scrypt|bcrypt-sha256|pbkdf2(?:[_-]sha\d{1,3})?)"
         r"|\b(?:pbkdf2[_-]sha\d{1,3}|scrypt|(?:pbkdf2:sha\d{1,3}|scrypt)(?::\d{1,9}){1,3}))"
         r"\$(?:[\w./+=,-]{0,128}\$){1,4}[\w./+=-]{22,256}"
-        r"|\$(?:[PH]\$[./A-Za-z0-9]{31}|S\$[./A-Za-z0-9]{52})(?![\w./])"
+        r"|\$(?:[PH]\$[./A-Za-z0-9]{31}|S\$[./A-Za-z0-9]{52})"
         r"|\bSCRAM-SHA-(?:1|256|512)\$\d{1,9}:[\w+/=]{8,128}\$[\w+/=]{20,128}:[\w+/=]{20,128}",
     ),
     _token(
@@ -352,33 +353,40 @@ TOKENS = (
         is_loose=True,
     ),
     _token("url-password", "@", r"(?i:\bhttps?://)(?P<secret>\w{24,255})@(?=[\w.\[-])"),
-    _token("bot-token", ":aa", _START + r"\d{8,10}:AA[\w-]{30,40}"),
+    _token("bot-token", ":aa", r"(?:bot)?\d{8,10}:AA[\w-]{30,}+"),
     _token(
         "bearer-token",
         "bearer",
-        r"(?i:\bbearer[ \t]{1,4})(?P<secret>(?=[\w.~+/-]{0,80}\d)[\w.~+/-]{16,}+=*+)",
+        r"(?i:\bbearer[ \t+]{1,4})(?P<secret>(?=[\w.~+/-]{0,80}\d)[\w.~+/-]{16,}+=*+)",
     ),
     _token(
         "basic-auth",
         "basic",
-        r"(?i:\bbasic[ \t]{1,4})(?P<secret>(?=[\w+/-]{0,80}\d)[\w+/-]{16,}+=*+)",
+        r"(?i:\bbasic[ \t+]{1,4})(?P<secret>(?=[\w+/-]{0,80}\d)[\w+/-]{16,}+=*+)",
     ),
     _token(
         "secret",
         "password",
-        r"(?i:\blogin[ \t]{1,4}[^\s\"'\\]{1,100}\s{1,4}password[ \t]{1,4})(?P<secret>[^\s\"'\\\[]{1,255}+)",
+        r"(?i:\blogin[ \t]{1,4}[^\s\"'\\]{1,100}\s{1,4}password[ \t]{1,4})(?P<secret>(?>" + _WORD + r"{1,255}))",
+    ),
+    # SQL.
+    _token(
+        "secret",
+        "password by",
+        r"(?i:\b(?:with[ +](?:encrypted[ +])?password|identified[ +](?:with[ +][^\s'+]{1,40}[ +])?by)[ \t+]{1,4})"
+        r"'(?![.<$?%*])(?P<secret>[^'\n\[]{1,255})'",
     ),
     _token(
         "secret",
         "--",
         r"(?i:--(?:[a-z-]{0,20}-)?(?:password|passwd|passphrase|token|secret|api-?key)[ \t=]{1,2})"
-        r"(?P<secret>(?=[^\s\"'\\\[]{0,80}\d)[^\s\"'\\\[<$({-][^\s\"'\\\[]{3,255}+)",
+        r"(?P<secret>(?=[^\s\"'\[]{0,80}\d)(?![<$({-])(?>" + _WORD + r"{4,255}))",
     ),
     _token(
         "secret",
         "--",
-        r"(?i:--(?:[a-z-]{0,20}-)?(?:password|passwd|passphrase)=)(?P<secret>(?!your|pass|xxx)[^\s\"'\\\[<$({*`-]"
-        r"[^\s\"'\\\[]{2,255}+)",
+        r"(?i:--(?:[a-z-]{0,20}-)?(?:password|passwd|passphrase)=)(?P<secret>(?!your|pass|xxx|[<$({*`-])(?>"
+        + _WORD + r"{3,255}))",
     ),
     _token(
         "url-password",

@@ -165,6 +165,38 @@ def test_progress_and_questions_are_redacted(tmp_path: Path, heard: list[str]) -
         assert secrets_in(in_file(path)) == []
 
 
+SPLIT = '{"user": "ann", "password": "correct-horse-battery"}'
+
+
+@pytest.mark.parametrize("cut", [10, 20, 30, 34, 40, 48])
+@pytest.mark.parametrize("field", ["", "out"])
+def test_a_secret_in_two_progress_messages_is_redacted(
+    cut: int, field: str, heard: list[str]
+) -> None:
+    """Its second part is, wherever it is cut; of its first part at most the few letters that look like nothing stay."""
+
+    @tool
+    def slow(context: ToolContext) -> str:
+        """Take a while."""
+        for text in (SPLIT, f"use {TOKEN} now"):
+            for part in (text[:cut], text[cut:]):
+                context.progress({field: part, "n": 1} if field else part)
+        return "done"
+
+    agent = (
+        builder(call("slow"))
+        .with_tools(slow)
+        .on_event(lambda each: heard.append(str(each.message)) if each.type == "progress" else None)
+        .build()
+    )
+    agent.run_sync("Go.")
+    shown = "".join(heard)
+    assert "horse" not in shown
+    assert TOKEN[-20:] not in shown
+    assert "now" in shown
+    heard.clear()
+
+
 def test_errors_of_models_are_redacted(tmp_path: Path) -> None:
     """What a provider says of a wrong key is redacted where it is kept, and where it is raised."""
 

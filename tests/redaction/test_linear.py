@@ -12,6 +12,7 @@ import pytest
 from hookline.redaction import Redactor, spellings
 from hookline.redaction import commands as redaction_commands
 from hookline.redaction import names as redaction_names
+from hookline.redaction import readings as redaction_readings
 from hookline.redaction import tokens as redaction_tokens
 
 parser: Any = re._parser  # type: ignore[attr-defined]
@@ -40,11 +41,15 @@ def inner_patterns(given: Any) -> Iterator[Any]:
 PATTERNS = [
     *(pattern for _, pattern in redaction_tokens._PATTERNS),
     *spellings("a secret/with+letters\n"),
+    redaction_readings._COLOUR,
+    redaction_readings._ENCODED,
     redaction_names._IN_TEXT,
     redaction_names._BARE,
     redaction_names._LINE,
     redaction_names._TAGGED,
     redaction_names._BELOW,
+    redaction_names._PAIR,
+    redaction_names._CHANGED,
     redaction_names._PHRASE,
     redaction_commands._WORD,
     redaction_commands._BLANK,
@@ -81,7 +86,8 @@ HOSTILE = [
     "\n---\nkind: Secret", "kind: Secret data:{", "kind: Secret data:!", "kind: Secret\ndata: {a: '", "kind: !kind: !",
     "$6$", "{sha}a", "[::1]:5432:a:b:", "localhost:5432:a a:b b:c \n",
     "$6$a$", "$argon2id$m=1,t=1,p=1$", "a:5432:b:c:", "https://a1", "M1", "okta ", "dp.pt.", "secret_", "fm2_", "a.b.",
-    "curl ", "curl -u ", "mysql -p", 'mysql "', "echo x ", "echo x | sudo -S ",
+    "\\n", "\\\\n", "\\\n", "%41", "%25", "%255C", "&#38;", "&amp;", "\x1b[31m", "\x1b[", "\\u001b[31m", "^[[", "-eyJ",
+    "_ghp_",    "curl ", "curl -u ", "mysql -p", 'mysql "', "echo x ", "echo x | sudo -S ",
 ]  # fmt: skip
 
 
@@ -93,7 +99,9 @@ def test_twice_the_text_is_twice_the_work(piece: str) -> None:
     assert long <= 2.2 * short + 500
 
 
-@pytest.mark.parametrize("piece", ["a", "\\", "eyJ", "password=", "://a:", "github_pat_"])
+@pytest.mark.parametrize(
+    "piece", ["a", "\\", "eyJ", "-eyJ", "\\n", "%25", "\x1b[", "password=", "://a:"]
+)
 def test_a_megabyte_is_done_with(piece: str) -> None:
     """Where work grew with the square of the text, this would not end."""
     redactor = Redactor(values=["hunter2-known"])

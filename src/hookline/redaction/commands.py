@@ -14,7 +14,8 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from hookline.redaction.names import is_hidden, is_placeholder
-from hookline.redaction.tokens import Span
+from hookline.redaction.readings import Span
+from hookline.redaction.tokens import BEFORE_WORD
 
 _Place: TypeAlias = tuple[int, int, int]
 """A secret in a list of words: which word, and from where to where in it."""
@@ -86,7 +87,7 @@ _QUOTED = (
 # Atomic groups, not possessive repeats of groups: Python before 3.11.5 gets those wrong.
 _WORD = re.compile(rf"(?>(?:[^\s\"'\\;|&<>()`]|\\\S|{_QUOTED})+)")
 _BLANK = re.compile(r"(?>(?:[ \t]|\\\r?\n)+)")
-_ITEM = re.compile(r"(?P<quote>[\"'])[ \t]{0,4},\s{0,8}(?P=quote)(?P<word>[^\"'\n]{0,500})")
+_ITEM = re.compile(r"(?P<quote>[\"'])[ \t]{0,4},\s{0,80}(?P=quote)(?P<word>[^\"'\n]{0,500})")
 _PIPED = re.compile(
     r"\b(?:echo|printf)[ \t]{1,4}(?:-n[ \t]{1,4}|[\"']?%s(?:\\n)?[\"']?[ \t]{1,4})?"
     r"(?P<secret>'[^'\n]{2,200}'|\"[^\"\n]{2,200}\"|[^\s\"'|;&<>$(`-][^\s\"'|;&<>]{1,200})[ \t]{0,4}\|[ \t]{0,4}"
@@ -128,7 +129,7 @@ def argument_spans(words: Sequence[str]) -> Iterator[_Place]:
 @lru_cache(maxsize=64)
 def _any_of(names: tuple[str, ...]) -> re.Pattern[str]:
     either = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    return re.compile(rf"(?<![\w.-])(?:{either})(?=[ \t\"'\\])")
+    return re.compile(rf"{BEFORE_WORD}(?:{either})(?=[ \t\"'])")
 
 
 def _words_after(text: str, position: int) -> Iterator[tuple[int, int]]:

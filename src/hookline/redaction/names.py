@@ -8,26 +8,24 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from hookline.redaction.tokens import Span
-from hookline.secret_tables import HARMLESS_NAME, STRONG_NAMES, WEAK_NAMES
+from hookline.redaction.readings import Span
+from hookline.secret_tables import HARMLESS_NAME, PLAIN_BACKSLASH, STRONG_NAMES, WEAK_NAMES
 
 Strength = Literal["strong", "weak", ""]
 
 _LETTERS = re.compile(r"[^a-z0-9]")
 
-_ASSIGNED = (
-    r"(?P<close>\\{0,3}[\"'`]?)[ \t]{0,3}(?:=>|:=|\+?=(?!=)|:)[ \t]{0,3}(?P<open>\\{0,3}[\"'`]?)"
-)
+_ASSIGNED = r"(?P<close>[\"'`]?)[ \t]{0,40}(?:=>|:=|\+?=(?!=)|:)[ \t]{0,8}(?P<open>[\"'`]?)"
 _IN_TEXT = re.compile(
     r"(?i:pass(?:word|wd|phrase)|pwd|secret|token|authorization|cookie|credentials?|connection[_-]?string|key|auth"
     r"|access[_-]?key[_-]?id|webhook[_-]?url|secret[_-]?key[_-]?base|(?:gh|git(?:hub|lab))[_-]?pat"
     r"|(?-i:_PASS|_PAT))" + _ASSIGNED
 )
-_QUOTES = ("'", '"', "`")
+_ANY_QUOTE = re.compile(r"[\"'`]")
 _NAME_AFTER = re.compile(r"[\w-]*\w")
 _NAME_BEFORE = re.compile(r"[A-Za-z0-9_.-]*$")
 # A bare value ends at the next `=`, so no part of a text is a value twice.
-_BARE = re.compile(r"[^\s\"'`,;&|<>(){}\[\]\\=]++={0,3}")
+_BARE = re.compile(rf"(?>(?:[^\s\"'`,;&|<>(){{}}\[\]\\=]|{PLAIN_BACKSLASH})+)={{0,3}}")
 _SHELL_WORD = re.compile(
     r"(?:[^\s\"'\\;|&<>()`]|\\\S|\\ |\$?'[^'\n]{0,500}'|\"[^\"\n]{0,500}\"){1,1000}"
 )
@@ -59,6 +57,11 @@ _SECRET_WORD = r"(?i:pass(?:word|wd|phrase)|pwd|secret|token|credentials?|api[_-
 _TAGGED = re.compile(
     rf"<(?P<name>[\w:.-]{{0,40}}{_SECRET_WORD})(?:[ \t][^<>]{{0,200}})?>(?P<value>[^<>\[\s][^<>]{{0,1000}})</"
 )
+_PAIR = re.compile(
+    r"(?i:\b(?:name|key))[\"']?[ \t]{0,3}[=:][ \t]{0,3}[\"'](?P<name>[\w.:-]{1,64})[\"']"
+    r"(?:>|,?\s{0,80}[\"']?(?i:value)[\"']?[ \t]{0,3}[=:][ \t]{0,3}[\"'])(?P<value>[^\"'<>\n\[]{1,1000})"
+)
+_CHANGED = re.compile(r"[\"'][ \t]{1,3}->[ \t]{1,3}[\"'](?P<value>[^\"'\n\[]{1,1000})[\"']")
 _BELOW = re.compile(
     rf"(?P<name>{_SECRET_WORD})[\"']?:[ \t]{{0,8}}(?P<bar>[|>][+-]?)?[ \t]{{0,8}}\r?\n"
     r"(?P<indent>[ \t]{1,40})(?P<value>[^\s\[#][^\r\n]{0,1000})"
@@ -108,11 +111,18 @@ def named_spans(text: str) -> Iterator[Span]:
             is_literal = bool(found["close"]) and not found["open"]
             # After a quoted name, a bare value is a number, and the mark has to be quoted.
             yield (*span, f"{found['close']}secret" if is_literal else "secret")
+            if changed := _CHANGED.match(text, span[1]):  # as `terraform plan` shows it
+                yield *changed.span("value"), "secret"
 
 
 def laid_out_spans(text: str) -> Iterator[Span]:
-    """Where a value does not follow its name directly: in a tag, on the lines below it, or as several words."""
+    """Where a value does not follow its name directly: in a tag, in a field of its own, on the lines below it,
+    or as several words.
+    """
     for found in _TAGGED.finditer(text) if "</" in text else ():
+        if is_hidden(found["name"], found["value"]):
+            yield *found.span("value"), "secret"
+    for found in _PAIR.finditer(text):
         if is_hidden(found["name"], found["value"]):
             yield *found.span("value"), "secret"
     for found in _BELOW.finditer(text) if "\n" in text else ():
@@ -156,7 +166,7 @@ def spans_behind(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
     """Where a text says `name = value` with one of the given names."""
     for found in pattern.finditer(text):
         opened = found["open"]
-        end = _find_closing_quote(text, found.end(), opened) if opened[-1:] in _QUOTES else None
+        end = _find_closing_quote(text, found.end(), opened) if opened else None
         if end is None:
             bare = _BARE.match(text, found.end())
             end = bare.end() if bare is not None else found.end()
@@ -174,13 +184,9 @@ def _value_span(
         return _quoted_span(text, *default.span("value"), name, strength, found[0])
     if word := _shell_word(text, found, name, strength):
         return word
-    if opened[-1:] in _QUOTES:
-        end = _find_closing_quote(text, start, opened)
-        if end is not None:
-            return _quoted_span(text, start, end, name, strength, found[0])
-        return None
     if opened:
-        return None
+        end = _find_closing_quote(text, start, opened)
+        return None if end is None else _quoted_span(text, start, end, name, strength, found[0])
     if scheme := _SCHEME.match(text, start):
         start = scheme.end()
     is_header = not found["close"] and _LETTERS.sub("", name.lower()).endswith(_HEADERS)
@@ -254,13 +260,22 @@ def _quoted_span(
     return (start, end) if is_secret or _is_token_variable(head, name, value) else None
 
 
-def _find_closing_quote(text: str, start: int, opened: str) -> int | None:
-    """Where a quoted value ends; None if it does not end soon, or on another line."""
+def _find_closing_quote(text: str, start: int, quote: str) -> int | None:
+    """Where a quoted value ends: at its quote, or where the text was cut. None if not soon, or not on this line."""
     limit = min(len(text), start + _LONGEST_VALUE)
-    end = text.find(opened, start, limit)
-    while len(opened) == 1 and end > start and _is_escaped(text, start, end):
-        end = text.find(opened, end + 1, limit)
+    end = text.find(quote, start, limit)
+    while end > start and _is_escaped(text, start, end):
+        end = text.find(quote, end + 1, limit)
+    if end < 0 and limit == len(text) and _is_cut(text, start, quote):
+        end = limit
     return None if end < 0 or "\n" in text[start:end] else end
+
+
+def _is_cut(text: str, start: int, quote: str) -> bool:
+    """Whether the text ends in a value: its quote is the last one, and opens on its line. A reference is no value."""
+    if _ANY_QUOTE.search(text, start) or text.startswith(("$", "`"), start):
+        return False
+    return text.count(quote, text.rfind("\n", 0, start) + 1, start) % 2 == 1
 
 
 def _is_escaped(text: str, start: int, place: int) -> bool:
@@ -288,7 +303,7 @@ def _is_in_form(text: str, found: re.Match[str], name: str, value: str) -> bool:
         return False
     since = max(0, found.start() - _LONGEST_NAME)
     start = max(text.rfind(mark, since, found.start()) + 1 for mark in "\n&")
-    begun = text[max(start, since) : found.start()]
+    begun = text[max(start, since) : found.start()].removeprefix("+")  # of a diff
     if " " in found[0]:
         is_header = ":" in found[0] and name.count("-") > 0 and "_" not in name
         return is_header and _NAME_BEFORE.fullmatch(begun.lstrip(" \t>")) is not None

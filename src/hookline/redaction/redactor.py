@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import re
@@ -9,7 +10,6 @@ import sys
 import traceback
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 from hookline.errors import HooklineError, UsageError
@@ -22,8 +22,9 @@ from hookline.redaction.names import (
     pattern_for_names,
     spans_behind,
 )
+from hookline.redaction.readings import Span, find_in_readings
 from hookline.redaction.secret_encodings import Spelled, cuts_in
-from hookline.redaction.tokens import Span, kubernetes_spans, token_spans
+from hookline.redaction.tokens import kubernetes_spans, tokens_in
 
 Values: TypeAlias = Iterable[str] | Mapping[str, str]
 Patterns: TypeAlias = Mapping[str, str | re.Pattern[str]]
@@ -226,28 +227,26 @@ class Redactor:
         return value
 
     def _once(self, text: str, by_name: bool, start: int) -> tuple[str, int]:
-        spans = list(self._spans(text, by_name))
-        if _CONTINUED.search(text):
-            spans += _restore_places(text, self._spans(_CONTINUED.sub("", text), by_name))
+        spans = list(find_in_readings(text, functools.partial(self._spans, by_name)))
         if not spans:
             return text, start
         marks = [found.span() for found in MARK.finditer(text)]
         return _replace_spans(text, [span for span in spans if not _is_within(span, marks)], start)
 
-    def _spans(self, text: str, by_name: bool) -> Iterator[Span]:
-        yield from self._certain(text)
+    def _spans(self, by_name: bool, text: str, is_as_written: bool) -> Iterator[Span]:
+        yield from self._certain(text, is_as_written)
         if by_name:
             yield from self._find_by_name(text)
 
-    def _certain(self, text: str) -> Iterator[Span]:
+    def _certain(self, text: str, is_as_written: bool = True) -> Iterator[Span]:
         lowered = text.lower()
         cuts = cuts_in(text) if self._known else []
         for kind, spelled in self._known.values():
             for start, end in (*spelled.spans(text, lowered), *spelled.ends(text, cuts)):
                 yield start, end, kind
-        yield from token_spans(text, lowered)
+        yield from tokens_in(text, lowered)
         yield from command_spans(text, lowered)
-        yield from kubernetes_spans(text)
+        yield from kubernetes_spans(text, is_as_written)
         for kind, pattern in self._patterns:
             group = "secret" if "secret" in pattern.groupindex else 0
             for found in pattern.finditer(text):
@@ -264,7 +263,7 @@ class Redactor:
             yield from spans_behind(self._named, text)
 
 
-@lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=1)
 def _default() -> Redactor:
     return Redactor()
 
@@ -328,17 +327,6 @@ def _replace_spans(text: str, spans: list[Span], place: int) -> tuple[str, int]:
         elif start < place:
             now_at -= place - start
     return "".join((*kept, text[position:])), now_at
-
-
-def _restore_places(text: str, spans: Iterable[Span]) -> Iterator[Span]:
-    """Where spans of a text without its line continuations are in the text itself."""
-    places, removed = [0], [0]
-    for found in _CONTINUED.finditer(text):
-        places.append(found.start() - removed[-1])
-        removed.append(removed[-1] + len(found[0]))
-    for start, end, kind in spans:
-        before, within = bisect_right(places, start) - 1, bisect_right(places, end - 1) - 1
-        yield start + removed[before], end + removed[within], kind
 
 
 def _find_removed(before: str, after: str) -> Iterator[str]:

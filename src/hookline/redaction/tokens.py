@@ -9,15 +9,30 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator
-from typing import TypeAlias
 
-from hookline.secret_tables import TOKENS
+from hookline.redaction.readings import Span, find_in_readings
+from hookline.secret_tables import TOKENS, TokenPattern
 
-Span: TypeAlias = tuple[int, int, str]
-"""Where a secret begins and ends, and of what kind it is."""
+BEFORE_WORD = r"(?<!\w)(?<![A-Za-z_]-)(?<![A-Za-z_]--)"
+"""Before a word of its own: no letter, nor a name and a hyphen. The sign of a diff, and the number of a line, may."""
+_BEFORE = r"(?<![A-Za-z0-9])(?<![\w-]{40})"
+"""Before a token: no letter. A name may, but not the many letters of a picture in base64."""
+_AFTER, _AFTER_WORD = r"(?![A-Za-z0-9])", r"(?!-{0,2}\w)"
 
 
-_PATTERNS = tuple((token, re.compile(token.pattern)) for token in TOKENS)
+def _compile(token: TokenPattern) -> re.Pattern[str]:
+    """The pattern of a token with what may stand before and after it; one with a context of its own says it itself.
+
+    Only letters of ASCII count: in Chinese and Japanese, words are not separated.
+    """
+    pattern = token.pattern
+    if "(?P<secret>" not in pattern:
+        before, after = (BEFORE_WORD, _AFTER_WORD) if token.is_loose else (_BEFORE, _AFTER)
+        pattern = f"{before}(?:{pattern}){after}"
+    return re.compile(pattern, re.ASCII)
+
+
+_PATTERNS = tuple((token, _compile(token)) for token in TOKENS)
 _SHORTEST = 8
 """No token is shorter."""
 
@@ -32,11 +47,15 @@ _LEAST_OF_A_KEY = 24
 """Letters before the end of a key that cannot be a word of the surrounding text."""
 
 
-def token_spans(text: str, lowered: str | None = None) -> Iterator[Span]:
-    """Where tokens are in a text, in the order of their kinds. They may overlap."""
+def token_spans(text: str) -> Iterator[Span]:
+    """Where tokens are in a text, in all its readings. They may overlap."""
+    return find_in_readings(text, lambda reading, _: tokens_in(reading, reading.lower()))
+
+
+def tokens_in(text: str, lowered: str) -> Iterator[Span]:
+    """Where tokens are in one reading of a text, in the order of their kinds. They may overlap."""
     if len(text) < _SHORTEST:
         return
-    lowered = text.lower() if lowered is None else lowered
     for token, pattern in _PATTERNS:
         if not any(hint in lowered for hint in token.hints):
             continue
@@ -125,22 +144,27 @@ _QUOTE = re.compile(r"(?<!\\)(?P<escapes>\\*+)(?P<quote>[\"'])")
 _COLON = re.compile(r"\s*+:")
 
 
-def kubernetes_spans(text: str) -> Iterator[Span]:
-    """Where a text has values of Secrets. It is read once for the blocks, and each block once for its values."""
+def kubernetes_spans(text: str, is_as_written: bool = True) -> Iterator[Span]:
+    """Where a text has values of Secrets. It is read once for the blocks, and each block once for its values.
+
+    JSON is read as it was written, with its escapes: without them, a quote in a value would end it.
+    """
     if "ecret" not in text or "ata" not in text or not _IS_SECRET.search(text):
         return
     start = 0
     for end in (*(found.start() for found in _DOCUMENT.finditer(text)), len(text)):
         if _IS_SECRET.search(text, start, end):
-            for first, last, kind in _find_in_document(text[start:end]):
+            for first, last, kind in _find_in_document(text[start:end], is_as_written):
                 yield start + first, start + last, kind
         start = end
 
 
-def _find_in_document(text: str) -> Iterator[Span]:
+def _find_in_document(text: str, is_as_written: bool) -> Iterator[Span]:
     position = 0
     while field := _FIELD.search(text, position):
         position = field.end()
+        if field["brace"] and not is_as_written:
+            continue
         for span in _find_in_braces(text, position) if field["brace"] else _find_below(text, field):
             position = max(position, span[1])
             if span[0] < span[1]:

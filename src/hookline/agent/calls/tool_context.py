@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from hookline.agent.approvals import ask_while_running
@@ -31,6 +31,8 @@ from hookline.tools import ToolContext
 
 _REMEMBERED = 8_000
 """Characters of earlier progress messages that are looked at again: a private key has some thousand."""
+_MOST_FIELDS = 64
+"""Fields of messages that are remembered; a tool that names its fields anew each time must not fill the memory."""
 
 
 class CallContext(ToolContext):
@@ -55,8 +57,8 @@ class CallContext(ToolContext):
         self._current = current
         self._loop = asyncio.get_running_loop()
         self._asked = 0
-        self._said = ""
-        """The end of what its progress messages said."""
+        self._said: dict[str, str] = {}
+        """The end of what its progress messages said, by field; under no name for messages that are texts."""
         self._spawned = 0
         self._running = 0
         self._idle: asyncio.Event | None = None
@@ -109,10 +111,27 @@ class CallContext(ToolContext):
         """A message like a result. A secret may begin in one message and continue in the next."""
         redact = self._run.setup.redact_content
         assert redact is not None
-        if not isinstance(message, str):
-            return freeze(redact(message))
-        said, self._said = self._said, (self._said + message)[-_REMEMBERED:]
-        return str(redact(message, said))
+        if isinstance(message, str):
+            return self._continued("", message, message)
+        shown = redact(message)
+        if isinstance(message, Mapping):
+            shown = {
+                name: self._continued(name, message.get(name, ""), each)
+                if isinstance(each, str)
+                else each
+                for name, each in shown.items()
+            }
+        return freeze(shown)
+
+    def _continued(self, field: str, message: JSONValue, shown: str) -> str:
+        """A text without the rest of a secret that began in the messages before it."""
+        redact = self._run.setup.redact_content
+        assert redact is not None
+        if field not in self._said and len(self._said) >= _MOST_FIELDS:
+            self._said.clear()
+        said = self._said.get(field, "")
+        self._said[field] = f"{said}{message}"[-_REMEMBERED:]
+        return str(redact(shown, said))
 
     def charge(self, usage: Usage) -> None:
         if not isinstance(usage, Usage):

@@ -1,0 +1,129 @@
+"""The readings of a text: as it is, and without the encodings around it.
+
+A token behind `\\n` in JSON, behind `%3D` in an address or behind a colour follows a letter, and so looks like the
+middle of a word. Patterns that know all this were rejected: each knew other encodings. Here a text is decoded, level by
+level, and the same patterns search each reading.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+Span: TypeAlias = tuple[int, int, str]
+"""Where a secret begins and ends, and of what kind it is."""
+
+_MOST_LEVELS = 4
+"""JSON within JSON within JSON within an address."""
+_MAY_HIDE = re.compile(r"[\\%&\x1b\x9b]|\^\[")
+_COLOUR = re.compile(
+    r"(?P<colour>(?:(?:\x1b|\^\[)\[|\x9b)[0-?]{0,64}[ -/]{0,4}[@-~]|\x1b[ -/]{1,2}[0-~])"
+)
+"""Codes for a terminal, also as `cat -v` shows them."""
+_ENCODED = re.compile(
+    r"\\(?:[uU](?:0{4})?(?P<u>[0-9A-Fa-f]{4})|x(?P<x>[0-9A-Fa-f]{2})|(?P<octal>[0-3][0-7]{2})"
+    r"|(?P<letter>[\"'`\\/abefnrtv0])|(?P<continued>\r?\n))"
+    r"|%(?P<percent>[0-9A-Fa-f]{2})"
+    r"|&(?:(?P<entity>quot|apos|amp|lt|gt|nbsp)|\#(?P<number>\d{1,5})|\#[xX](?P<hex>[0-9A-Fa-f]{1,4}));"
+    rf"|{_COLOUR.pattern}"
+)
+"""What stands for one letter, or for none: escapes of JSON and of programs, the end of a line that a shell continues,
+letters in addresses and in HTML, and codes for a terminal."""
+_LETTERS = dict(zip("nrtbfvae0", "\n\r\t\b\f\v\a\x1b\0", strict=True))
+_ENTITIES = {"quot": '"', "apos": "'", "amp": "&", "lt": "<", "gt": ">", "nbsp": " "}
+_ESCAPE = "\x1b"
+_QUOTE = re.compile(r"\\*[\"'`]")
+_FARTHEST_QUOTE = 32
+
+
+def find_in_readings(text: str, find: Callable[[str, bool], Iterable[Span]]) -> Iterator[Span]:
+    """What is found in any reading of a text, as places in the text itself.
+
+    A colour separates words in one reading, and is nothing in another: programs colour a part of a word, too. `find`
+    also gets whether all but the colours is as it was written.
+    """
+    yield from find(text, True)
+    if not _MAY_HIDE.search(text):
+        return
+    for colour in (_ESCAPE, ""):
+        current, decoded = text, list[_Decoded]()
+        for encoded in (_COLOUR, *[_ENCODED] * _MOST_LEVELS):
+            if not encoded.search(current):
+                continue
+            decoded.append(_Decoded(current, encoded, colour))
+            current = decoded[-1].text
+            for span in find(current, encoded is _COLOUR):
+                for level in reversed(decoded):
+                    span = level.restore(span)
+                yield span
+        if not any(level.has_colours for level in decoded):
+            return
+
+
+class _Decoded:
+    """A text without one level of encoding, and where its letters are in the text that was encoded."""
+
+    def __init__(self, encoded: str, pattern: re.Pattern[str], colour: str) -> None:
+        pieces: list[str] = []
+        self._encoded = encoded
+        self._places, self._sources = [0], [0]
+        self._ends: dict[int, int] = {}
+        self.has_colours = False
+        position = size = 0
+        for found in pattern.finditer(encoded):
+            letter = _letter(found, colour)
+            self.has_colours = self.has_colours or found.lastgroup == "colour"
+            pieces += [encoded[position : found.start()], letter]
+            size += found.start() - position
+            position = found.end()
+            if letter:
+                self._ends[size] = position
+                size += 1
+            self._places.append(size)
+            self._sources.append(position)
+        self.text = "".join((*pieces, encoded[position:]))
+
+    def restore(self, span: Span) -> Span:
+        start, end, kind = span
+        name = kind.lstrip("\\\"'`")
+        quote = self._written(kind[: len(kind) - len(name)], start)
+        return self._start(start), self._end(end), f"{quote}{name}"
+
+    def _start(self, place: int) -> int:
+        at = bisect_right(self._places, place) - 1
+        return self._sources[at] + place - self._places[at]
+
+    def _end(self, place: int) -> int:
+        return self._ends.get(place - 1) or self._start(place - 1) + 1
+
+    def _written(self, quote: str, place: int) -> str:
+        """How a quote before a place is written in the encoded text; empty if not as a quote."""
+        if not quote:
+            return ""
+        at = self.text.rfind(quote, max(0, place - _FARTHEST_QUOTE), place)
+        written = self._encoded[self._start(at) : self._end(at + len(quote))] if at >= 0 else ""
+        return written if _QUOTE.fullmatch(written) else ""
+
+
+def _letter(found: re.Match[str], colour: str) -> str:
+    """The letter that an encoding stands for; empty for none."""
+    kind = found.lastgroup
+    assert kind is not None
+    written = found[kind]
+    match kind:
+        case "colour":
+            return colour
+        case "continued":
+            return ""
+        case "letter":
+            return _LETTERS.get(written, written)
+        case "entity":
+            return _ENTITIES[written]
+        case "octal":
+            return chr(int(written, 8))
+        case "number":
+            return chr(int(written))
+        case _:
+            return chr(int(written, 16))
