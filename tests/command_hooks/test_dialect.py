@@ -67,6 +67,34 @@ def test_a_dialect_needs_a_name_and_events() -> None:
             register_dialect(wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("method", ["payload", "read_answer"])
+def test_a_dialect_without_input_or_answers_is_refused(method: str) -> None:
+    """It is refused when it is registered, not when its first hook is asked; the error names what is missing."""
+    wrong = type("Wrong", (Toy,), {"name": "wrong", method: getattr(Dialect, method)})
+    with pytest.raises(errors.RegistrationError, match=f"'wrong' .Wrong. has no {method}"):
+        register_dialect(wrong())
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_misspelt_decision_lets_nothing_pass(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dialect that answers with a word that is none has failed: the call does not run."""
+
+    def misspelt(self: Toy, handler: Handler, result: ProgramResult) -> ProgramAnswer:
+        return ProgramAnswer(decision="denied", reason="no")  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Toy, "read_answer", misspelt)
+    result = stage.run(stage.hooks({"on": "tool", "dialect": "toy", "command": "true"}))
+    said = " ".join(message.text for message in result.state.messages) + str(result.error)
+    assert "no decision 'denied'" in said
+    assert all(not each.is_success for step in result.state.steps for each in step.results)
+
+
+def test_an_answer_with_an_unknown_status_is_an_error() -> None:
+    """The remedy lists the words there are."""
+    with pytest.raises(errors.UsageError, match="'completed', 'blocked', 'failed'"):
+        ProgramAnswer(status="done")  # type: ignore[arg-type]
+
+
 def test_an_unknown_dialect_is_an_error() -> None:
     """The remedy lists the known ones."""
     with pytest.raises(errors.UsageError, match="hookline, claude, gemini"):

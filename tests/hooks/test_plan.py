@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from hookline.hooks import (
-    Brief,
     Context,
+    ContextFreeHook,
     Entry,
     HookOptions,
     Plan,
@@ -71,7 +71,7 @@ def test_a_plan_keeps_the_order_and_separates_the_tiers() -> None:
 def test_a_hook_is_asked_without_a_context_only_if_it_needs_none(tier: str) -> None:
     """Not one with a matcher or a time limit, one in shadow, or one that is not alone."""
 
-    class Short(Brief):
+    class Short(ContextFreeHook):
         def brief(self, live: object) -> None:
             """It lets things be."""
 

@@ -15,7 +15,7 @@ import msgspec
 
 from hookline.agent.approvals import check_answers
 from hookline.agent.loop.drive import drive
-from hookline.agent.recovery import Resumed
+from hookline.agent.recovery import ResumeSource
 from hookline.agent.result import RunResult, recorded_result
 from hookline.agent.run import Run, RunSetup, SessionPart
 from hookline.agent.stream import Feed, RunStream, follow
@@ -164,7 +164,7 @@ class Agent:
             RunSetup.of(self.definition, drive, session=part),
             story.state if paused else story.settled,
             durable,
-            None if paused else Resumed(story.tail, story.unsettled_seconds),
+            None if paused else ResumeSource(story.tail, story.unsettled_seconds),
         )
         return self._drive(self._runs.begin(resumed), None, session)
 

@@ -78,26 +78,26 @@ def is_plain(response: Any) -> bool:
     try:
         usage, calls = response.usage, response.calls
         given, made, asked = usage.input_tokens, usage.output_tokens, usage.requests
-        if type(given) is not int or type(made) is not int or type(asked) is not int:
+        if not (type(given) is type(made) is type(asked) is int):
             return False
         if given | made | asked < 0 or usage.cost is not None:
             return False  # one comparison for three: a negative one makes it negative
-        if usage.unpriced_requests is not _ZERO or usage.cache_read_tokens is not _ZERO:
+        if not (
+            usage.unpriced_requests is usage.cache_read_tokens is usage.cache_write_tokens is _ZERO
+        ):
             return False
-        if usage.cache_write_tokens is not _ZERO or response.reasoning:
-            return False
-        if response.provider_tool_uses:
+        if response.reasoning or response.provider_tool_uses:
             return False
         model, text, finish = response.model, response.text, response.finish
-        if type(model) is not str or type(text) is not str or type(finish) is not str:
+        if not (type(model) is type(text) is type(finish) is str):
             return False
         words = model + text + finish  # one look at all of them
         if calls:
             (call,) = calls
-            if type(call) is not ToolCall or not call.id:
-                return False
             id_, name, malformed = call.id, call.name, call.malformed
-            if type(id_) is not str or type(name) is not str or type(malformed) is not str:
+            if type(call) is not ToolCall or not id_:
+                return False
+            if not (type(id_) is type(name) is type(malformed) is str):
                 return False
             words += id_ + name + malformed
         return words.isascii() and type(calls) is tuple

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.records import RecordedCall, RunIndex
-from hookline.agent.recovery import Resumed
+from hookline.agent.recovery import ResumeSource
 from hookline.agent.result import RunResult, recorded_result, restore_child
 from hookline.agent.run import AnswerSource, Run, RunSetup
 from hookline.definition import Definition, for_child
@@ -230,7 +230,7 @@ class ChildRun:
         self.objections = _times_sent_back(durable.records)
         parent.ledger.carry(story.settled.counters, self.counted)
         if not story.is_finished:
-            source = Resumed(story.tail, story.unsettled_seconds)
+            source = ResumeSource(story.tail, story.unsettled_seconds)
             return await self.drive(story.settled, None, source)
         if story.state.pending_step is not None:
             return await self.drive(story.state, None)

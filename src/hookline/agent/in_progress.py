@@ -115,7 +115,7 @@ class StepInProgress(msgspec.Struct):
     usage: Usage = NO_USAGE
     errors: tuple[ErrorInfo, ...] = ()
     response: InferenceResponse | None = None
-    calls: list[CallInProgress] = []
+    calls: tuple[CallInProgress, ...] = ()
     is_waiting: bool = False
     """For a person: the run pauses."""
     failing: BaseException | None = None

@@ -35,7 +35,7 @@ from hookline.journal import (
     StepStarted,
 )
 from hookline.lifecycle import AgentContext, HookPoint
-from hookline.lifecycle.changes import can_be_redone, redo_changes
+from hookline.lifecycle.recorded_changes import can_be_redone, redo_changes
 from hookline.state import InferenceResponse
 
 _KINDS = {kind.label: kind for kind in Kind}
@@ -45,13 +45,14 @@ _SAID_AGAIN = (ErrorClass.HOOK, ErrorClass.VALIDATION)
 """What fails again when a step is gone through again: hooks that say so again, calls that are still invalid."""
 
 
-class Resumed(AnswerSource):
+class ResumeSource(AnswerSource):
     """What is on record of the step that was not settled, and then what happens now."""
 
     is_taken_up = True
 
     def __init__(self, tail: Iterable[Record], active_seconds: float = 0.0) -> None:
-        self.known = known = RunIndex(tail)
+        super().__init__(RunIndex(tail))
+        known = self.known
         self.active_seconds = active_seconds
         retried = [each for turn in known.turns.values() for each in turn.errors]
         for calls in known.calls.values():
@@ -82,7 +83,7 @@ class Resumed(AnswerSource):
         """Everything on record is dealt with: from here on the run takes what happens now."""
         run.source = AnswerSource()
         run.append = run.durable.append
-        run.next_seq = itertools.count(len(run.durable.records)).__next__
+        run.numbers = itertools.count(len(run.durable.records))
 
     def _next(self, key: Any, of: int) -> int | None:
         """The number of the next one of so many under a key; None when all were read."""

@@ -6,7 +6,7 @@ tests which class implements it:
 | implementation | what it gives | used by |
 |---|---|---|
 | `AnswerSource` | what happens now; the loop records it | `run`, `stream`, `iterate` |
-| `Resumed` | what is on record of the step that was not settled, then what happens now | `resume` |
+| `ResumeSource` | what is on record of the step that was not settled, then what happens now | `resume` |
 | `ReplaySource` | the record, but hooks are asked; the first difference ends it | `replay` |
 | `BacktestSource` | the record; other hooks are asked about each decision, to the end | `backtest` |
 
@@ -70,7 +70,7 @@ from hookline.journal import (
     TextDelta,
 )
 from hookline.lifecycle import AgentContext
-from hookline.lifecycle.changes import describe_changes
+from hookline.lifecycle.recorded_changes import describe_changes
 from hookline.state import (
     NO_USAGE,
     AgentState,
@@ -114,12 +114,18 @@ class SessionPart(msgspec.Struct, frozen=True):
     source: str = ""
 
 
-class Uncounted(msgspec.Struct):
-    """What a run has used since that was last put into its state."""
+class Uncounted:
+    """What a run has used since that was last put into its state. Each step writes it: a struct is slower to write."""
 
-    usage: Usage = NO_USAGE
-    calls: int = 0
-    child_steps: int = 0
+    __slots__ = ("calls", "child_steps", "usage")
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """It is all in the state."""
+        self.usage = NO_USAGE
+        self.calls = self.child_steps = 0
 
     def add_usage(self, usage: Usage) -> None:
         """A model was asked."""
@@ -203,10 +209,10 @@ class Run:
         "make_services",
         "metadata_before",
         "monotonic",
-        "next_seq",
         "next_step",
         "noted",
         "now",
+        "numbers",
         "on_step",
         "pace",
         "plans",
@@ -246,7 +252,7 @@ class Run:
         self.append = source.append(durable)
         self.commit = durable.commit
         earlier = 0 if pending is None else pending.records
-        self.next_seq = itertools.count(len(durable.records) or earlier).__next__
+        self.numbers = itertools.count(len(durable.records) or earlier)
         self.is_resumed = pending is not None or len(durable.records) > 0
         self.monotonic = clock.monotonic
         self.sleep = clock.sleep
@@ -259,8 +265,8 @@ class Run:
         self.stopping = False
         self.error: BaseException | None = None
         self.token = CancelToken(parent.token if parent is not None else None)
-        self.ledger = Ledger(state, self.now, parent.ledger if parent is not None else None)
-        self.ledger.seconds_before += source.active_seconds
+        ledger_above = parent.ledger if parent is not None else None
+        self.ledger = Ledger(state, self.now, ledger_above, source.active_seconds)
         self.uncounted = Uncounted()
         self.noted: Counters | None = None
         # The step that is made, and the call that hooks are asked about.
@@ -343,7 +349,7 @@ class Run:
 
         Records of every step name these fields instead: unpacking them costs 0.1 bare steps for each record.
         """
-        return self.run_id, self.next_seq(), self.at
+        return self.run_id, next(self.numbers), self.at
 
     # --- arguments that hold secrets ----------------------------------------------------------------
 
@@ -497,11 +503,11 @@ class Run:
         self.at = self.wall + now
         if not names.hooks:
             return  # they gave their verdict in another process
-        append, next_seq = self.append, self.next_seq
+        append = self.append
         append(
             HooksPassed(
                 run_id=self.run_id,
-                seq=next_seq(),
+                seq=next(self.numbers),
                 at=self.at,
                 point=names.point,
                 hooks=names.hooks,
@@ -727,8 +733,6 @@ UseTool: TypeAlias = Callable[[Run, CallInProgress], Awaitable[Any]]
 class AnswerSource:
     """The live source. Others override what they take from somewhere else."""
 
-    known: RunIndex = NOTHING
-    """What is on record of the step that continues, and stands."""
     is_replay = False
     """Results come from the record, so no call needs its real arguments: redacted ones are enough."""
     is_taken_up = False
@@ -740,6 +744,10 @@ class AnswerSource:
 
     _children: Counter[str] | None = None
     _read = 0
+
+    def __init__(self, known: RunIndex = NOTHING) -> None:
+        self.known = known
+        """What is on record of the step that continues, and stands."""
 
     # --- the record and the time --------------------------------------------------------------------
 

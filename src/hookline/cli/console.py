@@ -20,7 +20,7 @@ from hookline.cli.exits import REFUSED, Exit, exit_of
 from hookline.cli.interrupts import Interrupts
 from hookline.cli.recorded_runs import is_interrupted, limit_reached
 from hookline.cli.screen import Screen, format_call
-from hookline.cli.streams import user_code
+from hookline.cli.standard_streams import user_code
 from hookline.cli.terminal import is_terminal, printable
 from hookline.config import LimitSettings, Settings
 from hookline.errors import JournalError, UsageError

@@ -19,7 +19,7 @@ from hookline.agent import Agent
 from hookline.cli.assembly.agent import Extras, open_agent, without_model
 from hookline.cli.exits import Exit
 from hookline.cli.options import load_settings, take_target
-from hookline.cli.streams import user_code
+from hookline.cli.standard_streams import user_code
 from hookline.cli.terminal import align_columns, page_width, printable
 from hookline.config import Settings
 from hookline.drivers import ScriptedDriver, call, say

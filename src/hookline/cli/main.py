@@ -14,7 +14,7 @@ from importlib import import_module
 
 from hookline.cli.exits import Exit, exit_for
 from hookline.cli.parser import COMMANDS, make_parser, parse
-from hookline.cli.streams import discard, open_streams, private_stdout
+from hookline.cli.standard_streams import discard, open_streams, private_stdout
 
 _BROKEN_PIPE = 141
 _WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

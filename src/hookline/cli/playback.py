@@ -13,7 +13,7 @@ from hookline.cli.interrupts import Interrupts
 from hookline.cli.journal_location import find_run, journal_path, open_journal, open_run
 from hookline.cli.options import flags_of, take_target
 from hookline.cli.recorded_runs import Invocation
-from hookline.cli.streams import user_code
+from hookline.cli.standard_streams import user_code
 from hookline.cli.terminal import printable
 from hookline.config import Layer, Settings
 from hookline.errors import UsageError

@@ -382,6 +382,12 @@ def register_dialect(dialect: Dialect) -> None:
             f"the dialect {type(dialect).__name__} has no name or no points.",
             remedy="Set `name`, and `points` from its events to ours.",
         )
+    for method in ("payload", "read_answer"):
+        if getattr(type(dialect), method) is getattr(Dialect, method):
+            raise RegistrationError(
+                f"the dialect '{name}' ({type(dialect).__name__}) has no {method}.",
+                remedy="Define `payload` (the JSON that a hook reads) and `read_answer` (what its answer means).",
+            )
     if type(_REGISTERED.get(name)).__module__.startswith(_OURS):
         raise RegistrationError(
             f"'{name}' is a dialect of Hookline.", remedy="Give yours another name."

@@ -11,10 +11,11 @@ import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
+from hookline.errors import UsageError
 from hookline.state import EMPTY, AgentState, UserMessage
 
 
@@ -327,6 +328,17 @@ class ProgramAnswer(msgspec.Struct, frozen=True, kw_only=True):
     status: AnswerStatus = "completed"
     problem: str = ""
     """What went wrong, if the hook failed."""
+
+    def __post_init__(self) -> None:
+        for name, kind in (("decision", AnswerWord), ("status", AnswerStatus)):
+            if getattr(self, name) not in get_args(
+                kind
+            ):  # a misspelt denial would let the call pass
+                known = ", ".join(map(repr, get_args(kind)))
+                raise UsageError(
+                    f"a ProgramAnswer has no {name} {getattr(self, name)!r}.",
+                    remedy=f"Use one of {known}.",
+                )
 
     @property
     def has_failed(self) -> bool:

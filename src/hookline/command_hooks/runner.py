@@ -43,6 +43,7 @@ from hookline.command_hooks.programs import (
     run_program,
 )
 from hookline.command_hooks.scripts import changed_script
+from hookline.errors import in_words
 from hookline.lifecycle import (
     AgentContext,
     ExecutionHookContext,
@@ -492,13 +493,21 @@ def read_reply(dialect: Dialect, handler: Handler, result: ProgramResult) -> Pro
         return dialect.read_failure(handler, failed(result.detail, "spawn_error"))
     first, _, rest = result.stdout.lstrip().partition("\n")
     if not dialect.can_detach(handler) or detach_seconds(first.encode()) is None:
-        return dialect.read_answer(handler, result)
+        return _read(dialect, handler, result)
     lines = (text for text in (rest, *rest.splitlines()) if json_object(text) is not None)
     last = msgspec.structs.replace(result, stdout=next(lines, ""))
-    said = dialect.read_answer(handler, last)
+    said = _read(dialect, handler, last)
     return (
         said if said.has_failed else ProgramAnswer(contexts=said.contexts, messages=said.messages)
     )
+
+
+def _read(dialect: Dialect, handler: Handler, result: ProgramResult) -> ProgramAnswer:
+    """What a program has answered. Of an answer that its dialect fails to read nobody knows that it was no denial."""
+    try:
+        return dialect.read_answer(handler, result)
+    except Exception as error:
+        return denied(f"the dialect '{dialect.name}' could not read its answer: {in_words(error)}")
 
 
 def detach_seconds(printed: bytes) -> float | None:

@@ -7,6 +7,7 @@ the last allowed step is a completed run. They hold for the whole tree of child 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import msgspec
 
 from hookline.flow import STOP_REASONS, Ledger, RunLimits
-from hookline.hooks import Brief, HookOptions, HookOutcome, Plan, Registration, register
+from hookline.hooks import ContextFreeHook, HookOptions, HookOutcome, Plan, Registration, register
 from hookline.lifecycle import AgentContext, HookPoint, StopHookContext
 from hookline.state import ContinuationDecision, ContinuationEvaluation, ContinuationOutcome
 
@@ -31,7 +32,7 @@ _GOES_ON = ContinuationOutcome.from_evaluations((_MORE_TO_DO,))
 _STOPS = ContinuationOutcome.from_evaluations((_DONE,))
 
 
-class ToolCallPresence(Brief):
+class ToolCallPresence(ContextFreeHook):
     """Continue while the model calls tools; when it only answers, the run is done."""
 
     def __call__(self, ctx: StopHookContext) -> ContinuationEvaluation:
@@ -51,7 +52,7 @@ Reached = Callable[[Any], str]
 """(run) -> the limit that is used up, if one is."""
 
 
-class LimitsGuard(Brief):
+class LimitsGuard(ContextFreeHook):
     """Stops a run when one of these limits is used up. `levels` is how far up the run it guards is."""
 
     def __init__(
@@ -62,11 +63,12 @@ class LimitsGuard(Brief):
         self.levels = levels
         self.keeps = {name: limit for name in names if (limit := getattr(limits, name)) is not None}
         get = self.keeps.get
-        self._steps: float = get("steps", math.inf)
-        self._tokens: float = get("tokens", math.inf)
+        # What is counted is compared with a whole number: it takes longer with infinity.
+        self._steps: int = get("steps", sys.maxsize)
+        self._tokens: int = get("tokens", sys.maxsize)
+        self._tool_calls: int = get("tool_calls", sys.maxsize)
         self._seconds: float = get("seconds", math.inf)
         self._cost: float = get("cost", math.inf)
-        self._tool_calls: float = get("tool_calls", math.inf)
 
     def reached(self, run: Any) -> str:
         """The first limit that is used up, by its name; empty when there is room. Limits are compared here only."""
@@ -75,7 +77,7 @@ class LimitsGuard(Brief):
             return "steps"
         if ledger.tokens >= self._tokens:
             return "tokens"
-        if ledger.seconds_before + run.now - ledger.started >= self._seconds:
+        if run.now - ledger.started >= self._seconds:
             return "seconds"
         if ledger.cost >= self._cost:
             return "cost"

@@ -35,11 +35,14 @@ class Ledger:
 
     __slots__ = ("cost", "parent", "seconds_before", "started", "steps", "tokens", "tool_calls")
 
-    def __init__(self, state: AgentState, started: float, parent: Ledger | None = None) -> None:
+    def __init__(
+        self, state: AgentState, started: float, parent: Ledger | None = None, seconds: float = 0.0
+    ) -> None:
+        """`seconds` is active time that the state does not know of."""
         self.parent = parent
-        self.started = started
         counters = state.counters
-        self.seconds_before = counters.active_seconds
+        self.seconds_before = counters.active_seconds + seconds
+        self.start(started)
         self.steps = counters.steps
         self.tool_calls = counters.tool_calls
         self.tokens = counters.usage.uncached_tokens
@@ -72,9 +75,14 @@ class Ledger:
         for _ in range(counters.steps - counted.steps):
             self.add_step()
 
+    def start(self, now: float) -> None:
+        """It is driven from now on: until now it was waiting."""
+        self.started = now - self.seconds_before
+        """When it would have begun had it never waited."""
+
     def seconds(self, now: float) -> float:
         """Active time so far."""
-        return self.seconds_before + now - self.started
+        return now - self.started
 
     def above(self, levels: int) -> Ledger:
         """The ledger of the run that many levels up."""

@@ -34,7 +34,7 @@ from hookline.hooks.outcome import (
     cancellation_failure,
     hook_failure,
 )
-from hookline.hooks.plan import Brief, Entry, HookNames, Plan
+from hookline.hooks.plan import ContextFreeHook, Entry, HookNames, Plan
 from hookline.hooks.point_type import Context, Point, normalize_name
 from hookline.hooks.run import observe, run_around, run_hooks
 from hookline.hooks.verdict import Kind, Verdict
@@ -43,10 +43,10 @@ __all__ = [
     "CRASHES",
     "Answered",
     "BaseMatcher",
-    "Brief",
     "CallableMatcher",
     "CompositeMatcher",
     "Context",
+    "ContextFreeHook",
     "Entry",
     "EventTypeMatcher",
     "HookLike",

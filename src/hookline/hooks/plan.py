@@ -159,7 +159,7 @@ class Plan:
         return self.judges + self.observers
 
 
-class Brief:
+class ContextFreeHook:
     """A hook that can often answer without a context, from the run itself, when it is alone at its point.
 
     `brief(run)` returns something false when there is no objection; otherwise its decision, or that it must be called.
@@ -171,7 +171,7 @@ class Brief:
 
 def _brief(entry: Entry) -> Callable[[Any], Any] | None:
     hook = entry.registration.hook
-    if not isinstance(hook, Brief) or not entry.is_plain or entry.tier is Tier.OBSERVER:
+    if not isinstance(hook, ContextFreeHook) or not entry.is_plain or entry.tier is Tier.OBSERVER:
         return None
     registration = entry.registration
     return hook.brief if registration.matcher is None and registration.timeout is None else None

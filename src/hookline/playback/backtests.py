@@ -31,7 +31,7 @@ from hookline.hooks import (
 )
 from hookline.journal import HookRan, JournalStore, Record
 from hookline.lifecycle import AgentContext, HookPoint, HookStack
-from hookline.lifecycle.changes import describe_changes
+from hookline.lifecycle.recorded_changes import describe_changes
 from hookline.playback.recorded_agent import (
     Agents,
     is_limit_on_record,

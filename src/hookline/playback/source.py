@@ -39,7 +39,7 @@ from hookline.journal import (
     StepFinished,
 )
 from hookline.lifecycle import AgentContext, HookPoint, StepHookContext, ToolHookContext
-from hookline.lifecycle.changes import redo_changes
+from hookline.lifecycle.recorded_changes import redo_changes
 from hookline.playback.comparison import Comparison
 from hookline.playback.recorded_agent import (
     Agents,
@@ -248,6 +248,7 @@ class PlaybackSource(AnswerSource):
     """The agent of the run is there; otherwise only what is on record of it."""
 
     def __init__(self, agents: Agents, playback: Playback, recording: RecordedRun) -> None:
+        super().__init__()
         self.agents = agents
         self.playback = playback
         self.recording = recording
@@ -752,7 +753,7 @@ def _spend_as_then(run: Run, then: StepFinished) -> None:
     )
     if min(more) >= 0 < max(more):
         run.count_child(counters, now)
-    run.ledger.started = run.now - (counters.active_seconds - run.ledger.seconds_before)
+    run.ledger.started = run.now - counters.active_seconds
 
 
 def _is_judged_anew(run: Run, ctx: AgentContext) -> bool:

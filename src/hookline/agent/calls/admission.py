@@ -90,7 +90,7 @@ async def admit(
         approved = msgspec.structs.replace(approved, fingerprint=current.call.fingerprint())
     if current.call.redacted and has_lost_arguments(run, current):
         return refuse_without_arguments(run, current)
-    if is_spent(run) and (stopped := await _ask_limits(run, current)) is not None:
+    if spent_limit(run) and (stopped := await _ask_limits(run, current)) is not None:
         return stopped
     plan = run.plans.before_tool_use
     if plan is None:
@@ -129,7 +129,7 @@ async def admit_again(run: Run, current: CallInProgress) -> Admission:
     refused = await validate_again(run, current)
     if refused is None and current.call.redacted and has_lost_arguments(run, current):
         refused = refuse_without_arguments(run, current)
-    if refused is None and is_spent(run):
+    if refused is None and spent_limit(run):
         refused = await _ask_limits(run, current)
     if refused is not None:
         return refused
@@ -204,7 +204,8 @@ async def _judge_changed(run: Run, current: CallInProgress, call: ToolCall) -> A
 def prepare(run: Run, current: CallInProgress, call: ToolCall) -> ToolError | None:
     """Find the tool and check the arguments; gives what is wrong, if something is."""
     toolbox = run.setup.definition.toolbox
-    tool = toolbox.get(call.name)
+    find = toolbox.get
+    tool = find(call.name)
     if tool is None:
         return toolbox.unknown(call.name)
     if call.redacted:
@@ -215,9 +216,7 @@ def prepare(run: Run, current: CallInProgress, call: ToolCall) -> ToolError | No
     args = call.args
     if not call.malformed and type(args) is FrozenDict and tool.arguments.are_whole(args):
         current.tool, current.values = tool, args
-        if run.setup.redact_content is None:
-            current.call = call
-        else:
+        if call is not current.call:
             _take_call(run, current, call)
         return None
     try:
@@ -292,10 +291,10 @@ def _follows_a_valid_call(run: Run, current: CallInProgress) -> bool:
 # --- who is asked about a call ----------------------------------------------------------------------------
 
 
-def is_spent(run: Run) -> bool:
-    """Whether what the run has used leaves no room for calls: then the limits are asked, and they stop it."""
+def spent_limit(run: Run) -> str:
+    """The limit that leaves no room for calls, if one is used up: then the limits are asked, and they stop the run."""
     limit_reached = run.plans.limit_reached
-    return limit_reached is not None and limit_reached(run) != ""
+    return "" if limit_reached is None else limit_reached(run)
 
 
 async def _ask_limits(run: Run, current: CallInProgress) -> Admission | None:

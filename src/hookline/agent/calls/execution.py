@@ -75,44 +75,95 @@ _VERDICTS = {
 }
 
 
-async def use_tools(run: Run) -> None:
-    """Judge the calls of the model's answer one after the other, and run those that are admitted together."""
-    step = run.step
-    assert step.response is not None
-    calls = step.response.calls
-    if run.setup.redact_content is None:
-        step.calls = list(map(CallInProgress, calls, calls))
-    else:
-        step.calls = list(map(CallInProgress, calls, calls, map(find_original, calls)))
-    known = run.source.known.records
+async def use_tools(run: Run, *, again: bool = False) -> None:
+    """Judge the calls of a step one after the other, run those that are admitted together, and show what came of them.
+
+    `again`: they are the calls of a paused step, and are taken up where they stand.
+    """
+    step, known = run.step, run.source.known
+    is_recorded = bool(known.records)
+    if not again:
+        _open_calls(run)
     for current in step.calls:
-        if known and readmit(run, current):
+        if again:
+            await _take_up(run, current)
+        elif is_recorded and readmit(run, current):
             _take(run, current, MAY_RUN)
         elif _ends(run):
             prepare(run, current, current.made)  # it is shown as it would have run
         else:
             _take(run, current, await admit(run, current, current.made))
-    await _run_admitted(run)
+    if is_recorded:
+        await _recall_calls(run, known)
+    ready = _ready(run)
+    if _BLOCKED in run.setup.definition.error_policy.actions:
+        await _count_blocked(run)
+    if _ends(run):
+        settle_all_unrun(run)
+        step.wait(is_waiting=False)
+        ready = []
+    elif step.is_waiting:
+        ready = []
+    while ready:
+        for current in ready:
+            _intend(run, current)
+        if run.commit is not None:
+            await (
+                run.commit()
+            )  # what is about to run is on record, and safe, before any of it starts
+        if len(ready) == 1:
+            await execute_one(run, ready[0])
+        else:
+            for batch in _batches(ready):
+                await _run_together(run, batch)
+        ready = await _deal_with_failures(run, ready) if _has_failed(run, ready) else []
+    if is_recorded:
+        _fail_as_before(run)
+    await finish_calls(run)
 
 
-async def use_tools_again(run: Run) -> None:
-    """Take up the calls of a paused step where they stand."""
+def _open_calls(run: Run) -> None:
+    """The calls of the model's answer are on their way."""
+    step = run.step
+    assert step.response is not None
+    calls = step.response.calls
+    if run.setup.redact_content is None:
+        step.calls = tuple(map(CallInProgress, calls, calls))
+    else:
+        step.calls = tuple(map(CallInProgress, calls, calls, map(find_original, calls)))
+
+
+async def _take_up(run: Run, current: CallInProgress) -> None:
+    """Take up a call of a paused step where it stands."""
+    waits = current.stage in (_ASKED, _ADMITTED)
+    if waits and readmit(run, current):
+        _take(run, current, MAY_RUN)
+    elif _ends(run):
+        return
+    elif waits:
+        _take(run, current, await admit_again(run, current))
+    elif current.stage is CallStage.SUSPENDED and not has_lost_arguments(run, current):
+        # It had started and waits for a child: it is not judged again, and continues.
+        refused = await validate_again(run, current)
+        if refused is None:
+            current.started = True
+        else:
+            _take(run, current, refused)
+
+
+def _ready(run: Run) -> list[CallInProgress]:
+    """The calls that have no result yet. The step waits if one of them waits for a person."""
+    ready: list[CallInProgress] = []
     for current in run.step.calls:
-        waits = current.stage in (_ASKED, _ADMITTED)
-        if waits and readmit(run, current):
-            _take(run, current, MAY_RUN)
-        elif _ends(run):
+        if current.stage is _SETTLED:
             continue
-        elif waits:
-            _take(run, current, await admit_again(run, current))
-        elif current.stage is CallStage.SUSPENDED and not has_lost_arguments(run, current):
-            # It had started and waits for a child: it is not judged again, and continues.
-            refused = await validate_again(run, current)
-            if refused is None:
-                current.started = True
-            else:
-                _take(run, current, refused)
-    await _run_admitted(run)
+        if current.call.redacted and has_lost_arguments(run, current):
+            _take_back(run, current, refuse_without_arguments(run, current))
+            continue
+        ready.append(current)
+        if current.stage is _ASKED:
+            run.step.wait()
+    return ready
 
 
 def _take(run: Run, current: CallInProgress, decided: Admission) -> None:
@@ -133,36 +184,6 @@ def _take_back(run: Run, current: CallInProgress, decided: Admission) -> None:
     if current.stage is _ADMITTED and not current.started:
         run.ledger.add_tool_calls(-1)
     _take(run, current, decided)
-
-
-async def _run_admitted(run: Run) -> None:
-    step, known = run.step, run.source.known
-    if known.records:
-        await _recall_calls(run, known)
-    ready: list[CallInProgress] = []
-    for current in step.calls:
-        if current.stage is _SETTLED:
-            continue
-        if current.call.redacted and has_lost_arguments(run, current):
-            _take_back(run, current, refuse_without_arguments(run, current))
-            continue
-        ready.append(current)
-        if current.stage is _ASKED:
-            step.wait()
-    if _BLOCKED in run.setup.definition.error_policy.actions:
-        await _count_blocked(run)
-    if _ends(run):
-        settle_all_unrun(run)
-        step.wait(is_waiting=False)
-    elif ready and not step.is_waiting:
-        await execute(run, ready)
-        for current in ready:
-            if current.exception is not None or run.state.counters.consecutive_errors:
-                await _deal_with_failures(run, ready)
-                break
-    if known.records:
-        _fail_as_before(run)
-    await finish_calls(run)
 
 
 async def _count_blocked(run: Run) -> None:
@@ -189,26 +210,32 @@ def _ends(run: Run) -> bool:
     return run.stopping or run.step.failing is not None or run.token.is_cancelled
 
 
-async def _deal_with_failures(run: Run, ran: list[CallInProgress]) -> None:
-    """Ask the error policy about failed calls, and run those again that are safe to repeat and that it wants."""
-    while True:
-        again: list[CallInProgress] = []
-        delay = 0.0
-        for current in ran:
-            if current.exception is None:
-                on_success(run, ErrorClass.TOOL)
-                continue
-            wait = await _after_failure(run, current)
-            if wait is not None:
-                again.append(current)
-                delay = max(delay, wait)
-        if not again or _ends(run):
-            return
-        if delay:
-            await run.sleep(delay)
-            run.clock()
-        await execute(run, again)
-        ran = again
+def _has_failed(run: Run, ran: list[CallInProgress]) -> bool:
+    """Whether the error policy has to hear of these calls: one failed, or they succeeded after a failure."""
+    for current in ran:  # not any(): a generator costs more than the rest of this
+        if current.exception is not None:
+            return True
+    return bool(run.state.counters.consecutive_errors)
+
+
+async def _deal_with_failures(run: Run, ran: list[CallInProgress]) -> list[CallInProgress]:
+    """Ask the error policy about failed calls; gives those that are safe to repeat and that it wants to run again."""
+    again: list[CallInProgress] = []
+    delay = 0.0
+    for current in ran:
+        if current.exception is None:
+            on_success(run, ErrorClass.TOOL)
+            continue
+        wait = await _after_failure(run, current)
+        if wait is not None:
+            again.append(current)
+            delay = max(delay, wait)
+    if not again or _ends(run):
+        return []
+    if delay:
+        await run.sleep(delay)
+        run.clock()
+    return again
 
 
 async def _after_failure(run: Run, current: CallInProgress) -> float | None:
@@ -234,10 +261,8 @@ async def _after_failure(run: Run, current: CallInProgress) -> float | None:
     if decision.action is ErrorAction.STOP:
         current.failure = current.exception
         run.step.fail(run.step.failing or current.exception)
-    if decision.action is ErrorAction.RETRY and safe:
-        return decision.delay
     current.exception = None
-    return None
+    return decision.delay if decision.action is ErrorAction.RETRY and safe else None
 
 
 def settle_all_unrun(run: Run) -> None:
@@ -434,19 +459,6 @@ def _fail_as_before(run: Run) -> None:
 # --- running admitted calls -----------------------------------------------------------------------------
 
 
-async def execute(run: Run, in_progress: list[CallInProgress]) -> None:
-    """Run these calls concurrently. Their intent is on record, and safe, before any of them starts."""
-    for current in in_progress:
-        _intend(run, current)
-    if run.commit is not None:
-        await run.commit()
-    if len(in_progress) == 1:
-        await execute_one(run, in_progress[0])
-    else:
-        for batch in _batches(in_progress):
-            await _run_together(run, batch)
-
-
 def _intend(run: Run, current: CallInProgress) -> None:
     """Write down that a call is about to run, once, however often it is tried."""
     current.attempts += 1
@@ -455,11 +467,11 @@ def _intend(run: Run, current: CallInProgress) -> None:
     current.started = True
     run.uncounted.add_call()
     tool = current.tool
-    append, next_seq = run.append, run.next_seq
+    append = run.append
     append(
         CallAdmitted(
             run_id=run.run_id,
-            seq=next_seq(),
+            seq=next(run.numbers),
             at=run.at,
             step=run.step_index or 0,
             call=current.call,
@@ -476,11 +488,11 @@ def record_result(run: Run, current: CallInProgress) -> None:
         if current.children:
             abandon_children(run, current)
         assert current.result is not None
-        append, next_seq = run.append, run.next_seq
+        append = run.append
         append(
             CallSettled(
                 run_id=run.run_id,
-                seq=next_seq(),
+                seq=next(run.numbers),
                 at=run.at,
                 step=run.step_index or 0,
                 result=current.result,
@@ -539,7 +551,6 @@ async def execute_one(run: Run, current: CallInProgress) -> None:
     started = run.now
     try:
         if run.plans.around_tool_use is None:
-            current.exception = None
             value = await run.source.use(run, current, _use_tool)
             result = as_result(run, current.call, value, started)
         else:

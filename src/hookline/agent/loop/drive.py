@@ -16,7 +16,6 @@ from hookline.agent.calls.execution import (
     finish_calls,
     settle_all_unrun,
     use_tools,
-    use_tools_again,
 )
 from hookline.agent.children import recount_hook_work
 from hookline.agent.failure import on_error
@@ -58,7 +57,7 @@ async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
     """Drive a run to its end, whatever that is."""
     run.token.attach()
     run.make_services = HookServices
-    run.ledger.started = run.clock()  # until now it was waiting to be driven
+    run.ledger.start(run.clock())
     cancelled: asyncio.CancelledError | None = None
     output: Any = None
     with contextlib.ExitStack() as watches:
@@ -280,7 +279,8 @@ def _step(run: Run, before: AgentState | None = None) -> Awaitable[Ending | None
     plan = run.plans.before_step
     guard = ""
     if plan is not None:
-        if plan.brief is None or plan.brief(run):
+        brief = plan.brief
+        if brief is None or brief(run):
             return _ask_first(run, plan)
         guard = plan.guard
     begin_step(run, guard)
@@ -310,14 +310,15 @@ async def _resume_step(run: Run, before: AgentState | None = None) -> Ending | N
 
 async def _work(run: Run, *, again: bool) -> Ending | None:
     """The turn and its tool calls. Whatever happens in here, the step is settled and after_step runs."""
+    step = run.step
     failure: BaseException | None = None
     try:
         try:
             if again:
-                await use_tools_again(run)
+                await use_tools(run, again=True)
             else:
                 await take_turn(run)
-                if run.step.response is not None and run.step.response.calls:
+                if step.response is not None and step.response.calls:
                     await use_tools(run)
         except Unrecovered as error:
             failure = error.exception if error.action is ErrorAction.STOP else None
@@ -328,7 +329,7 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
             if failure is None:
                 settle_all_unrun(run)
                 await finish_calls(run)
-        if run.step.is_waiting and run.stopping:  # a hook ended the run while a child began to wait
+        if step.is_waiting and run.stopping:  # a hook ended the run while a child began to wait
             settle_all_unrun(run)
             await finish_calls(run)
     except asyncio.CancelledError:
@@ -337,15 +338,16 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
     if run.token.is_cancelled:
         await _cut_short(run)
         raise asyncio.CancelledError
-    failure = failure or run.step.failing
+    failure = failure or step.failing
     if failure is not None:
         return await _fail_step(run, failure)
-    if run.step.is_waiting and not run.stopping:
+    if step.is_waiting and not run.stopping:
         pend_step(run)
         return Ending(RunStatus.PAUSED, StopReason.APPROVAL_PENDING, _questions(run))
     plan = run.plans.should_continue
-    if plan is not None and plan.brief is not None and not run.evaluations:
-        outcome: ContinuationOutcome = plan.brief(run)
+    brief = None if plan is None or run.evaluations else plan.brief
+    if plan is not None and brief is not None:
+        outcome: ContinuationOutcome = brief(run)
         if run.plans.after_step is None and (outcome.should_continue or run.plans.stop is None):
             # Nobody is to look at the step before its outcome is known: it is settled in one go.
             settle_step(run, outcome, plan.guard)
@@ -353,15 +355,15 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
                 return None
             run.replace_evaluations(outcome.evaluations)
             return outcome_ending(outcome)
-    step = settle_step(run)
+    made = settle_step(run)
     try:
-        await _after_step(run, step)
-        return await _conclude(run, step)
+        await _after_step(run, made)
+        return await _conclude(run, made)
     except asyncio.CancelledError:
-        finish_step(run, step, _no_outcome(run, StopReason.CANCELLED, run.token.why))
+        finish_step(run, made, _no_outcome(run, StopReason.CANCELLED, run.token.why))
         raise
     except Unrecovered as error:
-        finish_step(run, step, _no_outcome(run, StopReason.ERROR, in_words(error.exception)))
+        finish_step(run, made, _no_outcome(run, StopReason.ERROR, in_words(error.exception)))
         return failure_ending(run, error.exception)
 
 

@@ -8,7 +8,7 @@ from hookline.agent.failure import on_step_over
 from hookline.agent.in_progress import CallInProgress, StepInProgress
 from hookline.agent.redaction import find_original
 from hookline.agent.result import objections_in, restore_child, save_child
-from hookline.agent.run import Run, Uncounted
+from hookline.agent.run import Run
 from hookline.journal import StepFinished, StepPaused, StepStarted
 from hookline.state import (
     NO_USAGE,
@@ -66,10 +66,14 @@ def begin_step(run: Run, guard: str = "") -> None:
     if run.holds_answer:
         run.drop_deltas()  # the last answer was sent back to work: no hook has let it out
         run.durable.release("")
-    append, next_seq = run.append, run.next_seq
+    append = run.append
     append(
         StepStarted(
-            run_id=run.run_id, seq=next_seq(), at=run.at, step=run.step_index or 0, guard=guard
+            run_id=run.run_id,
+            seq=next(run.numbers),
+            at=run.at,
+            step=run.step_index or 0,
+            guard=guard,
         )
     )
 
@@ -154,7 +158,7 @@ def _insert_turn(
 
 def count_usage(run: Run, *, steps: int = 0) -> tuple[Usage, Counters]:
     """The state's usage and counters with what was used since the last count."""
-    used, state, ledger = run.uncounted, run.state, run.ledger
+    used, state = run.uncounted, run.state
     counters = state.counters
     total = _sum(counters.usage, used.usage)
     # In a first run the conversation has used what the run has used: one sum is enough.
@@ -163,12 +167,12 @@ def count_usage(run: Run, *, steps: int = 0) -> tuple[Usage, Counters]:
         steps=counters.steps + steps + used.child_steps,
         tool_calls=counters.tool_calls + used.calls,
         usage=total,
-        active_seconds=ledger.seconds_before + run.now - ledger.started,
+        active_seconds=run.now - run.ledger.started,
         errors=counters.errors,
         consecutive_errors=counters.consecutive_errors,
         objections=counters.objections,
     )
-    run.uncounted = Uncounted()
+    used.clear()
     return usage, counters
 
 
@@ -197,11 +201,11 @@ def _record(run: Run, step: Step, added: tuple[Message, ...] | None, guard: str 
             added, replaced = (), tuple(state.messages)
     if state.metadata is not run.metadata_before:
         run.metadata_before = metadata = state.metadata
-    append, next_seq = run.append, run.next_seq
+    append = run.append
     append(
         StepFinished(
             run_id=run.run_id,
-            seq=next_seq(),
+            seq=next(run.numbers),
             at=run.at,
             step=step,
             messages=added,
@@ -308,10 +312,10 @@ def reopen_step(run: Run, pending: PendingStep, before: AgentState | None = None
             reasoning=pending.reasoning,
             provider_tool_uses=pending.provider_tool_uses,
         ),
-        calls=[
+        calls=tuple(
             _call_again(pending, made, call)
             for made, call in zip(pending.model_calls, pending.calls, strict=True)
-        ],
+        ),
     )
     run.become(replace(run.state, pending_step=None))
     run.ledger.add_step()

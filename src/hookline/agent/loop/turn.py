@@ -14,7 +14,7 @@ from hookline.flow import ErrorAction, ErrorClass, classify
 from hookline.hooks import Kind, Point, Result
 from hookline.journal import RequestSent, ResponseReceived
 from hookline.lifecycle import HookPoint, InferenceHookContext
-from hookline.lifecycle.changes import describe_request
+from hookline.lifecycle.recorded_changes import describe_request
 from hookline.state import (
     NO_USAGE,
     ContinuationDecision,
@@ -190,12 +190,12 @@ def settle_response(run: Run, response: InferenceResponse, *, supplied: bool) ->
     run.clock()
     if run.holds_answer and not response.calls:
         run.durable.hold()  # this may be the answer, and its hooks have not seen it yet
-    append, next_seq, withdrawn = run.append, run.next_seq, run.step.withdrawn
+    append, withdrawn = run.append, run.step.withdrawn
     cut_off = _CUT_OFF.get(response.finish)
     append(
         ResponseReceived(
             run_id=run.run_id,
-            seq=next_seq(),
+            seq=next(run.numbers),
             at=run.at,
             step=run.step_index or 0,
             text=response.text,
@@ -255,11 +255,11 @@ def _record_request(
     run: Run, request: InferenceRequest, attempt: int, altered: dict[str, Any] | None
 ) -> None:
     """That the model is asked is on record; what it is asked only where the state does not say so."""
-    append, next_seq = run.append, run.next_seq
+    append = run.append
     append(
         RequestSent(
             run_id=run.run_id,
-            seq=next_seq(),
+            seq=next(run.numbers),
             at=run.at,
             step=run.step_index or 0,
             messages=len(request.messages),

@@ -15,7 +15,7 @@ from hookline.agent import Agent, AgentBuilder
 from hookline.cli.assembly.capabilities import capabilities_of
 from hookline.cli.assembly.commands import VARIABLE, command_hooks
 from hookline.cli.assembly.verify import locate_errors
-from hookline.cli.streams import user_code
+from hookline.cli.standard_streams import user_code
 from hookline.config import AgentSettings, Settings, data_folder
 from hookline.definition import Plans
 from hookline.drivers import ScriptedDriver

@@ -15,7 +15,7 @@ from hookline import (
     ToolHookContext,
 )
 from hookline.lifecycle import AgentContext
-from hookline.lifecycle.changes import can_be_redone, describe_changes, redo_changes
+from hookline.lifecycle.recorded_changes import can_be_redone, describe_changes, redo_changes
 from hookline.state import InferenceRequest, Log, ToolSpec, Usage, UserMessage
 
 STATE = AgentState().with_metadata("kept", 1).with_metadata("gone", 2).with_user_message("hi")
