@@ -27,10 +27,14 @@ from hookline.errors import HooklineError, JournalError, UsageError
 from hookline.journal.chain import link_all
 from hookline.journal.connection import (
     BUSY_SECONDS,
+    close_writing,
     closed_error,
     forked_error,
     journal_error,
 )
+from hookline.journal.history import accept_loss as write_loss
+from hookline.journal.history import end_of_history
+from hookline.journal.last_commits import LIST, LastCommits
 from hookline.journal.record import Record
 from hookline.journal.record_json import encode_readable
 from hookline.journal.run_info import RunInfo, check_records, summarise
@@ -67,11 +71,19 @@ DONE = _finished_future()
 class Writer:
     """Takes batches in order. Only the thread that holds `_using` uses the connection.
 
-    A journal in memory has no path.
+    A journal in memory has no path, and no file of last commits.
     """
 
-    def __init__(self, connection: sqlite3.Connection, path: str, *, waits_for_disk: bool) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        path: str,
+        commits: LastCommits | None,
+        *,
+        waits_for_disk: bool,
+    ) -> None:
         self._connection = connection
+        self._commits = commits
         self._cursor = connection.cursor()
         self._path = path or "in memory"
         self._file = path
@@ -111,7 +123,9 @@ class Writer:
                 raise closed_error()
             try:
                 self._check_in_place()
-                return work(connection)
+                result = work(connection)
+                self._note_history()
+                return result
             except Exception as error:
                 raise self._to_journal_error(error) from error
             finally:
@@ -132,8 +146,7 @@ class Writer:
             self._queue.put(None)
         if self._thread is None:
             self._write_queued()
-            with self._using:
-                self._connection.close()
+            self._close_files()
         elif self._thread is not threading.current_thread():
             self._thread.join()
 
@@ -184,6 +197,29 @@ class Writer:
             for batch in reversed(batches):
                 batch.undo()
             raise
+        if self._commits is not None:
+            for batch in batches:
+                self._commits.note(*batch.end)
+                if batch.is_first:
+                    self._note_history()
+
+    def accept_loss(self) -> None:
+        """Write that the end of the journal is lost, and go on with what is there."""
+        self.run_exclusively(write_loss)
+        if self._commits is not None:
+            self._commits.clear()
+            self._note_history()
+
+    def forget(self, number: int) -> None:
+        """A run is about to be deleted."""
+        if self._commits is not None:
+            self._commits.forget(number)
+
+    def _note_history(self) -> None:
+        if self._commits is not None:
+            number, link = end_of_history(self._cursor)
+            if number:
+                self._commits.note(LIST, number, link)
 
     # --- by the thread ---------------------------------------------------------------------------------
 
@@ -212,8 +248,13 @@ class Writer:
     def _write_all(self) -> None:
         while self._write_batches(self._queue.get()):
             pass
+        self._close_files()
+
+    def _close_files(self) -> None:
         with self._using:
-            self._connection.close()
+            close_writing(self._connection)
+            if self._commits is not None:
+                self._commits.close()
 
     def _write_queued(self) -> None:
         while not self._queue.empty():
@@ -327,9 +368,17 @@ class RunClaim:
     """Encodes records and passes them to the writer. After a failure nothing more is written."""
 
     def __init__(
-        self, info: RunInfo, tail: RunEnd, release: Release, writer: Writer, journal: object
+        self,
+        info: RunInfo,
+        tail: RunEnd,
+        release: Release,
+        writer: Writer,
+        journal: object,
+        records_before_loss: int | None = None,
     ) -> None:
         self._info = info
+        self.records_before_loss = records_before_loss
+        """How many records were left when the end of the journal was lost; None if none was."""
         self.tail = tail
         """Changed only while the writing connection is in use."""
         self._release = release
@@ -406,6 +455,8 @@ class Batch:
         self, claim: RunClaim, bodies: list[bytes], before: RunInfo, after: RunInfo
     ) -> None:
         self._claim = claim
+        self.is_first = not before.records
+        """Whether it creates the run."""
         self._bodies = bodies
         self._before = before
         self._after = after
@@ -439,6 +490,11 @@ class Batch:
         if not update_run(cursor, tail, self._before, self._after, head):
             raise _conflict_error(self._claim.run_id)
         return tail.run
+
+    @property
+    def end(self) -> RunEnd:
+        """Where the run ends now."""
+        return self._claim.tail
 
     def undo(self) -> None:
         """Forget what `write` did: the transaction was rolled back."""
