@@ -19,8 +19,10 @@ from contextlib import suppress
 
 from hookline.journal.lease import copy_mode
 
-_PLACE = struct.Struct("<QQ32sI12x")
-"""The number of the run, its records, the last link, a checksum. 64 bytes, so that no write is in two sectors."""
+_COMMIT = struct.Struct("<QQ32s")
+"""The number of the run, its records, the last link. A checksum follows."""
+_PLACE = 64
+"""Bytes of each, so that no write is in two sectors."""
 _PLACES = 256
 LIST = 0
 """The number that stands for the list; runs have others."""
@@ -37,20 +39,19 @@ def read_commits(journal: str) -> list[Commit] | None:
     """The commits that must be in the journal; None without the file."""
     try:
         with open(commits_file(journal), "rb") as file:
-            content = file.read(_PLACES * _PLACE.size)
+            content = file.read(_PLACES * _PLACE)
     except OSError:
         return None
-    whole = len(content) - len(content) % _PLACE.size
-    found = (_PLACE.unpack_from(content, start) for start in range(0, whole, _PLACE.size))
+    places = (content[start : start + _PLACE] for start in range(0, len(content), _PLACE))
     return [
-        (number, records, head)
-        for number, records, head, checksum in found
-        if checksum and checksum == _checksum(number, records, head)
+        _COMMIT.unpack_from(place)
+        for place in places
+        if place[_COMMIT.size : _COMMIT.size + 4] == _checksum(place[: _COMMIT.size])
     ]
 
 
-def _checksum(number: int, records: int, head: bytes) -> int:
-    return zlib.crc32(head, number * 31 + records & 0xFFFFFFFF)
+def _checksum(commit: bytes) -> bytes:
+    return zlib.crc32(commit).to_bytes(4, "little")
 
 
 class LastCommits:
@@ -65,16 +66,16 @@ class LastCommits:
 
     def note(self, number: int, records: int, head: bytes) -> None:
         """A run, or the list, was committed up to here."""
-        place = _PLACE.pack(number, records, head, _checksum(number, records, head))
+        commit = _COMMIT.pack(number, records, head)
         try:  # noqa: SIM105 - `suppress` costs as much as the rest of this
-            os.pwrite(self._descriptor, place, _offset(number))
+            os.pwrite(self._descriptor, commit + _checksum(commit), _offset(number))
         except OSError:
             pass
 
     def forget(self, number: int) -> None:
         """A run is about to be deleted; another may get its number."""
         with suppress(OSError):
-            os.pwrite(self._descriptor, bytes(_PLACE.size), _offset(number))
+            os.pwrite(self._descriptor, bytes(_PLACE), _offset(number))
 
     def clear(self) -> None:
         """The journal begins, or its loss was accepted: what was committed before does not count."""
@@ -90,4 +91,4 @@ class LastCommits:
 
 def _offset(number: int) -> int:
     place = number if number == LIST else 1 + number % (_PLACES - 1)
-    return place * _PLACE.size
+    return place * _PLACE

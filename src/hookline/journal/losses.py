@@ -18,7 +18,7 @@ from hookline.journal.write_ahead_log import LogReport, log_file, log_size, read
 
 _ACCEPT = (
     "or continue with what is left: SQLiteJournal(path, accept_loss=True), "
-    "on the command line --accept-loss."
+    "or `hookline journal check --accept-loss`."
 )
 
 

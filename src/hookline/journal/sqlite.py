@@ -40,13 +40,14 @@ from hookline.journal.connection import (
     size_of,
 )
 from hookline.journal.jsonl import dump, load
-from hookline.journal.last_commits import LastCommits, read_commits
+from hookline.journal.last_commits import LastCommits, commits_file, read_commits
 from hookline.journal.lease import take_lease
 from hookline.journal.losses import End, examine_end, find_missing, lost_error
 from hookline.journal.record import Record
 from hookline.journal.retention import Retention, with_descendants
 from hookline.journal.run_info import RunInfo, SessionInfo, session_info, summarise
 from hookline.journal.tables import RunEnd, Tables, add_runs, remove_runs, run_exists_error
+from hookline.journal.write_ahead_log import log_file
 from hookline.journal.writer import Release, RunClaim, Writer
 from hookline.state import RunStatus
 
@@ -233,7 +234,21 @@ class Journal(ABC):
             leases.push(mine.pop_all())
         return True
 
-    # --- export and import -----------------------------------------------------------------------------
+    # --- backup, export and import -----------------------------------------------------------------------------
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the journal as it is now to a new file, which only its owner can read. Others may write meanwhile."""
+        target = os.path.abspath(os.fsdecode(path))
+        with self._snapshot() as tables:
+            beside = (log_file(target), commits_file(target))
+            found = next((each for each in beside if os.path.exists(each)), target)
+            if found != target or not create_private(target):
+                raise _no_backup(found)
+            try:
+                tables.copy_to(target)
+            except BaseException:
+                os.unlink(target)
+                raise
 
     def export_lines(self, run_id: str | None, file: IO[bytes]) -> int:
         """Write a run and its children, or all runs, as JSON Lines. Returns the number of runs."""
@@ -265,6 +280,18 @@ class Journal(ABC):
     def _remove(self, run_ids: list[str]) -> None:
         writer = self._get_writer()
         writer.run_exclusively(lambda connection: remove_runs(connection, run_ids, writer.forget))
+
+
+def _no_backup(path: str) -> JournalError:
+    if os.path.exists(path):
+        return JournalError(
+            f"the backup was not made: '{path}' exists.",
+            remedy="Give another path: a backup never replaces anything.",
+        )
+    return JournalError(
+        f"the backup was not made: '{path}' cannot be created.",
+        remedy="Give a path in a directory that exists and is writable.",
+    )
 
 
 def _check_run_id(run_id: str) -> None:
@@ -361,7 +388,7 @@ class SQLiteJournal(Journal):
                 writer.accept_loss()
                 self._end = End()
         else:
-            open_for_reading(self.path).close()
+            self._check_readable()
         super().__init__(writer)
         self._close = weakref.finalize(self, _close, self._readers, writer)
 
@@ -376,6 +403,15 @@ class SQLiteJournal(Journal):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the journal as it is now to a new file, which only its owner can read. Others may write meanwhile.
+
+        Refused while the end of the journal is lost: the copy would not show that.
+        """
+        if self._end.losses:
+            raise lost_error(self.path, self._end.losses)
+        super().backup(path)
 
     def vacuum(self) -> int:
         """Give the space of deleted runs back to the disk, while others wait. Returns the number of bytes."""
@@ -414,6 +450,14 @@ class SQLiteJournal(Journal):
         if self._writer is None:
             raise read_only_error(self.path)
         return self._writer
+
+    def _check_readable(self) -> None:
+        try:
+            open_for_reading(self.path).close()
+        except JournalError:
+            if self._end.losses:  # the tables themselves are lost
+                raise lost_error(self.path, self._end.losses) from None
+            raise
 
     def _check_open(self) -> None:
         if not self._close.alive:

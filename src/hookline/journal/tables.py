@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -186,6 +187,12 @@ class Tables:
             if number >= _LAST_RUN:
                 return
             start = first_id(number + 1)
+
+    def copy_to(self, path: str) -> None:
+        """Copy everything into an empty file."""
+        with convert_errors(path, "written"), closing(sqlite3.connect(path)) as copy:
+            self._connection.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE")  # it is closed, and has no log
 
     def file_damage(self) -> list[str]:
         """What SQLite's own check finds."""

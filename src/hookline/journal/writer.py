@@ -53,6 +53,10 @@ _PAGE = 4096
 _LOG_PAGES = 1000
 """Pages in the log before a checkpoint, as SQLite's own default. The count is approximate."""
 _PAGES_OF_A_BATCH = 3
+_MOST_LOG_PAGES = 3 * _LOG_PAGES
+"""Pages in the log before a checkpoint waits for readers."""
+_READERS_SECONDS = 0.5
+"""How long it waits. A reader that takes longer lets the log grow: by a thousand pages in that time."""
 
 
 def _finished_future(error: JournalError | None = None) -> Future[None]:
@@ -312,7 +316,14 @@ class Writer:
         # Before a commit, not after it: the first commit after a checkpoint waits for the disk too.
         self._log_pages = 0  # a reader may prevent it this time
         with suppress(sqlite3.Error):  # if the file is damaged, the commit reports it
-            self._cursor.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            row = self._cursor.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            if row[1] > _MOST_LOG_PAGES:
+                # Somebody was reading each time the log could have begun again. This one keeps writers out until the
+                # readers of now are done; those who come later read the file alone.
+                self._cursor.execute(f"PRAGMA busy_timeout = {_READERS_SECONDS * 1000:.0f}")
+                self._cursor.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+        with suppress(sqlite3.Error):
+            self._cursor.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
 
     # --- errors ----------------------------------------------------------------------------------------
 

@@ -137,7 +137,7 @@ def _take_back(run: Run, current: CallInProgress, decided: Admission) -> None:
 
 async def _run_admitted(run: Run) -> None:
     step, known = run.step, run.source.known
-    if known.records:
+    if known.records or run.durable.is_after_loss:
         await _recall_calls(run, known)
     ready: list[CallInProgress] = []
     for current in step.calls:
@@ -385,7 +385,7 @@ async def _recall_calls(run: Run, index: RunIndex) -> None:
             _take_back(run, current, Admission(_SETTLED, result, has_run=has_run))
         elif (
             current.stage is _ADMITTED
-            and known.is_in_doubt
+            and (known.is_in_doubt or run.durable.is_after_loss)
             and must_not_repeat(run, current, known)
         ):
             _intend(run, current)
