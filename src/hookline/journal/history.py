@@ -46,11 +46,11 @@ class Event(NamedTuple):
     link: bytes
 
 
-Runs = sqlite3.Connection | sqlite3.Cursor
+_Database = sqlite3.Connection | sqlite3.Cursor
 
 
 def add_event(
-    cursor: Runs,
+    cursor: _Database,
     event: Literal["created", "deleted", "lost"],
     run_id: str,
     records: int = 0,
@@ -64,7 +64,7 @@ def add_event(
     return number + 1, new
 
 
-def end_of_history(cursor: Runs) -> tuple[int, bytes]:
+def end_of_history(cursor: _Database) -> tuple[int, bytes]:
     """The number and the link of the last entry."""
     found = cursor.execute(_END).fetchone()
     return (0, _START) if found is None else (int(found[0]), bytes(found[1] or b""))
