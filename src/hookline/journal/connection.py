@@ -351,7 +351,12 @@ CREATE TABLE batches (
 );
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+_SECOND = """
+ALTER TABLE runs ADD COLUMN continues TEXT;
+CREATE INDEX runs_by_earlier ON runs (continues) WHERE continues IS NOT NULL
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND)
 """From each version to the next, beginning with an empty file. Never edit one that was released."""
 
 
