@@ -24,6 +24,7 @@ from hookline.journal import (
     PromptSubmitted,
     RunFinished,
     RunInfo,
+    RunStarted,
     SQLiteJournal,
     encode,
 )
@@ -102,6 +103,10 @@ def _print_story(journal: JournalStore, run_id: str, *, hooks: bool, full: bool)
                 print(f"waits: {question.id}: {printable(question.reason)}")
             if record.text:
                 print(f"\n{printable(record.text, lines=True)}")
+        elif isinstance(record, RunStarted):
+            if record.continues is not None:
+                earlier = shlex.quote(printable(record.continues.run_id))
+                print(f"continues a conversation: hookline show {earlier}")
         elif isinstance(record, HooksPassed):
             if hooks:
                 print(f"  hook {', '.join(record.hooks)} at {record.point}: proceed")

@@ -114,7 +114,11 @@ class Journal(ABC):
     def read(self, run_id: str) -> list[Record]:
         """The records of a run, checked. Raises JournalError when they are torn or edited."""
         with self._snapshot() as tables:
-            stored = _get(tables, run_id)
+            stored = tables.read_stored(run_id)
+        if (
+            stored is None
+        ):  # not raised above: a snapshot that fails closes its connection, and every run asks once
+            raise _unknown(run_id)
         check_chain(stored)
         return decode_all(stored)
 
@@ -175,7 +179,7 @@ class Journal(ABC):
     def delete(self, run_id: str, *, with_later: bool = False) -> list[str]:
         """Delete a run and its children, or a session and its runs, whatever their status. Returns their ids.
 
-        Raises UsageError when later runs continue one of them; `with_later` deletes these too. Raises RunInUseError
+        Raises JournalError when later runs continue one of them; `with_later` deletes these too. Raises RunInUseError
         when one of them is being driven.
         """
         with ExitStack() as leases:

@@ -70,7 +70,7 @@ class JournalStore(Protocol):
     def delete(self, run_id: str, *, with_later: bool = False) -> list[str]:
         """Delete a run and its children, or a session and its runs, all or none. Returns their ids.
 
-        Raises UsageError when later runs continue one of them, unless these are deleted too.
+        Raises JournalError when later runs continue one of them, unless these are deleted too.
         """
         ...
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from hookline.errors import JournalError, UsageError
+from hookline.errors import JournalError
 from hookline.journal.chain import DAMAGE_REMEDY, LINK, Damage, StoredRun, unpack
 from hookline.journal.connection import convert_errors
 from hookline.journal.retention import owner_of
@@ -268,7 +268,7 @@ def has_run(cursor: sqlite3.Cursor, run_id: str) -> bool:
 
 
 def remove_runs(connection: sqlite3.Connection, run_ids: list[str]) -> None:
-    """Delete runs in one transaction. Raises UsageError when others continue one of them."""
+    """Delete runs in one transaction. Raises JournalError when others continue one of them."""
     connection.execute("BEGIN IMMEDIATE")
     gone = set(run_ids)
     for run_id in run_ids:
@@ -287,10 +287,10 @@ def remove_runs(connection: sqlite3.Connection, run_ids: list[str]) -> None:
 _MOST_NAMED = 5
 
 
-def _continued_error(run_id: str, later: list[str]) -> UsageError:
+def _continued_error(run_id: str, later: list[str]) -> JournalError:
     names = ", ".join(f"'{name}'" for name in later[:_MOST_NAMED])
     more = len(later) - _MOST_NAMED
-    return UsageError(
+    return JournalError(
         f"run '{run_id}' cannot be deleted alone: {names}{f' and {more} more' if more > 0 else ''} "
         f"continue{'s' if len(later) == 1 else ''} it. Nothing was deleted.",
         remedy="Delete the later runs too: journal.delete(run_id, with_later=True), "
