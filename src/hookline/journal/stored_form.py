@@ -9,7 +9,7 @@ them together again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -23,9 +23,8 @@ from hookline.journal.record import (
     StepStarted,
 )
 from hookline.journal.record_json import decode, encode_readable
-from hookline.state import Message, PendingCall, PendingStep, ToolMessage, ToolResult, tool_message
+from hookline.state import Message, PendingCall, ToolMessage, ToolResult, tool_message
 
-R = TypeVar("R", bound=Record)
 _CUT = "\n[cut here: "
 """Where `tool_message` cuts a long text."""
 
@@ -117,59 +116,76 @@ class StoredForm:
         if result.call_id not in self._given:
             return record
         named = ToolResult(call_id=result.call_id, name=result.name)
-        return self._unless_lost(record, replace(record, result=named, is_of_hook=True))
-
-    def _shorten_step(self, record: StepFinished) -> StepFinished:
-        if not record.step.results or not self._results:
-            return record
-        cuts: dict[str, int] = {}
-        short = replace(
-            record,
-            step=replace(record.step, results=self._name_known(record.step.results)),
-            messages=tuple(self._shorten_message(each, cuts) for each in record.messages),
-            cuts=cuts,
-        )
-        return self._unless_lost(record, short)
-
-    def _shorten_pause(self, record: StepPaused) -> StepPaused:
-        pending: PendingStep | None = record.pending
-        if pending is None or not self._results:
-            return record
-        calls = tuple(map(self._shorten_call, pending.calls))
-        short = replace(record, pending=replace(pending, calls=calls), is_short=True)
-        return self._unless_lost(record, short)
-
-    def _shorten_call(self, call: PendingCall) -> PendingCall:
-        if call.result is None:
-            return call
-        return replace(call, result=self._name_known((call.result,))[0])
-
-    def _name_known(self, results: Sequence[ToolResult]) -> tuple[ToolResult, ...]:
-        """These results; of those that are written already, only the call."""
-        return tuple(
-            ToolResult(call_id=each.call_id) if self._is_known(each) else each for each in results
-        )
-
-    def _is_known(self, result: ToolResult) -> bool:
-        known = self._results.get(result.call_id)
-        return known is result or (known is not None and known == result)
-
-    def _shorten_message(self, message: Message, cuts: dict[str, int]) -> Message:
-        if not isinstance(message, ToolMessage) or message.call_id not in self._results:
-            return message
-        result, limit = self._results[message.call_id], None
-        text = message.text
-        if result.result != text and _CUT in text:
-            limit = text.rindex(_CUT)
-        if tool_message(result, limit) != message:
-            return message  # somebody else wrote it
-        if limit is not None:
-            cuts[message.call_id] = limit
-        return ToolMessage(message.call_id, "", "")
-
-    def _unless_lost(self, record: R, short: R) -> R:
-        """The short form, if the record can be made of it again."""
+        short = replace(record, result=named, is_of_hook=True)
         try:
             return short if self._whole(short) == record else record
-        except (msgspec.ValidationError, ValueError, TypeError):
+        except (
+            msgspec.ValidationError,
+            ValueError,
+            TypeError,
+        ):  # what a hook gave may be no result
             return record
+
+    def _shorten_step(self, record: StepFinished) -> StepFinished:
+        step = record.step
+        if not step.results or not self._results:
+            return record
+        results, cuts = self._name_known(step.results), dict[str, int]()
+        messages = self._name_messages(record.messages, cuts)
+        if results is None or messages is None:
+            return record
+        return replace(record, step=replace(step, results=results), messages=messages, cuts=cuts)
+
+    def _shorten_pause(self, record: StepPaused) -> StepPaused:
+        pending = record.pending
+        if pending is None or not self._results:
+            return record
+        calls: list[PendingCall] = []
+        for call in pending.calls:
+            results = self._name_known(() if call.result is None else (call.result,))
+            if results is None:
+                return record
+            calls.append(replace(call, result=results[0]) if results else call)
+        return replace(record, pending=replace(pending, calls=tuple(calls)), is_short=True)
+
+    def _name_known(self, results: Sequence[ToolResult]) -> tuple[ToolResult, ...] | None:
+        """These results; of those that are written already, only the call. None if one could be taken for that."""
+        named: list[ToolResult] = []
+        for result in results:
+            known = self._results.get(result.call_id)
+            if known is not None and (known is result or known == result):
+                named.append(ToolResult(call_id=result.call_id))
+            elif result == ToolResult(call_id=result.call_id):
+                return None
+            else:
+                named.append(result)
+        return tuple(named)
+
+    def _name_messages(
+        self, messages: Sequence[Message], cuts: dict[str, int]
+    ) -> tuple[Message, ...] | None:
+        """The same for messages. One that is not what the model reads of a result is written."""
+        named: list[Message] = []
+        for message in messages:
+            if type(message) is not ToolMessage:
+                named.append(message)
+            elif self._is_read_from_result(message, cuts):
+                named.append(ToolMessage(message.call_id, "", ""))
+            elif message == ToolMessage(message.call_id, "", ""):
+                return None
+            else:
+                named.append(message)
+        return tuple(named)
+
+    def _is_read_from_result(self, message: ToolMessage, cuts: dict[str, int]) -> bool:
+        """Whether a message is the result of its call, whole or cut. Where it was cut is noted."""
+        result = self._results.get(message.call_id)
+        if result is None:
+            return False
+        if tool_message(result) == message:
+            return True
+        limit = message.text.rfind(_CUT)
+        if limit < 0 or tool_message(result, limit) != message:
+            return False
+        cuts[message.call_id] = limit
+        return True
