@@ -198,7 +198,7 @@ async def test_a_run_id_is_used_once() -> None:
     world = World(Case((("look",),), ()), Tape())
     await world.agent().run("go", run_id="run")
     with pytest.raises(UsageError, match=r"is in the journal already.*agent.resume"):
-        world.agent().run("go", run_id="run")
+        await world.agent().run("go", run_id="run")
     with pytest.raises(UnknownRunError, match="no run 'other'"):
         world.agent().resume("other")
     assert not world.tape.claimed
@@ -962,3 +962,27 @@ async def test_the_same_version_says_nothing(caplog: pytest.LogCaptureFixture) -
         result = await made.with_journal(store).build().resume("run")
         assert result.status is RunStatus.COMPLETED
     assert "continues it" not in caplog.text
+
+
+async def test_many_runs_that_start_at_once_leave_room_for_others() -> None:
+    """One claims its run in each round of the event loop."""
+    rounds, claimed = 0, []
+
+    class Counted(PlainStore):
+        def claim(self, run_id: str) -> Any:
+            claimed.append(rounds)
+            return super().claim(run_id)
+
+    async def count() -> None:
+        nonlocal rounds
+        while True:
+            rounds += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    made = AgentBuilder().with_driver(ScriptedDriver([say("a")] * 20)).with_journal(Counted())
+    agent = made.build()
+    results = await asyncio.gather(*(agent.run("go") for _ in range(20)))
+    counting.cancel()
+    assert [result.status for result in results] == [RunStatus.COMPLETED] * 20
+    assert len(set(claimed)) == 20

@@ -56,6 +56,11 @@ from hookline.state import (
 _log = logging.getLogger("hookline")
 
 
+_turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
+    weakref.WeakKeyDictionary()
+)
+
+
 class RunOptions(TypedDict, total=False):
     """How a run begins: the options of `run`, `run_sync`, `stream` and `iterate`."""
 
@@ -82,7 +87,19 @@ class Agent:
         self, prompt: str | None = None, **options: Unpack[RunOptions]
     ) -> Coroutine[Any, Any, RunResult]:
         """Run to the end: `result = await agent.run("...")`. A run never raises for what happens inside it."""
-        return self._drive(*self._prepare(prompt, options))
+        if self.definition.journal is None:
+            return self._drive(*self._prepare(prompt, options))
+        return self._run_in_turn(prompt, options)
+
+    async def _run_in_turn(self, prompt: str | None, options: RunOptions) -> RunResult:
+        """Run. A claim takes a moment, so of many runs that start at once each waits for the one before."""
+        turn = _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+        async with turn:
+            await asyncio.sleep(
+                0
+            )  # others come first: one run starts in each round of the event loop
+            prepared = self._prepare(prompt, options)
+        return await self._drive(*prepared)
 
     def run_sync(self, prompt: str | None = None, **options: Unpack[RunOptions]) -> RunResult:
         """`run` for code that is not async."""
