@@ -82,7 +82,7 @@ def fold(records: Iterable[Record], journal: ReadsEarlier | None = None) -> Stor
     return _fold(records, before)
 
 
-_MOST_STATES = 16
+_MOST_STATES = 64
 _states: WeakKeyDictionary[ReadsEarlier, dict[str, AgentState]] = WeakKeyDictionary()
 """The states at which runs were continued lately, by journal and head: a session reads its last run only."""
 
