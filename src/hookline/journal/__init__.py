@@ -18,10 +18,14 @@ from hookline.journal.durable import (
     reopen,
 )
 from hookline.journal.fold import (
+    ReadsEarlier,
     Story,
     answers_on_record,
     counted_on,
+    first_state,
     fold,
+    next_state,
+    state_before,
     still_waiting,
     with_changes,
     with_remembered,
@@ -35,6 +39,7 @@ from hookline.journal.record import (
     CallSettled,
     ChildFinished,
     ChildStarted,
+    EarlierRun,
     ErrorRaised,
     Evaluated,
     HookRan,
@@ -76,6 +81,7 @@ from hookline.journal.session import (
     stream_of,
 )
 from hookline.journal.store import Claim, JournalStore
+from hookline.journal.stored_form import StoredForm
 
 if TYPE_CHECKING:
     from hookline.journal.chain import CheckReport, Damage
@@ -96,6 +102,7 @@ __all__ = [
     "Claim",
     "Damage",
     "Durable",
+    "EarlierRun",
     "ErrorRaised",
     "Evaluated",
     "HookRan",
@@ -105,6 +112,7 @@ __all__ = [
     "MemoryJournal",
     "ModelConsulted",
     "PromptSubmitted",
+    "ReadsEarlier",
     "ReasoningDelta",
     "Record",
     "Redact",
@@ -134,6 +142,7 @@ __all__ = [
     "StepPaused",
     "StepStarted",
     "Stored",
+    "StoredForm",
     "Story",
     "TextDelta",
     "ToolProgress",
@@ -142,12 +151,15 @@ __all__ = [
     "counted_on",
     "decode",
     "encode",
+    "first_state",
     "fold",
     "fold_session",
     "hooks_in",
+    "next_state",
     "reopen",
     "session_entry",
     "session_info",
+    "state_before",
     "still_waiting",
     "stream_of",
     "with_changes",
