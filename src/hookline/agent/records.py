@@ -394,7 +394,7 @@ class RunIndex:
                 self.spent_steps.add(record.step or 0)
             case HookRan() if record.point == HookPoint.AROUND_STEP and not record.shadow:
                 before, after = part.around_steps.setdefault(record.step or 0, ([], []))
-                (after if record.step in self.steps else before).append(record)
+                (after if record.is_made else before).append(record)
             case PromptSubmitted():
                 part.prompt = record
             case StepStarted():

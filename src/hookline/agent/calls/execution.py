@@ -107,10 +107,8 @@ async def use_tools(run: Run, *, again: bool = False) -> None:
     while ready:
         for current in ready:
             _intend(run, current)
-        if run.commit is not None:
-            await (
-                run.commit()
-            )  # what is about to run is on record, and safe, before any of it starts
+        if run.commit is not None:  # what is about to run is safe before any of it starts
+            await run.commit()
         if len(ready) == 1:
             await execute_one(run, ready[0])
         else:
