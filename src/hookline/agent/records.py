@@ -401,7 +401,9 @@ class RunIndex:
                 self.begun.add(record.step)
             case RequestSent():
                 turn = self._turn(record.step)
-                turn.is_asked = self._waits = True
+                turn.is_asked = True
+                # A process that takes the run up asks again, and the failure over the answer is on record already.
+                self._waits = not turn.is_lost
                 if record.attempt == 1:
                     turn.errors = []
                 elif turn.failed is not None:
