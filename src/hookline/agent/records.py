@@ -394,14 +394,16 @@ class RunIndex:
                 self.spent_steps.add(record.step or 0)
             case HookRan() if record.point == HookPoint.AROUND_STEP and not record.shadow:
                 before, after = part.around_steps.setdefault(record.step or 0, ([], []))
-                (after if record.step in self.steps else before).append(record)
+                (after if record.is_made else before).append(record)
             case PromptSubmitted():
                 part.prompt = record
             case StepStarted():
                 self.begun.add(record.step)
             case RequestSent():
                 turn = self._turn(record.step)
-                turn.is_asked = self._waits = True
+                turn.is_asked = True
+                # A process that takes the run up asks again, and the failure over the answer is on record already.
+                self._waits = not turn.is_lost
                 if record.attempt == 1:
                     turn.errors = []
                 elif turn.failed is not None:

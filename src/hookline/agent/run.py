@@ -594,6 +594,7 @@ class Run:
                 source=entry.registration.source if answer.kind in _WEIGHED else None,
                 external=entry.registration.external,
                 traceback=traceback,
+                is_made=self.step.unrecorded is not None,
             )
         )
         return now

@@ -182,7 +182,9 @@ async def take_up(run: Run) -> Ending | None:
         if ending.status is RunStatus.FAILED:
             run.lose(_past_failure(run, known, ending.reason))
         return ending
-    last = None if run.state.pending_step is not None else _last_step(run)
+    # The last step ended the run only if no other began after it: a hook around it may have made another.
+    is_in_step = run.state.pending_step is not None or bool(known.begun)
+    last = None if is_in_step else _last_step(run)
     if last is not None and last.outcome is not None and not last.outcome.should_continue:
         run.replace_evaluations(last.outcome.evaluations)
         return _past_ending(run, known, last.outcome)

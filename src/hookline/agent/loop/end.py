@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from hookline._aio import is_being_cancelled
 from hookline.agent.failure import on_error, on_lost
 from hookline.agent.loop.step import count_usage
 from hookline.agent.result import RunResult, as_text
@@ -68,7 +69,8 @@ async def _through(work: Awaitable[T], cancelled: list[asyncio.CancelledError]) 
     try:
         return await work
     except asyncio.CancelledError as error:
-        cancelled.append(error)
+        if is_being_cancelled():  # otherwise a hook of a cancelled run raised it
+            cancelled.append(error)
         return None
 
 
