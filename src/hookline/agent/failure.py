@@ -17,7 +17,13 @@ from hookline.journal import ErrorRaised
 from hookline.lifecycle import FailureHookContext, HookPoint
 from hookline.state import ErrorInfo, FrozenDict, ToolCall
 
-_OF_OTHERS = (ErrorClass.TOOL, ErrorClass.VALIDATION, ErrorClass.HOOK, ErrorClass.UNKNOWN)
+_OF_OTHERS = (
+    ErrorClass.TOOL,
+    ErrorClass.VALIDATION,
+    ErrorClass.BLOCKED,
+    ErrorClass.HOOK,
+    ErrorClass.UNKNOWN,
+)
 _OF_MODELS = tuple(each for each in ErrorClass if each not in _OF_OTHERS)
 
 
@@ -72,13 +78,13 @@ async def on_error(
 
 
 def _answer(run: Run, left: FailureHookContext, failures: int) -> ErrorDecision:
-    """What the last hook decided, within the budgets of the error policy."""
-    decision = left.decision
-    used_up = run.setup.definition.error_policy.used_up(
-        decision.action, failures, run.state.counters.errors
-    )
+    """What the last hook decided, within the budgets and the longest wait of the error policy."""
+    decision, policy = left.decision, run.setup.definition.error_policy
+    used_up = policy.used_up(decision.action, failures, run.state.counters.errors)
     if used_up:
         return ErrorDecision(ErrorAction.STOP, 0.0, used_up)
+    if decision.delay > policy.max_delay:
+        decision = msgspec.structs.replace(decision, delay=policy.max_delay)
     if decision.action is not ErrorAction.RESCUE or decision.value is not None:
         return decision
     return msgspec.structs.replace(decision, value=left.execution or left.response)
@@ -112,8 +118,9 @@ def ask_policy(
 
 def in_time(run: Run, exception: BaseException, decision: ErrorDecision) -> ErrorDecision:
     """The decision to retry, unless the run's time is over before it would make sense."""
-    asked = retry_delay(exception)
-    wait = decision.delay if asked is None else asked
+    wait = max(
+        decision.delay, retry_delay(exception) or 0.0
+    )  # a provider may name more than the longest wait
     run.clock()
     guards = (one.hook for one in (*run.setup.inherited, *run.setup.definition.registrations))
     left = min(

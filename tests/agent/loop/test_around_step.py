@@ -15,6 +15,7 @@ from hookline import (
     StopReason,
     tool,
 )
+from hookline.errors import HookError
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.journal import MemoryJournal, fold
 from hookline.playback import backtest, replay
@@ -134,7 +135,24 @@ async def test_a_step_whose_call_has_started_is_not_made_again() -> None:
         await builder(call("add", a=1), say("x")).around_step(again, name="twice").build().run("go")
     )
     assert result.status is RunStatus.FAILED
-    assert "a call of the step has started" in str(result.error)
+    assert str(result.error).startswith(
+        "hook 'twice' at around_step: it called next a second time, and a call of the step has started."
+    )
+
+
+async def test_the_hook_that_calls_next_a_second_time_is_named() -> None:
+    """Hooks inside it, which are called again with it, are not at fault."""
+
+    async def again(ctx: Any, call_next: Any) -> Any:
+        return await call_next(await call_next(ctx))
+
+    async def hand_on(ctx: Any, call_next: Any) -> Any:
+        return await call_next(ctx)
+
+    agent = builder(call("add", a=1), say("x")).around_step(again, name="twice", priority=1)
+    result = await agent.around_step(hand_on, name="inside").build().run("go")
+    assert isinstance(result.error, HookError)
+    assert result.error.hook == "twice"
 
 
 @pytest.mark.parametrize("value", [None, 42])
@@ -194,6 +212,21 @@ async def test_a_pause_ends_it_and_a_resume_begins_it_again() -> None:
     assert seen == ["before", "before", "after", "before", "after"]
     folded = fold(journal.read("r")).state
     assert (folded.messages, folded.metadata) == (result.state.messages, result.state.metadata)
+
+
+async def test_what_it_changed_after_a_step_is_written_before_the_next() -> None:
+    """If the process dies in the hook before the next step, that change is not lost."""
+    kept: list[Any] = []
+
+    async def count(ctx: Any, call_next: Any) -> Any:
+        kept.append(fold(journal.read("r")).settled.metadata.get("made") if kept else None)
+        made = await call_next(ctx)
+        return made.with_metadata("made", made.step_number)
+
+    journal = MemoryJournal()
+    agent = builder(call("add", a=1), call("add", a=2), say("4")).around_step(count)
+    await agent.with_journal(journal).build().run("go", run_id="r")
+    assert kept == [None, 1, 2]
 
 
 async def test_neither_replay_nor_back_test_calls_it() -> None:
