@@ -17,13 +17,7 @@ from hookline.journal import ErrorRaised
 from hookline.lifecycle import FailureHookContext, HookPoint
 from hookline.state import ErrorInfo, FrozenDict, ToolCall
 
-_OF_OTHERS = (
-    ErrorClass.TOOL,
-    ErrorClass.VALIDATION,
-    ErrorClass.BLOCKED,
-    ErrorClass.HOOK,
-    ErrorClass.UNKNOWN,
-)
+_OF_OTHERS = (ErrorClass.TOOL, ErrorClass.VALIDATION, ErrorClass.BLOCKED, ErrorClass.HOOK)
 _OF_MODELS = tuple(each for each in ErrorClass if each not in _OF_OTHERS)
 
 
@@ -161,7 +155,7 @@ def on_success(run: Run, *error_classes: ErrorClass) -> None:
 def on_step_over(run: Run) -> None:
     """A step is over: failures in a row start from zero for what worked in it. Tools were counted when they ran."""
     failed = {info.error_class for info in run.step.errors}
-    worked = [ErrorClass.HOOK, ErrorClass.UNKNOWN]
+    worked = [ErrorClass.HOOK]
     if run.step.response is not None:
         worked += _OF_MODELS
     on_success(run, *(error_class for error_class in worked if error_class not in failed))

@@ -247,6 +247,17 @@ async def test_the_fourth_error_of_a_class_ends_the_run() -> None:
     assert isinstance(result.error, ModelTimeoutError)
 
 
+async def test_only_an_answer_resets_the_unknown_errors_of_a_model() -> None:
+    """A step in which the model fails in another way is no success."""
+    lost, busy = RuntimeError("lost"), RateLimitError("busy")
+    policy = ErrorPolicy(
+        actions={ErrorClass.UNKNOWN: ErrorAction.RETRY}, otherwise=ErrorAction.IGNORE, max_retries=1
+    )
+    agent = builder(lost, busy, busy, lost, say("never")).with_error_policy(policy)
+    result = await agent.build().run("go")
+    assert (result.status, result.error) == (RunStatus.FAILED, lost)
+
+
 # --- blocked calls as errors ---------------------------------------------------------------------------
 
 
