@@ -274,7 +274,7 @@ def test_a_missing_earlier_run_is_damage(
             match=f"damaged: its conversation begins in run 's-1', of which .* {words}",
         ):
             Sessions(other).get("s").state  # noqa: B018 - it is read
-        with pytest.raises(JournalError, match="damaged|is lost"):
+        with pytest.raises(JournalError, match=r"damaged|is lost"):
             Sessions(other).get("s").run_sync(agent(other, say("more")), "more")
         assert any("begins in run 's-1'" in str(each) for each in other.check().damage)
 

@@ -132,6 +132,7 @@ class Agent:
 
         `session` is the session it belongs to, as sessions give it; nobody else has one to give.
         """
+        self._refuse_without_model()
         journal = self.definition.journal
         if journal is not None:  # which knows what has become of the run since, in any process
             run_id = run if isinstance(run, str) else self._paused_state(run).run_id
@@ -240,6 +241,7 @@ class Agent:
         self, prompt: str | None, options: RunOptions, *extra: Listener
     ) -> tuple[Run, str | UserMessage | None, InSession | None]:
         """A new run, what it is asked, and the session it belongs to if that is kept in the journal."""
+        self._refuse_without_model()
         if unknown := options.keys() - RunOptions.__annotations__:
             raise TypeError(f"a run has no option {', '.join(map(repr, sorted(unknown)))}.")
         state, session, run_id = options.get("state"), options.get("session"), options.get("run_id")
@@ -282,6 +284,14 @@ class Agent:
             self._runs.end(run, resumed, result)
             run.durable.close()
         return result
+
+    def _refuse_without_model(self) -> None:
+        """Refuse before a record is written: a run would only find out at its first step."""
+        if self.definition.driver is None:
+            raise UsageError(
+                "this agent was built without a model, so it cannot run.",
+                remedy='Give it one: AgentBuilder().with_model("provider:NAME").',
+            )
 
     def _paused_state(self, run: str | AgentState | RunResult) -> AgentState:
         state = run.state if isinstance(run, RunResult) else run

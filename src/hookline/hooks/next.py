@@ -9,13 +9,17 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from hookline._aio import Once
-from hookline.errors import HookError
+from hookline.errors import HookError, UsageError
 from hookline.hooks.outcome import Answered, HookOutcome, Result, Settle, Verdicts, check_change
 from hookline.hooks.plan import Entry
 from hookline.hooks.point_type import C, Context
 
 T = TypeVar("T")
 _AS_GIVEN: Any = object()
+
+
+class RepeatError(UsageError):
+    """What an action raises that is called again and cannot be done again. The hook that called it again has failed."""
 
 
 class Next(Generic[C, T]):
@@ -50,6 +54,8 @@ class Next(Generic[C, T]):
         try:
             result = await self._inside(self.handed)
         except BaseException as error:
+            if isinstance(error, RepeatError) and len(self._calls) > 1:
+                raise self.error(error.message, error.remedy) from None
             self.raised = error
             raise
         self.results.append(result)

@@ -343,12 +343,12 @@ def check_change(entry: Entry, ctx: C, changed: Any, settle: Settle | None) -> C
     for name in fields:
         if name not in point.changes:
             raise HookError(
-                entry.name, point, f"it changed '{name}', which cannot be changed here.",
+                entry.name, point, f"it changed '{name}', which cannot be changed at {point.value}.",
                 remedy=f"Changeable: {', '.join(sorted(point.changes)) or 'nothing'}.",
             )  # fmt: skip
     if fields and entry.is_policy:
         raise HookError(
-            entry.name, point, f"a policy may only judge, and it changed '{fields[0]}'.",
+            entry.name, point, f"a policy may only judge, and it changed '{fields[0]}' at {point.value}.",
             remedy="Return HookOutcome.block/stop/ask, or register it with tier='hook'.",
         )  # fmt: skip
     if fields and settle is not None:

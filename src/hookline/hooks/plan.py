@@ -81,7 +81,7 @@ class Entry:
         target = target_of(registration.hook)
         self.is_async = registration.timeout is not None or is_async_callable(target)
         self.call = (
-            target if registration.timeout is None else _with_timeout(target, registration.timeout)
+            target if registration.timeout is None else with_timeout(target, registration.timeout)
         )
 
     def with_recorded_answers(self, answer: Callable[[Any], Any]) -> Entry:
@@ -177,7 +177,7 @@ def _brief(entry: Entry) -> Callable[[Any], Any] | None:
     return hook.brief if registration.matcher is None and registration.timeout is None else None
 
 
-def _with_timeout(target: Callable[..., Any], seconds: float) -> Callable[..., Awaitable[Any]]:
+def with_timeout(target: Callable[..., Any], seconds: float) -> Callable[..., Awaitable[Any]]:
     """The hook under a time limit: async hooks are cancelled, sync ones run in a thread and are abandoned."""
     is_async = is_async_callable(target)
     too_long = f"it took longer than {seconds:g} s"

@@ -426,7 +426,8 @@ class FailureHookContext(AgentContext, frozen=True, kw_only=True):
     def retry(self, delay: float | None = None) -> FailureHookContext:
         """Try again after so many seconds; None: as long as the error policy would wait.
 
-        The limits of the run and the budgets of the error policy hold. A tool that must run once is not run again.
+        The limits of the run, and the budgets and `max_delay` of the error policy, hold. A tool that must run once is
+        not run again.
         """
         if delay is None:
             delay = self.decision.delay

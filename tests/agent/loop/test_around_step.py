@@ -16,6 +16,7 @@ from hookline import (
     StopReason,
     tool,
 )
+from hookline.errors import HookError
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.journal import CallSettled, MemoryJournal, StepFinished, StepStarted, fold
 from hookline.playback import backtest, replay
@@ -136,7 +137,24 @@ async def test_a_step_whose_call_has_started_is_not_made_again() -> None:
         await builder(call("add", a=1), say("x")).around_step(again, name="twice").build().run("go")
     )
     assert result.status is RunStatus.FAILED
-    assert "a call of the step has started" in str(result.error)
+    assert str(result.error).startswith(
+        "hook 'twice' at around_step: it called next a second time, and a call of the step has started."
+    )
+
+
+async def test_the_hook_that_calls_next_a_second_time_is_named() -> None:
+    """Hooks inside it, which are called again with it, are not at fault."""
+
+    async def again(ctx: Any, call_next: Any) -> Any:
+        return await call_next(await call_next(ctx))
+
+    async def hand_on(ctx: Any, call_next: Any) -> Any:
+        return await call_next(ctx)
+
+    agent = builder(call("add", a=1), say("x")).around_step(again, name="twice", priority=1)
+    result = await agent.around_step(hand_on, name="inside").build().run("go")
+    assert isinstance(result.error, HookError)
+    assert result.error.hook == "twice"
 
 
 @pytest.mark.parametrize("value", [None, 42])
@@ -283,6 +301,21 @@ async def test_a_process_that_dies_in_a_repeated_step_does_not_end_the_run() -> 
     for at in range(began[1] + 1, len(whole.written)):
         result = await agent(cut(whole, at), say("ok")).resume("r")
         assert (result.status, result.text) == (RunStatus.COMPLETED, "ok"), at
+
+
+async def test_what_it_changed_after_a_step_is_written_before_the_next() -> None:
+    """If the process dies in the hook before the next step, that change is not lost."""
+    kept: list[Any] = []
+
+    async def count(ctx: Any, call_next: Any) -> Any:
+        kept.append(fold(journal.read("r")).settled.metadata.get("made") if kept else None)
+        made = await call_next(ctx)
+        return made.with_metadata("made", made.step_number)
+
+    journal = MemoryJournal()
+    agent = builder(call("add", a=1), call("add", a=2), say("4")).around_step(count)
+    await agent.with_journal(journal).build().run("go", run_id="r")
+    assert kept == [None, 1, 2]
 
 
 async def test_neither_replay_nor_back_test_calls_it() -> None:

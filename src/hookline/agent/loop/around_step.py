@@ -8,9 +8,10 @@ from hookline.agent.failure import on_error
 from hookline.agent.loop.end import failure_ending
 from hookline.agent.loop.step import number_step, record_wrapped_step
 from hookline.agent.run import Run
-from hookline.errors import HookError, UsageError
+from hookline.errors import HookError
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.hooks import Entry, Result, run_around
+from hookline.hooks.next import RepeatError
 from hookline.hooks.outcome import check_change
 from hookline.lifecycle import HookPoint, StepHookContext
 from hookline.state import AgentState, Ending, RunStatus, StopReason
@@ -56,6 +57,7 @@ class _WrappedStep:
             run.take(Result(left))
         finally:
             record_wrapped_step(run)
+            run.durable.flush()  # hooks are next, and may take their time
 
     async def _inside(self, ctx: StepHookContext) -> StepHookContext:
         run = self.run
@@ -76,14 +78,12 @@ class _WrappedStep:
         """Refuse a second step where the first one had effects, or ended the run for good."""
         run = self.run
         if any(current.started for current in run.step.calls):
-            raise UsageError(
-                "a hook around the step called next a second time, and a call of the step has started.",
+            raise RepeatError(
+                "it called next a second time, and a call of the step has started.",
                 remedy="Call next once, or again only for a step without calls.",
             )
         if run.stopping or run.is_forbidden:
-            raise UsageError(
-                "a hook around the step called next a second time, and the run is stopped."
-            )
+            raise RepeatError("it called next a second time, and the run is stopped.")
         run.recover()
 
     def _check(self, entry: Entry, given: object, base: StepHookContext) -> StepHookContext:
