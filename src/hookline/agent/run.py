@@ -70,6 +70,7 @@ from hookline.journal import (
     TextDelta,
 )
 from hookline.lifecycle import AgentContext
+from hookline.lifecycle.contexts import RunServices
 from hookline.lifecycle.recorded_changes import describe_changes
 from hookline.state import (
     NO_USAGE,
@@ -279,8 +280,8 @@ class Run:
         above = setup.inherited
         plans = Plans(definition.registrations, above) if above else definition.plans
         self.plans = plans = source.plans(self, plans)
-        self.make_services: Callable[[Run], Any] | None = None
-        self._services: Any = None
+        self.make_services: Callable[[Run], RunServices] | None = None
+        self._services: RunServices | None = None
         self._hook_lock: asyncio.Lock | None = None
         # Who reads along.
         self.on_step: Callable[[AgentState], Awaitable[None]] | None = None
@@ -314,12 +315,13 @@ class Run:
         return 0 if self.setup.parent is None else self.setup.parent.depth + 1
 
     @property
-    def services(self) -> Any:
+    def services(self) -> RunServices:
         """What its hooks may have done: there once it is driven, and made for the first that asks for it.
 
         It knows its run. A run that needs none is gone with the last who knows it, without the garbage collector.
         """
-        if self._services is None and self.make_services is not None:
+        if self._services is None:
+            assert self.make_services is not None  # whoever asks hooks has set it
             self._services = self.make_services(self)
         return self._services
 

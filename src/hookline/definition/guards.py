@@ -14,9 +14,10 @@ from typing import Any
 
 import msgspec
 
-from hookline.flow import STOP_REASONS, Ledger, RunLimits
+from hookline.flow import STOP_REASONS, RunLimits
 from hookline.hooks import ContextFreeHook, HookOptions, HookOutcome, Plan, Registration, register
 from hookline.lifecycle import AgentContext, HookPoint, StopHookContext
+from hookline.lifecycle.contexts import LiveRun
 from hookline.state import ContinuationDecision, ContinuationEvaluation, ContinuationOutcome
 
 SOURCE = "default"
@@ -48,7 +49,7 @@ class ToolCallPresence(ContextFreeHook):
 _IN_A_STEP = ("tokens", "seconds", "cost")
 """What the model's answer may have used up before its calls are run."""
 _BEFORE_STEP = ("steps", *_IN_A_STEP)
-Reached = Callable[[Any], str]
+Reached = Callable[[LiveRun], str]
 """(run) -> the limit that is used up, if one is."""
 
 
@@ -70,7 +71,7 @@ class LimitsGuard(ContextFreeHook):
         self._seconds: float = get("seconds", math.inf)
         self._cost: float = get("cost", math.inf)
 
-    def reached(self, run: Any) -> str:
+    def reached(self, run: LiveRun) -> str:
         """The first limit that is used up, by its name; empty when there is room. Limits are compared here only."""
         ledger = run.ledger.above(self.levels) if self.levels else run.ledger
         if ledger.steps >= self._steps:
@@ -88,10 +89,9 @@ class LimitsGuard(ContextFreeHook):
     def __call__(self, ctx: AgentContext) -> HookOutcome | None:
         """Compare what was spent with the limits."""
         run = ctx.live
-        what = self.reached(run)
-        if not what:
+        if run is None or not (what := self.reached(run)):
             return None
-        ledger: Ledger = run.ledger.above(self.levels)
+        ledger = run.ledger.above(self.levels)
         used = ledger.seconds(run.now) if what == "seconds" else getattr(ledger, what)
         where = " by this run and its children" if self.levels else ""
         reason = f"{what.replace('_', ' ')}: {used:,.10g} of {self.keeps[what]:,.10g} used{where}"
@@ -102,9 +102,9 @@ class LimitsGuard(ContextFreeHook):
         guard = LimitsGuard(self.limits, _IN_A_STEP, self.levels)
         return guard if guard.keeps else None
 
-    def seconds_left(self, run: Any) -> float:
+    def seconds_left(self, run: LiveRun) -> float:
         """How much active time the run it guards has left."""
-        ledger: Ledger = run.ledger.above(self.levels)
+        ledger = run.ledger.above(self.levels)
         return self._seconds - ledger.seconds(run.now)
 
     def for_child(self) -> LimitsGuard:

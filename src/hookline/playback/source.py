@@ -39,6 +39,7 @@ from hookline.journal import (
     StepFinished,
 )
 from hookline.lifecycle import AgentContext, HookPoint, StepHookContext, ToolHookContext
+from hookline.lifecycle.contexts import LiveRun
 from hookline.lifecycle.recorded_changes import redo_changes
 from hookline.playback.comparison import Comparison
 from hookline.playback.recorded_agent import (
@@ -470,7 +471,7 @@ class PlaybackSource(AnswerSource):
         """Whether limits leave room for calls: not where they did not then, whatever others have used since."""
         own, spent = limit_reached_in_step(before_step, own_only=True), self.recording.spent_steps
 
-        def reached(run: Run) -> str:
+        def reached(run: LiveRun) -> str:
             said = "" if own is None else own(run)
             return said or ("on record" if (run.step_index or 0) in spent else "")
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from hookline.agent.failure import on_error, on_lost
+from hookline.agent.hook_services import HookServices
 from hookline.agent.loop.step import count_usage
 from hookline.agent.result import RunResult, as_text
 from hookline.agent.run import Run
@@ -176,6 +177,7 @@ async def end_session(run: Run, reason: str = _OTHER) -> HookError | None:
     plan = run.plans.session_end
     if plan is None:
         return None
+    run.make_services = HookServices
     try:
         await run.ask(plan, _end_of_session(run, reason))
     except HookError as error:

@@ -24,6 +24,7 @@ from hookline.errors import ConfigError
 from hookline.hooks import HookOptions, Registration, register
 from hookline.hooks.hook import name_of, target_of
 from hookline.lifecycle import AgentContext, point_named
+from hookline.lifecycle.contexts import LiveRun
 from hookline.state import ToolCall
 from hookline.tools import Toolbox
 
@@ -40,7 +41,7 @@ class HookThreads:
     """
 
     def __init__(self) -> None:
-        self._by_run: weakref.WeakKeyDictionary[Any, WorkerThread] = weakref.WeakKeyDictionary()
+        self._by_run: weakref.WeakKeyDictionary[LiveRun, WorkerThread] = weakref.WeakKeyDictionary()
 
     def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function as an asynchronous hook."""
@@ -53,7 +54,7 @@ class HookThreads:
 
         return in_thread
 
-    def _of(self, run: Any) -> WorkerThread:
+    def _of(self, run: LiveRun) -> WorkerThread:
         thread = self._by_run.get(run)
         if thread is None or thread.is_stuck:
             thread = self._by_run[run] = WorkerThread(f"hookline: hooks of {run.run_id}")
