@@ -41,7 +41,7 @@ class ToolCallPresence(ContextFreeHook):
         return _MORE_TO_DO if ctx.step is not None and ctx.step.calls else _DONE
 
     @staticmethod
-    def brief(run: Any) -> ContinuationOutcome:
+    def answer_without_context(run: Any) -> ContinuationOutcome:
         """The outcome if no other hook decides."""
         return _GOES_ON if run.step.response is not None and run.step.response.calls else _STOPS
 
@@ -84,7 +84,7 @@ class LimitsGuard(ContextFreeHook):
             return "cost"
         return "tool_calls" if ledger.tool_calls >= self._tool_calls else ""
 
-    brief = reached
+    answer_without_context = reached
 
     def __call__(self, ctx: AgentContext) -> HookOutcome | None:
         """Compare what was spent with the limits."""

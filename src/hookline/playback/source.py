@@ -401,7 +401,11 @@ class PlaybackSource(AnswerSource):
                 plan = None
             elif plan is None and point.value in asked:
                 plan = _placeholder(point)
-            elif plan is not None and plan.brief is not None and point.value == "before_step":
+            elif (
+                plan is not None
+                and plan.answer_without_context is not None
+                and point.value == "before_step"
+            ):
                 plan = with_judges(plan, plan.judges)
             setattr(kept, point.value, plan)
         if plans.limit_reached is not None:

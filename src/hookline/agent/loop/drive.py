@@ -279,8 +279,8 @@ def _step(run: Run, before: AgentState | None = None) -> Awaitable[Ending | None
     plan = run.plans.before_step
     guard = ""
     if plan is not None:
-        brief = plan.brief
-        if brief is None or brief(run):
+        answer = plan.answer_without_context
+        if answer is None or answer(run):
             return _ask_first(run, plan)
         guard = plan.guard
     begin_step(run, guard)
@@ -345,9 +345,9 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
         pend_step(run)
         return Ending(RunStatus.PAUSED, StopReason.APPROVAL_PENDING, _questions(run))
     plan = run.plans.should_continue
-    brief = None if plan is None or run.evaluations else plan.brief
-    if plan is not None and brief is not None:
-        outcome: ContinuationOutcome = brief(run)
+    answer = None if plan is None or run.evaluations else plan.answer_without_context
+    if plan is not None and answer is not None:
+        outcome: ContinuationOutcome = answer(run)
         if run.plans.after_step is None and (outcome.should_continue or run.plans.stop is None):
             # Nobody is to look at the step before its outcome is known: it is settled in one go.
             settle_step(run, outcome, plan.guard)

@@ -223,7 +223,7 @@ def _record(run: Run, step: Step, added: tuple[Message, ...] | None, guard: str 
 def _keep(run: Run) -> None:
     """Write what is on record of a step to the store. Of a run that was taken up from there, the rest is new."""
     plan = run.plans.before_step
-    if plan is None or plan.brief is not None:
+    if plan is None or plan.answer_without_context is not None:
         run.durable.flush_soon()
     else:
         run.durable.flush()  # hooks are next, and may take their time
