@@ -70,7 +70,7 @@ class Agent:
 
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
-        self._runs = Runs()
+        self._runs = ActiveRuns()
 
     # --- running ----------------------------------------------------------------------------------
 
@@ -379,8 +379,11 @@ _MOST_REMEMBERED = 10_000
 """Of runs that are over, or never began: an agent that lives for months must not grow with them."""
 
 
-class Runs:
-    """Asked from any thread: `cancel` may come from a signal handler or a web request."""
+class ActiveRuns:
+    """The runs of one agent in this process: those that are driven, those that wait, those cancelled before they began.
+
+    It is asked from any thread: `cancel` may come from a signal handler or a web request.
+    """
 
     __slots__ = ("_cancelled_early", "_going", "_lock", "_paused", "_taken_up")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hookline.cli.assembly.capabilities import places_of
-from hookline.cli.assembly.commands import VARIABLE, pages_in
+from hookline.cli.assembly.command_hooks import VARIABLE, pages_in
 from hookline.cli.assembly.verify import verify
 from hookline.cli.exits import Exit
 from hookline.cli.terminal import printable

@@ -43,8 +43,8 @@ from hookline.lifecycle.contexts import LiveRun
 from hookline.lifecycle.recorded_changes import redo_changes
 from hookline.playback.comparison import Comparison
 from hookline.playback.recorded_agent import (
-    Agents,
-    Seen,
+    PartialPlan,
+    PlayedAgents,
     ask_unhidden,
     count_unseen,
     is_own,
@@ -54,7 +54,7 @@ from hookline.playback.recorded_agent import (
     with_recorded_limits,
 )
 from hookline.playback.recorded_run import RecordedRun
-from hookline.playback.runs import Read
+from hookline.playback.run_selection import Read
 from hookline.state import (
     AgentState,
     Decision,
@@ -248,7 +248,7 @@ class PlaybackSource(AnswerSource):
     has_agent = True
     """The agent of the run is there; otherwise only what is on record of it."""
 
-    def __init__(self, agents: Agents, playback: Playback, recording: RecordedRun) -> None:
+    def __init__(self, agents: PlayedAgents, playback: Playback, recording: RecordedRun) -> None:
         super().__init__()
         self.agents = agents
         self.playback = playback
@@ -441,7 +441,7 @@ class PlaybackSource(AnswerSource):
 
     def who_answers(
         self, run: Run, plan: Plan, place: Place, round_: Round, keeps: Keeps = "none"
-    ) -> Seen:
+    ) -> PartialPlan:
         """Who is asked of the hooks of now, and who says what is on record.
 
         `keeps` says which hooks on record stay, and say what they said: none, the run's own, or all.
@@ -450,18 +450,18 @@ class PlaybackSource(AnswerSource):
         plan = self.agents.without_external(recording, plan, round_)
         if keeps == "all":
             then = Plan(point, recorded_hooks(recording, point, round_))
-            return Seen(with_judges(plan, (*then.judges, *plan.judges)))
+            return PartialPlan(with_judges(plan, (*then.judges, *plan.judges)))
         hidden = count_unseen(place[0], round_, is_kept=recording.keeps(self.part, place))
         if hidden and keeps == "own":
             then = Plan(point, recorded_hooks(recording, point, round_))
-            return Seen(then, tuple(entry.name for entry in plan.judges))
+            return PartialPlan(then, tuple(entry.name for entry in plan.judges))
         if hidden:
             return ask_unhidden(recording, plan, round_, hidden)
         own = [ran for ran in round_ if keeps == "own" and self.is_own(run, ran, plan)]
         recorded = [Entry(made) for made in recorded_hooks(recording, point, own)]
         plan = with_recorded_limits(recording, plan, round_)
         asked = (each for each in plan.judges if each.registration.hook is not pass_by)
-        return Seen(with_judges(plan, (*asked, *recorded)))
+        return PartialPlan(with_judges(plan, (*asked, *recorded)))
 
     def is_own(self, run: Run, ran: HookRan, plan: Plan) -> bool:  # noqa: ARG002 - for other sources
         """Whether a recorded hook of a child is the child's own, and not one of those from above."""
