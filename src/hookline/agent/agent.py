@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack
 
 import msgspec
 
+from hookline._aio import is_in_event_loop
 from hookline.agent.approvals import check_answers
 from hookline.agent.loop.drive import drive
 from hookline.agent.recovery import ResumeSource
@@ -276,11 +277,7 @@ class Agent:
 
 def run_to_end(start: Callable[[], Coroutine[Any, Any, RunResult]]) -> RunResult:
     """Drive a run for code that is not async."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        pass
-    else:
+    if is_in_event_loop():
         raise UsageError(
             "this is async code already, so it cannot wait for a run without blocking it.",
             remedy="Write `await agent.run(...)`.",

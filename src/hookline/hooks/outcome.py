@@ -387,7 +387,7 @@ class Verdicts:
         """Add a hook's answer."""
         if said.kind >= Kind.BLOCK:
             is_stop, strictest = said.kind is Kind.STOP, self.strictest
-            continues = is_stop and entry.is_policy and said.before.point.stands
+            continues = is_stop and entry.is_policy and said.before.point.judged_after_stop
             self.ended = self.ended or not continues
             if strictest[0] is Kind.STOP and not is_stop:
                 self.withheld = self.withheld or (said.reason, entry.name)
@@ -423,7 +423,7 @@ class Verdicts:
 
     def _is_stopped(self, point: Point[Any]) -> bool:
         """A failure must not keep a stopped run from ending: it only blocks."""
-        return point.stands and self.strictest[0] is Kind.STOP
+        return point.judged_after_stop and self.strictest[0] is Kind.STOP
 
     def result(self, ctx: C) -> Result[C]:
         """The result of all answers."""
@@ -453,7 +453,7 @@ class Verdicts:
     def policies_still_run(self, point: Point[Any]) -> bool:
         """A hook ended the chain with a stop that undoes nothing."""
         is_stopped = self.ended and self.strictest[0] is Kind.STOP
-        return is_stopped and self.withheld is None and point.stands
+        return is_stopped and self.withheld is None and point.judged_after_stop
 
     def crash(self, entry: Entry, ctx: Context, error: BaseException, started: float) -> HookError:
         """A hook's crash. At unskippable points the other hooks run even if the task is cancelled."""

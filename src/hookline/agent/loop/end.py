@@ -1,4 +1,7 @@
-"""The way out, which every run takes: output, agent_failed, execution_end, session_end, the result."""
+"""The way out, which every run takes: output, agent_failed, execution_end, session_end, the result.
+
+Whether a run continues is decided in `drive.py`; the reasons to stop are in `state/continuation.py`.
+"""
 
 from __future__ import annotations
 
