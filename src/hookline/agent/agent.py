@@ -108,7 +108,7 @@ class Agent:
         *,
         session: InSession | None = None,
     ) -> Coroutine[Any, Any, RunResult]:
-        """Go on with a paused run: from its state, in this or another process, with answers by approval id.
+        """Continue a paused run: from its state, in this or another process, with answers by approval id.
 
         `session` is the session it belongs to, as sessions give it; nobody else has one to give.
         """
@@ -135,7 +135,7 @@ class Agent:
         decisions: Mapping[str, Decision | bool],
         session: InSession | None,
     ) -> Coroutine[Any, Any, RunResult]:
-        """Go on with a run from its journal: paused, or left behind by a process that died."""
+        """Continue a run from its journal: paused, or left behind by a process that died."""
         durable = reopen(journal, run_id, self.definition.listeners)
         try:
             story = fold(durable.records)

@@ -741,7 +741,7 @@ class AnswerSource:
     """The run had begun in another process, which did not live to settle it."""
     active_seconds = 0.0
     """Active time that went into what is known."""
-    step_over: Callable[[Run, Ending | None], Awaitable[Ending | None]] | None = None
+    check_step: Callable[[Run, Ending | None], Awaitable[Ending | None]] | None = None
     """Called before the first step, and after each with how that ended the run. Gives how the run ends, if it does."""
 
     _children: Counter[str] | None = None

@@ -29,7 +29,7 @@ _DONE = ContinuationEvaluation(
 )
 
 
-_GOES_ON = ContinuationOutcome.from_evaluations((_MORE_TO_DO,))
+_CONTINUES = ContinuationOutcome.from_evaluations((_MORE_TO_DO,))
 _STOPS = ContinuationOutcome.from_evaluations((_DONE,))
 
 
@@ -43,7 +43,7 @@ class ToolCallPresence(ContextFreeHook):
     @staticmethod
     def answer_without_context(run: Any) -> ContinuationOutcome:
         """The outcome if no other hook decides."""
-        return _GOES_ON if run.step.response is not None and run.step.response.calls else _STOPS
+        return _CONTINUES if run.step.response is not None and run.step.response.calls else _STOPS
 
 
 _IN_A_STEP = ("tokens", "seconds", "cost")

@@ -344,7 +344,7 @@ class PlaybackSource(AnswerSource):
         """Nobody from outside."""
         return ()
 
-    async def step_over(self, run: Run, ending: Ending | None) -> Ending | None:
+    async def check_step(self, run: Run, ending: Ending | None) -> Ending | None:
         """Compare what has come. Wherever another process took the run up, what its hooks said then is said again."""
         if run.step_index is not None and run.state.step_count > run.step_index:
             self._compare_step(run, run.step_index)

@@ -82,22 +82,22 @@ async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
 
 async def _steps(run: Run, ending: Ending | None) -> Ending:
     """Make steps until the run ends, if it has not ended already."""
-    step_over = run.source.step_over
-    if ending is None and step_over is not None:
-        ending = await step_over(run, None)
+    check_step = run.source.check_step
+    if ending is None and check_step is not None:
+        ending = await check_step(run, None)
     is_wrapped = run.plans.around_step is not None
     if ending is None and run.state.pending_step is not None:
         ending = await (make_wrapped_step(run, _resume_step) if is_wrapped else _resume_step(run))
-        if step_over is not None:
-            ending = await step_over(run, ending)
+        if check_step is not None:
+            ending = await check_step(run, ending)
     while ending is None:
         ending = await (make_wrapped_step(run, _step) if is_wrapped else _step(run))
         on_step = run.on_step
         if on_step is not None and run.state.step_count > (run.step_index or 0):
             run.lingers = ending is not None
             await _wait_for_caller(run, on_step)
-        if step_over is not None:
-            ending = await step_over(run, ending)
+        if check_step is not None:
+            ending = await check_step(run, ending)
     return ending
 
 
@@ -159,7 +159,7 @@ async def begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
 
 
 async def take_up(run: Run) -> Ending | None:
-    """Go on with a run whose process died: with its way out, its unfinished step, or the next one."""
+    """Continue a run whose process died: with its way out, its unfinished step, or the next one."""
     run.durable.append(RunTakenUp(run.run_id, len(run.durable.records), run.at))
     run.become(msgspec.structs.replace(run.state, ending=None))
     known = run.source.known
@@ -323,7 +323,7 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
         except Unrecovered as error:
             failure = error.exception if error.action is ErrorAction.STOP else None
             if failure is None:
-                _go_on_after(run, error.exception)
+                _continue_after(run, error.exception)
         except Exception as error:
             failure = await _decide(run, error)
             if failure is None:
@@ -415,11 +415,11 @@ async def _decide(run: Run, error: BaseException) -> BaseException | None:
     decision = await on_error(run, error, classify(error))
     if decision.action is ErrorAction.STOP:
         return error
-    _go_on_after(run, error)
+    _continue_after(run, error)
     return None
 
 
-def _go_on_after(run: Run, error: BaseException) -> None:
+def _continue_after(run: Run, error: BaseException) -> None:
     """The error policy lets the run continue after an error that cost a turn: the model gets another."""
     why = f"the last step failed: {in_words(error)}"
     said = ContinuationEvaluation("error-policy", ContinuationDecision.REQUEST_CONTINUATION, why)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from hookline.agent.failure import on_step_over
+from hookline.agent.failure import on_step_end
 from hookline.agent.in_progress import CallInProgress, StepInProgress
 from hookline.agent.redaction import find_original
 from hookline.agent.result import objections_in, restore_child, save_child
@@ -192,7 +192,7 @@ def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
 def _record(run: Run, step: Step, added: tuple[Message, ...] | None, guard: str = "") -> None:
     """Record a finished step, with what it made of the conversation; `added`, where that is known."""
     if run.state.counters.consecutive_errors:
-        on_step_over(run)
+        on_step_end(run)
     state = run.state
     replaced, metadata = None, None
     if added is None:
