@@ -42,8 +42,8 @@ from hookline.drivers.base import awaitable
 from hookline.errors import ModelError, where_raised
 from hookline.flow import ErrorClass, ErrorDecision, Ledger, classify
 from hookline.hooks import (
-    Answered,
     Entry,
+    HookAnswer,
     HookNames,
     Kind,
     Plan,
@@ -544,7 +544,7 @@ class Run:
         self.state = ctx.state
         self.evaluations = ctx.evaluations
 
-    def judged(self, entry: Entry, started: float, answer: Answered[Any]) -> float:
+    def judged(self, entry: Entry, started: float, answer: HookAnswer[Any]) -> float:
         """A hook ran and said or changed something, or failed."""
         now = self.clock()
         if entry.is_recalled:

@@ -14,9 +14,9 @@ import msgspec
 from hookline._aio import is_in_event_loop
 from hookline.errors import HookError, RegistrationError, UsageError
 from hookline.hooks import (
-    Answered,
     Context,
     Entry,
+    HookAnswer,
     HookLike,
     HookOptions,
     HookOutcome,
@@ -159,7 +159,7 @@ class _FailureLog(NoLog):
     def __init__(self) -> None:
         self.failures: list[HookError] = []
 
-    def judged(self, entry: Entry, started: float, answer: Answered[Any]) -> float:
+    def judged(self, entry: Entry, started: float, answer: HookAnswer[Any]) -> float:
         """Keep a failure."""
         if answer.error is not None:
             self.failures.append(answer.error)

@@ -19,8 +19,8 @@ from hookline.definition.guards import limit_reached_in_step, limits_on_calls
 from hookline.errors import HookError, HooklineError, UsageError, in_words
 from hookline.flow import RunLimits
 from hookline.hooks import (
-    Answered,
     Entry,
+    HookAnswer,
     HookNames,
     Kind,
     Plan,
@@ -567,7 +567,7 @@ class RoundLog:
         """A hook said whether to continue."""
         return self._count_answer(entry, started, "proceed")
 
-    def judged(self, entry: Entry, started: float, answer: Answered[Any]) -> float:
+    def judged(self, entry: Entry, started: float, answer: HookAnswer[Any]) -> float:
         """One said or changed something, or failed."""
         if answer.after is not answer.before and not entry.shadow:
             self.changed_by = entry.name
