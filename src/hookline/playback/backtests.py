@@ -404,7 +404,11 @@ class BacktestSource(PlaybackSource):
         if place[0] == "before_tool_use" and _are_limits_asked(plans, run, round_):
             plan = limits_on_calls(plans.before_step)
         is_needed = plan is not None or (round_ and not test.is_added)
-        if not is_needed or self._is_moot(place) or not recording.goes_beyond(place, round_):
+        if (
+            not is_needed
+            or self._is_no_longer_asked(place)
+            or not recording.goes_beyond(place, round_)
+        ):
             return
         then = Plan(ctx.point, recorded_hooks(recording, ctx.point, round_))
         log = RoundLog()
@@ -446,7 +450,7 @@ class BacktestSource(PlaybackSource):
             run.charge(missing)
         return True
 
-    def _is_moot(self, place: Place) -> bool:
+    def _is_no_longer_asked(self, place: Place) -> bool:
         """Whether a permission is asked for that nobody of now would ask for."""
         point, step, call_id = place
         return point == "permission_request" and not self._asks.get(

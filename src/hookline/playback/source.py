@@ -225,7 +225,7 @@ class Playback:
         self.is_whole = self.is_whole and recording.is_finished
         await _leave(partial(self.cancel, "the record ends here"))
 
-    async def part_ways(self, source: PlaybackSource, instead: str) -> NoReturn:
+    async def stop_at_difference(self, source: PlaybackSource, instead: str) -> NoReturn:
         """Something is asked for that was not asked for then."""
         if not source.recording.is_finished:
             assert self.root is not None
@@ -511,7 +511,7 @@ class PlaybackSource(AnswerSource):
         is_over = recording.is_finished and not recording.is_cancelled
         if then is None or not then.is_asked:
             if is_over:
-                await playback.part_ways(self, "the model is asked")
+                await playback.stop_at_difference(self, "the model is asked")
             await playback.stop_here(run)
         failures = then.errors if then.failed is None else [*then.errors, then.failed]
         while (number := self.tries["turn", step]) < len(failures):
@@ -531,7 +531,7 @@ class PlaybackSource(AnswerSource):
         if then.is_lost:
             return InferenceResponse()
         if is_over:
-            await playback.part_ways(self, "the model is asked again")
+            await playback.stop_at_difference(self, "the model is asked again")
         return await playback.stop_here(run)
 
     async def consultation(self, run: Run, name: str, digest: str) -> InferenceResponse | None:
@@ -671,7 +671,7 @@ class PlaybackSource(AnswerSource):
             if isinstance(outcome, ChildWaits | HookError | asyncio.CancelledError):
                 raise outcome
             if isinstance(outcome, ToolError):  # no such child was kept from starting then
-                await self.playback.part_ways(self, str(outcome))
+                await self.playback.stop_at_difference(self, str(outcome))
 
     def _prompt_of(self, child: ChildStarted) -> str:
         prompt = self.playback.source(child.child_run_id).recording.parts[0].prompt

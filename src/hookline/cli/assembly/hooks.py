@@ -16,7 +16,7 @@ import msgspec
 from hookline._aio import WorkerThread, is_async_callable
 from hookline.cli.assembly.matchers import has_tool, match_of, matcher_of, names_in, ours_of
 from hookline.cli.assembly.rules import rule_of
-from hookline.cli.assembly.verify import locate_errors
+from hookline.cli.assembly.verification import locate_errors
 from hookline.cli.target import attribute_of, split_target
 from hookline.config import HookSettings, MatchSettings, Settings
 from hookline.definition import Definition, Note
