@@ -64,9 +64,12 @@ Place: TypeAlias = tuple[str, int | None, str]
 Round: TypeAlias = tuple[HookRan, ...]
 """The hooks that were asked one after the other about one thing, with their verdicts; observers are left out."""
 
-_ABOUT_CALLS = frozenset(
+ABOUT_CALLS = frozenset(
     point.value for point in HookPoint if point.is_tool_event and not point.around
 )
+"""Points whose hooks are asked about one call."""
+BEFORE_CALLS = ABOUT_CALLS - {HookPoint.AFTER_TOOL_USE.value}
+"""Those of them that come before the tool runs."""
 _OF_THE_RUN = frozenset(
     {
         "session_start",
@@ -170,7 +173,7 @@ class HookRounds:
 def place_of(point: str, step: int | None, call_id: str) -> Place:
     """The place hooks are asked at. Only hooks about a call are told apart by the call."""
     is_in_step = point not in _OF_THE_RUN
-    return point, step if is_in_step else None, call_id if point in _ABOUT_CALLS else ""
+    return point, step if is_in_step else None, call_id if point in ABOUT_CALLS else ""
 
 
 def _place_before(record: Record) -> Place | None:
