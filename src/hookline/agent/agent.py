@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack
 
 import msgspec
 
+from hookline._aio import is_in_event_loop
 from hookline.agent.approvals import check_answers
 from hookline.agent.loop.drive import drive
 from hookline.agent.recovery import ResumeSource
@@ -79,7 +80,7 @@ class Agent:
 
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
-        self._runs = Runs()
+        self._runs = ActiveRuns()
 
     # --- running ----------------------------------------------------------------------------------
 
@@ -128,7 +129,7 @@ class Agent:
         *,
         session: InSession | None = None,
     ) -> Coroutine[Any, Any, RunResult]:
-        """Go on with a paused run: from its state, in this or another process, with answers by approval id.
+        """Continue a paused run: from its state, in this or another process, with answers by approval id.
 
         `session` is the session it belongs to, as sessions give it; nobody else has one to give.
         """
@@ -156,7 +157,7 @@ class Agent:
         decisions: Mapping[str, Decision | bool],
         session: InSession | None,
     ) -> Coroutine[Any, Any, RunResult]:
-        """Go on with a run from its journal: paused, or left behind by a process that died."""
+        """Continue a run from its journal: paused, or left behind by a process that died."""
         durable = reopen(journal, run_id, self.definition.listeners)
         try:
             story = fold(durable.records, journal)
@@ -326,11 +327,7 @@ def _report_version(records: Sequence[Record], version: str) -> None:
 
 def run_to_end(start: Callable[[], Coroutine[Any, Any, RunResult]]) -> RunResult:
     """Drive a run for code that is not async."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        pass
-    else:
+    if is_in_event_loop():
         raise UsageError(
             "this is async code already, so it cannot wait for a run without blocking it.",
             remedy="Write `await agent.run(...)`.",
@@ -451,8 +448,11 @@ _MOST_REMEMBERED = 10_000
 """Of runs that are over, or never began: an agent that lives for months must not grow with them."""
 
 
-class Runs:
-    """Asked from any thread: `cancel` may come from a signal handler or a web request."""
+class ActiveRuns:
+    """The runs of one agent in this process: those that are driven, those that wait, those cancelled before they began.
+
+    It is asked from any thread: `cancel` may come from a signal handler or a web request.
+    """
 
     __slots__ = ("_cancelled_early", "_going", "_lock", "_paused", "_taken_up")
 

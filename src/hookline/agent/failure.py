@@ -53,7 +53,7 @@ async def on_error(
     elif decision.action is ErrorAction.RETRY and run.is_forbidden:
         decision = ErrorDecision(ErrorAction.IGNORE)  # a hook ends the run: it is stopped, not lost
     elif decision.action is ErrorAction.RETRY:
-        decision = in_time(run, exception, decision)
+        decision = stop_if_too_late(run, exception, decision)
     info = ErrorInfo.from_exception(exception, error_class)
     run.step.add_error(info)
     run.clock()
@@ -110,7 +110,7 @@ def ask_policy(
         return ErrorDecision(ErrorAction.STOP, 0.0, f"the error policy failed ({in_words(error)})")
 
 
-def in_time(run: Run, exception: BaseException, decision: ErrorDecision) -> ErrorDecision:
+def stop_if_too_late(run: Run, exception: BaseException, decision: ErrorDecision) -> ErrorDecision:
     """The decision to retry, unless the run's time is over before it would make sense."""
     wait = max(
         decision.delay, retry_delay(exception) or 0.0
@@ -152,7 +152,7 @@ def on_success(run: Run, *error_classes: ErrorClass) -> None:
         run.become(msgspec.structs.replace(run.state, counters=counters))
 
 
-def on_step_over(run: Run) -> None:
+def on_step_end(run: Run) -> None:
     """A step is over: failures in a row start from zero for what worked in it. Tools were counted when they ran."""
     failed = {info.error_class for info in run.step.errors}
     worked = [ErrorClass.HOOK]

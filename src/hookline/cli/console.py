@@ -181,12 +181,12 @@ class Console:
 
     async def _ask(self, result: RunResult, agent: Agent) -> dict[str, Decision] | None:
         """Ask a person the questions of a run; None if they leave without an answer."""
-        from hookline.cli.approval_prompt import ApprovalPrompt, Left
+        from hookline.cli.approval_prompt import ApprovalPrompt, PersonLeft
 
         try:
             prompt = ApprovalPrompt(self.screen, self.interrupts, self._folder)
             return await prompt.ask(result.pending, agent)
-        except Left:
+        except PersonLeft:
             return None
 
     @property

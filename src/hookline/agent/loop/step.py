@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from hookline.agent.failure import on_step_over
+from hookline.agent.failure import on_step_end
 from hookline.agent.in_progress import CallInProgress, StepInProgress
 from hookline.agent.redaction import find_original
 from hookline.agent.result import objections_in, restore_child, save_child
@@ -197,7 +197,7 @@ def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
 def _close_step(run: Run, step: Step, added: tuple[Message, ...] | None, guard: str = "") -> None:
     """Record a finished step, unless hooks around it may still change the state."""
     if run.state.counters.consecutive_errors:
-        on_step_over(run)
+        on_step_end(run)
     if not run.step.is_wrapped:
         _record(run, step, added, guard)
         return
@@ -252,7 +252,7 @@ def _record(run: Run, step: Step, added: tuple[Message, ...] | None, guard: str)
 def _keep(run: Run) -> None:
     """Write what is on record of a step to the store. Of a run that was taken up from there, the rest is new."""
     plan = run.plans.before_step
-    if plan is None or plan.brief is not None:
+    if plan is None or plan.answer_without_context is not None:
         run.durable.flush_soon()
     else:
         run.durable.flush()  # hooks are next, and may take their time

@@ -17,7 +17,7 @@ import msgspec
 from hookline._aio import WorkerThread, is_async_callable
 from hookline.cli.assembly.matchers import has_tool, match_of, matcher_of, names_in, ours_of
 from hookline.cli.assembly.rules import rule_of
-from hookline.cli.assembly.verify import locate_errors
+from hookline.cli.assembly.verification import locate_errors
 from hookline.cli.target import attribute_of, split_target
 from hookline.config import HookSettings, MatchSettings, Settings
 from hookline.definition import Definition, Note
@@ -26,6 +26,7 @@ from hookline.hooks import HookOptions, Registration, register
 from hookline.hooks.hook import target_of
 from hookline.hooks.plan import with_timeout
 from hookline.lifecycle import AgentContext, point_named
+from hookline.lifecycle.contexts import LiveRun
 from hookline.state import ToolCall
 from hookline.tools import Toolbox
 
@@ -42,7 +43,7 @@ class HookThreads:
     """
 
     def __init__(self) -> None:
-        self._by_run: weakref.WeakKeyDictionary[Any, WorkerThread] = weakref.WeakKeyDictionary()
+        self._by_run: weakref.WeakKeyDictionary[LiveRun, WorkerThread] = weakref.WeakKeyDictionary()
 
     def wrap(self, function: Callable[..., Any], limit: float | None) -> Callable[..., Any]:
         """The function as an asynchronous hook. It may hand on to what it wraps: `return next(ctx)`."""
@@ -61,7 +62,7 @@ class HookThreads:
 
         return in_thread
 
-    def _of(self, run: Any) -> WorkerThread:
+    def _of(self, run: LiveRun) -> WorkerThread:
         thread = self._by_run.get(run)
         if thread is None or thread.is_stuck:
             thread = self._by_run[run] = WorkerThread(f"hookline: hooks of {run.run_id}")
