@@ -26,6 +26,15 @@ from hookline.journal.fold import (
     with_changes,
     with_remembered,
 )
+from hookline.journal.inbox import (
+    FROM_INBOX,
+    FirstAnswer,
+    InboxAnswer,
+    InboxCancel,
+    InboxMessage,
+    is_new,
+)
+from hookline.journal.questions import Questions, outermost, post_answer, post_cancel
 from hookline.journal.record import (
     RECORD_VERSION,
     ApprovalAnswered,
@@ -82,6 +91,7 @@ if TYPE_CHECKING:
     from hookline.journal.sqlite import MemoryJournal, SQLiteJournal
 
 __all__ = [
+    "FROM_INBOX",
     "RECORD_VERSION",
     "STREAM",
     "AnyRecord",
@@ -98,13 +108,18 @@ __all__ = [
     "Durable",
     "ErrorRaised",
     "Evaluated",
+    "FirstAnswer",
     "HookRan",
     "HooksPassed",
+    "InboxAnswer",
+    "InboxCancel",
+    "InboxMessage",
     "JournalStore",
     "Listener",
     "MemoryJournal",
     "ModelConsulted",
     "PromptSubmitted",
+    "Questions",
     "ReasoningDelta",
     "Record",
     "Redact",
@@ -145,6 +160,10 @@ __all__ = [
     "fold",
     "fold_session",
     "hooks_in",
+    "is_new",
+    "outermost",
+    "post_answer",
+    "post_cancel",
     "reopen",
     "session_entry",
     "session_info",

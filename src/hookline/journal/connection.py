@@ -351,7 +351,16 @@ CREATE TABLE batches (
 );
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+_INBOX = """
+CREATE TABLE inbox (
+    id INTEGER PRIMARY KEY,
+    run_id TEXT NOT NULL,
+    message TEXT NOT NULL
+);
+CREATE INDEX inbox_by_run ON inbox (run_id)
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _INBOX)
 """From each version to the next, beginning with an empty file. Never edit one that was released."""
 
 

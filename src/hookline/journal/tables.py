@@ -8,9 +8,10 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from hookline.errors import JournalError
+from hookline.errors import JournalError, UsageError
 from hookline.journal.chain import DAMAGE_REMEDY, LINK, Damage, StoredRun, unpack
 from hookline.journal.connection import convert_errors
+from hookline.journal.inbox import InboxMessage, decode_message, encode_message, is_new
 from hookline.journal.retention import owner_of
 from hookline.journal.run_info import RunInfo
 from hookline.state import RunStatus
@@ -126,6 +127,20 @@ class Tables:
                 remedy=DAMAGE_REMEDY,
             )
         return info, tail
+
+    def messages(self, run_ids: tuple[str, ...]) -> list[InboxMessage]:
+        """The messages for these runs, in order."""
+        rows = self._rows(
+            "SELECT CAST(message AS BLOB) FROM inbox WHERE run_id IN (SELECT value FROM json_each(?)) ORDER BY id",
+            msgspec.json.encode(run_ids).decode(),
+        )
+        try:
+            return [decode_message(_bytes(text)) for (text,) in rows]
+        except (msgspec.DecodeError, UsageError) as error:
+            raise JournalError(
+                f"the journal '{self._path}' is damaged: an inbox holds {error}.",
+                remedy=DAMAGE_REMEDY,
+            ) from None
 
     def find_orphans(self) -> Iterator[Damage]:
         """Records whose run is not in the list."""
@@ -253,4 +268,18 @@ def remove_runs(connection: sqlite3.Connection, run_ids: list[str]) -> None:
         if found is not None:
             connection.execute(f"DELETE FROM {_BATCHES_OF_RUN}", _ids(found[0]))
             connection.execute("DELETE FROM runs WHERE id = ?", found)
+            connection.execute("DELETE FROM inbox WHERE run_id = ?", (run_id,))
     connection.execute("COMMIT")
+
+
+def add_message(connection: sqlite3.Connection, path: str, message: InboxMessage) -> bool:
+    """Add a message for a run in one transaction, if it says something new. False when there is no such run."""
+    connection.execute("BEGIN IMMEDIATE")  # first: nobody adds one between looking and adding
+    run = (message.run_id,)
+    if connection.execute("SELECT 1 FROM runs WHERE run_id = ?", run).fetchone() is None:
+        return False
+    if is_new(message, Tables(connection, path).messages(run)):
+        row = (message.run_id, encode_message(message).decode())
+        connection.execute("INSERT INTO inbox (run_id, message) VALUES (?, ?)", row)
+    connection.execute("COMMIT")
+    return True
