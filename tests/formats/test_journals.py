@@ -26,6 +26,7 @@ ADDED_SINCE = {
     ("response", "provider_tool_uses"),
     ("response", "truncated"),
     ("response", "withdrawn"),
+    ("taken_up", "after_loss"),
     ("InferenceResponse", "provider_tool_uses"),
     *ADDED_TO_STATES,
 }

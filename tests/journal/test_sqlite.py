@@ -118,7 +118,9 @@ def test_a_new_journal_is_for_its_owner_alone(path: Path, story: Story) -> None:
             modes = {each.name: each.stat().st_mode & 0o777 for each in path.parent.iterdir()}
     finally:
         os.umask(before)
-    assert modes == {f"journal.db{end}": 0o600 for end in ("", "-wal", "-shm", "-lease")}
+    assert modes == {
+        f"journal.db{end}": 0o600 for end in ("", "-wal", "-shm", "-lease", "-commits")
+    }
     path.chmod(0o640)
     with SQLiteJournal(path) as journal:
         keep(journal, story("more"))
@@ -247,12 +249,13 @@ def test_a_closed_journal_says_that_it_is_closed(path: Path, story: Story) -> No
         claim.write(story())
 
 
-def test_a_closed_journal_leaves_one_file_and_its_leases(path: Path, story: Story) -> None:
+def test_a_closed_journal_leaves_no_log(path: Path, story: Story) -> None:
     """The log is put into the file when the last one closes it."""
     with SQLiteJournal(path) as journal:
         keep(journal, story())
     assert sorted(each.name for each in path.parent.iterdir()) == [
         "journal.db",
+        "journal.db-commits",
         "journal.db-lease",
     ]
 

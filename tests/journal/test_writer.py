@@ -398,3 +398,38 @@ def test_without_a_thread_to_be_had_everything_is_written_all_the_same(
         assert journal.prune(keep=5) == []
     with SQLiteJournal(path) as journal:
         assert journal.read("r") == story()
+
+
+def test_readers_do_not_let_the_log_grow(
+    path: Path, sqlite: SQLiteJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody reads at any moment, so that the log could never begin again without waiting for them."""
+    monkeypatch.setattr("hookline.journal.writer._LOG_PAGES", 60)
+    monkeypatch.setattr("hookline.journal.writer._MOST_LOG_PAGES", 120)
+    monkeypatch.setattr("hookline.journal.connection._LARGEST_LOG", 60 * 4200)
+    claim = sqlite.claim("r")
+    claim.write([PromptSubmitted("r", 0, 0.0, "first")]).result()
+    is_over = threading.Event()
+
+    def read() -> None:
+        pair = [sqlite3.connect(path, isolation_level=None) for _ in range(2)]
+        while not is_over.is_set():
+            for one, other in (pair, pair[::-1]):
+                one.execute("BEGIN")
+                one.execute("SELECT count(*) FROM runs").fetchall()
+                if other.in_transaction:
+                    other.execute("ROLLBACK")
+                time.sleep(0.001)
+        for each in pair:
+            each.close()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    largest = 0
+    for number in range(1, 800):
+        claim.write([PromptSubmitted("r", number, 0.0, "x" * 1000)]).result()
+        largest = max(largest, path.with_name("journal.db-wal").stat().st_size)
+    is_over.set()
+    reader.join()
+    assert largest < 400 * 4120
+    assert len(sqlite.read("r")) == 800

@@ -186,7 +186,7 @@ def _journal() -> Iterator[Check]:
     if path.exists():
         with open_journal(path) as journal:
             report = journal.check()
-        yield Check("ok" if not report.damage else "no", f"journal: {report}")
+        yield Check("ok" if report.ok else "no", f"journal: {report}")
     elif _is_writable(above := _nearest(path.parent)):
         yield Check("ok", f"journal: {path}, made with the first run")
     else:

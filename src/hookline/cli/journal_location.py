@@ -22,7 +22,7 @@ def journal_path(settings: Settings) -> Path:
     return Path(given).expanduser() if given else journal_of(settings.project, os.environ)
 
 
-def open_journal(path: Path, *, make: bool = True) -> SQLiteJournal:
+def open_journal(path: Path, *, make: bool = True, accept_loss: bool = False) -> SQLiteJournal:
     """Open the journal. Only its owner can read the directory: runs contain what people and models wrote."""
     if not path.exists():
         if not make:
@@ -34,7 +34,7 @@ def open_journal(path: Path, *, make: bool = True) -> SQLiteJournal:
                 f"runs cannot be recorded in {path.parent}: {error.strerror}.",
                 remedy="Name another place (HOOKLINE_DATA_DIR, --journal FILE), or record none: --no-save.",
             ) from None
-    return SQLiteJournal(path)
+    return SQLiteJournal(path, accept_loss=accept_loss)
 
 
 def new_run_id() -> str:

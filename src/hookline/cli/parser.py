@@ -16,6 +16,7 @@ _MANY: dict[str, Any] = {"action": "append", "default": []}
 """For a flag that may be given several times."""
 _LAST = "continue the last conversation here"
 _OWN_AGENT = "[module:agent]"
+_ACCEPT_LOSS = "if the end of the journal is lost, continue with what is left"
 
 
 class Parser(argparse.ArgumentParser):
@@ -235,6 +236,7 @@ def _resume_flags(parser: argparse.ArgumentParser) -> None:
     add("--allow", metavar="ID", dest="yes", help=yes, **_MANY)
     add("--deny", metavar="ID", dest="no", help="say no", **_MANY)
     add("--reason", default="", help="what the model reads with a no")
+    add("--accept-loss", action="store_true", help=_ACCEPT_LOSS)
     _add_output_flags(parser)
     _add_setting_flags(parser)
 
@@ -416,6 +418,19 @@ def _mcp_serve_flags(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(serves=True)
 
 
+def _journal_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = "The file that the runs of this project are recorded in."
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    check = actions.add_parser("check", help="report damage; exit code 1 if there is any")
+    check.add_argument("--accept-loss", action="store_true", help=_ACCEPT_LOSS)
+    check.set_defaults(run="journal:check_journal")
+    copy = actions.add_parser("backup", help="copy it to a new file, also while runs are recorded")
+    copy.add_argument("path", metavar="PATH")
+    copy.set_defaults(run="journal:back_up")
+    for action in (check, copy):
+        _add_setting_flags(action)
+
+
 def _completion_flags(parser: argparse.ArgumentParser) -> None:
     """`runs` prints what completes RUN, for the scripts themselves."""
     parser.description = (
@@ -442,6 +457,7 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "doctor": ("what works on this machine, and how to fix the rest", _doctor_flags),
     "model": ("list, fetch or remove local models", _model_flags),
     "mcp-serve": ("offer an agent as an MCP server", _mcp_serve_flags),
+    "journal": ("check or copy the file that runs are recorded in", _journal_flags),
     "completion": ("print a completion script for your shell", _completion_flags),
 }
 """Each command: a summary, and the function that describes it, adds its flags and names what it runs."""

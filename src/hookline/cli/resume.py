@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from pathlib import Path
 
 import msgspec
 
 from hookline.cli.assembly.agent import open_agent
 from hookline.cli.console import Console, answers_from_flags
-from hookline.cli.journal_location import new_run_id, open_run
+from hookline.cli.journal_location import new_run_id, open_journal, open_run
 from hookline.cli.recorded_runs import (
     Invocation,
     conversation_of,
@@ -32,6 +33,9 @@ def run(arguments: argparse.Namespace) -> int:
             remedy="Say no to a question: --deny ID, or --deny all.",
         )
     journal, run_id, flags = open_run(arguments)
+    if arguments.accept_loss:
+        journal.close()
+        journal = open_journal(Path(journal.given), accept_loss=True)
     with journal:
         return asyncio.run(_resume(arguments, flags, journal, run_id))
 

@@ -41,7 +41,9 @@ class CheckReport(msgspec.Struct, frozen=True):
     damage: tuple[Damage, ...] = ()
     """In the records, by run."""
     file_damage: tuple[str, ...] = ()
-    """In the file itself, in the words of SQLite."""
+    """In the file itself, in the words of SQLite, and what was committed and is not there."""
+    notes: tuple[str, ...] = ()
+    """What is no damage, and worth knowing."""
 
     @property
     def ok(self) -> bool:
@@ -51,11 +53,14 @@ class CheckReport(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         examined = f"{self.journal}: {_count(self.runs, 'run')}, {_count(self.records, 'record')}"
         if self.ok:
-            return f"{examined}, no damage"
+            return "\n".join(
+                (f"{examined}, no damage", *(f"  note: {note}" for note in self.notes))
+            )
         harmed = len({damage.run_id for damage in self.damage})
         lines = [f"{examined}, damaged ({_count(harmed, 'run')})"]
         lines += [f"  {damage}" for damage in self.damage]
         lines += [f"  the file itself: {words}" for words in self.file_damage]
+        lines += [f"  note: {note}" for note in self.notes]
         return "\n".join(lines)
 
 

@@ -10,13 +10,15 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from hookline.errors import JournalError, UsageError
+from hookline.journal import history
 from hookline.journal.lease import lease_file
+from hookline.journal.write_ahead_log import log_file, log_size
 
 Synchronous: TypeAlias = Literal["NORMAL", "FULL"]
 BUSY_SECONDS = 30.0
@@ -25,7 +27,7 @@ _MOST_IDLE = 4
 _SMALLEST = 512
 """Bytes of the smallest file that SQLite can have written."""
 _CREATION_SECONDS = 0.5
-_LARGEST_LOG = 64 * 1024 * 1024
+_LARGEST_LOG = 4 * 1024 * 1024
 """The write-ahead log is truncated to this size after something large was written."""
 
 
@@ -121,8 +123,11 @@ def check_path(path: str) -> None:
             f"the journal '{path}' cannot be opened: there is no directory '{parent}'.",
             remedy="Make the directory first.",
         )
+    has_log = log_size(path) > 0  # asked first: a database is there before its log
     if os.path.exists(path):
-        _check_file(path)
+        _check_file(path, has_log)
+    elif has_log:
+        raise _database_is_gone(path)
     elif not _can_write(parent):
         raise JournalError(
             f"the journal '{path}' cannot be made: its directory is read-only.",
@@ -130,7 +135,15 @@ def check_path(path: str) -> None:
         )
 
 
-def _check_file(path: str) -> None:
+def _database_is_gone(path: str) -> JournalError:
+    return JournalError(
+        f"the journal '{path}' is gone or empty, and its write-ahead log is there.",
+        remedy="Put the file back, or restore it from a backup. To start again, "
+        f"delete '{log_file(path)}' too.",
+    )
+
+
+def _check_file(path: str, has_log: bool) -> None:
     if not os.path.isfile(path):
         raise JournalError(
             f"the journal cannot be '{path}': that is a device or a pipe.", remedy="Give a file."
@@ -141,6 +154,8 @@ def _check_file(path: str) -> None:
             f"the journal '{path}' cannot be opened: it is not a journal, or its end is cut off.",
             remedy="Restore it from a backup, give another path, or move that file away.",
         )
+    if size == 0 and has_log:
+        raise _database_is_gone(path)
     if size == 0 and _is_emptied(path):
         raise JournalError(
             f"the journal '{path}' has been emptied: runs were written to it, and nothing is left.",
@@ -153,7 +168,7 @@ def _is_emptied(path: str) -> bool:
     if not os.path.exists(lease_file(path)):
         return False
     deadline = time.monotonic() + _CREATION_SECONDS
-    while os.path.getsize(path) == 0 and not _log_of(path):
+    while os.path.getsize(path) == 0:
         if time.monotonic() > deadline:
             return True
         time.sleep(0.01)
@@ -174,8 +189,7 @@ def _can_write(path: str) -> bool:
 
 
 def open_for_writing(path: str, synchronous: Synchronous) -> sqlite3.Connection:
-    """The connection that writes. Creates the file, and brings its tables up to date."""
-    _create_private(path)
+    """The connection that writes. Brings the tables up to date."""
     with convert_errors(path, "opened"):
         connection = _connect(path, "mode=rwc")
         try:
@@ -193,10 +207,31 @@ def open_for_writing(path: str, synchronous: Synchronous) -> sqlite3.Connection:
     return connection
 
 
-def _create_private(path: str) -> None:
-    """Create a journal that only its owner can read. SQLite gives the files beside it the same mode."""
-    with suppress(OSError):  # it exists, or SQLite reports why it cannot be created
+def create_private(path: str) -> bool:
+    """Create a file that only its owner can read. False when it exists, or cannot be created.
+
+    SQLite gives the files beside it the same mode.
+    """
+    with suppress(OSError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        return True
+    return False
+
+
+def close_writing(connection: sqlite3.Connection) -> None:
+    """Close a connection that writes. The last one switches write-ahead logging off.
+
+    So a file that is in this mode, and has no log, was not closed. SQLite lets only the last connection do this.
+    """
+    with suppress(sqlite3.Error):
+        connection.execute("PRAGMA busy_timeout = 0")
+        connection.execute("PRAGMA journal_mode = DELETE")
+    connection.close()
+
+
+def is_in_log_mode(connection: sqlite3.Connection) -> bool:
+    """Whether the file says that it has a write-ahead log."""
+    return bool(connection.execute("PRAGMA journal_mode").fetchone() == ("wal",))
 
 
 def _use_log(connection: sqlite3.Connection) -> None:
@@ -212,26 +247,26 @@ def _use_log(connection: sqlite3.Connection) -> None:
             time.sleep(0.005)
 
 
-def open_for_reading(path: str) -> sqlite3.Connection:
+def open_for_reading(path: str, *, of_any_version: bool = False) -> sqlite3.Connection:
     """A connection that cannot write."""
     with convert_errors(path, "read"):
         try:
-            return _reader(path, "mode=ro")
+            return _reader(path, "mode=ro", of_any_version)
         except sqlite3.OperationalError:
             # In a read-only directory SQLite cannot create its files. Without a log, the file alone is complete.
-            if is_writable(path) or _log_of(path):
+            if is_writable(path) or log_size(path):
                 raise
-            return _reader(path, "immutable=1")
+            return _reader(path, "immutable=1", of_any_version)
 
 
-def _reader(path: str, mode: str) -> sqlite3.Connection:
+def _reader(path: str, mode: str, of_any_version: bool) -> sqlite3.Connection:
     connection = _connect(path, mode)
     try:
         version = check_version(connection, path)
     except BaseException:
         connection.close()
         raise
-    if version < newest():
+    if version < newest() and not of_any_version:
         connection.close()
         words = "it is empty" if version == 0 else "its tables are older than this Hookline"
         raise JournalError(
@@ -262,15 +297,7 @@ def open_in_memory() -> sqlite3.Connection:
 
 def size_of(path: str) -> int:
     """How many bytes the journal takes on the disk."""
-    return os.path.getsize(path) + _log_of(path)
-
-
-def _log_of(path: str) -> int:
-    """The size of the write-ahead log, 0 if there is none."""
-    try:
-        return os.path.getsize(f"{path}-wal")
-    except OSError:
-        return 0
+    return os.path.getsize(path) + log_size(path)
 
 
 class Readers:
@@ -360,7 +387,17 @@ CREATE TABLE inbox (
 CREATE INDEX inbox_by_run ON inbox (run_id)
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _INBOX)
+
+def _list_created(connection: sqlite3.Connection) -> None:
+    _run_statements(connection, history.TABLE)
+    history.list_existing(connection)
+
+
+MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
+    _FIRST,
+    _list_created,
+    _INBOX,
+)
 """From each version to the next, beginning with an empty file. Never edit one that was released."""
 
 
@@ -393,6 +430,11 @@ def check_version(connection: sqlite3.Connection, path: str) -> int:
     return version
 
 
+def _run_statements(connection: sqlite3.Connection, statements: str) -> None:
+    for statement in statements.split(";"):  # not executescript: it would end the transaction
+        connection.execute(statement)
+
+
 def _marks(connection: sqlite3.Connection) -> tuple[int, int, int]:
     """What the file says it is, its version, and how many tables and indexes it has."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -409,8 +451,10 @@ def bring_up_to_date(connection: sqlite3.Connection, path: str) -> None:
     try:
         version = check_version(connection, path)
         for migration in MIGRATIONS[version:]:
-            for statement in migration.split(";"):
-                connection.execute(statement)
+            if isinstance(migration, str):
+                _run_statements(connection, migration)
+            else:
+                migration(connection)
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
         connection.execute(f"PRAGMA user_version = {newest()}")
         connection.execute("COMMIT")

@@ -66,6 +66,11 @@ class Durable:
         return None
 
     @property
+    def is_after_loss(self) -> bool:
+        """Whether records of the step that continues may be lost, so that what is not on record may have happened."""
+        return False
+
+    @property
     def commit(self) -> Callable[[], Awaitable[None]] | None:
         """Waits until everything that was appended is safe; None when nothing ever is."""
         return None
@@ -208,7 +213,7 @@ def _with_text(messages: tuple[Message, ...], before: str, text: str) -> tuple[M
 class Stored(Durable):
     """Records are kept in memory and written in batches: `flush` queues them, `commit` waits for them."""
 
-    __slots__ = ("_claim", "_is_due", "_store", "_unwritten", "_written")
+    __slots__ = ("_claim", "_is_due", "_left", "_store", "_unwritten", "_written")
 
     def __init__(
         self,
@@ -226,6 +231,16 @@ class Stored(Durable):
         self._unwritten: list[Record] = []
         self._is_due = False
         self._written: Future[None] | None = None
+        self._left: int | None = getattr(claim, "records_before_loss", None)
+        """How many records a loss has left. A store that cannot tell has none."""
+
+    @property
+    def is_after_loss(self) -> bool:
+        """Until a step is settled that began after the loss."""
+        left = self._left
+        return left is not None and not any(
+            isinstance(record, StepFinished) for record in self.records[left:]
+        )
 
     def _append(self, record: Record) -> None:
         self._unwritten.append(record)
@@ -277,7 +292,10 @@ class Stored(Durable):
         """In the same store. The child may have begun in a process that died."""
         with _claimed(self._store, run_id) as claim:
             known = _records(self._store, run_id)
-            return Stored(self._store, claim, known, (*self._listeners, *listeners), self._answers)
+            child = Stored(self._store, claim, known, (*self._listeners, *listeners), self._answers)
+            if not known and self.is_after_loss:
+                child._left = 0  # all of it may be lost
+            return child
 
     def close(self) -> None:
         """Let others have the run."""

@@ -140,15 +140,15 @@ def _open(journal: str) -> _LockFile:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise _lock_error(path, error) from None
-    _copy_mode(descriptor, journal)
+    copy_mode(descriptor, journal)
     opened = os.fstat(descriptor)
     key = (opened.st_dev, opened.st_ino)
     _files[key] = _LockFile(key, descriptor)
     return _files[key]
 
 
-def _copy_mode(descriptor: int, journal: str) -> None:
-    """Give the file the mode and owner of the journal: a user who may write the journal may lock it."""
+def copy_mode(descriptor: int, journal: str) -> None:
+    """Give a file the mode and owner of the journal: a user who may write the journal may write and lock it."""
     with contextlib.suppress(OSError):  # it is somebody else's file
         model = os.stat(journal)
         os.fchmod(descriptor, model.st_mode & 0o666)

@@ -62,6 +62,9 @@ class RunStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="run_sta
 class RunTakenUp(Record, frozen=True, gc=False, omit_defaults=True, tag="taken_up"):
     """A run whose process died continues where its journal ended."""
 
+    after_loss: bool = False
+    """The end of the journal was lost, and somebody accepted that: what is not on record may have happened."""
+
 
 class PromptSubmitted(Record, frozen=True, gc=False, omit_defaults=True, tag="prompt"):
     """A prompt entered the conversation."""

@@ -30,6 +30,7 @@ from hookline.journal.connection import (
     Synchronous,
     check_path,
     closed_error,
+    create_private,
     forked_error,
     is_writable,
     open_for_reading,
@@ -40,7 +41,9 @@ from hookline.journal.connection import (
 )
 from hookline.journal.inbox import InboxMessage
 from hookline.journal.jsonl import dump, load
+from hookline.journal.last_commits import LastCommits, commits_file, read_commits
 from hookline.journal.lease import take_lease
+from hookline.journal.losses import End, examine_end, find_missing, lost_error
 from hookline.journal.record import Record
 from hookline.journal.retention import Retention, with_descendants
 from hookline.journal.run_info import RunInfo, SessionInfo, session_info, summarise
@@ -52,6 +55,7 @@ from hookline.journal.tables import (
     remove_runs,
     run_exists_error,
 )
+from hookline.journal.write_ahead_log import log_file
 from hookline.journal.writer import Release, RunClaim, Writer
 from hookline.state import RunStatus
 
@@ -80,6 +84,10 @@ class Journal(ABC):
     def _get_writer(self) -> Writer:
         """The writer. Raises when nothing can be written."""
 
+    def _examine_end(self) -> End:
+        """What was committed and is not there. Only a file can lose something."""
+        return End()
+
     def claim(self, run_id: str) -> RunClaim:
         """Take a run, new or known, for this process. Raises RunInUseError when another live process has it."""
         _check_run_id(run_id)
@@ -91,11 +99,12 @@ class Journal(ABC):
         except BaseException:
             release()
             raise
-        info, tail = known or (
+        info, tail, left = known or (
             RunInfo(run_id=run_id),
             RunEnd(run=0, records=0, head=anchor(run_id)),
+            None,
         )
-        claim = RunClaim(info, tail, release, writer, self)
+        claim = RunClaim(info, tail, release, writer, self, left)
         self._claims.add(claim)
         return claim
 
@@ -129,7 +138,9 @@ class Journal(ABC):
         """Check everything: the file, every chain, every record, and whether the list of runs agrees with them."""
         runs = records = 0
         found: list[Damage] = []
-        problems: list[str] = []
+        end = self._examine_end()
+        problems = list(end.losses)
+        notes = list(end.notes)
 
         def attempt(look: Callable[[], Iterable[T]]) -> list[T]:
             try:
@@ -145,6 +156,10 @@ class Journal(ABC):
                 records += count
                 found += damage
             found += attempt(tables.find_orphans)
+            found += attempt(tables.find_missing)
+            for at in attempt(tables.accepted_losses):
+                when = time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+                notes.append(f"its end was lost, and that was accepted on {when}")
             problems += attempt(tables.file_damage)
         return CheckReport(
             journal=str(self),
@@ -152,6 +167,7 @@ class Journal(ABC):
             records=records,
             damage=tuple(found),
             file_damage=tuple(dict.fromkeys(problems)),
+            notes=tuple(notes),
         )
 
     # --- the inbox --------------------------------------------------------------------------------------
@@ -252,7 +268,21 @@ class Journal(ABC):
             leases.push(mine.pop_all())
         return True
 
-    # --- export and import -----------------------------------------------------------------------------
+    # --- backup, export and import -----------------------------------------------------------------------------
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the journal as it is now to a new file, which only its owner can read. Others may write meanwhile."""
+        target = os.path.abspath(os.fsdecode(path))
+        with self._snapshot() as tables:
+            beside = (log_file(target), commits_file(target))
+            found = next((each for each in beside if os.path.exists(each)), target)
+            if found != target or not create_private(target):
+                raise _no_backup(found)
+            try:
+                tables.copy_to(target)
+            except BaseException:
+                os.unlink(target)
+                raise
 
     def export_lines(self, run_id: str | None, file: IO[bytes]) -> int:
         """Write a run and its children, or all runs, as JSON Lines. Returns the number of runs."""
@@ -282,7 +312,20 @@ class Journal(ABC):
         return [run.info.run_id for run in runs]
 
     def _remove(self, run_ids: list[str]) -> None:
-        self._get_writer().run_exclusively(lambda connection: remove_runs(connection, run_ids))
+        writer = self._get_writer()
+        writer.run_exclusively(lambda connection: remove_runs(connection, run_ids, writer.forget))
+
+
+def _no_backup(path: str) -> JournalError:
+    if os.path.exists(path):
+        return JournalError(
+            f"the backup was not made: '{path}' exists.",
+            remedy="Give another path: a backup never replaces anything.",
+        )
+    return JournalError(
+        f"the backup was not made: '{path}' cannot be created.",
+        remedy="Give a path in a directory that exists and is writable.",
+    )
 
 
 def _check_run_id(run_id: str) -> None:
@@ -342,10 +385,17 @@ class SQLiteJournal(Journal):
 
     With `synchronous="NORMAL"` what is written survives the death of the process; after a power cut the last
     moments may be missing, and nothing is torn. With `"FULL"` it is on the disk before it counts as written.
+
+    A file whose end is lost can only be read, unless `accept_loss=True`: then it continues with what is left, and says
+    so in its list.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, synchronous: Synchronous = "NORMAL"
+        self,
+        path: str | os.PathLike[str],
+        *,
+        synchronous: Synchronous = "NORMAL",
+        accept_loss: bool = False,
     ) -> None:
         if synchronous not in get_args(Synchronous):
             raise UsageError(
@@ -363,13 +413,16 @@ class SQLiteJournal(Journal):
         self.path = os.path.realpath(path)
         check_path(self.path)
         self._pid = os.getpid()
+        self._end = examine_end(self.path, accept_loss=accept_loss)
         self._readers = Readers(self.path)
         writer: Writer | None = None
-        if is_writable(self.path):
-            connection = open_for_writing(self.path, synchronous)
-            writer = Writer(connection, self.path, waits_for_disk=synchronous == "FULL")
+        if is_writable(self.path) and (accept_loss or not self._end.losses):
+            writer = _open_writer(self.path, synchronous)
+            if self._end.losses:
+                writer.accept_loss()
+                self._end = End()
         else:
-            open_for_reading(self.path).close()
+            self._check_readable()
         super().__init__(writer)
         self._close = weakref.finalize(self, _close, self._readers, writer)
 
@@ -384,6 +437,15 @@ class SQLiteJournal(Journal):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the journal as it is now to a new file, which only its owner can read. Others may write meanwhile.
+
+        Refused while the end of the journal is lost: the copy would not show that.
+        """
+        if self._end.losses:
+            raise lost_error(self.path, self._end.losses)
+        super().backup(path)
 
     def vacuum(self) -> int:
         """Give the space of deleted runs back to the disk, while others wait. Returns the number of bytes."""
@@ -404,21 +466,51 @@ class SQLiteJournal(Journal):
         with self._readers.snapshot() as connection:
             yield Tables(connection, self.path)
 
+    def _examine_end(self) -> End:
+        commits = read_commits(self.path)
+        with self._snapshot() as tables:
+            missing = find_missing(self.path, tables, commits or [])
+        losses = dict.fromkeys((*self._end.losses, *missing))
+        return End(tuple(losses), self._end.notes)
+
     def _lease(self, run_id: str) -> Release:
         self._get_writer()
         return take_lease(self.path, run_id).release
 
     def _get_writer(self) -> Writer:
         self._check_open()
+        if self._end.losses:
+            raise lost_error(self.path, self._end.losses)
         if self._writer is None:
             raise read_only_error(self.path)
         return self._writer
+
+    def _check_readable(self) -> None:
+        try:
+            open_for_reading(self.path).close()
+        except JournalError:
+            if self._end.losses:  # the tables themselves are lost
+                raise lost_error(self.path, self._end.losses) from None
+            raise
 
     def _check_open(self) -> None:
         if not self._close.alive:
             raise closed_error()
         if os.getpid() != self._pid:
             raise forked_error(self.path)
+
+
+def _open_writer(path: str, synchronous: Synchronous) -> Writer:
+    is_new = create_private(path)
+    commits = LastCommits(path)
+    try:
+        if is_new:  # a journal of this name was deleted
+            commits.clear()
+        connection = open_for_writing(path, synchronous)
+    except BaseException:
+        commits.close()
+        raise
+    return Writer(connection, path, commits, waits_for_disk=synchronous == "FULL")
 
 
 def _close(readers: Readers, writer: Writer | None) -> None:
@@ -439,7 +531,7 @@ class MemoryJournal(Journal):
     """Many runs in memory, for tests and for runs that need not last. They are kept and checked as on disk."""
 
     def __init__(self) -> None:
-        writer = Writer(open_in_memory(), "", waits_for_disk=False)
+        writer = Writer(open_in_memory(), "", None, waits_for_disk=False)
         super().__init__(writer)
         weakref.finalize(self, writer.close)
         self._held: set[str] = set()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -11,7 +12,14 @@ import msgspec
 from hookline.errors import JournalError, UsageError
 from hookline.journal.chain import DAMAGE_REMEDY, LINK, Damage, StoredRun, unpack
 from hookline.journal.connection import convert_errors
+from hookline.journal.history import (
+    add_event,
+    examine_history,
+    read_history,
+    records_before_loss,
+)
 from hookline.journal.inbox import InboxMessage, decode_message, encode_message, is_new
+from hookline.journal.last_commits import LIST, Commit
 from hookline.journal.retention import owner_of
 from hookline.journal.run_info import RunInfo
 from hookline.state import RunStatus
@@ -112,8 +120,8 @@ class Tables:
         ]
         return StoredRun(info=info, head=tail.head, rows=found)
 
-    def end_of(self, run_id: str) -> tuple[RunInfo, RunEnd] | None:
-        """A run's summary, and where it ends. Raises when its last record is not there."""
+    def end_of(self, run_id: str) -> tuple[RunInfo, RunEnd, int | None] | None:
+        """A run's summary, where it ends, and what a loss has left of it. Raises when its last record is not there."""
         entry = self._entry(run_id)
         if entry is None:
             return None
@@ -126,7 +134,44 @@ class Tables:
                 f"the journal '{self._path}' is damaged: run '{run_id}' does not end where it ended.",
                 remedy=DAMAGE_REMEDY,
             )
-        return info, tail
+        return info, tail, records_before_loss(self._connection, run_id)
+
+    def has_commit(self, commit: Commit) -> bool:
+        """Whether something that was committed is there. Records that are damaged are there."""
+        number, records, head = commit
+        if number == LIST:
+            query = "SELECT CAST(link AS BLOB) FROM history WHERE number = ?"
+            return self._rows(query, records) == [(head,)]
+        query = "SELECT records, CAST(head AS BLOB) FROM runs WHERE id = ?"
+        for count, last in self._rows(query, number):
+            if isinstance(count, int) and count < records:
+                return False
+            return last == head or self._link_at(number, records - 1) == head
+        return False
+
+    def _link_at(self, number: int, position: int) -> bytes:
+        place = first_id(number) + position
+        query = f"SELECT id, {_LINKS} FROM {_BATCHES_OF_RUN} ORDER BY id DESC LIMIT 1"
+        for id, links in self._rows(query, first_id(number), place):
+            start = (place - id) * LINK
+            return _bytes(links)[start : start + LINK]
+        return b""
+
+    def name_of(self, number: int) -> str:
+        """A run by its number in the file."""
+        rows = self._rows("SELECT run_id FROM runs WHERE id = ?", number)
+        return f"run '{rows[0][0]}'" if rows else f"a run that is not in the list (number {number})"
+
+    def find_missing(self) -> Iterator[Damage]:
+        """Where the runs and the list of what was created and deleted do not agree."""
+        run_ids = [str(run_id) for (run_id,) in self._rows("SELECT run_id FROM runs")]
+        with convert_errors(self._path, "read"):
+            yield from examine_history(read_history(self._connection), run_ids)
+
+    def accepted_losses(self) -> list[float]:
+        """When somebody accepted that the end of the journal is lost."""
+        query = "SELECT at FROM history WHERE event = 'lost' AND run_id = ''"
+        return [at for (at,) in self._rows(query)]
 
     def messages(self, run_ids: tuple[str, ...]) -> list[InboxMessage]:
         """The messages for these runs, in order."""
@@ -157,6 +202,12 @@ class Tables:
             if number >= _LAST_RUN:
                 return
             start = first_id(number + 1)
+
+    def copy_to(self, path: str) -> None:
+        """Copy everything into an empty file."""
+        with convert_errors(path, "written"), closing(sqlite3.connect(path)) as copy:
+            self._connection.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE")  # it is closed, and has no log
 
     def file_damage(self) -> list[str]:
         """What SQLite's own check finds."""
@@ -206,10 +257,12 @@ def pack(bodies: list[bytes]) -> bytes:
 
 
 def insert_run(cursor: sqlite3.Cursor, info: RunInfo, head: bytes) -> int:
-    """Add a run to the list. Returns its number in the file; raises IntegrityError when it is there."""
+    """Add a run to the table. Returns its number in the file; raises IntegrityError when it is there."""
     numbers = (info.records, info.steps, info.started_at, info.updated_at)
     row = (info.run_id, *_description(info), *numbers, info.kind, head)
-    return int(cursor.execute(_NEW_RUN, row).lastrowid or 0)
+    number = int(cursor.execute(_NEW_RUN, row).lastrowid or 0)
+    add_event(cursor, "created", info.run_id, at=info.started_at)
+    return number
 
 
 def update_run(
@@ -260,14 +313,20 @@ def add_runs(connection: sqlite3.Connection, runs: list[StoredRun]) -> None:
     connection.execute("COMMIT")
 
 
-def remove_runs(connection: sqlite3.Connection, run_ids: list[str]) -> None:
-    """Delete runs in one transaction."""
+def remove_runs(
+    connection: sqlite3.Connection, run_ids: list[str], forget: Callable[[int], None]
+) -> None:
+    """Delete runs in one transaction. `forget` gets the number of each before that is committed."""
     connection.execute("BEGIN IMMEDIATE")
     for run_id in run_ids:
-        found = connection.execute("SELECT id FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        query = "SELECT id, records FROM runs WHERE run_id = ?"
+        found = connection.execute(query, (run_id,)).fetchone()
         if found is not None:
-            connection.execute(f"DELETE FROM {_BATCHES_OF_RUN}", _ids(found[0]))
-            connection.execute("DELETE FROM runs WHERE id = ?", found)
+            number, records = found
+            connection.execute(f"DELETE FROM {_BATCHES_OF_RUN}", _ids(number))
+            connection.execute("DELETE FROM runs WHERE id = ?", (number,))
+            add_event(connection, "deleted", run_id, records)
+            forget(number)
             connection.execute("DELETE FROM inbox WHERE run_id = ?", (run_id,))
     connection.execute("COMMIT")
 

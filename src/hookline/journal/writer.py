@@ -27,10 +27,14 @@ from hookline.errors import HooklineError, JournalError, UsageError
 from hookline.journal.chain import link_all
 from hookline.journal.connection import (
     BUSY_SECONDS,
+    close_writing,
     closed_error,
     forked_error,
     journal_error,
 )
+from hookline.journal.history import accept_loss as write_loss
+from hookline.journal.history import end_of_history
+from hookline.journal.last_commits import LIST, LastCommits
 from hookline.journal.record import Record
 from hookline.journal.record_json import encode_readable
 from hookline.journal.run_info import RunInfo, check_records, summarise
@@ -49,6 +53,10 @@ _PAGE = 4096
 _LOG_PAGES = 1000
 """Pages in the log before a checkpoint, as SQLite's own default. The count is approximate."""
 _PAGES_OF_A_BATCH = 3
+_MOST_LOG_PAGES = 3 * _LOG_PAGES
+"""Pages in the log before a checkpoint waits for readers."""
+_READERS_SECONDS = 0.5
+"""How long it waits. A reader that takes longer lets the log grow: by a thousand pages in that time."""
 
 
 def _finished_future(error: JournalError | None = None) -> Future[None]:
@@ -67,11 +75,19 @@ DONE = _finished_future()
 class Writer:
     """Takes batches in order. Only the thread that holds `_using` uses the connection.
 
-    A journal in memory has no path.
+    A journal in memory has no path, and no file of last commits.
     """
 
-    def __init__(self, connection: sqlite3.Connection, path: str, *, waits_for_disk: bool) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        path: str,
+        commits: LastCommits | None,
+        *,
+        waits_for_disk: bool,
+    ) -> None:
         self._connection = connection
+        self._commits = commits
         self._cursor = connection.cursor()
         self._path = path or "in memory"
         self._file = path
@@ -111,7 +127,9 @@ class Writer:
                 raise closed_error()
             try:
                 self._check_in_place()
-                return work(connection)
+                result = work(connection)
+                self._note_history()
+                return result
             except Exception as error:
                 raise self._to_journal_error(error) from error
             finally:
@@ -132,8 +150,7 @@ class Writer:
             self._queue.put(None)
         if self._thread is None:
             self._write_queued()
-            with self._using:
-                self._connection.close()
+            self._close_files()
         elif self._thread is not threading.current_thread():
             self._thread.join()
 
@@ -184,6 +201,29 @@ class Writer:
             for batch in reversed(batches):
                 batch.undo()
             raise
+        if self._commits is not None:
+            for batch in batches:
+                self._commits.note(*batch.end)
+                if batch.is_first:
+                    self._note_history()
+
+    def accept_loss(self) -> None:
+        """Write that the end of the journal is lost, and go on with what is there."""
+        self.run_exclusively(write_loss)
+        if self._commits is not None:
+            self._commits.clear()
+            self._note_history()
+
+    def forget(self, number: int) -> None:
+        """A run is about to be deleted."""
+        if self._commits is not None:
+            self._commits.forget(number)
+
+    def _note_history(self) -> None:
+        if self._commits is not None:
+            number, link = end_of_history(self._cursor)
+            if number:
+                self._commits.note(LIST, number, link)
 
     # --- by the thread ---------------------------------------------------------------------------------
 
@@ -212,8 +252,13 @@ class Writer:
     def _write_all(self) -> None:
         while self._write_batches(self._queue.get()):
             pass
+        self._close_files()
+
+    def _close_files(self) -> None:
         with self._using:
-            self._connection.close()
+            close_writing(self._connection)
+            if self._commits is not None:
+                self._commits.close()
 
     def _write_queued(self) -> None:
         while not self._queue.empty():
@@ -271,7 +316,14 @@ class Writer:
         # Before a commit, not after it: the first commit after a checkpoint waits for the disk too.
         self._log_pages = 0  # a reader may prevent it this time
         with suppress(sqlite3.Error):  # if the file is damaged, the commit reports it
-            self._cursor.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            row = self._cursor.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            if row[1] > _MOST_LOG_PAGES:
+                # Somebody was reading each time the log could have begun again. This one keeps writers out until the
+                # readers of now are done; those who come later read the file alone.
+                self._cursor.execute(f"PRAGMA busy_timeout = {_READERS_SECONDS * 1000:.0f}")
+                self._cursor.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+        with suppress(sqlite3.Error):
+            self._cursor.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
 
     # --- errors ----------------------------------------------------------------------------------------
 
@@ -327,9 +379,17 @@ class RunClaim:
     """Encodes records and passes them to the writer. After a failure nothing more is written."""
 
     def __init__(
-        self, info: RunInfo, tail: RunEnd, release: Release, writer: Writer, journal: object
+        self,
+        info: RunInfo,
+        tail: RunEnd,
+        release: Release,
+        writer: Writer,
+        journal: object,
+        records_before_loss: int | None = None,
     ) -> None:
         self._info = info
+        self.records_before_loss = records_before_loss
+        """How many records were left when the end of the journal was lost; None if none was."""
         self.tail = tail
         """Changed only while the writing connection is in use."""
         self._release = release
@@ -406,6 +466,8 @@ class Batch:
         self, claim: RunClaim, bodies: list[bytes], before: RunInfo, after: RunInfo
     ) -> None:
         self._claim = claim
+        self.is_first = not before.records
+        """Whether it creates the run."""
         self._bodies = bodies
         self._before = before
         self._after = after
@@ -439,6 +501,11 @@ class Batch:
         if not update_run(cursor, tail, self._before, self._after, head):
             raise _conflict_error(self._claim.run_id)
         return tail.run
+
+    @property
+    def end(self) -> RunEnd:
+        """Where the run ends now."""
+        return self._claim.tail
 
     def undo(self) -> None:
         """Forget what `write` did: the transaction was rolled back."""

@@ -60,6 +60,7 @@ GONE = (
 )
 _REDACTION = "redaction"
 _UNKNOWN = "the process died while this call was running; what it did is not known"
+_LOST = "the end of the journal was lost; whether this call ran and what it did is not known"
 _AGAIN = "it had started when the process died, and what it did is not known: run it again?"
 
 
@@ -469,14 +470,18 @@ async def decide_doubt(run: Run, current: CallInProgress) -> Admission | None:
     """Decide about a call in doubt: it is settled, or waits for a person; None when it is to run."""
     how = run.setup.definition.on_in_doubt
     if current.tool is None:
-        return leave_in_doubt(current, f"{_UNKNOWN}, and no tool of today takes this call")
+        return leave_in_doubt(current, f"{_unknown(run)}, and no tool of today takes this call")
     if how == "ask":
         if has_lost_arguments(run, current):
-            return leave_in_doubt(current, f"{_UNKNOWN}; {GONE}")
+            return leave_in_doubt(current, f"{_unknown(run)}; {GONE}")
         return await _ask_again(run, current)
     if how == "tell":
-        return leave_in_doubt(current, _UNKNOWN)
+        return leave_in_doubt(current, _unknown(run))
     return await _check_effect(run, current, how)
+
+
+def _unknown(run: Run) -> str:
+    return _LOST if run.durable.is_after_loss else _UNKNOWN
 
 
 async def _ask_again(run: Run, current: CallInProgress) -> Admission | None:
@@ -486,7 +491,7 @@ async def _ask_again(run: Run, current: CallInProgress) -> Admission | None:
         return Admission(CallStage.ASKED, current.result)
     if decision.answer is Answer.ALLOW:
         return None
-    return leave_in_doubt(current, decision.reason or _UNKNOWN)
+    return leave_in_doubt(current, decision.reason or _unknown(run))
 
 
 async def _check_effect(
@@ -505,5 +510,5 @@ async def _check_effect(
             result = ToolResult(value, call_id=call.id, name=call.name)
             return Admission(_SETTLED, result, has_run=True)
     except Exception as error:
-        return leave_in_doubt(current, f"{_UNKNOWN} (and the check failed: {in_words(error)})")
-    return leave_in_doubt(current, _UNKNOWN)
+        return leave_in_doubt(current, f"{_unknown(run)} (and the check failed: {in_words(error)})")
+    return leave_in_doubt(current, _unknown(run))

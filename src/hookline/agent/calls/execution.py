@@ -93,7 +93,7 @@ async def use_tools(run: Run, *, again: bool = False) -> None:
             prepare(run, current, current.made)  # it is shown as it would have run
         else:
             _take(run, current, await admit(run, current, current.made))
-    if is_recorded:
+    if is_recorded or run.durable.is_after_loss:
         await _recall_calls(run, known)
     ready = _ready(run)
     if _BLOCKED in run.setup.definition.error_policy.actions:
@@ -410,7 +410,7 @@ async def _recall_calls(run: Run, index: RunIndex) -> None:
             _take_back(run, current, Admission(_SETTLED, result, has_run=has_run))
         elif (
             current.stage is _ADMITTED
-            and known.is_in_doubt
+            and (known.is_in_doubt or run.durable.is_after_loss)
             and must_not_repeat(run, current, known)
         ):
             _intend(run, current)

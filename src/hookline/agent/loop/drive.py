@@ -162,7 +162,8 @@ async def begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
 
 async def take_up(run: Run) -> Ending | None:
     """Go on with a run whose process died: with its way out, its unfinished step, or the next one."""
-    run.durable.append(RunTakenUp(run.run_id, len(run.durable.records), run.at))
+    durable = run.durable
+    durable.append(RunTakenUp(run.run_id, len(durable.records), run.at, durable.is_after_loss))
     run.become(msgspec.structs.replace(run.state, ending=None))
     known = run.source.known
     recount_hook_work(run, known)

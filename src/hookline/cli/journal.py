@@ -1,0 +1,35 @@
+"""`hookline journal`: examine the journal of this project, or copy it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from hookline.cli.exits import Exit
+from hookline.cli.journal_location import journal_path, open_journal
+from hookline.cli.options import flags_of, refuse_settings
+from hookline.cli.terminal import printable
+from hookline.config import load
+from hookline.journal import SQLiteJournal
+
+
+def check_journal(arguments: argparse.Namespace) -> int:
+    """Report damage."""
+    with _open(arguments, accept_loss=arguments.accept_loss) as journal:
+        report = journal.check()
+    print(printable(str(report), lines=True))
+    return Exit.DONE if report.ok else Exit.FAILED
+
+
+def back_up(arguments: argparse.Namespace) -> int:
+    """Copy the journal."""
+    with _open(arguments) as journal:
+        journal.backup(arguments.path)
+    print(f"the journal {journal} was copied to {arguments.path}")
+    return Exit.DONE
+
+
+def _open(arguments: argparse.Namespace, *, accept_loss: bool = False) -> SQLiteJournal:
+    refuse_settings(arguments)
+    settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
+    return open_journal(journal_path(settings), make=False, accept_loss=accept_loss)

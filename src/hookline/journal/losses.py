@@ -1,0 +1,112 @@
+"""Finds out, before SQLite writes to a journal, whether the end of the journal is lost.
+
+SQLite takes a damaged log for a short one and writes over the rest, so this has to be asked first. While the answer is
+yes, the journal can only be read.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from typing import NamedTuple
+
+from hookline.errors import JournalError
+from hookline.journal.connection import check_version, is_in_log_mode, newest, open_for_reading
+from hookline.journal.last_commits import LIST, Commit, commits_file, read_commits
+from hookline.journal.tables import Tables
+from hookline.journal.write_ahead_log import LogReport, log_file, log_size, read_log
+
+_ACCEPT = (
+    "or continue with what is left: SQLiteJournal(path, accept_loss=True), "
+    "or `hookline journal check --accept-loss`."
+)
+
+
+class End(NamedTuple):
+    """What was found at the end of a journal."""
+
+    losses: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What cannot be found out."""
+
+
+def examine_end(path: str, *, accept_loss: bool = False) -> End:
+    """Compare a journal and its log with what was committed. Nothing is written.
+
+    Raises JournalError when the log is gone, unless that loss is accepted too.
+    """
+    if not os.path.exists(path) or not os.path.getsize(path):
+        return End()
+    had_log = log_size(path) > 0
+    log = read_log(path)
+    commits = read_commits(path)
+    try:
+        connection = open_for_reading(path, of_any_version=True)
+    except JournalError:
+        return End()  # whoever opens it next reports that
+    with closing(connection):
+        is_old = check_version(connection, path) < newest()
+        if is_old:
+            return End(tuple(_in_log(log, has_commits=False)))
+        connection.execute("BEGIN")
+        tables = Tables(connection, path)
+        missing = tuple(find_missing(path, tables, commits or []))
+        losses = (*_in_log(log, has_commits=bool(commits)), *missing)
+        is_unknown = commits is None and not os.path.exists(commits_file(path))
+        if is_unknown and not had_log and is_in_log_mode(connection):
+            if not accept_loss:
+                raise _log_is_gone(path)
+            losses = (*losses, "its write-ahead log is gone")
+        return End(losses, tuple(_notes(path, tables, is_unknown)))
+
+
+def _in_log(log: LogReport | None, *, has_commits: bool) -> list[str]:
+    if log is None or not (log.is_damaged or (log.may_be_damaged and not has_commits)):
+        return []
+    count = log.hidden_commits
+    words = f"{count} commit{'s' * (count != 1)}" if count else "all commits"
+    return [f"its write-ahead log is damaged, and {words} behind the damage cannot be read"]
+
+
+def find_missing(path: str, tables: Tables, commits: list[Commit]) -> list[str]:
+    """What was committed and is not there. The commits must have been read before the tables."""
+    missing = [commit for commit in commits if not _has(tables, commit)]
+    if missing:  # a run that was deleted in between is no longer named
+        named = read_commits(path) or []
+        missing = [commit for commit in missing if commit in named]
+    return [
+        "runs or sessions that were created or deleted last are missing from its list"
+        if number == LIST
+        else f"{tables.name_of(number)} had {records} records, and the last of them is not there"
+        for number, records, _ in missing
+    ]
+
+
+def _has(tables: Tables, commit: Commit) -> bool:
+    try:
+        return tables.has_commit(commit)
+    except JournalError:
+        return True  # another kind of damage: check() reports it
+
+
+def _notes(path: str, tables: Tables, is_unknown: bool) -> list[str]:
+    if is_unknown and tables.infos(limit=1):
+        return [
+            f"'{commits_file(path)}' was missing: whether the last commits are there is not known"
+        ]
+    return []
+
+
+def lost_error(path: str, losses: tuple[str, ...]) -> JournalError:
+    """For a journal whose end is lost."""
+    return JournalError(
+        f"the end of the journal '{path}' is lost: {'; '.join(losses)}.",
+        remedy=f"Restore it from a backup, {_ACCEPT}",
+    )
+
+
+def _log_is_gone(path: str) -> JournalError:
+    return JournalError(
+        f"the journal '{path}' was not closed, and its write-ahead log '{log_file(path)}' is gone.",
+        remedy=f"Put that file back, restore the journal from a backup, {_ACCEPT}",
+    )

@@ -1,0 +1,120 @@
+"""A run whose journal lost its end: it is not resumed by itself, and once it is, nothing is done twice unasked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline import AgentBuilder, SQLiteJournal, tool
+from hookline.agent import Agent
+from hookline.definition import Doubt
+from hookline.errors import JournalError
+from hookline.journal import CallAdmitted, RunStarted, RunTakenUp
+from hookline.state import ResultStatus
+from hookline.testing import ScriptedDriver, call, calls, say
+
+# Drives a run of one step with two calls, and is killed when the first has run.
+LIFE = """
+import os, sys, time
+sys.path.insert(0, sys.argv[3])
+from pathlib import Path
+from test_accepted_loss import agent_of
+from hookline import SQLiteJournal
+
+def then():
+    print("paid", flush=True)
+    time.sleep(60)
+
+agent_of(SQLiteJournal(sys.argv[1]), Path(sys.argv[2]), then).run_sync("Pay.", run_id="r")
+"""
+
+
+def agent_of(
+    journal: SQLiteJournal,
+    ledger: Path,
+    then: Callable[[], object] = lambda: None,
+    **options: Any,
+) -> Agent:
+    """An agent that pays once and looks something up."""
+
+    @tool
+    def pay(amount: int) -> str:
+        """Pay."""
+        with ledger.open("a") as file:
+            file.write(f"{amount}\n")
+        then()
+        return "paid"
+
+    @tool(effect="pure")
+    def look(place: str) -> str:
+        """Look something up."""
+        return f"seen {place}"
+
+    turns = [calls(call("pay", amount=5), call("look", place="here")), say("done")]
+    builder = AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(pay, look)
+    return builder.with_journal(journal, **options).build()
+
+
+@pytest.fixture
+def lost(tmp_path: Path) -> Path:
+    """The journal of a killed process, after the last commit was damaged: that the call was to run."""
+    path = tmp_path / "journal.db"
+    command = [sys.executable, "-c", LIFE, path, tmp_path / "ledger", Path(__file__).parent]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as life:
+        assert life.stdout is not None
+        assert life.stdout.readline() == "paid\n"
+        life.kill()
+    log = path.with_name("journal.db-wal")
+    content = bytearray(log.read_bytes())
+    content[-100] ^= 1
+    log.write_bytes(content)
+    return path
+
+
+async def test_a_run_is_not_resumed_when_the_end_of_its_journal_is_lost(
+    lost: Path, tmp_path: Path
+) -> None:
+    """The error says what to do, and nothing runs."""
+    with SQLiteJournal(lost) as journal:
+        assert not journal.check().ok
+        with pytest.raises(JournalError, match=r"is lost.*backup.*accept_loss"):
+            await agent_of(journal, tmp_path / "ledger").resume("r")
+    assert (tmp_path / "ledger").read_text() == "5\n"
+
+
+async def test_after_an_accepted_loss_a_call_that_may_have_run_is_in_doubt(
+    lost: Path, tmp_path: Path
+) -> None:
+    """Its intent is not on record; a call without an effect runs, and the record says why."""
+    with SQLiteJournal(lost, accept_loss=True) as journal:
+        assert not any(isinstance(each, CallAdmitted) for each in journal.read("r"))
+        result = await agent_of(journal, tmp_path / "ledger").resume("r")
+        assert (tmp_path / "ledger").read_text() == "5\n"
+        paid, seen = result.steps[0].results
+        assert paid.status is ResultStatus.IN_DOUBT
+        assert "the end of the journal was lost" in paid.reason
+        assert seen.result == "seen here"
+        (taken_up,) = [each for each in journal.read("r") if isinstance(each, RunTakenUp)]
+        assert taken_up.after_loss
+        assert journal.check().ok
+
+
+async def test_on_in_doubt_decides_after_a_loss_too(lost: Path, tmp_path: Path) -> None:
+    """A function that knows that nothing was done lets the call run."""
+    with SQLiteJournal(lost, accept_loss=True) as journal:
+        agent = agent_of(journal, tmp_path / "ledger", on_in_doubt=lambda doubt: Doubt.NOT_DONE)
+        await agent.resume("r")
+        assert (tmp_path / "ledger").read_text() == "5\n5\n"
+
+
+async def test_a_new_run_after_a_loss_is_not_in_doubt(lost: Path, tmp_path: Path) -> None:
+    """Nothing of it can have been lost."""
+    with SQLiteJournal(lost, accept_loss=True) as journal:
+        result = await agent_of(journal, tmp_path / "ledger").run("Pay.", run_id="new")
+        assert [each.status for each in result.steps[0].results] == [ResultStatus.OK] * 2
+        assert isinstance(journal.read("new")[0], RunStarted)

@@ -1,0 +1,116 @@
+"""The list of what was created and deleted: a run that is gone without having been deleted is missed."""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hookline.journal import MemoryJournal, Record, SQLiteJournal
+from hookline.sessions import Sessions
+
+Story = Callable[..., list[Record]]
+GONE = (
+    "DELETE FROM batches WHERE id >> 32 IN (SELECT id FROM runs WHERE run_id = '{0}')",
+    "DELETE FROM runs WHERE run_id = '{0}'",
+)
+
+
+def keep(journal: MemoryJournal | SQLiteJournal, records: list[Record]) -> None:
+    """Write a run as a whole, and give it back."""
+    claim = journal.claim(records[0].run_id)
+    claim.write(records).result()
+    claim.give_back()
+
+
+@pytest.fixture
+def made(path: Path, story: Story) -> Path:
+    """A journal with a run, its child and a session."""
+    with SQLiteJournal(path) as journal:
+        keep(journal, story("above"))
+        keep(journal, story("child", parent="above"))
+        Sessions(journal).create(id="talk")
+    path.with_name("journal.db-commits").unlink()  # so that the list alone must tell
+    return path
+
+
+def edit(path: Path, *statements: str) -> None:
+    """Change the file behind the journal's back."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+@pytest.mark.parametrize("run_id", ["above", "child", "session/talk"])
+def test_what_is_gone_is_missed(made: Path, run_id: str) -> None:
+    """A run, a child and a session, also when nothing of it is left."""
+    with SQLiteJournal(made) as journal:
+        assert journal.check().ok
+    edit(made, *(statement.format(run_id) for statement in GONE))
+    with SQLiteJournal(made) as journal:
+        (damage,) = journal.check().damage
+    assert (damage.run_id, damage.harm) == (run_id, "missing")
+    assert "was created and not deleted" in str(damage)
+
+
+def test_what_was_deleted_is_not_missed(made: Path, story: Story) -> None:
+    """And a run of the same name can follow it."""
+    with SQLiteJournal(made) as journal:
+        journal.delete("above")
+        assert journal.check().ok
+        keep(journal, story("above"))
+        assert journal.check().ok
+        journal.prune(keep=0, unfinished=True)
+        assert journal.check().ok
+
+
+def test_a_run_that_nobody_created(made: Path) -> None:
+    """It is reported as one too many."""
+    edit(made, "DELETE FROM history WHERE number = 3")
+    with SQLiteJournal(made) as journal:
+        assert [damage.harm for damage in journal.check().damage] == ["added"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "harm"),
+    [
+        ("DELETE FROM history WHERE number = 2", "missing"),
+        ("UPDATE history SET run_id = 'else' WHERE number = 2", "edited"),
+        ("UPDATE history SET at = 0 WHERE number = 1", "edited"),
+        ("UPDATE history SET link = zeroblob(32) WHERE number = 2", "edited"),
+    ],
+)
+def test_an_edited_list_is_found(made: Path, statement: str, harm: str) -> None:
+    """Its entries are linked."""
+    edit(made, statement)
+    with SQLiteJournal(made) as journal:
+        assert harm in {damage.harm for damage in journal.check().damage}
+
+
+def test_an_import_is_listed(path: Path, story: Story) -> None:
+    """Like every other run; a store in memory has the same list."""
+    memory = MemoryJournal()
+    keep(memory, story())
+    assert memory.check().ok
+    file = io.BytesIO()
+    memory.export_lines(None, file)
+    with SQLiteJournal(path) as journal:
+        journal.import_lines(io.BytesIO(file.getvalue()))
+        assert journal.check().ok
+    edit(path, *(statement.format("r") for statement in GONE))
+    with SQLiteJournal(path) as journal:
+        assert not journal.check().ok
+
+
+def test_an_older_file_gets_a_list(made: Path) -> None:
+    """Of what is in it when it is first opened."""
+    edit(made, "DROP TABLE history", "PRAGMA user_version = 1")
+    with SQLiteJournal(made) as journal:
+        assert journal.check().ok
+    edit(made, *(statement.format("child") for statement in GONE))
+    with SQLiteJournal(made) as journal:
+        assert [damage.run_id for damage in journal.check().damage] == ["child"]

@@ -1,0 +1,81 @@
+"""The file of last commits: what is written is read, and what cannot be read says nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookline.journal.last_commits import LIST, LastCommits, commits_file, read_commits
+
+HEAD = bytes(range(32))
+
+
+@pytest.fixture
+def commits(path: Path) -> LastCommits:
+    """The file next to a journal."""
+    path.touch(0o640)
+    return LastCommits(str(path))
+
+
+def test_what_was_noted_last_is_read(path: Path, commits: LastCommits) -> None:
+    """One commit of each run, and one of the list."""
+    commits.note(LIST, 3, HEAD)
+    commits.note(1, 4, HEAD)
+    commits.note(2, 8, HEAD)
+    commits.note(1, 9, HEAD[::-1])
+    assert read_commits(str(path)) == [(LIST, 3, HEAD), (1, 9, HEAD[::-1]), (2, 8, HEAD)]
+    commits.close()
+
+
+def test_what_was_forgotten_is_not_there(path: Path, commits: LastCommits) -> None:
+    """One run, or all of them."""
+    for number in (1, 2, 3):
+        commits.note(number, 1, HEAD)
+    commits.forget(2)
+    assert [number for number, *_ in read_commits(str(path)) or ()] == [1, 3]
+    commits.clear()
+    assert read_commits(str(path)) == []
+    commits.close()
+
+
+def test_runs_that_share_a_place_replace_each_other(path: Path, commits: LastCommits) -> None:
+    """There are 255 places for runs, and the list keeps its own."""
+    commits.note(LIST, 1, HEAD)
+    for number in range(1, 600):
+        commits.note(number, 1, HEAD)
+    found = [number for number, *_ in read_commits(str(path)) or ()]
+    assert sorted(found) == [LIST, *range(345, 600)]
+    commits.close()
+
+
+def test_a_missing_file_is_something_else_than_an_empty_one(path: Path) -> None:
+    """Whoever reads it can say so."""
+    assert read_commits(str(path)) is None
+    Path(commits_file(str(path))).touch()
+    assert read_commits(str(path)) == []
+
+
+def test_a_file_that_cannot_be_written_is_left_out(tmp_path: Path) -> None:
+    """The journal is written without it."""
+    commits = LastCommits(str(tmp_path / "nowhere" / "journal.db"))
+    commits.note(1, 1, HEAD)
+    commits.forget(1)
+    commits.clear()
+    commits.close()
+
+
+def test_it_has_the_mode_of_the_journal(path: Path, commits: LastCommits) -> None:
+    """Whoever may write the one may write the other."""
+    assert Path(commits_file(str(path))).stat().st_mode & 0o777 == 0o640
+    commits.close()
+
+
+@given(st.binary(max_size=1000))
+def test_garbage_says_nothing(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    """No commit is read that was not written."""
+    path = tmp_path_factory.mktemp("garbage") / "journal.db"
+    Path(commits_file(str(path))).write_bytes(content)
+    assert read_commits(str(path)) == []

@@ -1,0 +1,324 @@
+"""The end of a journal that is lost: it is reported, the journal can only be read, and the loss can be accepted."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from damage import content_of, copy_journal, harm, is_silent
+
+from hookline.errors import JournalError
+from hookline.journal import Record, SQLiteJournal
+
+Story = Callable[..., list[Record]]
+DAMAGES = int(os.environ.get("HOOKLINE_DAMAGES", "40"))
+"""How often a log is damaged; a database 8/3 as often. The full number is 300: HOOKLINE_DAMAGES=300."""
+FRAME = 4096 + 24
+TABLES = 11
+"""Frames of the transaction that makes the tables."""
+
+# Writes runs, says so, and waits to be killed.
+WRITER = """
+import sys, time
+sys.path.insert(0, sys.argv[2])
+from conftest import make_records
+from hookline.journal import SQLiteJournal
+
+journal = SQLiteJournal(sys.argv[1])
+for name in ("a", "b", "c"):
+    claim = journal.claim(name)
+    records = make_records(name, steps=3, ending=None)
+    for start in range(0, len(records), 4):
+        claim.write(records[start : start + 4]).result()
+print("written", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def killed(path: Path, program: Callable[..., Any]) -> Path:
+    """A journal that a killed process left: all that it has is in the log."""
+    writer = program(WRITER, path, Path(__file__).parent)
+    assert writer.line() == "written"
+    writer.process.send_signal(signal.SIGKILL)
+    writer.process.wait()
+    return path
+
+
+def beside(path: Path, end: str) -> Path:
+    """A file next to a journal."""
+    return path.with_name(path.name + end)
+
+
+def flip(path: Path, place: int) -> None:
+    """Change one bit."""
+    content = bytearray(path.read_bytes())
+    content[place] ^= 4
+    path.write_bytes(content)
+
+
+def test_a_healthy_journal_of_a_killed_process_opens(killed: Path, story: Story) -> None:
+    """Nothing is lost, and nothing is reported."""
+    with SQLiteJournal(killed) as journal:
+        report = journal.check()
+        assert report.ok
+        assert report.notes == ()
+        assert journal.read("c") == story("c", steps=3, ending=None)
+        journal.claim("c").give_back()
+
+
+def test_a_flip_in_any_frame_is_reported(killed: Path, tmp_path: Path) -> None:
+    """The last one included. The journal can be read, nothing is written, and the log stays as it is."""
+    frames = (beside(killed, "-wal").stat().st_size - 32) // FRAME
+    assert frames > 20
+    for number in range(frames):
+        path = copy_journal(killed, tmp_path / str(number))
+        flip(beside(path, "-wal"), 32 + number * FRAME + 200)
+        log = beside(path, "-wal").read_bytes()
+        for _ in range(2):
+            if number < TABLES:  # nothing is left that could be read
+                with pytest.raises(JournalError, match="is lost: its write-ahead log is damaged"):
+                    SQLiteJournal(path)
+                continue
+            with SQLiteJournal(path) as journal:
+                assert not journal.check().ok
+                with pytest.raises(JournalError, match=r"is lost: .*backup.*accept_loss=True"):
+                    journal.claim("c")
+                with pytest.raises(JournalError, match="is lost"):
+                    journal.backup(tmp_path / "copy.db")
+        assert beside(path, "-wal").read_bytes() == log
+        shutil.rmtree(path.parent)
+
+
+def test_no_damage_of_the_log_is_silent(killed: Path, tmp_path: Path) -> None:
+    """Flips, truncations and garbage at random places of a killed process's log."""
+    before = content_of(copy_journal(killed, tmp_path / "before"))
+    chance = random.Random(17)
+    for _ in range(DAMAGES):
+        path = copy_journal(killed, tmp_path / "damaged")
+        what = harm(beside(path, "-wal"), chance)
+        assert not is_silent(path, before), what
+        shutil.rmtree(path.parent)
+
+
+def test_no_damage_of_the_database_is_silent(path: Path, tmp_path: Path, story: Story) -> None:
+    """The same for the file of a journal that was closed."""
+    with SQLiteJournal(path) as journal:
+        for number in range(12):
+            claim = journal.claim(f"run {number}")
+            claim.write(story(f"run {number}", steps=3)).result()
+            claim.give_back()
+    before = content_of(path)
+    chance = random.Random(17)
+    for _ in range(DAMAGES * 8 // 3):
+        damaged = copy_journal(path, tmp_path / "damaged")
+        what = harm(damaged, chance)
+        assert not is_silent(damaged, before), what
+        shutil.rmtree(damaged.parent)
+
+
+def test_a_log_without_its_database_is_refused(killed: Path) -> None:
+    """SQLite would delete the log; the database may be missing or empty."""
+    log = beside(killed, "-wal").read_bytes()
+    killed.unlink()
+    for _ in range(2):
+        with pytest.raises(JournalError, match=r"gone or empty, and its write-ahead log is there"):
+            SQLiteJournal(killed)
+        killed.touch()
+    assert beside(killed, "-wal").read_bytes() == log
+
+
+def test_a_database_without_its_log_is_refused(killed: Path, tmp_path: Path) -> None:
+    """When only the database was copied, the database itself says that it was not closed."""
+    with SQLiteJournal(killed) as journal:
+        journal.vacuum()  # so that the file has the tables
+        path = tmp_path / "copy" / "journal.db"
+        path.parent.mkdir()
+        shutil.copyfile(killed, path)
+    with pytest.raises(JournalError, match=r"was not closed, and its write-ahead log.*is gone"):
+        SQLiteJournal(path)
+    with SQLiteJournal(path, accept_loss=True) as journal:
+        assert len(journal.runs()) == 3
+    with SQLiteJournal(path) as journal:
+        assert journal.check().ok
+
+
+def test_a_closed_database_needs_no_log(path: Path, tmp_path: Path, story: Story) -> None:
+    """It can be copied alone, and the check says what it cannot know."""
+    with SQLiteJournal(path) as journal:
+        journal.claim("r").write(story()).result()
+    copy = tmp_path / "copy.db"
+    shutil.copyfile(path, copy)
+    with SQLiteJournal(copy) as journal:
+        report = journal.check()
+    assert report.ok
+    assert "copy.db-commits' was missing" in str(report)
+
+
+def test_a_lost_log_is_noticed(killed: Path) -> None:
+    """The file of last commits names what is not there."""
+    with SQLiteJournal(killed) as journal:
+        journal.vacuum()
+        claim = journal.claim("a")
+        left = len(journal.read("a"))
+        claim.write(journal.read("a")[:2]).result()
+        claim.give_back()
+        copies = {end: beside(killed, end).read_bytes() for end in ("", "-commits")}
+    for end, content in copies.items():
+        beside(killed, end).write_bytes(content)
+    with SQLiteJournal(killed) as journal:
+        assert f"run 'a' had {left + 2} records" in str(journal.check())
+
+
+def test_a_loss_can_be_accepted(killed: Path) -> None:
+    """Then the journal continues with what is left, and says since when; each claim says what was left of its run."""
+    flip(beside(killed, "-wal"), beside(killed, "-wal").stat().st_size - 200)
+    with SQLiteJournal(killed, accept_loss=True) as journal:
+        report = journal.check()
+        assert report.ok
+        assert "its end was lost, and that was accepted on" in str(report)
+        left = len(journal.read("c"))
+        claim = journal.claim("c")
+        assert claim.records_before_loss == left
+        claim.give_back()
+        assert journal.claim("new").records_before_loss is None
+    with SQLiteJournal(killed) as journal:
+        assert journal.check().ok
+        assert journal.claim("c").records_before_loss == left
+
+
+def test_without_a_loss_there_is_nothing_to_accept(killed: Path) -> None:
+    """The list does not mention one."""
+    with SQLiteJournal(killed, accept_loss=True) as journal:
+        assert journal.check().notes == ()
+        assert journal.claim("c").records_before_loss is None
+
+
+def test_a_damaged_file_of_last_commits_is_no_damage(killed: Path, tmp_path: Path) -> None:
+    """It says less, and never something wrong."""
+    chance = random.Random(3)
+    for _ in range(20):
+        path = copy_journal(killed, tmp_path / "damaged")
+        harm(beside(path, "-commits"), chance)
+        with SQLiteJournal(path) as journal:
+            assert journal.check().ok
+        shutil.rmtree(path.parent)
+
+
+def test_a_journal_that_was_deleted_begins_anew(path: Path, story: Story) -> None:
+    """What was committed to the old one is not missed in the new one."""
+    with SQLiteJournal(path) as journal:
+        journal.claim("r").write(story()).result()
+    path.unlink()
+    with SQLiteJournal(path) as journal:
+        assert journal.check().ok
+
+
+def test_deleted_runs_are_not_missed(path: Path, story: Story) -> None:
+    """Also when another run gets the number of one."""
+    with SQLiteJournal(path) as journal:
+        claim = journal.claim("r")
+        claim.write(story(steps=4)).result()
+        claim.give_back()
+        journal.delete("r")
+        journal.claim("small").write(story("small")[:1]).result()
+        assert journal.check().ok
+    with SQLiteJournal(path) as journal:
+        assert journal.check().ok
+
+
+# --- kills that must not look like damage --------------------------------------------------------------
+
+BUSY = """
+import os, random, sys
+import hookline.journal.writer as writer
+from hookline.journal import PromptSubmitted, SQLiteJournal
+
+writer._LOG_PAGES, writer._MOST_LOG_PAGES = 40, 60
+for line in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        chance = random.Random(int(line))
+        journal = SQLiteJournal(sys.argv[1])
+        claim = journal.claim(line.strip())
+        journal._writer._connection.execute("PRAGMA cache_size = 5")
+        os.write(1, b"begin %d\\n" % os.getpid())
+        number = 0
+        while True:
+            size = chance.choice([1, 1, 1, 60])
+            batch = [PromptSubmitted(claim.run_id, number + n, 0.0, "x" * chance.randint(0, 6000)) for n in range(size)]
+            number += size
+            claim.write(batch).result()
+    os.waitpid(pid, 0)
+    os.write(1, b"dead\\n")
+"""
+
+
+@pytest.mark.parametrize("is_watched", [True, False], ids=["watched", "alone"])
+def test_kills_give_no_false_alarm(
+    path: Path, program: Callable[..., Any], is_watched: bool
+) -> None:
+    """In large transactions, in checkpoints, and with another process that keeps the file open and writes."""
+    chance = random.Random()
+    watching = SQLiteJournal(path) if is_watched else None
+    nursery = program(BUSY, path)
+    for number in range(DAMAGES):
+        nursery.say(str(number))
+        word, pid = nursery.line().split()
+        assert word == "begin"
+        time.sleep(chance.uniform(0.0, 0.06))
+        os.kill(int(pid), signal.SIGKILL)
+        assert nursery.line() == "dead"
+        with SQLiteJournal(path) as journal:
+            journal.claim(f"after {number}").give_back()
+            assert journal._end.losses == ()
+    if watching is not None:
+        watching.close()
+    with SQLiteJournal(path) as journal:
+        assert journal.check().ok
+
+
+def test_a_log_that_is_being_written_is_not_damaged(
+    path: Path, program: Callable[..., Any]
+) -> None:
+    """Journals that are opened while another process writes see no loss."""
+    nursery = program(BUSY, path)
+    nursery.say("1")
+    _, pid = nursery.line().split()
+    for _ in range(DAMAGES):
+        with SQLiteJournal(path) as journal:
+            assert journal._end.losses == ()
+    os.kill(int(pid), signal.SIGKILL)
+    assert nursery.line() == "dead"
+
+
+def test_a_backup_is_a_journal(path: Path, tmp_path: Path, story: Story) -> None:
+    """It is whole, for its owner alone, made while the journal is written, and never replaces anything."""
+    copy = tmp_path / "copy.db"
+    with SQLiteJournal(path) as journal:
+        claim = journal.claim("r")
+        claim.write(story()[:4]).result()
+        journal.backup(copy)
+        claim.write(story()[4:]).result()
+        with pytest.raises(JournalError, match=r"copy.db' exists.*never replaces"):
+            journal.backup(copy)
+        with pytest.raises(JournalError, match="cannot be created"):
+            journal.backup(tmp_path / "nowhere" / "copy.db")
+        beside(tmp_path / "second.db", "-wal").touch()
+        with pytest.raises(JournalError, match=r"second.db-wal' exists"):
+            journal.backup(tmp_path / "second.db")
+    assert copy.stat().st_mode & 0o777 == 0o600
+    with closing(sqlite3.connect(copy)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    with SQLiteJournal(copy) as journal:
+        assert journal.read("r") == story()[:4]
+        assert journal.check().ok

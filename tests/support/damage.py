@@ -1,0 +1,55 @@
+"""Random damage to a file, and what a journal says about it."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+from hookline.errors import JournalError
+from hookline.journal import SQLiteJournal
+
+BESIDE = ("", "-wal", "-commits")
+
+
+def copy_journal(path: Path, directory: Path) -> Path:
+    """A journal with the files beside it, as they are now."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for end in BESIDE:
+        beside = path.with_name(path.name + end)
+        if beside.exists():
+            shutil.copyfile(beside, directory / beside.name)
+    return directory / path.name
+
+
+def harm(path: Path, chance: random.Random) -> str:
+    """Flip a bit, cut the end off or write garbage somewhere. Says what was done."""
+    content = bytearray(path.read_bytes())
+    where, kind = chance.randrange(len(content)), chance.choice(["flip", "cut", "garbage"])
+    if kind == "flip":
+        content[where] ^= 1 << chance.randrange(8)
+    elif kind == "cut":
+        del content[where:]
+    else:
+        garbage = chance.randbytes(chance.randint(2, 5000))[: len(content) - where]
+        content[where : where + len(garbage)] = garbage
+    path.write_bytes(content)
+    return f"{kind} at {where}"
+
+
+def content_of(path: Path) -> object:
+    """Everything in a journal."""
+    with SQLiteJournal(path) as journal:
+        infos = journal.runs()
+        return infos, journal.sessions(), [journal.read(info.run_id) for info in infos]
+
+
+def is_silent(path: Path, before: object) -> bool:
+    """Whether a journal says that it is whole, and has other content than before."""
+    try:
+        with SQLiteJournal(path) as journal:
+            if not journal.check().ok:
+                return False
+        return content_of(path) != before
+    except JournalError:
+        return False
