@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -42,14 +43,21 @@ async def never(question):
     await asyncio.sleep(600)
     return True
 
+class Model:
+    "Says what belongs to the step, in every process."
+    def __init__(self, *turns):
+        self.turns = turns
+
+    async def infer(self, request, turn):
+        return await ScriptedDriver([self.turns[turn.state.step_count]]).infer(request, turn)
+
 def builder(*turns):
-    desk = AgentBuilder().with_driver(ScriptedDriver([*turns, say("Done.")])).with_tools(pay, nap)
+    desk = AgentBuilder().with_driver(Model(*turns, say("Done."))).with_tools(pay, nap)
     return desk.on_before_tool_use(lambda ctx: HookOutcome.ask("money"), matcher="pay", name="cashier")
 
 pausing = builder(call("pay", amount=5)).build
 resting = builder(call("nap")).build
 asking = builder(call("pay", amount=5)).with_approver(never).build
-ending = builder().with_approver("deny").build
 """
 
 
@@ -61,18 +69,22 @@ class Desk:
         place.write("desk.py", DESK)
         self.run = place.run
 
-    def start(self, agent: str) -> subprocess.Popen[bytes]:
+    @contextlib.contextmanager
+    def start(self, agent: str) -> Iterator[subprocess.Popen[bytes]]:
         """A process that drives a run, which waits for somebody."""
-        process = subprocess.Popen(
+        with subprocess.Popen(
             [*shlex.split(self.place.command), "run", f"desk:{agent}", "--no-input", "Pay."],
             cwd=self.place.project,
             env={**os.environ, **self.place.env},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-        )
-        assert _until((self.place.project / "asked").exists)
-        return process
+        ) as process:
+            try:
+                assert _until((self.place.project / "asked").exists)
+                yield process
+            finally:
+                process.kill()
 
     @property
     def paid(self) -> list[str]:
@@ -130,13 +142,14 @@ def test_the_same_answer_succeeds_and_another_is_an_error(desk: Desk) -> None:
     desk.run("run", "desk:pausing", "Pay.")
     no = ("approve", "last", "call_1_1", "--deny", "--reason", "not today", "--by", "ann")
     assert desk.run(*no).returncode == 0
-    for _ in range(2):
+    first = "was answered already (deny) by ann: not today"
+    for resumes in (True, False):
         assert desk.run(*no).returncode == 0
         other = desk.run("approve", "last", "call_1_1")
-        assert other.returncode == 2
-        assert "was answered already (deny) by ann: not today" in other.stderr
-        resumed = desk.run("resume", "last", "--allow", "all")
-        if "was answered already" in resumed.stderr:
+        assert (other.returncode, first in other.stderr) == (2, True), other
+        if resumes:
+            allowed = desk.run("resume", "last", "--allow", "all")
+            assert (allowed.returncode, first in allowed.stderr) == (2, True), allowed
             assert desk.run("resume", "last").stdout == "Done.\n"
     assert desk.paid == []
 
@@ -190,13 +203,11 @@ def test_a_driven_run_is_answered_from_elsewhere(desk: Desk, *, deny: bool) -> N
 
 @pytest.mark.parametrize("agent", ["resting", "asking"])
 def test_a_driven_run_is_cancelled_from_elsewhere(desk: Desk, agent: str) -> None:
-    """It waits for a tool or for a person, and ends within two seconds."""
+    """It waits for a tool or for a person; the command waits until it has ended."""
     with desk.start(agent) as driver:
-        began = time.monotonic()
         done = desk.run("cancel", "last", "--by", "ann")
         assert (done.returncode, "is over: cancelled" in done.stdout) == (0, True), done
         assert driver.wait(30) == 130
-        assert time.monotonic() - began < 20  # of processes that start, on a busy machine
     posted, over = desk.records("status")[-1], desk.records("result")[-1]
     assert (over["status"], posted["reason"]) == ("cancelled", "cancelled by ann")
     assert desk.paid == []
@@ -211,9 +222,7 @@ def test_an_answer_survives_the_process_that_was_to_take_it(desk: Desk) -> None:
         assert "takes it when it asks again" in done.stdout
         driver.kill()
     assert desk.records("approval_answered") == []
-    assert desk.run("resume", "last", "--set", 'agent="desk:asking"').returncode in (0, 2)
-    if not desk.paid:
-        assert desk.run("resume", "last").returncode == 0
+    assert desk.run("resume", "last").returncode == 0
     (answered,) = desk.records("approval_answered")
     assert (answered["by"], desk.paid) == ("inbox: ann", ["5"])
 

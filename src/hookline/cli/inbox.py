@@ -38,7 +38,7 @@ _PAUSE = 0.05
 def approve(arguments: argparse.Namespace) -> int:
     """Answer a question, or list what waits."""
     refuse_settings(arguments)
-    if arguments.reason and not arguments.deny:
+    if arguments.reason and not arguments.denies:
         raise UsageError(
             "--reason is what the model reads with a no, and nothing is denied.",
             remedy="Say no: --deny.",
@@ -48,13 +48,13 @@ def approve(arguments: argparse.Namespace) -> int:
         run_id = outermost(journal, run_id)
         questions = Questions(journal, run_id)
         if not arguments.question:
-            if arguments.deny:
+            if arguments.denies:
                 raise _unclear("which question is denied?", questions.open)
             _list(run_id, questions.open, arguments.journal)
             return Exit.DONE
         question = _find(questions, arguments.question)
         no = Decision.deny(arguments.reason or "a person said no")
-        decision = no if arguments.deny else Decision.allow()
+        decision = no if arguments.denies else Decision.allow()
         message = post_answer(journal, run_id, question, decision, by=_who(arguments))
         if message is None:
             print(f"question {question} has this answer already.")

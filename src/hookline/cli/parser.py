@@ -251,7 +251,7 @@ def _approve_flags(parser: argparse.ArgumentParser) -> None:
     _add_run_argument(parser)
     add = parser.add_argument
     add("question", nargs="?", default="", metavar="ID", help="a question, or the end of its id")
-    add("--deny", action="store_true", help="say no")
+    add("--deny", action="store_true", dest="denies", help="say no")
     add("--reason", default="", metavar="TEXT", help="what the model reads with a no")
     add("--by", default="", metavar="NAME", help=_BY)
     _add_setting_flags(parser)
