@@ -1,6 +1,7 @@
 """Measures journals on disk: `python benchmarks/journal.py`.
 
-What a step costs over a journal in memory, how long a large file takes to open, and how long a long list takes.
+What a step costs over a journal in memory, how a long session grows, how long a long run takes to replay, how long the
+event loop stands still when many runs start at once, and how long a large file takes to open and to list.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import itertools
 import os
+import sqlite3
 import statistics
 import tempfile
 import time
@@ -18,7 +21,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from hookline import Agent, AgentBuilder, Sessions, SQLiteJournal, tool
+from hookline import Agent, AgentBuilder, Sessions, SQLiteJournal, replay, tool
 from hookline.drivers import InferenceRequest, InferenceResponse, Turn
 from hookline.journal import PromptSubmitted, Record, RunStarted
 from hookline.testing import ScriptedDriver, call, say
@@ -29,6 +32,13 @@ STEPS = 200
 GOAL_STEP_MS = 0.1
 GOAL_OPEN_S = 1.0
 GOAL_LIST_MS = 50.0
+PROMPTS = 1000
+GOAL_GROWTH = 1.5
+"""How much more a prompt may cost at the end of a session than at its beginning."""
+REPLAYED_STEPS = 5000
+GOAL_REPLAY_S = 5.0
+RUNS_AT_ONCE = 1000
+GOAL_STALL_MS = 50.0
 
 
 def main() -> None:
@@ -40,6 +50,9 @@ def main() -> None:
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory() as directory:
         measure_steps(Path(directory), rounds)
+        measure_session(Path(directory))
+        measure_replay()
+        measure_start(Path(directory))
         measure_files(Path(directory))
 
 
@@ -124,6 +137,126 @@ def agent_of(setting: Setting, journal: SQLiteJournal | None) -> Agent:
     if journal is not None:
         builder.with_journal(journal)
     return builder.build()
+
+
+# --- a long session ---------------------------------------------------------------------------------
+
+
+def measure_session(directory: Path) -> None:
+    """Bytes and time of a prompt, in the first and in the last hundred of a session."""
+    print(f"{PROMPTS:,} short prompts in one session")
+    path = directory / "session.db"
+    with SQLiteJournal(path) as journal:
+        session = Sessions(journal).create(id="s")
+        agent = AgentBuilder().with_driver(Same()).with_journal(journal).build()
+        sizes, times = [size_of(path)], [time.process_time()]
+        for _ in range(PROMPTS // 100):
+            for _ in range(100):
+                session.run_sync(agent, "What is the weather like?")
+            sizes.append(size_of(path))
+            times.append(time.process_time())
+    spent = [after - before for before, after in itertools.pairwise(times)]
+    grown = [after - before for before, after in itertools.pairwise(sizes)]
+    print(
+        f"  ms of CPU a prompt                   {spent[0] * 10:.2f} first, {spent[-1] * 10:.2f} last",
+        end="",
+    )
+    print(f"  goal at most {GOAL_GROWTH:g} times as much")
+    print(
+        f"  bytes a prompt                       {grown[0] / 100:,.0f} first, {grown[-1] / 100:,.0f} last"
+    )
+    print(f"  the file                             {sizes[-1] / 1e6:.1f} MB")
+    with SQLiteJournal(path) as journal:
+        began = time.perf_counter()
+        count = len(Sessions(journal).get("s").state.messages)
+        print(
+            f"  read in another process              {time.perf_counter() - began:.2f} s, {count:,} messages"
+        )
+
+
+class Same(ScriptedDriver):
+    """A model that always says the same."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+
+    async def infer(self, request: InferenceRequest, turn: Turn) -> InferenceResponse:
+        """The answer."""
+        return InferenceResponse("It is fine.")
+
+
+def size_of(path: Path) -> int:
+    """The records in the file, without what SQLite keeps beside them."""
+    with sqlite3.connect(path) as connection:
+        return int(
+            connection.execute(
+                "SELECT sum(length(records) + length(links)) FROM batches"
+            ).fetchone()[0]
+            or 0
+        )
+
+
+# --- a long replay, and many runs at once -------------------------------------------------------------
+
+
+def measure_replay() -> None:
+    """Replaying one run of many steps."""
+    driver = ScriptedDriver([call("echo", text="hello")] * REPLAYED_STEPS + [say("done")])
+    builder = AgentBuilder().with_driver(driver).with_tools(echo)
+    agent = builder.with_limits(steps=REPLAYED_STEPS + 1, tokens=None, tool_calls=None).build()
+    records = agent.run_sync("hello", run_id="long").records
+    began = time.perf_counter()
+    replayed = asyncio.run(replay(records, "long", agent))
+    took = time.perf_counter() - began
+    same = "identical" if replayed.identical else "NOT IDENTICAL"
+    print(
+        f"a replay of {REPLAYED_STEPS:,} steps                {took:.2f} s ({same})  goal {GOAL_REPLAY_S:g}"
+    )
+
+
+def measure_start(directory: Path) -> None:
+    """The longest time in which nothing else runs in the event loop, while many runs start."""
+    with SQLiteJournal(directory / "start.db") as journal:
+        stall, took = asyncio.run(start_many(journal))
+    print(f"{RUNS_AT_ONCE:,} runs start at once, in {took * 1000:.0f} ms")
+    print(f"  the event loop stands still for      {stall * 1000:.0f} ms  goal {GOAL_STALL_MS:.0f}")
+
+
+async def start_many(journal: SQLiteJournal) -> tuple[float, float]:
+    """Seconds of the longest stall, and of all."""
+    agent = AgentBuilder().with_driver(Slow()).with_journal(journal).build()
+    longest, last, is_over = 0.0, time.perf_counter(), False
+
+    async def watch() -> None:
+        nonlocal longest, last
+        while not is_over:
+            await asyncio.sleep(0)
+            now = time.perf_counter()
+            longest, last = max(longest, now - last), now
+
+    watching = asyncio.create_task(watch())
+    await asyncio.sleep(0)
+    began = last = time.perf_counter()
+    runs = [asyncio.create_task(agent_run(agent)) for _ in range(RUNS_AT_ONCE)]
+    await asyncio.gather(*runs)
+    took = time.perf_counter() - began
+    is_over = True
+    await watching
+    return longest, took
+
+
+async def agent_run(agent: Agent) -> object:
+    """One run, as a server starts it for a request."""
+    return await agent.run("hello")
+
+
+class Slow(Same):
+    """A model that answers after some time."""
+
+    async def infer(self, request: InferenceRequest, turn: Turn) -> InferenceResponse:
+        """The answer."""
+        await asyncio.sleep(1.0)
+        return await super().infer(request, turn)
 
 
 # --- a large file ----------------------------------------------------------------------------------

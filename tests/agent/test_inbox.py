@@ -16,6 +16,7 @@ from hookline import (
     Decision,
     HookOutcome,
     RunStatus,
+    Sessions,
     StopReason,
     ToolContext,
     tool,
@@ -234,6 +235,21 @@ async def test_a_run_whose_process_died_ends_when_it_is_resumed() -> None:
     result = await dead.agent(PAY, child=True).resume("run")
     assert (result.status, dead.paid) == (RunStatus.CANCELLED, [])
     assert all(info.status is RunStatus.CANCELLED for info in dead.journal.runs())
+
+
+async def test_a_run_of_a_session_has_an_inbox_too(desk: Desk) -> None:
+    """Its conversation begins in an earlier run, and it continues in its session."""
+    session = Sessions(desk.journal).create(id="s")
+    await session.run(desk.agent(say("hello")), "hi")
+    paused = await session.run(desk.agent(PAY), "go")
+    post_answer(desk.journal, paused.run_id, paused.pending[0].id, Decision.allow(), by="ann")
+    result = await session.resume_run(desk.agent(say("done")))
+    assert (result.status, desk.paid) == (RunStatus.COMPLETED, [5])
+    paused = await session.run(desk.agent(PAY), "again")
+    post_cancel(desk.journal, paused.run_id, by="ann")
+    result = await session.resume_run(desk.agent(say("done")))
+    assert (result.status, desk.paid) == (RunStatus.CANCELLED, [5])
+    assert (await session.run(desk.agent(say("fine")), "more")).text == "fine"
 
 
 # --- a run that is driven ---------------------------------------------------------------------------------

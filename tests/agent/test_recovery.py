@@ -33,7 +33,7 @@ from hookline import (
 )
 from hookline.definition import Doubt, InDoubt
 from hookline.errors import JournalError, UnknownRunError, UsageError
-from hookline.journal import ChildFinished, HookRan, Record, RunTakenUp, fold, hooks_in
+from hookline.journal import ChildFinished, HookRan, Record, RunStarted, RunTakenUp, fold, hooks_in
 from hookline.state import ResultStatus, check_transcript
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
@@ -198,7 +198,7 @@ async def test_a_run_id_is_used_once() -> None:
     world = World(Case((("look",),), ()), Tape())
     await world.agent().run("go", run_id="run")
     with pytest.raises(UsageError, match=r"is in the journal already.*agent.resume"):
-        world.agent().run("go", run_id="run")
+        await world.agent().run("go", run_id="run")
     with pytest.raises(UnknownRunError, match="no run 'other'"):
         world.agent().resume("other")
     assert not world.tape.claimed
@@ -915,3 +915,74 @@ async def test_a_tool_that_is_gone_is_an_invalid_call_after_a_resume(bench: Benc
     other = AgentBuilder().with_driver(ScriptedDriver([say("pity")])).build()
     result = await other.resume(paused.state, {paused.pending[0].id: True})
     assert (result.text, statuses(result)) == ("pity", ["invalid"])
+
+
+@pytest.mark.parametrize("dies", [False, True])
+async def test_another_version_continues_a_run_and_says_so(
+    dies: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The records name the version of each process; a warning in the log names both."""
+    store = PlainStore()
+
+    def agent(version: str, *turns: Any) -> Agent:
+        asks = AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(wait)
+        asks.on_before_tool_use(lambda ctx: HookOutcome.ask("sure?"), tier="policy", name="asks")
+        return asks.with_version(version).with_journal(store).build()
+
+    async def wait() -> str:
+        """Wait."""
+        return "waited"
+
+    paused = await agent("1.0", call("wait")).run("go", run_id="run")
+    versions = ["1.0", "2.0"]
+    if dies:
+        finished = next(
+            at for at, (_, line) in enumerate(store.written) if b'"step_paused"' in line
+        )
+        store = store.cut(finished)
+    later = agent("2.0", call("wait")) if dies else agent("2.0", say("done"))
+    answers = {} if dies else {each.id: True for each in paused.pending}
+    await later.resume("run", answers)
+    assert (
+        "run 'run' was driven by version '1.0' of its agent, and version '2.0' continues it"
+        in caplog.text
+    )
+    starts = [each for each in store.read("run") if isinstance(each, RunStarted | RunTakenUp)]
+    assert [each.agent_version for each in starts] == versions
+
+
+async def test_the_same_version_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """Nor do agents without a version."""
+    for version in ("", "1"):
+        store = PlainStore()
+        made = AgentBuilder().with_driver(ScriptedDriver([say("a")])).with_version(version)
+        await made.with_journal(store).build().run("go", run_id="run")
+        store = store.cut(2)
+        made = AgentBuilder().with_driver(ScriptedDriver([say("a")])).with_version(version)
+        result = await made.with_journal(store).build().resume("run")
+        assert result.status is RunStatus.COMPLETED
+    assert "continues it" not in caplog.text
+
+
+async def test_many_runs_that_start_at_once_leave_room_for_others() -> None:
+    """One claims its run in each round of the event loop."""
+    rounds, claimed = 0, []
+
+    class Counted(PlainStore):
+        def claim(self, run_id: str) -> Any:
+            claimed.append(rounds)
+            return super().claim(run_id)
+
+    async def count() -> None:
+        nonlocal rounds
+        while True:
+            rounds += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    made = AgentBuilder().with_driver(ScriptedDriver([say("a")] * 20)).with_journal(Counted())
+    agent = made.build()
+    results = await asyncio.gather(*(agent.run("go") for _ in range(20)))
+    counting.cancel()
+    assert [result.status for result in results] == [RunStatus.COMPLETED] * 20
+    assert len(set(claimed)) == 20

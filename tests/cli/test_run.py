@@ -123,8 +123,12 @@ def test_a_conversation_continues(place: Any) -> None:
     place.run("run", "--model", place.script({"say": "One."}), "First.", *_BARE)
     place.run("run", "-c", "--model", place.script({"say": "Two."}), "Second.", *_BARE)
     first = place.run("runs", "--json").stdout.splitlines()[-1]
+    earlier = json.loads(first)["run_id"]
     shown = place.run("show", "--json").stdout.splitlines()
-    assert "First." in shown[0]
+    assert json.loads(shown[0])["continues"]["run_id"] == earlier
+    assert f"continues a conversation: hookline show {earlier}" in place.run("show").stdout
+    refused = place.run("runs", "--delete", earlier)
+    assert "cannot be deleted alone" in refused.stderr
     again = place.run(
         "run",
         "--json",
@@ -136,6 +140,9 @@ def test_a_conversation_continues(place: Any) -> None:
         *_BARE,
     )
     assert "Second." not in again.stdout
+    deleted = place.run("runs", "--delete", earlier, "--with-later").stdout
+    assert deleted.startswith("deleted ")
+    assert deleted.count(",") == 2
 
 
 def test_what_continues_has_the_flags_of_before(place: Any) -> None:

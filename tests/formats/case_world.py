@@ -22,6 +22,7 @@ from hookline import (
     ToolContext,
     tool,
 )
+from hookline.journal import RequestSent
 from hookline.state import Attachment
 from hookline.testing import FakeClock, ScriptedDriver
 
@@ -78,7 +79,7 @@ class World:
 
     def builder(self, *turns: Any, name: str = "main", tools: bool = True) -> AgentBuilder:
         """An agent whose model makes these turns."""
-        builder = AgentBuilder().with_id(name).with_clock(self.clock)
+        builder = AgentBuilder().with_id(name).with_version("1").with_clock(self.clock)
         builder.with_driver(Steps(self, name, turns))
         return builder.with_tools(*tools_of(self)) if tools else builder
 
@@ -100,7 +101,9 @@ class Steps:
         await self.world.reach(f"{self.name} model {step + 1}")
         played = self.turns[step]
         if isinstance(played, list):
-            played = played[min(turn.asked, len(played)) - 1]
+            requests = [each for each in turn.durable.records if isinstance(each, RequestSent)]
+            asked = sum(each.step == turn.step_index for each in requests)
+            played = played[min(asked, len(played)) - 1]
         if hasattr(played, "with_text"):
             return played
         return await ScriptedDriver([played]).infer(request, turn)

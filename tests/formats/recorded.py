@@ -1,4 +1,4 @@
-"""The data of one version, unpacked for a test that may write to it."""
+"""The data of each version, unpacked for a test that may write to it."""
 
 from __future__ import annotations
 
@@ -8,27 +8,30 @@ from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).parent / "2026-11"
+"""The first version, with all that is no journal."""
+VERSIONS = ("2026-11", "2026-11-2")
+"""Each has journals: of version 1 and of version 2 of the records."""
 JOURNALS = ("finished", "unfinished", "sessions")
 
 
-def unpack(name: str, folder: Path) -> Path:
+def unpack(version: str, name: str, folder: Path) -> Path:
     """A packed file of the data, as it was."""
     path = folder / name
-    path.write_bytes(content(name))
+    path.write_bytes(content(version, name))
     return path
 
 
-def content(name: str) -> bytes:
+def content(version: str, name: str) -> bytes:
     """What is in a packed file."""
-    return gzip.decompress((DATA / f"{name}.gz").read_bytes())
+    return gzip.decompress((DATA.parent / version / f"{name}.gz").read_bytes())
 
 
-def expected(name: str) -> Any:
+def expected(version: str, name: str) -> Any:
     """What the version that wrote the data said about it."""
-    return json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
+    return json.loads((DATA.parent / version / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def states() -> dict[str, str]:
+def states(version: str) -> dict[str, str]:
     """The saved states, by run."""
-    lines = (DATA / "states.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (DATA.parent / version / "states.jsonl").read_text(encoding="utf-8").splitlines()
     return {json.loads(line)["state"]["run_id"]: line for line in lines}

@@ -43,6 +43,8 @@ async def record(journal: SQLiteJournal, world: World) -> list[AgentState]:
     summer.rewind(to=3)
     await summer.run(agent(world, journal, say("With a pool.")), "A hotel?")
     await summer.close(agent(world, journal), reason="prompt_input_exit")
+    await summer.run(agent(world, journal, say("And a garden.")), "Is that all?")
+    await summer.close(agent(world, journal), reason="prompt_input_exit")
 
     cleared = sessions.create(id="cleared")
     await cleared.run(agent(world, journal, say("One.")), "First")

@@ -34,10 +34,10 @@ def found() -> Iterator[dict[str, Any]]:
         yield said
 
 
-@pytest.mark.parametrize("name", list(expected("command")))
+@pytest.mark.parametrize("name", list(expected("2026-11", "command")))
 def test_the_command_says_what_it_said(name: str, found: dict[str, Any]) -> None:
     """Runs, records, hooks, tools, settings, trust, replay and back-test, as JSON."""
-    assert found[name] == expected("command")[name]
+    assert found[name] == expected("2026-11", "command")[name]
 
 
 def test_trust_is_honoured(found: dict[str, Any]) -> None:

@@ -179,3 +179,23 @@ def test_a_system_without_such_locks(
     with pytest.raises(JournalError, match="no POSIX record locks"):
         sqlite.claim("r")
     assert sqlite.runs() == []
+
+
+def test_a_lease_can_be_released_while_another_is_taken(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Garbage is collected at any moment, and a forgotten run gives its lease back then."""
+    path.touch()
+    first = take_lease(str(path), "first")
+    lock = lease._lock
+
+    def collect_garbage_and_lock(*given: Any) -> None:
+        first.release()
+        lock(*given)
+
+    monkeypatch.setattr(lease, "_lock", collect_garbage_and_lock)
+    second = take_lease(str(path), "second")
+    monkeypatch.undo()
+    take_lease(str(path), "first").release()
+    second.release()
+    take_lease(str(path), "second").release()

@@ -63,7 +63,7 @@ def test_a_run_that_may_not_have_begun_can_be_taken_back() -> None:
     assert before is not None
     assert before.segments == (Segment("a"),)
     ended = fold_session([*begun, SessionRunEnded("session/s", 3, 3.0, "b")])
-    assert (ended.position.before, ended.ended) == (None, {"b"})
+    assert (ended.position.before, ended.ended) == (None, ("b",))
 
 
 def test_rewinding_drops_what_came_later() -> None:

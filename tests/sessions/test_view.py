@@ -74,6 +74,7 @@ async def test_a_run_that_is_not_in_the_journal_is_shown_as_such(setup: SessionS
     """The rest can still be looked at."""
     session = setup.sessions.create(id="s")
     await session.run(setup.agent(say("a")), "one")
+    session.clear()
     await session.run(setup.agent(say("b")), "two")
     setup.journal.delete("s-1")
     assert str(session.show()).splitlines()[1:3] == [

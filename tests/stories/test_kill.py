@@ -104,3 +104,52 @@ def test_a_second_process_is_refused_until_the_first_is_dead(tmp_path: Path) -> 
     holder.kill()
     holder.communicate()
     assert take() == "in_doubt"
+
+
+FIVE = """
+import asyncio, os, signal, sys
+from hookline import AgentBuilder, tool
+from hookline.journal import SQLiteJournal
+from hookline.testing import ScriptedDriver, call, calls, say
+
+path, option, last = sys.argv[1:]
+dies = os.path.exists(path) is False
+
+@tool(**eval(option))
+async def pay(amount: int) -> str:
+    '''Pay.'''
+    if dies and amount == int(last):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return f"paid {amount}"
+
+turns = [calls(*[call("pay", amount=number) for number in range(1, 6)])] if dies else []
+agent = (
+    AgentBuilder().with_driver(ScriptedDriver([*turns, say("done")])).with_tools(pay)
+    .with_journal(SQLiteJournal(path)).build()
+)
+if dies:
+    asyncio.run(agent.run("go", run_id="run"))
+else:
+    result = asyncio.run(agent.resume("run"))
+    print(*[each.status.value for each in result.steps[0].results])
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "dies_in", "statuses"),
+    [
+        ("{'alone': True}", 1, "in_doubt ok ok ok ok"),
+        ("{'alone': True}", 4, "ok ok ok in_doubt ok"),
+        ("{'concurrency': 1}", 2, "ok in_doubt ok ok ok"),
+        ("{'concurrency': 2}", 1, "in_doubt in_doubt ok ok ok"),
+        ("{}", 1, "in_doubt in_doubt in_doubt in_doubt in_doubt"),
+    ],
+)
+def test_only_calls_that_had_started_are_in_doubt(
+    option: str, dies_in: int, statuses: str, tmp_path: Path
+) -> None:
+    """A call that waits for others to end, or for a place, has no intent yet, and runs when the run is resumed."""
+    command = [sys.executable, "-c", FIVE, str(tmp_path / "runs.db"), option, str(dies_in)]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == -9
+    resumed = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert resumed.stdout.strip() == statuses

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 
@@ -10,6 +11,7 @@ from plain_inbox import PlainInbox
 
 from hookline.errors import JournalError, RunInUseError, UnknownRunError
 from hookline.journal import (
+    EarlierRun,
     PromptSubmitted,
     Record,
     RunInfo,
@@ -54,6 +56,17 @@ class PlainStore(PlainInbox):
             raise UnknownRunError(f"there is no run '{run_id}' in the journal.")
         return found
 
+    def refer(self, run_id: str, records: int | None = None) -> EarlierRun:
+        lines = [line for name, line in self.written if name == run_id][:records]
+        if not lines:
+            raise UnknownRunError(f"there is no run '{run_id}' in the journal.")
+        return EarlierRun(run_id, len(lines), hashlib.sha256(b"\n".join(lines)).hexdigest())
+
+    def read_earlier(self, earlier: EarlierRun) -> list[Record]:
+        if self.refer(earlier.run_id, earlier.records) != earlier:
+            raise JournalError("the journal is damaged.")
+        return self.read(earlier.run_id)[: earlier.records]
+
     def entries(self) -> list[RunInfo]:
         """What a list shows, newest first."""
         names = dict.fromkeys(name for name, _ in self.written)
@@ -80,7 +93,8 @@ class PlainStore(PlainInbox):
         found = [session_info(info) for info in self.entries() if info.kind == "session"]
         return sorted(found, key=lambda info: info.updated_at, reverse=True)[:limit]
 
-    def delete(self, run_id: str) -> list[str]:
+    def delete(self, run_id: str, *, with_later: bool = False) -> list[str]:
+        assert not with_later
         gone = [run_id]
         for name in gone:
             if name in self.claimed:

@@ -23,6 +23,7 @@ from hookline import (
 from hookline.errors import RateLimitError, UnknownRunError
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.journal import (
+    EarlierRun,
     JournalStore,
     Record,
     RunInfo,
@@ -61,6 +62,14 @@ class Tape(PlainInbox):
         if run_id not in self.lines:
             raise UnknownRunError(f"there is no run '{run_id}' in the journal.")
         return [decode(line) for line in self.lines[run_id]]
+
+    def refer(self, run_id: str, records: int | None = None) -> EarlierRun:
+        lines = self.lines[run_id][:records]
+        return EarlierRun(run_id, len(lines), str(hash(tuple(lines))))
+
+    def read_earlier(self, earlier: EarlierRun) -> list[Record]:
+        assert self.refer(earlier.run_id, earlier.records) == earlier
+        return self.read(earlier.run_id)[: earlier.records]
 
     def runs(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 import weakref
@@ -18,10 +19,10 @@ from hookline.agent.children import cancel_idle
 from hookline.agent.loop.drive import drive
 from hookline.agent.recovery import ResumeSource
 from hookline.agent.result import RunResult, recorded_result
-from hookline.agent.run import Run, RunSetup, SessionPart
+from hookline.agent.run import Continuation, Run, RunSetup, SessionPart
 from hookline.agent.stream import Feed, RunStream, follow
 from hookline.definition import Definition
-from hookline.errors import SessionError, UnknownRunError, UsageError
+from hookline.errors import JournalError, SessionError, UnknownRunError, UsageError
 from hookline.inspection import Finding, explain, lint
 from hookline.journal import (
     STREAM,
@@ -35,6 +36,7 @@ from hookline.journal import (
     Questions,
     Record,
     RunStarted,
+    RunTakenUp,
     SessionStatus,
     SessionStory,
     Story,
@@ -42,19 +44,26 @@ from hookline.journal import (
     begin,
     fold,
     fold_session,
+    next_state,
     reopen,
     still_waiting,
     stream_of,
+    with_changes,
 )
 from hookline.state import (
-    EMPTY,
     AgentState,
     Attachment,
-    Counters,
     Decision,
     UserMessage,
     check_transcript,
     checked_text,
+)
+
+_log = logging.getLogger("hookline")
+
+
+_turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
+    weakref.WeakKeyDictionary()
 )
 
 
@@ -84,7 +93,19 @@ class Agent:
         self, prompt: str | None = None, **options: Unpack[RunOptions]
     ) -> Coroutine[Any, Any, RunResult]:
         """Run to the end: `result = await agent.run("...")`. A run never raises for what happens inside it."""
-        return self._drive(*self._prepare(prompt, options))
+        if self.definition.journal is None:
+            return self._drive(*self._prepare(prompt, options))
+        return self._run_in_turn(prompt, options)
+
+    async def _run_in_turn(self, prompt: str | None, options: RunOptions) -> RunResult:
+        """Run. A claim takes a moment, so of many runs that start at once each waits for the one before."""
+        turn = _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+        async with turn:
+            await asyncio.sleep(
+                0
+            )  # others come first: one run starts in each round of the event loop
+            prepared = self._prepare(prompt, options)
+        return await self._drive(*prepared)
 
     def run_sync(self, prompt: str | None = None, **options: Unpack[RunOptions]) -> RunResult:
         """`run` for code that is not async."""
@@ -143,7 +164,7 @@ class Agent:
         """Go on with a run from its journal: paused, or left behind by a process that died."""
         durable = reopen(journal, run_id, self.definition.listeners)
         try:
-            story = fold(durable.records)
+            story = fold(durable.records, journal)
             if not story.is_finished or story.state.pending_step is not None:
                 refuse_child(story.state, journal)
             if session is None:
@@ -174,6 +195,7 @@ class Agent:
         for message in posted:
             if isinstance(message, InboxCancel):
                 return self._end(durable, message.words)
+        _report_version(durable.records, self.definition.version)
         paused = story.is_finished
         part = SessionPart(ends=story.state.session_id == run_id)
         resumed = Run(
@@ -193,7 +215,7 @@ class Agent:
                 await durable.commit()
         finally:
             durable.close()
-        story = fold(durable.records)
+        story = fold(durable.records, durable.store)
         return recorded_result(story, durable.records, self.definition.plans.output)
 
     def resume_sync(
@@ -253,10 +275,13 @@ class Agent:
         inside = session if isinstance(session, InSession) else None
         if isinstance(session, InSession):
             session = session.session_id
-        begun = _begin(self.definition, prompt, state, session, run_id)
+        begun = _begin(
+            self.definition, prompt, state, session, run_id, is_checked=inside is not None
+        )
         journal = self.definition.journal
         if inside is None:
             refuse_outsider(journal, session, run_id)
+        continues = inside.continues if inside is not None else _continuation(journal, state)
         listeners = (*self.definition.listeners, *extra)
         durable: Durable = (
             Durable(listeners) if journal is None else begin(journal, begun.run_id, listeners)
@@ -266,8 +291,8 @@ class Agent:
         if inside is not None:
             known, source = not inside.source, inside.source
         part = SessionPart(starts=not known, ends=session is None, source=source)
-        run = Run(RunSetup.of(self.definition, drive, session=part), begun, durable)
-        return self._runs.begin(run), said, inside
+        setup = RunSetup.of(self.definition, drive, session=part, continues=continues)
+        return self._runs.begin(Run(setup, begun, durable)), said, inside
 
     async def _drive(
         self,
@@ -300,6 +325,21 @@ class Agent:
                 "this state does not wait for anything.", remedy="Run it with a new prompt instead."
             )
         return state
+
+
+def _report_version(records: Sequence[Record], version: str) -> None:
+    """Say so when another version of the agent continues a run than drove it last. The record says it too."""
+    versions = [each.agent_version for each in records if isinstance(each, RunStarted | RunTakenUp)]
+    if versions[-1] != version:
+        was, now = (
+            f"version {each!r}" if each else "no version" for each in (versions[-1], version)
+        )
+        _log.warning(
+            "run '%s' was driven by %s of its agent, and %s continues it.",
+            records[0].run_id,
+            was,
+            now,
+        )
 
 
 def run_to_end(start: Callable[[], Coroutine[Any, Any, RunResult]]) -> RunResult:
@@ -386,8 +426,10 @@ def _begin(
     state: AgentState | None,
     session: str | None,
     run_id: str | None,
+    *,
+    is_checked: bool,
 ) -> AgentState:
-    """The state a new run begins with."""
+    """The state a new run begins with. One from a session was checked when it was written."""
     if prompt is not None:
         if not isinstance(prompt, str):
             raise UsageError(f"the prompt is text, not {prompt!r}.")
@@ -406,22 +448,42 @@ def _begin(
         )
     if prompt is None and not state.messages:
         raise UsageError("there is nothing to run: no prompt, and no conversation to continue.")
-    check_transcript(state.messages)
+    if not is_checked:
+        check_transcript(state.messages)
     run_id = _identity(run_id, "run_id") or os.urandom(16).hex()
     session = _identity(session, "session") or state.session_id or run_id
-    if session != state.session_id:  # what was answered for one session is no answer in another
-        state = msgspec.structs.replace(state, remembered=EMPTY)
-    return msgspec.structs.replace(
-        state.checked(),
-        agent_id=definition.agent_id,
-        run_id=run_id,
-        session_id=session,
-        parent_agent_id=None,
-        parent_run_id=None,
-        counters=Counters(),
-        ending=None,
-        first_step=len(state.steps),
+    return next_state(
+        state.checked(), agent_id=definition.agent_id, run_id=run_id, session_id=session
     )
+
+
+def _continuation(journal: JournalStore | None, state: AgentState | None) -> Continuation | None:
+    """The run of this journal at whose end a state is; None for any other state, which is copied.
+
+    A run of a session is not continued outside of it, because the session is deleted as a whole.
+    """
+    if journal is None or state is None or not state.run_id or state.parent_run_id is not None:
+        return None
+    try:
+        records = journal.read(state.run_id)
+        story = fold(records, journal)
+        delta = _metadata_changes(story.state, state)
+        changed = with_changes(story.state, delta)
+        if not story.is_over or changed != state or _find_owner(journal, state) is not None:
+            return None
+        earlier = journal.refer(state.run_id, len(records))
+    except (JournalError, UnknownRunError):
+        return None
+    return Continuation(earlier, (delta,) if delta else ())
+
+
+def _metadata_changes(before: AgentState, after: AgentState) -> dict[str, Any]:
+    """How the metadata differs: whoever continues a run may have noted something there."""
+    was, now = before.metadata, after.metadata
+    if was == now:
+        return {}
+    added = {key: value for key, value in now.items() if key not in was or was[key] != value}
+    return {"metadata": {"set": added, "removed": [key for key in was if key not in now]}}
 
 
 def _identity(given: object, option: str) -> str:
@@ -554,6 +616,8 @@ class InSession(msgspec.Struct, frozen=True):
     session_id: str
     source: str = ""
     """Why session_start is asked; empty when the session has started."""
+    continues: Continuation | None = None
+    """The run of the session that it continues."""
     enter: Callable[[], Awaitable[None]] | None = None
     """Notes in the session that it has this run, before the run begins. If that fails the run never does."""
 
@@ -575,7 +639,7 @@ def refuse_outsider(journal: JournalStore | None, session: str | None, run_id: s
 def refuse_member(journal: JournalStore, run: Story) -> None:
     """A run of a session continues in the session, which keeps others off and may have left it behind."""
     state, session = run.state, run.state.session_id
-    story = _find_session(journal, session) if session != state.run_id else None
+    story = _find_owner(journal, state)
     if story is None or state.parent_run_id is not None:
         return
     if story.status in _HALTED:
@@ -597,6 +661,11 @@ def session_error(story: SessionStory) -> SessionError:
     return SessionError(
         f"session '{story.session_id}' is suspended.", remedy="Take it up again: session.resume()."
     )
+
+
+def _find_owner(journal: JournalStore, state: AgentState) -> SessionStory | None:
+    """The session that a run belongs to, if it is kept in the journal."""
+    return _find_session(journal, state.session_id) if state.session_id != state.run_id else None
 
 
 def _find_session(journal: JournalStore, session: str) -> SessionStory | None:

@@ -432,7 +432,7 @@ def _unfinished_children(durable: Durable) -> dict[str, tuple[str, AgentState]]:
 
 def cancel_idle(durable: Durable, at: float, why: str) -> None:
     """End a run that nobody drives because somebody cancelled it: one that waits, or whose process died."""
-    end_idle(durable, fold(durable.records).settled, at, why)
+    end_idle(durable, fold(durable.records, durable.store).settled, at, why)
 
 
 def child_name(records: Iterable[Record], child: AgentState) -> str:

@@ -20,7 +20,7 @@ import asyncio
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from types import CoroutineType
 from typing import Any, TypeAlias, TypeVar
 
@@ -60,6 +60,7 @@ from hookline.journal import (
     CallDelta,
     ChildStarted,
     Durable,
+    EarlierRun,
     ErrorRaised,
     Evaluated,
     HookRan,
@@ -143,6 +144,13 @@ class Uncounted:
         self.calls += now.tool_calls - before.tool_calls
 
 
+class Continuation(msgspec.Struct, frozen=True):
+    """The recorded run whose conversation a run continues, and what was changed in its state since."""
+
+    earlier: EarlierRun
+    changes: tuple[Mapping[str, Any], ...] = ()
+
+
 class RunSetup(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """What a run was given. Nothing in it changes while the run is driven."""
 
@@ -152,6 +160,8 @@ class RunSetup(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     inherited: tuple[Registration, ...]
     """Hooks of the runs above, which hold here too."""
     session: SessionPart
+    continues: Continuation | None
+    """In the same journal; None for a run that begins with a state of its own."""
     redact: Redact | None
     """Takes secrets out of whatever hooks say. A child is held to what its parent is."""
     redact_content: RedactContent | None
@@ -165,6 +175,7 @@ class RunSetup(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         parent: Run | None = None,
         inherited: tuple[Registration, ...] = (),
         session: SessionPart | None = None,
+        continues: Continuation | None = None,
     ) -> RunSetup:
         """The setup of a run of this agent."""
         redact, content = definition.redact, definition.redact_content
@@ -177,6 +188,7 @@ class RunSetup(msgspec.Struct, frozen=True, eq=False, kw_only=True):
             parent=parent,
             inherited=inherited,
             session=session or SessionPart(),
+            continues=continues,
             redact=redact,
             redact_content=content,
         )

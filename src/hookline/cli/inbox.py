@@ -71,7 +71,7 @@ def cancel(arguments: argparse.Namespace) -> int:
         message = post_cancel(journal, run_id, by=_who(arguments), reason=arguments.reason)
         run_id, deadline = message.run_id, time.monotonic() + _PATIENCE
         while True:
-            story = fold(journal.read(run_id))
+            story = fold(journal.read(run_id), journal)
             if story.is_over:
                 ending = story.state.ending
                 assert ending is not None
@@ -88,7 +88,7 @@ def cancel(arguments: argparse.Namespace) -> int:
                 time.sleep(_PAUSE)
                 continue
             try:
-                if not fold(durable.records).is_over:
+                if not fold(durable.records, journal).is_over:
                     cancel_idle(durable, time.time(), message.words)
                     asyncio.run(_commit(durable))
             finally:
@@ -150,7 +150,7 @@ def _outcome(journal: SQLiteJournal, message: InboxAnswer, file: str | None) -> 
         if first is not None:
             first.check_same(message.question, message.decision)
             return f"answered: {message.question}: {message.decision.answer.value}"
-        if fold(journal.read(run_id)).is_finished:
+        if fold(journal.read(run_id), journal).is_finished:
             command = f"hookline resume {run_id}{_flag(file)}"
             return f"run {run_id} waits, and has the answer now. It continues with: {command}"
         if time.monotonic() > deadline:

@@ -276,6 +276,7 @@ def _runs_flags(parser: argparse.ArgumentParser) -> None:
     add("-n", "--limit", type=_whole_number, default=20, metavar="N", help="at most N runs (20)")
     add("--json", action="store_true", help="one JSON object per line")
     add("--delete", metavar="RUN", help="delete a run and its children", **_MANY)
+    add("--with-later", action="store_true", help="with --delete: also the runs that continue it")
     _add_setting_flags(parser)
 
 

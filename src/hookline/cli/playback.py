@@ -31,7 +31,7 @@ def replay_run(arguments: argparse.Namespace) -> int:
 async def _replay(
     journal: SQLiteJournal, run_id: str, flags: Layer, arguments: argparse.Namespace
 ) -> int:
-    invocation = Invocation.of(fold(journal.read(run_id)).state)
+    invocation = Invocation.of(fold(journal.read(run_id), journal).state)
     settings = invocation.return_there(flags, bare=arguments.bare)
     async with open_agent(settings, without_model(Interrupts(print))) as agent:
         with user_code():

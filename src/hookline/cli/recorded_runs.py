@@ -220,7 +220,7 @@ def conversation_of(journal: JournalStore, run_id: str, *, after: int | None = N
     Remembered approvals stay valid when a run continues from the end, and not when it branches off.
     """
     records = journal.read(run_id)
-    story = fold(records if after is None else _first_steps(records, run_id, after))
+    story = fold(records if after is None else _first_steps(records, run_id, after), journal)
     state = story.settled if after is not None or not story.is_finished else story.state
     if state.pending_step is not None:
         raise UsageError(

@@ -44,7 +44,7 @@ async def _resume(
     arguments: argparse.Namespace, flags: Layer, journal: SQLiteJournal, run_id: str
 ) -> int:
     records = journal.read(run_id)
-    story = fold(records)
+    story = fold(records, journal)
     invocation = Invocation.of(story.state)
     settings = invocation.return_there(flags, bare=arguments.bare)
     console = Console(arguments, settings, repeat=arguments.settings)

@@ -24,6 +24,7 @@ from hookline.journal import (
     PromptSubmitted,
     RunFinished,
     RunInfo,
+    RunStarted,
     SQLiteJournal,
     encode,
 )
@@ -34,7 +35,8 @@ def list_runs(arguments: argparse.Namespace) -> int:
     refuse_settings(arguments)
     settings = load(Path.cwd(), flags=flags_of(arguments), bare=arguments.bare)
     if arguments.delete:
-        _delete([find_run(settings, given) for given in arguments.delete])
+        found = [find_run(settings, given) for given in arguments.delete]
+        _delete(found, with_later=arguments.with_later)
         return Exit.DONE
     infos = recorded_runs(settings, others=arguments.all)
     wanted = [info for info in infos if arguments.status in (None, info.status.value)]
@@ -47,12 +49,13 @@ def list_runs(arguments: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _delete(found: list[tuple[SQLiteJournal, str]]) -> None:
+def _delete(found: list[tuple[SQLiteJournal, str]], *, with_later: bool) -> None:
     """Delete runs, all of which were found. One that is named twice is deleted once."""
     deleted: set[str] = set()
     for journal, run_id in found:
         with journal:
-            gone = [] if run_id in deleted else journal.delete(run_id)
+            is_gone = run_id in deleted
+            gone = [] if is_gone else journal.delete(run_id, with_later=with_later)
         deleted.update(gone)
         if gone:
             print(f"deleted {', '.join(gone)}")
@@ -100,6 +103,10 @@ def _print_story(journal: JournalStore, run_id: str, *, hooks: bool, full: bool)
                 print(f"waits: {question.id}: {printable(question.reason)}")
             if record.text:
                 print(f"\n{printable(record.text, lines=True)}")
+        elif isinstance(record, RunStarted):
+            if record.continues is not None:
+                earlier = shlex.quote(printable(record.continues.run_id))
+                print(f"continues a conversation: hookline show {earlier}")
         elif isinstance(record, HooksPassed):
             if hooks:
                 print(f"  hook {', '.join(record.hooks)} at {record.point}: proceed")

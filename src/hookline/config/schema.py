@@ -170,6 +170,8 @@ class AgentSettings(Table, frozen=True, kw_only=True):
     """What goes with every request: temperature, max_tokens, ..."""
     model_settings: ModelSettings = ModelSettings()
     system_prompt: str = ""
+    version: str = ""
+    """The version of the agent, as you count it. It is on record with each run."""
     capabilities: dict[str, dict[str, Any]] = {}
     """What the agent can do, each with its options: `[capabilities.files]`. `enabled = false` leaves one out."""
     limits: LimitSettings = LimitSettings()

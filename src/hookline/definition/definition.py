@@ -196,6 +196,8 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     error_policy: ErrorPolicy
     driver_source: str = ""
     """Where the driver comes from, if the builder was not given one."""
+    version: str = ""
+    """What the records say which version of the agent made them."""
     system_prompt: str = ""
     provider_tools: tuple[str, ...] = ()
     """Tools that the provider may run itself, by name."""

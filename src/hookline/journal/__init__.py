@@ -18,10 +18,14 @@ from hookline.journal.durable import (
     reopen,
 )
 from hookline.journal.fold import (
+    ReadsEarlier,
     Story,
     answers_on_record,
     counted_on,
+    first_state,
     fold,
+    next_state,
+    state_before,
     still_waiting,
     with_changes,
     with_remembered,
@@ -44,6 +48,7 @@ from hookline.journal.record import (
     CallSettled,
     ChildFinished,
     ChildStarted,
+    EarlierRun,
     ErrorRaised,
     Evaluated,
     HookRan,
@@ -85,6 +90,7 @@ from hookline.journal.session import (
     stream_of,
 )
 from hookline.journal.store import Claim, JournalStore
+from hookline.journal.stored_form import StoredForm
 
 if TYPE_CHECKING:
     from hookline.journal.chain import CheckReport, Damage
@@ -106,6 +112,7 @@ __all__ = [
     "Claim",
     "Damage",
     "Durable",
+    "EarlierRun",
     "ErrorRaised",
     "Evaluated",
     "FirstAnswer",
@@ -120,6 +127,7 @@ __all__ = [
     "ModelConsulted",
     "PromptSubmitted",
     "Questions",
+    "ReadsEarlier",
     "ReasoningDelta",
     "Record",
     "Redact",
@@ -149,6 +157,7 @@ __all__ = [
     "StepPaused",
     "StepStarted",
     "Stored",
+    "StoredForm",
     "Story",
     "TextDelta",
     "ToolProgress",
@@ -157,16 +166,19 @@ __all__ = [
     "counted_on",
     "decode",
     "encode",
+    "first_state",
     "fold",
     "fold_session",
     "hooks_in",
     "is_new",
+    "next_state",
     "outermost",
     "post_answer",
     "post_cancel",
     "reopen",
     "session_entry",
     "session_info",
+    "state_before",
     "still_waiting",
     "stream_of",
     "with_changes",

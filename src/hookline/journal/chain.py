@@ -10,8 +10,8 @@ import msgspec
 
 from hookline.errors import JournalError, StateVersionError
 from hookline.journal.record import Record
-from hookline.journal.record_json import decode
 from hookline.journal.run_info import RunInfo
+from hookline.journal.stored_form import StoredForm
 
 Harm: TypeAlias = Literal[
     "edited", "missing", "re-ordered", "truncated", "added", "summary", "stray", "unreadable"
@@ -161,9 +161,10 @@ def check_chain(stored: StoredRun) -> None:
 def decode_all(stored: StoredRun) -> list[Record]:
     """The records of a run whose chain was checked."""
     records: list[Record] = []
+    form = StoredForm()
     try:
         for row in stored.rows:
-            records.append(decode(row.body))
+            records.append(form.decode(row.body))
     except StateVersionError as error:
         # The chain is whole, so this is what was written: by a version that knows more than this one.
         raise JournalError(

@@ -388,16 +388,20 @@ CREATE INDEX inbox_by_run ON inbox (run_id)
 """
 
 
-def _list_created(connection: sqlite3.Connection) -> None:
+def _second(connection: sqlite3.Connection) -> None:
+    _run_statements(
+        connection,
+        """
+        ALTER TABLE runs ADD COLUMN continues TEXT;
+        CREATE INDEX runs_by_earlier ON runs (continues) WHERE continues IS NOT NULL
+        """,
+    )
+    _run_statements(connection, _INBOX)
     _run_statements(connection, history.TABLE)
     history.list_existing(connection)
 
 
-MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
-    _FIRST,
-    _list_created,
-    _INBOX,
-)
+MIGRATIONS: tuple[str | Callable[[sqlite3.Connection], None], ...] = (_FIRST, _second)
 """From each version to the next, beginning with an empty file. Never edit one that was released."""
 
 

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hookline.errors import HooklineError, UnknownRunError, UsageError
-from hookline.journal.record import Record, ResponseReceived, StepFinished
+from hookline.journal.record import Record, ResponseReceived, RunStarted, StepFinished
 from hookline.journal.store import Claim, JournalStore
 from hookline.state import AssistantMessage, Attachment, Decision, Log, Message
 
@@ -133,6 +133,10 @@ class Durable:
 
 
 def _redacted(record: Record, redact: Redact) -> Record:
+    if isinstance(record, RunStarted) and record.continues is not None:
+        # A link looks like a key, and without it the conversation would be lost.
+        rest = _redacted(replace(record, continues=None), redact)
+        return replace(rest, continues=record.continues)
     plain = msgspec.to_builtins(record, enc_hook=_plain)
     contents: dict[str, str] = {}
     for file in [each for each in _objects_in(plain) if _is_file(each)]:

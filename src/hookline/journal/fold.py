@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from hookline.journal.record import (
     ApprovalAnswered,
     ApprovalAsked,
     ChildFinished,
+    EarlierRun,
     HookRan,
     PromptSubmitted,
     Record,
@@ -26,8 +28,10 @@ from hookline.journal.record import (
 )
 from hookline.journal.store import JournalStore
 from hookline.state import (
+    EMPTY,
     AgentState,
     CallStage,
+    Counters,
     Decision,
     Ending,
     FrozenDict,
@@ -61,9 +65,72 @@ class Story(msgspec.Struct, frozen=True):
         return self.is_finished and self.state.pending_step is None
 
 
-def fold(records: Iterable[Record]) -> Story:
-    """The story of one run's records, in order."""
-    folding = _Folding()
+class ReadsEarlier(Protocol):
+    """A store, as far as a run needs it that continues another one."""
+
+    def read_earlier(self, earlier: EarlierRun) -> Sequence[Record]:
+        """The records that a later run continues."""
+        ...
+
+
+def fold(records: Iterable[Record], journal: ReadsEarlier | None = None) -> Story:
+    """The story of one run's records, in order. `journal` has the earlier runs whose conversation it continues."""
+    records = list(records)
+    before = None
+    if records and isinstance(records[0], RunStarted):
+        before = state_before(records[0], journal)
+    return _fold(records, before)
+
+
+_MOST_STATES = 64
+_states: WeakKeyDictionary[ReadsEarlier, dict[str, AgentState]] = WeakKeyDictionary()
+"""The states at which runs were continued lately, by journal and head: a session reads its last run only."""
+
+
+def state_before(started: RunStarted, journal: ReadsEarlier | None) -> AgentState | None:
+    """The state in which an earlier run was left, for the run that continues it; None if it continues none.
+
+    Runs are read back to the first one, and folded from there: a session may have thousands.
+    """
+    known = _known_states(journal)
+    parts: list[tuple[str, Sequence[Record]]] = []
+    seen = {started.run_id}
+    state: AgentState | None = None
+    while (earlier := started.continues) is not None:
+        state = known.get(earlier.head)
+        if state is not None:
+            break
+        if journal is None:
+            raise JournalError(
+                f"run '{started.run_id}' continues run '{earlier.run_id}', and that one is in its journal.",
+                remedy="Pass the journal too: fold(records, journal).",
+            )
+        part = journal.read_earlier(earlier)
+        if not part or not isinstance(part[0], RunStarted) or earlier.run_id in seen:
+            raise JournalError(
+                f"the conversation of run '{started.run_id}' begins in run '{earlier.run_id}', "
+                "and that one does not begin as a run does.",
+                remedy="See what journal.check() finds.",
+            )
+        seen.add(earlier.run_id)
+        parts.append((earlier.head, part))
+        started = part[0]
+    for head, part in reversed(parts):
+        state = known[head] = _fold(part, state).state
+        while len(known) > _MOST_STATES:
+            del known[next(iter(known))]
+    return state
+
+
+def _known_states(journal: ReadsEarlier | None) -> dict[str, AgentState]:
+    try:
+        return {} if journal is None else _states.setdefault(journal, {})
+    except TypeError:  # a store that cannot be the key of a dictionary
+        return {}
+
+
+def _fold(records: Iterable[Record], before: AgentState | None) -> Story:
+    folding = _Folding(before)
     for record in records:
         folding.add(record)
     if folding.state is None or folding.settled is None:
@@ -78,9 +145,10 @@ def fold(records: Iterable[Record]) -> Story:
 
 
 class _Folding:
-    """The story so far."""
+    """The story so far. `before` is the state of the run that it continues."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: AgentState | None) -> None:
+        self._before = before
         self.state: AgentState | None = None
         self.settled: AgentState | None = None
         self.tail: list[Record] = []
@@ -94,7 +162,7 @@ class _Folding:
         self.is_finished = isinstance(record, RunFinished)
         self._count_time(record)
         if isinstance(record, RunStarted):
-            self._settle(_initial_state(record, self.state))
+            self._settle(_initial_state(record, self._before, self.state))
             return
         state = self.state
         if state is None:
@@ -205,17 +273,48 @@ def _changed_messages(messages: Log[Message], delta: Mapping[str, Any]) -> Log[M
     return messages.extend(tuple(msgspec.convert(delta["added"], list[Message])))
 
 
-def _initial_state(record: RunStarted, before: AgentState | None) -> AgentState:
+def _initial_state(
+    record: RunStarted, before: AgentState | None, paused: AgentState | None
+) -> AgentState:
+    """The state that a run begins with, or continues with after a pause."""
+    if paused is not None and record.initial is None:
+        return replace(paused, ending=None)
+    return first_state(record, before)
+
+
+def first_state(record: RunStarted, before: AgentState | None) -> AgentState:
+    """The state that a run began with. `before` is that of the run that it continues."""
     if record.initial is not None:
         return AgentState.from_json(msgspec.json.encode(record.initial))
-    if before is not None:
-        return replace(before, ending=None)
+    if record.continues is not None and before is not None:
+        for delta in record.changes:
+            before = with_changes(before, delta)
+        return next_state(
+            before, agent_id=record.agent_id, run_id=record.run_id, session_id=record.session_id
+        )
     return AgentState(
         agent_id=record.agent_id,
         run_id=record.run_id,
         session_id=record.session_id,
         parent_run_id=record.parent_run_id,
         parent_agent_id=record.parent_agent_id,
+    )
+
+
+def next_state(state: AgentState, *, agent_id: str, run_id: str, session_id: str) -> AgentState:
+    """The state with which a new run continues a conversation."""
+    if session_id != state.session_id:  # what was answered for one session is no answer in another
+        state = replace(state, remembered=EMPTY)
+    return replace(
+        state,
+        agent_id=agent_id,
+        run_id=run_id,
+        session_id=session_id,
+        parent_agent_id=None,
+        parent_run_id=None,
+        counters=Counters(),
+        ending=None,
+        first_step=len(state.steps),
     )
 
 

@@ -36,8 +36,9 @@ _OWNER = 1 << 62
 _FileKey = tuple[int, int]
 _guard = threading.Lock()
 _files: dict[_FileKey, _LockFile] = {}
-_dropped: deque[Lease] = deque()
-"""Leases that became garbage while the guard was held."""
+_given_back: deque[Lease] = deque()
+"""Leases to release. Garbage is collected at any moment, also while this thread holds the guard, so nobody waits for
+the guard to release one: whoever has it releases all that are here, and looks again after it let go."""
 
 
 class _LockFile:
@@ -66,19 +67,11 @@ class Lease:
 
     def release(self) -> None:
         """Let others have the run."""
-        with _guard:
-            _release_dropped()
-            self._release()
+        if self._file is not None:
+            _given_back.append(self)
+            _release_all()
 
-    def __del__(self) -> None:
-        # Garbage is collected at any moment, also while this thread holds the guard.
-        if _guard.acquire(blocking=False):
-            try:
-                self._release()
-            finally:
-                _guard.release()
-        elif self._file is not None:
-            _dropped.append(self)
+    __del__ = release
 
     def _release(self) -> None:
         file, self._file = self._file, None
@@ -97,25 +90,34 @@ def take_lease(journal: str, run_id: str) -> Lease:
             remedy="Reading works; run agents with a SQLite journal on Linux or macOS.",
         )
     byte = _byte_of(run_id)
-    with _guard:
-        _release_dropped()
-        file = _open(journal)
+    try:
+        with _guard:
+            while _given_back:
+                _given_back.popleft()._release()
+            file = _open(journal)
+            try:
+                if byte in file.held:
+                    raise RunInUseError(
+                        f"run '{run_id}' is being driven already, by this process ({os.getpid()}).",
+                        remedy="Wait for it to end or pause, or cancel it: agent.cancel(run_id).",
+                    )
+                _lock(file.descriptor, byte, journal, run_id)
+                file.held.add(byte)
+            finally:
+                file.close_if_unused()
+            return Lease(file, byte)
+    finally:
+        _release_all()
+
+
+def _release_all() -> None:
+    """Release what was given back, unless somebody has the guard: they look here afterwards."""
+    while _given_back and _guard.acquire(blocking=False):
         try:
-            if byte in file.held:
-                raise RunInUseError(
-                    f"run '{run_id}' is being driven already, by this process ({os.getpid()}).",
-                    remedy="Wait for it to end or pause, or cancel it: agent.cancel(run_id).",
-                )
-            _lock(file.descriptor, byte, journal, run_id)
-            file.held.add(byte)
+            while _given_back:
+                _given_back.popleft()._release()
         finally:
-            file.close_if_unused()
-        return Lease(file, byte)
-
-
-def _release_dropped() -> None:
-    while _dropped:
-        _dropped.popleft()._release()
+            _guard.release()
 
 
 def lease_file(journal: str) -> str:
@@ -218,7 +220,7 @@ def _after_fork() -> None:
     for file in _files.values():
         os.close(file.descriptor)
     _files.clear()
-    _dropped.clear()
+    _given_back.clear()
 
 
 if hasattr(os, "register_at_fork"):

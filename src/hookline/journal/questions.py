@@ -28,7 +28,7 @@ class Questions:
     def __init__(self, journal: JournalStore, run_id: str) -> None:
         self._journal = journal
         records = journal.read(run_id)
-        story = fold(records)
+        story = fold(records, journal)
         self.is_over = story.is_over
         self.answered: dict[str, FirstAnswer] = {}
         """The answers on record."""
@@ -110,7 +110,7 @@ def post_cancel(journal: JournalStore, run_id: str, *, by: str, reason: str = ""
     Raises UsageError when the run is over.
     """
     run_id = outermost(journal, run_id)
-    story = fold(journal.read(run_id))
+    story = fold(journal.read(run_id), journal)
     if story.is_over:
         ending = story.state.ending
         raise UsageError(

@@ -30,7 +30,8 @@ from hookline.state import (
     Usage,
 )
 
-RECORD_VERSION = 1
+RECORD_VERSION = 2
+"""Version 1 repeats the state of the earlier run in each run of a session, and the result of a call in its step."""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type"):
@@ -46,6 +47,16 @@ class Record(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_fiel
         return str(self.__struct_config__.tag)
 
 
+class EarlierRun(msgspec.Struct, frozen=True, gc=False):
+    """The beginning of another run, or all of it, which a run continues."""
+
+    run_id: str
+    records: int
+    """How many of its records count."""
+    head: str
+    """The link of the last of them: it depends on all before it, and on the runs that they continue."""
+
+
 class RunStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="run_started"):
     """A run began, or continued after a pause."""
 
@@ -55,8 +66,15 @@ class RunStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="run_sta
     resumed: bool = False
     initial: dict[str, Any] | None = None
     """The state the run began with, when there was something in it."""
-    version: int = RECORD_VERSION
+    version: int = 1
+    """The version of the records. It is not written for version 1."""
     parent_agent_id: str | None = None
+    continues: EarlierRun | None = None
+    """The run whose conversation it continues, instead of `initial`."""
+    changes: tuple[dict[str, Any], ...] = ()
+    """What was changed in the state between that run and this one: as `state` in the changes of a hook."""
+    agent_version: str = ""
+    """The version of the agent, as its builder was given it."""
 
 
 class RunTakenUp(Record, frozen=True, gc=False, omit_defaults=True, tag="taken_up"):
@@ -64,6 +82,8 @@ class RunTakenUp(Record, frozen=True, gc=False, omit_defaults=True, tag="taken_u
 
     after_loss: bool = False
     """The end of the journal was lost, and somebody accepted that: what is not on record may have happened."""
+    agent_version: str = ""
+    """The version of the agent that continues it."""
 
 
 class PromptSubmitted(Record, frozen=True, gc=False, omit_defaults=True, tag="prompt"):
@@ -208,6 +228,8 @@ class CallSettled(Record, frozen=True, gc=False, omit_defaults=True, tag="tool_r
 
     step: int = 0
     result: ToolResult = ToolResult()
+    is_of_hook: bool = False
+    """Only in a store: the result is what the last hook that changed it made of it."""
 
 
 class ApprovalAsked(Record, frozen=True, gc=False, omit_defaults=True, tag="approval_asked"):
@@ -263,6 +285,9 @@ class StepFinished(Record, frozen=True, gc=False, omit_defaults=True, tag="step"
     counters: Counters = NO_COUNTERS
     guard: str = ""
     """The default guard that alone decided whether there is another step."""
+    cuts: dict[str, int] | None = None
+    """Only in a store: results and messages that have nothing but the id of a call are those of the `tool_result`
+    records. The numbers say where the text of a message was cut, by call id."""
 
 
 class StepPaused(Record, frozen=True, gc=False, omit_defaults=True, tag="step_paused"):
@@ -271,6 +296,8 @@ class StepPaused(Record, frozen=True, gc=False, omit_defaults=True, tag="step_pa
     pending: PendingStep | None = None
     usage: Usage = NO_USAGE
     counters: Counters = NO_COUNTERS
+    is_short: bool = False
+    """Only in a store: results that have nothing but the id of a call are those of the `tool_result` records."""
 
 
 class ChildStarted(Record, frozen=True, gc=False, omit_defaults=True, tag="child_started"):

@@ -23,13 +23,25 @@ class Retention(msgspec.Struct, frozen=True):
     unfinished: bool
 
     def choose(self, runs: list[RunInfo], now: float) -> list[list[str]]:
-        """The trees to delete, of runs that are listed newest first: parents with children, sessions with runs."""
-        return [
-            [run.run_id for run in tree]
-            for tree in _trees(runs)[self.keep :]
-            if self._is_old(tree, now)
+        """The trees to delete, of runs that are listed newest first: parents with children, sessions with runs.
+
+        A tree that a kept run continues is kept.
+        """
+        trees = _trees(runs)
+        chosen = {
+            number
+            for number, tree in enumerate(trees)
+            if number >= self.keep
+            and self._is_old(tree, now)
             and (self.unfinished or not any(_is_unfinished(run) for run in tree))
-        ]
+        }
+        tree_of = {run.run_id: number for number, tree in enumerate(trees) for run in tree}
+        kept = [number for number in range(len(trees)) if number not in chosen]
+        for number in kept:  # grows while it is walked
+            earlier = {tree_of.get(run.continues or "") for run in trees[number]} & chosen
+            chosen -= earlier
+            kept.extend(each for each in earlier if each is not None)
+        return [[run.run_id for run in trees[number]] for number in sorted(chosen)]
 
     def _is_old(self, tree: list[RunInfo], now: float) -> bool:
         latest = max(run.updated_at for run in tree)

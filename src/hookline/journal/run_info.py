@@ -62,6 +62,8 @@ class RunInfo(msgspec.Struct, frozen=True, gc=False):
     started_at: float = 0.0
     updated_at: float = 0.0
     kind: Literal["run", "session"] = "run"
+    continues: str | None = None
+    """The earlier run whose conversation it continues, which cannot be deleted alone."""
 
 
 class SessionInfo(msgspec.Struct, frozen=True, gc=False):
@@ -116,7 +118,7 @@ def summarise(info: RunInfo, records: Sequence[Record]) -> RunInfo:
     if info.kind == "session" or isinstance(records[0], SessionCreated):
         return _summarise_session(info, records)
     session_id, agent_id, parent = info.session_id, info.agent_id, info.parent_run_id
-    status, prompt, steps = info.status, info.prompt, info.steps
+    status, prompt, steps, continues = info.status, info.prompt, info.steps, info.continues
     for record in records:
         if type(record) not in _SUMMARISED:
             continue
@@ -129,6 +131,8 @@ def summarise(info: RunInfo, records: Sequence[Record]) -> RunInfo:
             if not session_id and not agent_id:  # a resumed run keeps its identity
                 session_id, agent_id = valid_text(record.session_id), valid_text(record.agent_id)
                 parent = valid_text(record.parent_run_id)
+            if record.continues is not None:
+                continues = record.continues.run_id
         elif isinstance(record, StatusChanged | RunFinished):
             status = record.status
     return RunInfo(
@@ -142,6 +146,7 @@ def summarise(info: RunInfo, records: Sequence[Record]) -> RunInfo:
         steps=steps,
         started_at=info.started_at if info.records else records[0].at,
         updated_at=records[-1].at,
+        continues=continues,
     )
 
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hookline.errors import JournalError
-from hookline.journal.record import RECORD_VERSION, HookRan, Record
+from hookline.journal.record import HookRan, Record
 
 STREAM = "session/"
 """The ids of session streams begin with this; no run id does."""
@@ -47,7 +47,8 @@ class SessionCreated(Record, frozen=True, gc=False, omit_defaults=True, tag="ses
     """After how many steps of the conversation it was forked."""
     initial: dict[str, Any] | None = None
     """The state it was forked with. The other session may be deleted."""
-    version: int = RECORD_VERSION
+    version: int = 1
+    """The version of the records. It is not written for version 1."""
 
 
 class SessionRunAdded(Record, frozen=True, gc=False, omit_defaults=True, tag="session_run"):
@@ -142,14 +143,13 @@ class SessionStory(msgspec.Struct, frozen=True, kw_only=True):
     initial: dict[str, Any] | None = None
     members: tuple[str, ...] = ()
     """Every run that was ever added, in order, also those that the conversation no longer contains."""
-    ended: frozenset[str] = frozenset()
+    ended: tuple[str, ...] = ()
     """The runs that ended or paused, and so are known to have begun."""
     created_at: float = 0.0
 
 
-def fold_session(records: Iterable[Record]) -> SessionStory:
-    """The story of one session's records, in order."""
-    story: SessionStory | None = None
+def fold_session(records: Iterable[Record], story: SessionStory | None = None) -> SessionStory:
+    """The story of one session's records, in order; with a story, of those that followed."""
     for record in records:
         if isinstance(record, SessionCreated):
             story = _new_story(record)
@@ -187,7 +187,7 @@ def _apply(story: SessionStory, record: Record) -> SessionStory:
         case SessionRunAdded() if not record.resumed:
             return _with_run(story, record)
         case SessionRunEnded():
-            ended = story.ended | {record.member}
+            ended = (*story.ended, record.member)
             return replace(story, ended=ended, position=replace(position, before=None))
         case SessionRewound():
             segments = _segments_up_to(position.segments, record)

@@ -17,6 +17,7 @@ import msgspec
 
 from hookline.errors import JournalError, RunInUseError, UnknownRunError, UsageError
 from hookline.journal.chain import (
+    DAMAGE_REMEDY,
     CheckReport,
     Damage,
     StoredRun,
@@ -44,7 +45,7 @@ from hookline.journal.jsonl import dump, load
 from hookline.journal.last_commits import LastCommits, commits_file, read_commits
 from hookline.journal.lease import take_lease
 from hookline.journal.losses import End, examine_end, find_missing, lost_error
-from hookline.journal.record import Record
+from hookline.journal.record import EarlierRun, Record, RunStarted
 from hookline.journal.retention import Retention, with_descendants
 from hookline.journal.run_info import RunInfo, SessionInfo, session_info, summarise
 from hookline.journal.tables import (
@@ -130,9 +131,36 @@ class Journal(ABC):
     def read(self, run_id: str) -> list[Record]:
         """The records of a run, checked. Raises JournalError when they are torn or edited."""
         with self._snapshot() as tables:
-            stored = _get(tables, run_id)
+            stored = tables.read_stored(run_id)
+        if (
+            stored is None
+        ):  # not raised above: a snapshot that fails closes its connection, and every run asks once
+            raise _unknown(run_id)
         check_chain(stored)
         return decode_all(stored)
+
+    def refer(self, run_id: str, records: int | None = None) -> EarlierRun:
+        """What a later run names to continue a run: all of it, or its first records."""
+        with self._snapshot() as tables:
+            known = tables.end_of(run_id)
+            if known is None:
+                raise _unknown(run_id)
+            count = known[1].records if records is None else records
+            return EarlierRun(run_id, count, tables.link_after(run_id, count).hex())
+
+    def read_earlier(self, earlier: EarlierRun) -> list[Record]:
+        """The records that a later run continues, checked. Raises JournalError when they are not what they were."""
+        with self._snapshot() as tables:
+            stored = tables.read_stored(earlier.run_id)
+        if stored is not None:
+            check_chain(stored)
+            rows = stored.rows[: earlier.records]
+            if rows and len(rows) == earlier.records and rows[-1].link.hex() == earlier.head:
+                return decode_all(StoredRun(stored.info, stored.head, rows))
+        raise JournalError(
+            f"the journal is damaged: {_lost_words(earlier, is_there=stored is not None)}.",
+            remedy=DAMAGE_REMEDY,
+        )
 
     def check(self) -> CheckReport:
         """Check everything: the file, every chain, every record, and whether the list of runs agrees with them."""
@@ -198,19 +226,22 @@ class Journal(ABC):
 
     # --- deleting --------------------------------------------------------------------------------------
 
-    def delete(self, run_id: str) -> list[str]:
+    def delete(self, run_id: str, *, with_later: bool = False) -> list[str]:
         """Delete a run and its children, or a session and its runs, whatever their status. Returns their ids.
 
-        Raises RunInUseError when one of them is being driven.
+        Raises JournalError when later runs continue one of them; `with_later` deletes these too. Raises RunInUseError
+        when one of them is being driven.
         """
         with ExitStack() as leases:
             mine: dict[str, None] = {}
             while True:
                 with self._snapshot() as tables:
                     owners = tables.owners()
+                    later = tables.continuations() if with_later else []
                 if all(run_id != known for known, _ in owners):
                     raise _unknown(run_id)
-                new = [each for each in with_descendants(run_id, owners) if each not in mine]
+                found = with_descendants(run_id, [*owners, *later])
+                new = [each for each in found if each not in mine]
                 if not new:
                     break
                 for each in new:  # until all are leased, one of them may start another: look again
@@ -229,8 +260,8 @@ class Journal(ABC):
         """Delete runs last written `older_than` ago (seconds, or a timedelta) that are not among the `keep` newest.
 
         Children are deleted with their parents, and runs of a session that is kept here with the session. Running and
-        paused runs, and what belongs to them, are kept unless `unfinished=True`. Runs that are being driven are always
-        kept. Returns the ids of the deleted runs.
+        paused runs, and what belongs to them, are kept unless `unfinished=True`. Runs that are being driven, and
+        runs that a kept run continues, are always kept. Returns the ids of the deleted runs.
         """
         if older_than is None and keep is None:
             raise UsageError(
@@ -285,14 +316,19 @@ class Journal(ABC):
                 raise
 
     def export_lines(self, run_id: str | None, file: IO[bytes]) -> int:
-        """Write a run and its children, or all runs, as JSON Lines. Returns the number of runs."""
+        """Write a run and its children, or all runs, as JSON Lines. Returns the number of runs.
+
+        The earlier runs whose conversation it continues are written too.
+        """
         with self._snapshot() as tables:
             owners = list(reversed(tables.owners()))
             if run_id is None:
                 chosen = [each for each, _ in owners]
             else:
                 _get(tables, run_id)
-                chosen = with_descendants(run_id, owners)
+                earlier = [(before, later) for later, before in tables.continuations()]
+                wanted = set(with_descendants(run_id, [*owners, *earlier]))
+                chosen = [each for each, _ in owners if each in wanted]
             file.writelines(dump(len(chosen), (_get_intact(tables, each) for each in chosen)))
         return len(chosen)
 
@@ -308,6 +344,8 @@ class Journal(ABC):
             if run.info.run_id in known:
                 raise run_exists_error(run.info.run_id)
             known.add(run.info.run_id)
+        with self._snapshot() as tables:
+            _check_references(tables, runs)
         self._get_writer().run_exclusively(lambda connection: add_runs(connection, runs))
         return [run.info.run_id for run in runs]
 
@@ -358,19 +396,59 @@ def _unknown(run_id: str) -> UnknownRunError:
     )
 
 
+def _earlier_run(first: Record) -> EarlierRun | None:
+    return first.continues if isinstance(first, RunStarted) else None
+
+
+def _lost_words(earlier: EarlierRun, *, is_there: bool) -> str:
+    what = f"its conversation begins in run '{earlier.run_id}'"
+    if not is_there:
+        return f"{what}, of which {_count_records(earlier.records)} not in the journal"
+    return f"{what}, which is not what it was after {earlier.records} records"
+
+
+def _count_records(count: int) -> str:
+    return "a record is" if count == 1 else f"{count} records are"
+
+
+def _check_references(tables: Tables, runs: list[StoredRun]) -> None:
+    """Refuse runs whose conversation begins in a run that is neither among them nor in the journal."""
+    given = {run.info.run_id: run for run in runs}
+    for run in runs:
+        earlier = _earlier_run(decode_all(StoredRun(run.info, run.head, run.rows[:1]))[0])
+        if earlier is None:
+            continue
+        if earlier.run_id in given:
+            links = [row.link for row in given[earlier.run_id].rows[: earlier.records]]
+            link = links[-1] if len(links) == earlier.records > 0 else b""
+        else:
+            link = tables.link_after(earlier.run_id, earlier.records)
+        if link.hex() != earlier.head:
+            raise JournalError(
+                f"run '{run.info.run_id}' cannot be imported: {_lost_words(earlier, is_there=bool(link))}.",
+                remedy="Export it again: the runs that it continues are in the file. Nothing was imported.",
+            )
+
+
 def _find_damage(tables: Tables, run_id: str) -> tuple[int, list[Damage]]:
     """The number of a run's records, and what is wrong with them or with the list of runs."""
     try:
         stored = _get(tables, run_id)
-        found = list(examine(stored)) or list(_disagreements(stored))
+        found = list(examine(stored)) or list(_disagreements(tables, stored))
     except JournalError as error:
         return 0, [Damage(run_id, "unreadable", error.message.rstrip("."))]
     return len(stored.rows), found
 
 
-def _disagreements(stored: StoredRun) -> Iterable[Damage]:
-    info = stored.info
-    computed = msgspec.to_builtins(summarise(RunInfo(run_id=info.run_id), decode_all(stored)))
+def _disagreements(tables: Tables, stored: StoredRun) -> Iterable[Damage]:
+    """Where the list of runs, or the run that it continues, is not what its records say."""
+    info, records = stored.info, decode_all(stored)
+    earlier = _earlier_run(records[0])
+    if earlier is not None:
+        link = tables.link_after(earlier.run_id, earlier.records)
+        if link.hex() != earlier.head:
+            yield Damage(info.run_id, "missing", _lost_words(earlier, is_there=bool(link)))
+    computed = msgspec.to_builtins(summarise(RunInfo(run_id=info.run_id), records))
     for field, listed in msgspec.to_builtins(info).items():
         if listed != (real := computed[field]):
             words = f"the list says {field} is {listed!r}, its records say {real!r}"

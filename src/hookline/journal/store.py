@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from hookline.journal.inbox import InboxMessage
-from hookline.journal.record import Record
+from hookline.journal.record import EarlierRun, Record
 from hookline.journal.run_info import RunInfo, SessionInfo
 from hookline.state import RunStatus
 
@@ -43,6 +43,17 @@ class JournalStore(Protocol):
         """The records of a run, checked. Raises JournalError for torn or edited records, UnknownRunError for none."""
         ...
 
+    def read_earlier(self, earlier: EarlierRun) -> list[Record]:
+        """The records that a later run continues. Raises JournalError when they are not there, or not the same."""
+        ...
+
+    def refer(self, run_id: str, records: int | None = None) -> EarlierRun:
+        """What a later run names to continue a run: all of it, or its first records. Raises UnknownRunError.
+
+        The head is a digest of the records. It changes when one of them does.
+        """
+        ...
+
     def runs(
         self,
         *,
@@ -57,8 +68,11 @@ class JournalStore(Protocol):
         """The sessions, the one that was written last first."""
         ...
 
-    def delete(self, run_id: str) -> list[str]:
-        """Delete a run and its children, or a session and its runs, all or none. Returns their ids."""
+    def delete(self, run_id: str, *, with_later: bool = False) -> list[str]:
+        """Delete a run and its children, or a session and its runs, all or none. Returns their ids.
+
+        Raises JournalError when later runs continue one of them, unless these are deleted too.
+        """
         ...
 
     def post(self, message: InboxMessage) -> None:

@@ -29,8 +29,8 @@ _COLUMNS = ", ".join(_FIELDS)
 _ROWS: Any = list[tuple[tuple(field.type for field in msgspec.structs.fields(RunInfo))]]  # type: ignore[misc]
 _NEW_RUN = f"""
 INSERT INTO runs (run_id, session_id, agent_id, parent_run_id, status, prompt, records, steps,
-                  started_at, updated_at, kind, head)
-VALUES ({", ".join("?" * 12)})
+                  started_at, updated_at, kind, head, continues)
+VALUES ({", ".join("?" * 13)})
 """
 # The head in the condition finds out whether somebody else has written to the run.
 _CONTINUE_RUN = (
@@ -187,6 +187,23 @@ class Tables:
                 remedy=DAMAGE_REMEDY,
             ) from None
 
+    def link_after(self, run_id: str, records: int) -> bytes:
+        """The link of the last of a run's first records; empty when there are not so many."""
+        entry = self._entry(run_id)
+        if entry is None or records < 1:
+            return b""
+        first = first_id(entry[0].run)
+        query = f"SELECT id, {_LINKS} FROM {_BATCHES_OF_RUN} ORDER BY id DESC LIMIT 1"
+        for id, links in self._rows(query, first, first + records - 1):
+            place = LINK * (records - 1 - (id - first))
+            return _bytes(links)[place : place + LINK]
+        return b""
+
+    def continuations(self) -> list[tuple[str, str]]:
+        """The runs that continue another one, with that one."""
+        rows = self._rows("SELECT run_id, continues FROM runs WHERE continues IS NOT NULL")
+        return [(str(later), str(earlier)) for later, earlier in rows]
+
     def find_orphans(self) -> Iterator[Damage]:
         """Records whose run is not in the list."""
         known = {number for (number,) in self._rows("SELECT id FROM runs")}
@@ -259,7 +276,7 @@ def pack(bodies: list[bytes]) -> bytes:
 def insert_run(cursor: sqlite3.Cursor, info: RunInfo, head: bytes) -> int:
     """Add a run to the table. Returns its number in the file; raises IntegrityError when it is there."""
     numbers = (info.records, info.steps, info.started_at, info.updated_at)
-    row = (info.run_id, *_description(info), *numbers, info.kind, head)
+    row = (info.run_id, *_description(info), *numbers, info.kind, head, info.continues)
     number = int(cursor.execute(_NEW_RUN, row).lastrowid or 0)
     add_event(cursor, "created", info.run_id, at=info.started_at)
     return number
@@ -313,11 +330,25 @@ def add_runs(connection: sqlite3.Connection, runs: list[StoredRun]) -> None:
     connection.execute("COMMIT")
 
 
+def has_run(cursor: sqlite3.Cursor, run_id: str) -> bool:
+    """Whether a run is in the list."""
+    return bool(cursor.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone())
+
+
 def remove_runs(
     connection: sqlite3.Connection, run_ids: list[str], forget: Callable[[int], None]
 ) -> None:
-    """Delete runs in one transaction. `forget` gets the number of each before that is committed."""
+    """Delete runs in one transaction. Raises JournalError when others continue one of them.
+
+    `forget` gets the number of each before that is committed.
+    """
     connection.execute("BEGIN IMMEDIATE")
+    gone = set(run_ids)
+    for run_id in run_ids:
+        query = "SELECT run_id FROM runs WHERE continues = ? ORDER BY started_at, id"
+        later = [name for (name,) in connection.execute(query, (run_id,)) if name not in gone]
+        if later:
+            raise _continued_error(run_id, later)
     for run_id in run_ids:
         query = "SELECT id, records FROM runs WHERE run_id = ?"
         found = connection.execute(query, (run_id,)).fetchone()
@@ -342,3 +373,17 @@ def add_message(connection: sqlite3.Connection, path: str, message: InboxMessage
         connection.execute("INSERT INTO inbox (run_id, message) VALUES (?, ?)", row)
     connection.execute("COMMIT")
     return True
+
+
+_MOST_NAMED = 5
+
+
+def _continued_error(run_id: str, later: list[str]) -> JournalError:
+    names = ", ".join(f"'{name}'" for name in later[:_MOST_NAMED])
+    more = len(later) - _MOST_NAMED
+    return JournalError(
+        f"run '{run_id}' cannot be deleted alone: {names}{f' and {more} more' if more > 0 else ''} "
+        f"continue{'s' if len(later) == 1 else ''} it. Nothing was deleted.",
+        remedy="Delete the later runs too: journal.delete(run_id, with_later=True), "
+        "or hookline runs --delete RUN --with-later.",
+    )

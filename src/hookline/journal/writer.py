@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from queue import SimpleQueue
-from typing import TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from hookline.errors import HooklineError, JournalError, UsageError
 from hookline.journal.chain import link_all
@@ -36,9 +36,9 @@ from hookline.journal.history import accept_loss as write_loss
 from hookline.journal.history import end_of_history
 from hookline.journal.last_commits import LIST, LastCommits
 from hookline.journal.record import Record
-from hookline.journal.record_json import encode_readable
 from hookline.journal.run_info import RunInfo, check_records, summarise
-from hookline.journal.tables import RunEnd, insert_batch, insert_run, pack, update_run
+from hookline.journal.stored_form import StoredForm
+from hookline.journal.tables import RunEnd, has_run, insert_batch, insert_run, pack, update_run
 
 T = TypeVar("T")
 Release: TypeAlias = Callable[[], None]
@@ -375,6 +375,12 @@ def _log_pages(path: str) -> int:
 # --- what is written -----------------------------------------------------------------------------------
 
 
+class _Reads(Protocol):
+    """A journal, as far as a claim needs it."""
+
+    def read(self, run_id: str) -> list[Record]: ...
+
+
 class RunClaim:
     """Encodes records and passes them to the writer. After a failure nothing more is written."""
 
@@ -384,7 +390,7 @@ class RunClaim:
         tail: RunEnd,
         release: Release,
         writer: Writer,
-        journal: object,
+        journal: _Reads,
         records_before_loss: int | None = None,
     ) -> None:
         self._info = info
@@ -395,6 +401,9 @@ class RunClaim:
         self._release = release
         self._writer = writer
         self._journal = journal  # keeps the journal open: it closes when it is garbage
+        self._form = StoredForm()
+        self._has_past = tail.records > 0 and info.kind == "run"
+        """Somebody has written to it before, and may have left a step unfinished."""
         self._latest = DONE
         self._failure: JournalError | None = None
         self._is_held = True
@@ -422,7 +431,10 @@ class RunClaim:
 
     def _encode_and_put(self, records: Sequence[Record]) -> Future[None]:
         try:
-            bodies = [encode_readable(record) for record in records]
+            if self._has_past:  # before anything of ours is queued
+                self._has_past = False
+                self._form.see(self._journal.read(self.run_id))
+            bodies = [self._form.encode(record) for record in records]
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             problem = JournalError(
                 f"a record of run '{self.run_id}' cannot be written: {error}.",
@@ -494,6 +506,9 @@ class Batch:
     def _list_run(self, cursor: sqlite3.Cursor, tail: RunEnd, head: bytes) -> int:
         """Update the run in the list, or insert it. Returns its number."""
         if not tail.run:
+            earlier = self._after.continues
+            if earlier is not None and not has_run(cursor, earlier):
+                raise _deleted_error(self._claim.run_id, earlier)
             try:
                 return insert_run(cursor, self._after, head)
             except sqlite3.IntegrityError:
@@ -531,6 +546,13 @@ def _conflict_error(run_id: str) -> JournalError:
     return JournalError(
         f"run '{run_id}' has been written or deleted by someone else meanwhile.",
         remedy="Read it again before you continue, and see who removed the file that ends in -lease.",
+    )
+
+
+def _deleted_error(run_id: str, earlier: str) -> JournalError:
+    return JournalError(
+        f"run '{run_id}' cannot begin: run '{earlier}', which it continues, was deleted meanwhile.",
+        remedy="Begin it again with the state, or in another session.",
     )
 
 

@@ -49,7 +49,7 @@ from hookline.playback.report import (
     Unjudged,
     latency,
 )
-from hookline.playback.runs import reader_of, wanted_runs
+from hookline.playback.runs import recordings_of, wanted_runs
 from hookline.playback.source import Keeps, Playback, PlaybackSource, is_in_doubt
 from hookline.state import (
     EMPTY,
@@ -89,12 +89,12 @@ async def backtest(
     registrations, definition = _under_test(hooks)
     agents = Agents.of(definition, children, runs_hooks=run_hooks)
     test = Backtest(registrations, agents, is_added=isinstance(hooks, HookStack))
-    read = reader_of(journal)
+    recordings = recordings_of(journal)
     wanted = wanted_runs(
         journal, runs=runs, session=session, status=status, since=since, limit=limit
     )
     for run_id in wanted:
-        await test.run(Playback(read, partial(BacktestSource, test)), run_id)
+        await test.run(Playback(recordings, partial(BacktestSource, test)), run_id)
     return test.report()
 
 

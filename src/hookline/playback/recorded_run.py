@@ -21,7 +21,6 @@ from hookline.journal import (
     hooks_in,
 )
 from hookline.state import (
-    AgentState,
     ErrorInfo,
     PendingApproval,
     ResultStatus,
@@ -145,19 +144,6 @@ class RecordedRun(RunIndex):
     def hook_names(self) -> frozenset[tuple[str, str]]:
         """The point and the name of each."""
         return frozenset((ran.point, ran.hook) for ran in self.hooks)
-
-    def first_state(self) -> AgentState:
-        """The state the run began with."""
-        started = self.started
-        if started.initial is not None:
-            return AgentState.from_json(msgspec.json.encode(started.initial))
-        return AgentState(
-            agent_id=started.agent_id,
-            run_id=started.run_id,
-            session_id=started.session_id,
-            parent_run_id=started.parent_run_id,
-            parent_agent_id=started.parent_agent_id,
-        )
 
     def used_after(self, ran: HookRan) -> Usage | None:
         """What the run had used when it was next counted after a verdict; None where the record ends before that."""

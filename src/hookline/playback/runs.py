@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 from hookline.errors import UnknownRunError, UsageError
-from hookline.journal import Record, RunInfo, RunStarted, StatusChanged
+from hookline.journal import EarlierRun, Record, RunInfo, RunStarted, StatusChanged
 from hookline.state import RunStatus
 
-Read: TypeAlias = Callable[[str], list[Record]]
-"""The records of a run, by its id; raises UnknownRunError when there is no such run."""
+
+class Recordings(Protocol):
+    """Where the records of runs are read: a store has these methods."""
+
+    def read(self, run_id: str) -> list[Record]:
+        """The records of a run; raises UnknownRunError when there is no such run."""
+        ...
+
+    def read_earlier(self, earlier: EarlierRun) -> list[Record]:
+        """The records that a later run continues."""
+        ...
 
 
 def is_store(journal: object) -> bool:
@@ -20,21 +29,35 @@ def is_store(journal: object) -> bool:
     return all(callable(getattr(journal, name, None)) for name in ("read", "runs"))
 
 
-def reader_of(journal: Any) -> Read:
-    """How to read the runs of a journal, or of a list of records in which there may be children too."""
-    if is_store(journal):
-        return journal.read  # type: ignore[no-any-return]
-    by_run = _by_run(journal)
+def recordings_of(journal: Any) -> Recordings:
+    """The runs of a journal, or of a list of records in which there may be children and earlier runs too."""
+    return journal if is_store(journal) else GivenRecords(_by_run(journal))
 
-    def read(run_id: str) -> list[Record]:
-        if run_id not in by_run:
-            known = ", ".join(sorted(by_run)) or "nothing"
+
+class GivenRecords:
+    """Records that somebody has in hand, by run."""
+
+    def __init__(self, by_run: Mapping[str, list[Record]]) -> None:
+        self._by_run = by_run
+
+    def read(self, run_id: str) -> list[Record]:
+        """The records of a run."""
+        if run_id not in self._by_run:
+            known = ", ".join(sorted(self._by_run)) or "nothing"
             raise UnknownRunError(
                 f"there is no run '{run_id}' among these records.", remedy=f"There is: {known}."
             )
-        return by_run[run_id]
+        return self._by_run[run_id]
 
-    return read
+    def read_earlier(self, earlier: EarlierRun) -> list[Record]:
+        """The records that a later run continues. Without a store there are no links to compare."""
+        records = self._by_run.get(earlier.run_id, ())[: earlier.records]
+        if len(records) < earlier.records:
+            raise UnknownRunError(
+                f"a conversation here begins in run '{earlier.run_id}', which is not among these records.",
+                remedy="Pass the records of that run too, or the journal.",
+            )
+        return list(records)
 
 
 def wanted_runs(

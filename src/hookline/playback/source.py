@@ -37,6 +37,8 @@ from hookline.journal import (
     RunStarted,
     RunTakenUp,
     StepFinished,
+    first_state,
+    state_before,
 )
 from hookline.lifecycle import AgentContext, HookPoint, StepHookContext, ToolHookContext
 from hookline.lifecycle.recorded_changes import redo_changes
@@ -53,7 +55,7 @@ from hookline.playback.recorded_agent import (
     with_recorded_limits,
 )
 from hookline.playback.recorded_run import RecordedRun
-from hookline.playback.runs import Read
+from hookline.playback.runs import Recordings
 from hookline.state import (
     AgentState,
     Decision,
@@ -131,8 +133,12 @@ class RecordedClock:
 class Playback:
     """One recorded run with its children, being played."""
 
-    def __init__(self, read: Read, make: Callable[[Playback, RecordedRun], PlaybackSource]) -> None:
-        self._read = read
+    def __init__(
+        self,
+        recordings: Recordings,
+        make: Callable[[Playback, RecordedRun], PlaybackSource],
+    ) -> None:
+        self._recordings = recordings
         self._make = make
         self.clock = RecordedClock()
         self.sources: dict[str, PlaybackSource] = {}
@@ -147,7 +153,7 @@ class Playback:
     def source(self, run_id: str) -> PlaybackSource:
         """What a run that is part of this takes its answers from."""
         if run_id not in self.sources:
-            records = tuple(self._read(run_id))
+            records = tuple(self._recordings.read(run_id))
             above = self.sources.get(_run_above(records))
             recording = RecordedRun(records, above.recording if above is not None else None)
             self.clock.leave_out_dead_time(recording.records)
@@ -159,7 +165,8 @@ class Playback:
         source = self.source(run_id)
         recording = source.recording
         self.clock.time = recording.records[0].at
-        state, log = recording.first_state(), Durable()
+        before = state_before(recording.started, self._recordings)
+        state, log = first_state(recording.started, before), Durable()
         while True:
             part = source.next_part()
             assert part is not None
@@ -737,7 +744,7 @@ def _session(state: AgentState, part: RunPart, recording: RecordedRun) -> Sessio
     asked = HookPoint.SESSION_START.value in part.rounds.points()
     is_first = part is recording.parts[0] and not started.resumed
     return SessionPart(
-        starts=is_first and (asked or started.initial is None),
+        starts=is_first and (asked or not (started.initial or started.continues)),
         ends=state.session_id == state.run_id,
         source="resume" if state.messages else "startup",
     )

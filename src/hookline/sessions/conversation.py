@@ -34,6 +34,8 @@ class ConversationState(msgspec.Struct, frozen=True):
     """Why session_start hooks are called with the next run; empty when the session has started."""
     unfinished: str = ""
     """The run that is not over: it waits for a person, its process died, or it is being driven now."""
+    last: Segment | None = None
+    """The run at whose end, or after whose record, the next one continues."""
 
     @property
     def status(self) -> RunStatus:
@@ -59,10 +61,12 @@ def read_conversation(journal: JournalStore, story: SessionStory) -> Conversatio
         state = _with_end_changes(_initial_state(story, position), position)
         return ConversationState(state=state, opening=position.opening)
     end = position.segments[-1].end
-    run = fold(records if end is None else records[: end + 1])
+    run = fold(records if end is None else records[: end + 1], journal)
     if end is not None or run.is_over:
         opening = position.opening or (position.source if _failed_to_start(records) else "")
-        return ConversationState(state=_with_end_changes(run.state, position), opening=opening)
+        last = Segment(records[0].run_id, len(records) - 1 if end is None else end)
+        state = _with_end_changes(run.state, position)
+        return ConversationState(state=state, opening=opening, last=last)
     state = run.state
     if not run.is_finished:
         answers = answers_on_record(journal, run.settled, records)
@@ -122,22 +126,18 @@ def _with_end_changes(state: AgentState, position: SessionPosition) -> AgentStat
 def place_after(journal: JournalStore, story: SessionStory, step: int) -> StepPlace:
     """The place after one of the steps; 0 is the beginning."""
     position, _ = _last_run(journal, story)
-    made: int | None = None
-    for segment in reversed(position.segments):
-        records = _part(journal, story, segment)
-        if not records:
-            continue
-        first = _steps_before(records)
-        ends = [at for at, record in enumerate(records) if isinstance(record, StepFinished)]
-        made = first + len(ends) if made is None else made
-        if first < step <= first + len(ends):
-            is_last = step == first + len(ends)
-            at = len(records) - 1 if is_last and fold(records).is_over else ends[step - first - 1]
-            return StepPlace(step=step, run_id=segment.run_id, record=at)
-    begins = story.at_step if position.is_forked else 0
+    begins = made = story.at_step if position.is_forked else 0
     if step == begins:
         return StepPlace(step=step)
-    raise _no_such_step(story, step, begins, begins if made is None else made)
+    for segment in position.segments:
+        records = _part(journal, story, segment)
+        ends = [at for at, record in enumerate(records) if isinstance(record, StepFinished)]
+        first, made = made, made + len(ends)
+        if first < step <= made:
+            is_over = step == made and fold(records, journal).is_over
+            at = len(records) - 1 if is_over else ends[step - first - 1]
+            return StepPlace(step=step, run_id=segment.run_id, record=at)
+    raise _no_such_step(story, step, begins, made)
 
 
 def last_place(journal: JournalStore, story: SessionStory) -> StepPlace:
@@ -146,14 +146,13 @@ def last_place(journal: JournalStore, story: SessionStory) -> StepPlace:
     if records is None:
         return StepPlace(step=story.at_step if position.is_forked else 0)
     part = _part(journal, story, position.segments[-1])
-    settled = sum(isinstance(record, StepFinished) for record in part)
-    return place_after(journal, story, _steps_before(part) + settled)
+    return place_after(journal, story, len(fold(part, journal).settled.steps))
 
 
 def state_at(journal: JournalStore, story: SessionStory, place: StepPlace) -> AgentState:
     """The state at a place."""
     if place.run_id:
-        return fold(_records(journal, story, place.run_id)[: place.record + 1]).state
+        return fold(_records(journal, story, place.run_id)[: place.record + 1], journal).state
     return _initial_state(story, _last_run(journal, story)[0])
 
 
@@ -187,11 +186,6 @@ def _records(journal: JournalStore, story: SessionStory, run_id: str) -> list[Re
         return journal.read(run_id)
     except UnknownRunError:
         raise _missing_run_error(story, run_id) from None
-
-
-def _steps_before(records: list[Record]) -> int:
-    """How many steps the conversation had when a run began."""
-    return len(fold(records[:1]).state.steps)
 
 
 def _no_such_step(story: SessionStory, step: int, begins: int, made: int) -> SessionError:

@@ -18,7 +18,7 @@ from hookline.agent.agent import Agent, InSession, RunOptions, run_to_end, sessi
 from hookline.agent.loop.drive import drive
 from hookline.agent.loop.end import end_session
 from hookline.agent.result import RunResult
-from hookline.agent.run import Run, RunSetup
+from hookline.agent.run import Continuation, Run, RunSetup
 from hookline.agent.stream import RunStream
 from hookline.definition import SYSTEM_CLOCK, Clock
 from hookline.errors import (
@@ -32,7 +32,9 @@ from hookline.errors import (
     UsageError,
 )
 from hookline.journal import (
+    RECORD_VERSION,
     Claim,
+    EarlierRun,
     HookRan,
     JournalStore,
     Listener,
@@ -81,9 +83,13 @@ class Session:
     else has changed the session since then: `refresh()` reads it again.
     """
 
-    def __init__(self, journal: JournalStore, story: SessionStory, clock: Clock) -> None:
+    def __init__(
+        self, journal: JournalStore, story: SessionStory, end: EarlierRun, clock: Clock
+    ) -> None:
         self._journal = journal
         self._story = story
+        self._end = end
+        """Where its records ended when they were read."""
         self._clock = clock
 
     # --- looking ----------------------------------------------------------------------------------
@@ -139,7 +145,7 @@ class Session:
 
     def refresh(self) -> Session:
         """Read it again, as it is in the journal now."""
-        self._story = self._read()
+        self._story, self._end = _read_story(self._journal, self.id)
         return self
 
     def __repr__(self) -> str:
@@ -226,7 +232,7 @@ class Session:
         """A new session with this conversation: as it is now, or as it was after step `at`."""
         session_id = _new_id() if id is None else _check_id(id)
         title = self.title if title is None else _check_title(title)
-        story = self._read()
+        story, _ = _read_story(self._journal, self.id)
         if story.status is SessionStatus.DELETED:
             raise session_error(story)
         conversation = self._conversation(story)
@@ -295,22 +301,20 @@ class Session:
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _read(self) -> SessionStory:
-        return fold_session(_read_records(self._journal, self.id))
-
     @contextmanager
     def _hold(self) -> Iterator[HeldSession]:
         """Keep others off, and remember what was changed meanwhile. Raises when it has changed since it was read."""
         try:
             with _claim_session(self._journal, self.id) as claim:
-                records = _read_records(self._journal, self.id)
-                if len(records) != self._story.version:
-                    raise _conflict_error(self._story, records)
-                held = HeldSession(self._journal, claim, records, self._clock)
+                # Its records are not read again: they grow with every run.
+                if _end_of(self._journal, self.id) != self._end:
+                    raise _conflict_error(self._story, _read_records(self._journal, self.id))
+                held = HeldSession(self._journal, claim, self._story, self._clock)
                 try:
                     yield held
                 finally:
-                    self._story = held.story
+                    if held.story is not self._story:
+                        self._story, self._end = held.story, _end_of(self._journal, self.id)
         except UnknownSessionError:
             if self._story.status is SessionStatus.DELETED:
                 raise session_error(self._story) from None
@@ -335,11 +339,11 @@ class Sessions:
     """All sessions of a journal: `Sessions(SQLiteJournal(path))`."""
 
     def __init__(self, journal: JournalStore, *, clock: Clock = SYSTEM_CLOCK) -> None:
-        for method in ("claim", "read", "sessions", "delete"):
+        for method in ("claim", "read", "refer", "read_earlier", "sessions", "delete"):
             if isinstance(journal, type) or not callable(getattr(journal, method, None)):
                 raise UsageError(
                     f"sessions cannot be kept in {journal!r}.",
-                    remedy="Use SQLiteJournal(path), or a store with claim, read, sessions and delete.",
+                    remedy="Use SQLiteJournal(path), or a store with all methods of JournalStore.",
                 )
         self._journal = journal
         self._clock = clock
@@ -351,8 +355,8 @@ class Sessions:
 
     def get(self, id: str) -> Session:
         """A session by its id, as it is now."""
-        story = fold_session(_read_records(self._journal, _check_id(id)))
-        return Session(self._journal, story, self._clock)
+        story, end = _read_story(self._journal, _check_id(id))
+        return Session(self._journal, story, end, self._clock)
 
     def list(self, *, limit: int | None = None) -> list[SessionInfo]:
         """The sessions, the one that was used last first."""
@@ -414,6 +418,7 @@ async def _close(held: HeldSession, agent: Agent, reason: str) -> HookError | No
             failure = await end_session(run, reason)
         finally:
             durable.flush()  # the records of the hooks stay, whatever happens
+            held.take(durable.records)
         await durable.commit()
     await held.save((SessionStatusChanged, {"status": SessionStatus.CLOSED}))
     return failure
@@ -426,11 +431,14 @@ def _usable(story: SessionStory) -> SessionStory:
     return story
 
 
-def _enter(held: HeldSession, opening: str = "", **added: Any) -> InSession:
+def _enter(
+    held: HeldSession, opening: str = "", continues: Continuation | None = None, **added: Any
+) -> InSession:
     """A place in the session for a run. The run is added to the session's records before it begins."""
     return InSession(
         session_id=held.story.session_id,
         source=opening,
+        continues=continues,
         enter=partial(held.save, (SessionRunAdded, added)),
     )
 
@@ -466,7 +474,11 @@ def _next(held: HeldSession, agent: Agent, given: TurnOptions) -> RunOptions:
     _check_agent(held, agent)
     conversation = _between_runs(held)
     run_id, opening = given.get("run_id") or _new_run_id(held.story), conversation.opening
-    inside = _enter(held, opening, member=run_id, source=opening)
+    continues, last = None, conversation.last
+    if last is not None and last.end is not None:
+        earlier = held.journal.refer(last.run_id, last.end + 1)
+        continues = Continuation(earlier, held.story.position.changes)
+    inside = _enter(held, opening, continues, member=run_id, source=opening)
     # Options that there are not stay in: the agent refuses them.
     return cast(
         RunOptions, {**given, "state": conversation.state, "session": inside, "run_id": run_id}
@@ -518,33 +530,39 @@ class HeldSession:
     """A session that nobody else can change meanwhile."""
 
     def __init__(
-        self, journal: JournalStore, claim: Claim, records: list[Record], clock: Clock
+        self, journal: JournalStore, claim: Claim, story: SessionStory | None, clock: Clock
     ) -> None:
         self.journal = journal
         self._claim = claim
-        self._records = records
+        self._story = story
         self._clock = clock
         self._durable: Stored | None = None
 
     @property
     def story(self) -> SessionStory:
         """The session as it is now."""
-        return fold_session(self._records)
+        assert self._story is not None  # a new session gets its first record at once
+        return self._story
+
+    def take(self, records: Sequence[Record]) -> None:
+        """The session has these records, of which it knows the first ones."""
+        known = 0 if self._story is None else self._story.version
+        self._story = fold_session(records[known:], self._story)
 
     def add(self, kind: type[Record], **fields: Any) -> None:
         """Add a record, and wait until it is written."""
         records = self._make((kind, fields))
         self._claim.write(records).result()
-        self._records += records
+        self._story = fold_session(records, self._story)
 
     async def save(self, *made: tuple[type[Record], dict[str, Any]]) -> None:
         """Add records, together, and wait until they are written."""
         records = self._make(*made)
         await asyncio.wrap_future(self._claim.write(records))
-        self._records += records
+        self._story = fold_session(records, self._story)
 
     def _make(self, *made: tuple[type[Record], dict[str, Any]]) -> list[Record]:
-        at, first = self._clock.now(), len(self._records)
+        at, first = self._clock.now(), 0 if self._story is None else self._story.version
         return [
             kind(run_id=self._claim.run_id, seq=first + number, at=at, **fields)
             for number, (kind, fields) in enumerate(made)
@@ -553,18 +571,36 @@ class HeldSession:
     def durable(self, listeners: tuple[Listener, ...]) -> Stored:
         """The session's records in the place of a run's, for hooks that are called between runs."""
         # Kept, because it gives the claim back when it is garbage.
-        self._durable = Stored(self.journal, self._claim, self._records, listeners)
+        records = _read_records(self.journal, self.story.session_id)
+        self._durable = Stored(self.journal, self._claim, records, listeners)
         return self._durable
+
+
+def _read_story(journal: JournalStore, session_id: str) -> tuple[SessionStory, EarlierRun]:
+    """A session as it is now, and where its records end."""
+    records = _read_records(journal, session_id)
+    return fold_session(records), journal.refer(stream_of(session_id), len(records))
+
+
+def _end_of(journal: JournalStore, session_id: str) -> EarlierRun:
+    try:
+        return journal.refer(stream_of(session_id))
+    except UnknownRunError:
+        raise _no_session(session_id) from None
+
+
+def _no_session(session_id: str) -> UnknownSessionError:
+    return UnknownSessionError(
+        f"there is no session '{session_id}' in the journal; it may have been deleted.",
+        remedy="sessions.list() shows those there are, sessions.create() makes a new one.",
+    )
 
 
 def _read_records(journal: JournalStore, session_id: str) -> list[Record]:
     try:
         return journal.read(stream_of(session_id))
     except UnknownRunError:
-        raise UnknownSessionError(
-            f"there is no session '{session_id}' in the journal; it may have been deleted.",
-            remedy="sessions.list() shows those there are, sessions.create() makes a new one.",
-        ) from None
+        raise _no_session(session_id) from None
 
 
 def _create(journal: JournalStore, session_id: str, clock: Clock, **fields: Any) -> Session:
@@ -573,9 +609,9 @@ def _create(journal: JournalStore, session_id: str, clock: Clock, **fields: Any)
         try:
             _read_records(journal, session_id)
         except UnknownSessionError:
-            held = HeldSession(journal, claim, [], clock)
-            held.add(SessionCreated, session_id=session_id, **fields)
-            return Session(journal, held.story, clock)
+            held = HeldSession(journal, claim, None, clock)
+            held.add(SessionCreated, session_id=session_id, version=RECORD_VERSION, **fields)
+            return Session(journal, held.story, _end_of(journal, session_id), clock)
     raise UsageError(
         f"there is a session '{session_id}' already.",
         remedy="Continue it: sessions.get(id). Or give the new one another id=.",

@@ -14,7 +14,6 @@ from hookline.journal import (
     SessionStatus,
     SessionStory,
     StepFinished,
-    fold,
 )
 from hookline.sessions.conversation import ConversationState
 from hookline.state import (
@@ -93,6 +92,11 @@ def view_of(
 ) -> SessionView:
     """A session, with its runs read from the journal."""
     current = {segment.run_id: segment for segment in story.position.segments}
+    runs: list[ShownRun] = []
+    number = story.at_step if story.position.is_forked else 0
+    for run_id in story.members:
+        runs.append(_run(journal, run_id, current.get(run_id), number))
+        number += sum(step.number is not None for step in runs[-1].steps)
     return SessionView(
         id=story.session_id,
         title=story.title,
@@ -100,12 +104,13 @@ def view_of(
         version=story.version,
         forked_from=story.forked_from or None,
         at_step=story.at_step,
-        runs=tuple(_run(journal, run_id, current.get(run_id)) for run_id in story.members),
+        runs=tuple(runs),
         state=conversation.state,
     )
 
 
-def _run(journal: JournalStore, run_id: str, segment: Segment | None) -> ShownRun:
+def _run(journal: JournalStore, run_id: str, segment: Segment | None, number: int) -> ShownRun:
+    """A run. `number` is how many steps of the conversation there are before it."""
     try:
         records = journal.read(run_id)
     except UnknownRunError:
@@ -118,15 +123,14 @@ def _run(journal: JournalStore, run_id: str, segment: Segment | None) -> ShownRu
         status=ended.status if ended is not None else RunStatus.RUNNING,
         prompt=next(prompts, ""),
         text=ended.text if ended is not None else "",
-        steps=_steps(records, segment),
+        steps=_steps(records, segment, number),
         pending=ended.pending if ended is not None else (),
         started_at=records[0].at,
         is_current=segment is not None,
     )
 
 
-def _steps(records: list[Record], segment: Segment | None) -> tuple[ShownStep, ...]:
-    number = len(fold(records[:1]).state.steps)
+def _steps(records: list[Record], segment: Segment | None, number: int) -> tuple[ShownStep, ...]:
     end = -1 if segment is None else len(records) if segment.end is None else segment.end
     shown: list[ShownStep] = []
     for at, record in enumerate(records):

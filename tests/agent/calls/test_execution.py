@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from lives import Tape, cut
+from plain_store import PlainStore
 
 from hookline import (
     AgentBuilder,
@@ -23,7 +24,7 @@ from hookline import (
     ToolResult,
     tool,
 )
-from hookline.journal import CallAdmitted, CallSettled, HookRan, Record, ToolProgress
+from hookline.journal import CallAdmitted, CallSettled, HookRan, Record, ToolProgress, decode
 from hookline.state import InferenceResponse, ResultStatus, Usage, check_transcript
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
@@ -626,6 +627,62 @@ async def test_the_intent_is_on_record_before_anything_starts() -> None:
     agent.on_event(lambda record: order.append(record.type) if record.type == "call" else None)
     await agent.build().run("go")
     assert order == ["call", "call", "run 1", "run 2"]
+
+
+def intents(store: PlainStore) -> list[list[str]]:
+    """The calls whose intents were committed together, in order."""
+    start, found = 0, []
+    for end in store.ends:
+        batch = [decode(line) for _, line in store.written[start:end]]
+        names = [str(each.call.args["n"]) for each in batch if isinstance(each, CallAdmitted)]
+        found += [names] if names else []
+        start = end
+    return found
+
+
+@pytest.mark.parametrize(
+    ("options", "commits"),
+    [
+        ({}, [["1", "2", "3"]]),
+        ({"alone": True}, [["1"], ["2"], ["3"]]),
+        ({"concurrency": 1}, [["1"], ["2"], ["3"]]),
+        ({"concurrency": 2}, [["1", "2"], ["3"]]),
+    ],
+)
+async def test_calls_that_start_together_share_a_commit(
+    options: dict[str, Any], commits: list[list[str]]
+) -> None:
+    """A call that waits has no intent until it starts."""
+    store = PlainStore()
+
+    @tool(**options)
+    async def work(n: int) -> str:
+        """Work."""
+        await asyncio.sleep(0)
+        return f"did {n}"
+
+    turn = calls(*[call("work", n=number) for number in (1, 2, 3)])
+    made = builder(turn, say("done"), tools=(work,)).with_journal(store).build()
+    assert (await made.run("go")).status is RunStatus.COMPLETED
+    assert intents(store) == commits
+
+
+async def test_a_call_whose_intent_cannot_be_written_does_not_start() -> None:
+    """Also if others have run by then; the run fails, and says why."""
+    store = PlainStore()
+    did: list[int] = []
+
+    @tool(concurrency=1)
+    async def work(n: int) -> str:
+        """Work."""
+        did.append(n)
+        store.is_full = True
+        return f"did {n}"
+
+    turn = calls(call("work", n=1), call("work", n=2))
+    result = await builder(turn, tools=(work,)).with_journal(store).build().run("go")
+    assert (result.status, did) == (RunStatus.FAILED, [1])
+    assert "the disk is full" in str(result.error)
 
 
 async def test_the_limit_on_tool_calls_is_checked_before_a_batch() -> None:

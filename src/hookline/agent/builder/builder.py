@@ -103,6 +103,13 @@ class AgentBuilder(TakesHooks):
         """A name for the agent; a random one is made otherwise."""
         return self._set(agent_id=text_of(agent_id, "the agent's id"))
 
+    def with_version(self, version: str) -> AgentBuilder:
+        """The version of the agent, as you count it: "1.4" or a commit. It is on record with each run.
+
+        A run that another version began is continued. The record and a warning in the log name both.
+        """
+        return self._set(version=text_of(version, "the agent's version"))
+
     def with_driver(self, driver: Driver) -> AgentBuilder:
         """How turns with the model go."""
         check_driver(driver)

@@ -105,13 +105,8 @@ async def use_tools(run: Run, *, again: bool = False) -> None:
     elif step.is_waiting:
         ready = []
     while ready:
-        for current in ready:
-            _intend(run, current)
-        if run.commit is not None:
-            await (
-                run.commit()
-            )  # what is about to run is on record, and safe, before any of it starts
         if len(ready) == 1:
+            await _intend_all(run, ready)
             await execute_one(run, ready[0])
         else:
             for batch in _batches(ready):
@@ -459,6 +454,14 @@ def _fail_as_before(run: Run) -> None:
 # --- running admitted calls -----------------------------------------------------------------------------
 
 
+async def _intend_all(run: Run, starting: list[CallInProgress]) -> None:
+    """Write down that these calls are about to run, in one commit: it is safe before any of them starts."""
+    for current in starting:
+        _intend(run, current)
+    if run.commit is not None:
+        await run.commit()
+
+
 def _intend(run: Run, current: CallInProgress) -> None:
     """Write down that a call is about to run, once, however often it is tried."""
     current.attempts += 1
@@ -516,6 +519,7 @@ def _batches(in_progress: list[CallInProgress]) -> Iterator[list[CallInProgress]
 
 
 async def _run_together(run: Run, in_progress: list[CallInProgress]) -> None:
+    """Run calls beside each other. One that waits for a place has no intent yet, so it cannot be in doubt."""
     places = {
         current.tool.name: asyncio.Semaphore(current.tool.concurrency)
         for current in in_progress
@@ -525,18 +529,41 @@ async def _run_together(run: Run, in_progress: list[CallInProgress]) -> None:
     # A process that dies while one call is running must not put the others in doubt, which are done.
     at_once = run.commit is not None and run.plans.after_tool_use is None
 
-    async def in_turn(current: CallInProgress) -> None:
-        place = places.get(current.call.name)
-        if place is None:
+    async def in_place(current: CallInProgress, place: asyncio.Semaphore | None) -> None:
+        try:
             await execute_one(run, current)
-        else:
-            async with place:
-                await execute_one(run, current)
+        finally:
+            if place is not None:
+                place.release()
         if at_once and current.exception is None:
             record_result(run, current)
             run.durable.flush_soon()
 
-    tasks = [asyncio.create_task(in_turn(current)) for current in in_progress]
+    async def in_turn(current: CallInProgress, place: asyncio.Semaphore) -> None:
+        await place.acquire()
+        try:
+            _intend(run, current)
+            if run.commit is not None:
+                await asyncio.sleep(0)  # others that start now share the commit
+                await run.commit()
+        except BaseException:
+            place.release()
+            raise
+        await in_place(current, place)
+
+    starting: list[tuple[CallInProgress, asyncio.Semaphore | None]] = []
+    waiting: list[tuple[CallInProgress, asyncio.Semaphore]] = []
+    for current in in_progress:
+        place = places.get(current.call.name)
+        if place is not None and place.locked():
+            waiting.append((current, place))
+        else:
+            if place is not None:
+                await place.acquire()  # it is free, so this does not wait
+            starting.append((current, place))
+    await _intend_all(run, [current for current, _ in starting])
+    tasks = [asyncio.create_task(in_place(*each)) for each in starting]
+    tasks += [asyncio.create_task(in_turn(*each)) for each in waiting]
     try:
         await asyncio.wait(tasks)
     except asyncio.CancelledError:
@@ -544,6 +571,9 @@ async def _run_together(run: Run, in_progress: list[CallInProgress]) -> None:
             task.cancel()
         await asyncio.wait(tasks)
         raise
+    for task in tasks:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error  # an intent could not be written
 
 
 async def execute_one(run: Run, current: CallInProgress) -> None:

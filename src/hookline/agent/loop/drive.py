@@ -37,7 +37,7 @@ from hookline.agent.run import Run
 from hookline.errors import HookError, PastError, in_words
 from hookline.flow import ErrorAction, classify
 from hookline.hooks import Plan, Point, Result, run_hooks
-from hookline.journal import PromptSubmitted, RunStarted, RunTakenUp, StepFinished
+from hookline.journal import RECORD_VERSION, PromptSubmitted, RunStarted, RunTakenUp, StepFinished
 from hookline.lifecycle import AgentContext, HookPoint, StopHookContext
 from hookline.state import (
     AgentState,
@@ -133,6 +133,8 @@ async def _wait_for_caller(run: Run, on_step: Callable[[AgentState], Awaitable[N
 async def begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
     """Write that it begins, and ask the hooks whether it may. Gives how it ended, if it may not."""
     state = run.state
+    continues = run.setup.continues
+    has_initial = not (continues or run.durable.records or _is_bare(state))
     run.append(
         RunStarted(
             *run.head(),
@@ -140,10 +142,12 @@ async def begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
             session_id=state.session_id,
             parent_run_id=state.parent_run_id,
             resumed=run.is_resumed,
-            initial=None
-            if _is_bare(state) or run.durable.records
-            else msgspec.json.decode(state.to_json()),
+            initial=msgspec.json.decode(state.to_json()) if has_initial else None,
+            version=RECORD_VERSION,
             parent_agent_id=state.parent_agent_id,
+            continues=continues.earlier if continues is not None else None,
+            changes=tuple(map(dict, continues.changes)) if continues is not None else (),
+            agent_version=run.setup.definition.version,
         )
     )
     run.become(msgspec.structs.replace(state, ending=None))
@@ -162,8 +166,16 @@ async def begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
 
 async def take_up(run: Run) -> Ending | None:
     """Go on with a run whose process died: with its way out, its unfinished step, or the next one."""
-    durable = run.durable
-    durable.append(RunTakenUp(run.run_id, len(durable.records), run.at, durable.is_after_loss))
+    durable, version = run.durable, run.setup.definition.version
+    durable.append(
+        RunTakenUp(
+            run.run_id,
+            len(durable.records),
+            run.at,
+            agent_version=version,
+            after_loss=durable.is_after_loss,
+        )
+    )
     run.become(msgspec.structs.replace(run.state, ending=None))
     known = run.source.known
     recount_hook_work(run, known)

@@ -181,6 +181,8 @@ async def _configure(
         builder.with_provider_tools(*configuration.provider_tools)
     if configuration.system_prompt:
         builder.with_system_prompt(configuration.system_prompt)
+    if configuration.version:
+        builder.with_version(configuration.version)
     builder.with_limits(**msgspec.structs.asdict(configuration.limits))
     builder.with_error_policy(_error_policy(configuration))
     builder.with_approval_expiry(configuration.approvals.expire_after or None)

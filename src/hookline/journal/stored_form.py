@@ -1,0 +1,191 @@
+"""The stored form of a run's records, in which the result of a call is written once.
+
+Whoever reads a journal gets every record whole. In a store, the result is in the `tool_result` record; the record of
+its step names the call and leaves out the result, its files and the message about it. A result that a hook gave is in
+the record of the hook. Rejected: records that leave it out in memory too, because every listener would have to put
+them together again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from hookline.journal.record import (
+    CallSettled,
+    HookRan,
+    Record,
+    StepFinished,
+    StepPaused,
+    StepStarted,
+)
+from hookline.journal.record_json import decode, encode_readable
+from hookline.state import Message, PendingCall, ToolMessage, ToolResult, tool_message
+
+_CUT = "\n[cut here: "
+"""Where `tool_message` cuts a long text."""
+
+
+class StoredForm:
+    """Encodes or decodes the records of one run, in their order."""
+
+    def __init__(self) -> None:
+        self._results: dict[str, ToolResult] = {}
+        """Of the step so far, by call id."""
+        self._given: dict[str, Any] = {}
+        """What hooks last made of the result of a call, as JSON."""
+
+    def see(self, records: Iterable[Record]) -> None:
+        """Take note of records that were written before, by somebody else."""
+        for record in records:
+            self._note(record)
+
+    def encode(self, record: Record) -> bytes:
+        """The next record as one line of JSON. Raises ValueError for a record that could not be read back."""
+        stored = record
+        kind = type(record)
+        if kind is CallSettled:
+            stored = self._shorten_result(record)  # type: ignore[arg-type]
+        elif kind is StepFinished:
+            stored = self._shorten_step(record)  # type: ignore[arg-type]
+        elif kind is StepPaused:
+            stored = self._shorten_pause(record)  # type: ignore[arg-type]
+        self._note(record)
+        return encode_readable(stored)
+
+    def decode(self, line: str | bytes) -> Record:
+        """The next record, as it was before it was encoded."""
+        record = self._whole(decode(line))
+        self._note(record)
+        return record
+
+    def _note(self, record: Record) -> None:
+        kind = type(record)
+        if kind is CallSettled:
+            result: ToolResult = record.result  # type: ignore[attr-defined]
+            self._results[result.call_id] = result
+        elif kind is HookRan:
+            changes = record.changes  # type: ignore[attr-defined]
+            if changes is not None and "execution" in changes:
+                self._given[record.call_id] = changes["execution"]  # type: ignore[attr-defined]
+        elif kind is StepStarted and (self._results or self._given):
+            self._results, self._given = {}, {}
+
+    def _whole(self, record: Record) -> Record:
+        """A record with what its stored form leaves out."""
+        if isinstance(record, StepFinished) and record.cuts is not None:
+            step, cuts = record.step, record.cuts
+            return replace(
+                record,
+                step=replace(step, results=tuple(map(self._result, step.results))),
+                messages=tuple(self._message(each, cuts) for each in record.messages),
+                cuts=None,
+            )
+        if isinstance(record, StepPaused) and record.is_short and record.pending is not None:
+            calls = tuple(
+                each if each.result is None else replace(each, result=self._result(each.result))
+                for each in record.pending.calls
+            )
+            return replace(record, pending=replace(record.pending, calls=calls), is_short=False)
+        if isinstance(record, CallSettled) and record.is_of_hook:
+            call_id, name = record.result.call_id, record.result.name
+            given = msgspec.convert(self._given.get(call_id, {}), ToolResult)
+            return replace(
+                record, result=replace(given, call_id=call_id, name=name), is_of_hook=False
+            )
+        return record
+
+    def _result(self, stored: ToolResult) -> ToolResult:
+        if stored != ToolResult(call_id=stored.call_id):
+            return stored
+        return self._results.get(stored.call_id, stored)
+
+    def _message(self, stored: Message, cuts: dict[str, int]) -> Message:
+        if not isinstance(stored, ToolMessage) or stored != ToolMessage(stored.call_id, "", ""):
+            return stored
+        result = self._results.get(stored.call_id)
+        return stored if result is None else tool_message(result, cuts.get(stored.call_id))
+
+    # --- what is left out ---------------------------------------------------------------------------
+
+    def _shorten_result(self, record: CallSettled) -> CallSettled:
+        result = record.result
+        if result.call_id not in self._given:
+            return record
+        named = ToolResult(call_id=result.call_id, name=result.name)
+        short = replace(record, result=named, is_of_hook=True)
+        try:
+            return short if self._whole(short) == record else record
+        except (
+            msgspec.ValidationError,
+            ValueError,
+            TypeError,
+        ):  # what a hook gave may be no result
+            return record
+
+    def _shorten_step(self, record: StepFinished) -> StepFinished:
+        step = record.step
+        if not step.results or not self._results:
+            return record
+        results, cuts = self._name_known(step.results), dict[str, int]()
+        messages = self._name_messages(record.messages, cuts)
+        if results is None or messages is None:
+            return record
+        return replace(record, step=replace(step, results=results), messages=messages, cuts=cuts)
+
+    def _shorten_pause(self, record: StepPaused) -> StepPaused:
+        pending = record.pending
+        if pending is None or not self._results:
+            return record
+        calls: list[PendingCall] = []
+        for call in pending.calls:
+            results = self._name_known(() if call.result is None else (call.result,))
+            if results is None:
+                return record
+            calls.append(replace(call, result=results[0]) if results else call)
+        return replace(record, pending=replace(pending, calls=tuple(calls)), is_short=True)
+
+    def _name_known(self, results: Sequence[ToolResult]) -> tuple[ToolResult, ...] | None:
+        """These results; of those that are written already, only the call. None if one could be taken for that."""
+        named: list[ToolResult] = []
+        for result in results:
+            known = self._results.get(result.call_id)
+            if known is not None and (known is result or known == result):
+                named.append(ToolResult(call_id=result.call_id))
+            elif result == ToolResult(call_id=result.call_id):
+                return None
+            else:
+                named.append(result)
+        return tuple(named)
+
+    def _name_messages(
+        self, messages: Sequence[Message], cuts: dict[str, int]
+    ) -> tuple[Message, ...] | None:
+        """The same for messages. One that is not what the model reads of a result is written."""
+        named: list[Message] = []
+        for message in messages:
+            if type(message) is not ToolMessage:
+                named.append(message)
+            elif self._is_read_from_result(message, cuts):
+                named.append(ToolMessage(message.call_id, "", ""))
+            elif message == ToolMessage(message.call_id, "", ""):
+                return None
+            else:
+                named.append(message)
+        return tuple(named)
+
+    def _is_read_from_result(self, message: ToolMessage, cuts: dict[str, int]) -> bool:
+        """Whether a message is the result of its call, whole or cut. Where it was cut is noted."""
+        result = self._results.get(message.call_id)
+        if result is None:
+            return False
+        if tool_message(result) == message:
+            return True
+        limit = message.text.rfind(_CUT)
+        if limit < 0 or tool_message(result, limit) != message:
+            return False
+        cuts[message.call_id] = limit
+        return True
