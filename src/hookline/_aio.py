@@ -33,6 +33,15 @@ async def within(seconds: float, waiting: Awaitable[object]) -> bool:
     return bool(done)
 
 
+def is_in_event_loop() -> bool:
+    """Whether this thread runs an event loop: code there awaits, and must not block."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 def is_async_callable(function: object) -> bool:
     """Whether calling `function` gives a coroutine."""
     code = getattr(function, "__code__", None)

@@ -319,6 +319,23 @@ async def test_cancelling_during_back_off_ends_the_wait() -> None:
     await cancelled(task)
 
 
+@pytest.mark.parametrize("point", ["execution_end", "session_end"])
+async def test_a_hook_that_raises_a_cancellation_on_the_way_out_does_not_cost_the_result(
+    point: str,
+) -> None:
+    """The run was cancelled, and not the task: whoever waits for the run gets its result."""
+
+    async def raise_it(ctx: Any) -> None:
+        raise asyncio.CancelledError
+
+    driver = Hangs()
+    agent = AgentBuilder().with_driver(driver).add_hook(point, raise_it).build()
+    task = start(agent, run_id="run")
+    await driver.asked.wait()
+    agent.cancel("run")
+    await cancelled(task)
+
+
 async def test_a_run_on_its_way_out_is_not_interrupted() -> None:
     """What was decided is decided: cancelling during execution_end changes nothing."""
     waiting = asyncio.Event()

@@ -116,15 +116,15 @@ async def test_observers_see_the_end_of_an_inference_that_was_not_made() -> None
 # --- no hook is skipped, nothing goes unrecorded ------------------------------------------------------
 
 
-@pytest.mark.parametrize("brief", [lambda self, live: None, "text", None])
-async def test_no_attribute_of_a_hook_keeps_it_from_being_called(brief: Any) -> None:
+@pytest.mark.parametrize("attribute", [lambda self, live: None, "text", None])
+async def test_no_attribute_of_a_hook_keeps_it_from_being_called(attribute: Any) -> None:
     """Only the default guards, which are of a class of their own, are asked without a context."""
 
     class Hook:
         def __call__(self, ctx: Any) -> HookOutcome:
             return HookOutcome.block("never")
 
-    Hook.brief = brief  # type: ignore[attr-defined]
+    Hook.answer_without_context = attribute  # type: ignore[attr-defined]
     agent = builder(say("a")).with_limits(steps=None, tokens=None, seconds=None)
     result = await agent.on_before_step(Hook(), name="wall").build().run("go")
     assert (result.status, result.state.step_count) == (RunStatus.STOPPED, 0)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from approving import Bench, statuses
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lives import Case, Tape, TapeClaim, World, cases, children_of, cut, driven, story_of
 from plain_store import PlainStore
@@ -33,13 +33,28 @@ from hookline import (
 )
 from hookline.definition import Doubt, InDoubt
 from hookline.errors import JournalError, UnknownRunError, UsageError
+from hookline.flow import ErrorAction
 from hookline.journal import ChildFinished, HookRan, Record, RunStarted, RunTakenUp, fold, hooks_in
 from hookline.state import ResultStatus, check_transcript
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
+NOTED_AND_WRAPPED = Case(
+    script=(("look", "look", "unknown"), ("look", "fails", "unknown")),
+    hooks=(
+        ("before_step", "watch"),
+        ("before_inference", "watch"),
+        ("after_tool_use", "note"),
+        ("should_continue", "watch"),
+    ),
+    on_error=ErrorAction.RETRY,
+    is_wrapped=True,
+)
+
 
 @settings(max_examples=150, deadline=None)
 @given(case=cases, where=st.integers(0, 10_000))
+@example(case=NOTED_AND_WRAPPED, where=17)
+@example(case=NOTED_AND_WRAPPED, where=18)
 def test_a_run_that_is_resumed_becomes_what_it_would_have_become(case: Case, where: int) -> None:
     """After any record: the same transcript, state and counts, and no hook that is on record runs again."""
     whole = World(case, Tape())

@@ -162,8 +162,8 @@ async def test_breaking_out_of_a_stream_cancels_the_run() -> None:
 
     @tool
     async def slow() -> str:
-        """Take a while."""
-        await asyncio.sleep(5)
+        """Never end."""
+        await asyncio.Event().wait()
         finished.append("slow")
         return "done"
 

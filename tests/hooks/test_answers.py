@@ -137,7 +137,7 @@ async def test_changing_what_a_point_does_not_let_change_is_an_error(
             point=DOOR,
         )
     assert str(caught.value) == (
-        f"hook 'forger' at door: it changed '{field}', which cannot be changed here. "
+        f"hook 'forger' at door: it changed '{field}', which cannot be changed at door. "
         "Changeable: note, weight."
     )
 
@@ -163,7 +163,7 @@ async def test_a_policy_that_changes_something_is_an_error(hook: Hook) -> None:
     """It judges what the others made, and nothing more."""
     with pytest.raises(HookError) as caught:
         await decide(policy(hook, name="law"), point=DOOR)
-    assert "hook 'law' at door: a policy may only judge, and it changed 'weight'." in str(
+    assert "hook 'law' at door: a policy may only judge, and it changed 'weight' at door." in str(
         caught.value
     )
     assert "tier='hook'" in caught.value.remedy

@@ -12,9 +12,9 @@ import pytest
 
 from hookline.errors import HookError, HooklineError
 from hookline.hooks import (
-    Answered,
     Context,
     Entry,
+    HookAnswer,
     HookNames,
     HookOutcome,
     Kind,
@@ -88,7 +88,7 @@ class Failures:
     def appended(self, entry: Entry, started: float, ctx: Any) -> float:
         return 0.0
 
-    def judged(self, entry: Entry, started: float, answer: Answered) -> float:
+    def judged(self, entry: Entry, started: float, answer: HookAnswer) -> float:
         if answer.error is not None:
             self.kept.append((entry.name, answer.error))
         return 0.0

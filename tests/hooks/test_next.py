@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from hookline.errors import HookError
 from hookline.hooks import (
-    Answered,
     Context,
     Entry,
+    HookAnswer,
     HookNames,
     HookOutcome,
     Kind,
@@ -76,7 +76,7 @@ class Notes:
     def appended(self, entry: Entry, started: float, ctx: Any) -> float:
         raise NotImplementedError
 
-    def judged(self, entry: Entry, started: float, answer: Answered) -> float:
+    def judged(self, entry: Entry, started: float, answer: HookAnswer) -> float:
         self.entries.append((entry.name, "failed" if answer.error else answer.kind.label))
         return 0.0
 

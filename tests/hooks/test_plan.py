@@ -72,20 +72,20 @@ def test_a_hook_is_asked_without_a_context_only_if_it_needs_none(tier: str) -> N
     """Not one with a matcher or a time limit, one in shadow, or one that is not alone."""
 
     class Short(ContextFreeHook):
-        def brief(self, live: object) -> None:
+        def answer_without_context(self, live: object) -> None:
             """It lets things be."""
 
         def __call__(self, ctx: Context) -> None: ...
 
-    def is_brief(*others: Any, **options: Any) -> bool:
+    def is_asked_without_context(*others: Any, **options: Any) -> bool:
         short = register(GATE, Short(), HookOptions(tier=tier, **options))
-        return Plan(GATE, [short, *others]).brief is not None
+        return Plan(GATE, [short, *others]).answer_without_context is not None
 
-    assert is_brief()
-    assert not is_brief(timeout=1)
-    assert not is_brief(matcher="bash")
-    assert not is_brief(shadow=True)
-    assert not is_brief(register(GATE, hook))
+    assert is_asked_without_context()
+    assert not is_asked_without_context(timeout=1)
+    assert not is_asked_without_context(matcher="bash")
+    assert not is_asked_without_context(shadow=True)
+    assert not is_asked_without_context(register(GATE, hook))
 
 
 def test_an_entry_has_at_hand_what_the_engine_asks() -> None:

@@ -323,6 +323,16 @@ def test_why_a_hook_stands_where_it_stands() -> None:
     ]
 
 
+def test_hooks_for_child_runs_only_are_named() -> None:
+    """They are in no plan of the agent itself."""
+    agent = AgentBuilder().on_stop(look, name="a", scope="children")
+    agent.around_step(lambda ctx, call_next: call_next(ctx), name="wraps")
+    text = lines(agent.build(model=None))
+    assert "in child runs only a (stop)" in text
+    assert "around_step outermost first, around the step" in text
+    assert not [each for each in text if each.startswith("1 a ")]
+
+
 def test_limits_errors_and_approvers_in_words() -> None:
     """Each is one line."""
     bare = AgentBuilder().with_limits(steps=None, tokens=None, seconds=None, objections=0)

@@ -278,7 +278,7 @@ def test_changing_what_a_point_does_not_allow_is_an_error_that_names_it(
         for record in result.records
         if record.type == "hook" and record.hook == "odd"
     }
-    assert ran == ("failed", point, f"it changed '{field}', which cannot be changed here.")
+    assert ran == ("failed", point, f"it changed '{field}', which cannot be changed at {point}.")
     assert (result.status is RunStatus.FAILED) is (not HookPoint(point).failure_blocks)
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import lives
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -30,6 +31,7 @@ from hookline import (
     tool,
 )
 from hookline.errors import ModelError, UnknownRunError, UsageError
+from hookline.flow import ErrorAction
 from hookline.journal import JournalStore, MemoryJournal, RunTakenUp, fold
 from hookline.playback import Replayed, replay
 from hookline.state import ResultStatus, StopReason
@@ -101,6 +103,20 @@ def test_a_run_that_died_is_followed_as_far_as_its_record_goes(
         assert replayed.is_whole is fold(tape.read("run")).is_finished
 
     asyncio.run(main())
+
+
+async def test_what_fails_later_in_a_resumed_step_is_no_failure_of_the_model() -> None:
+    """A hook had failed over the answer before the process died; another one fails after the step."""
+    hooks = (("after_inference", "crash"), ("after_step", "crash"))
+    case = lives.Case((("look",),), hooks, on_error=ErrorAction.RETRY)
+    whole = lives.World(case, lives.Tape())
+    await whole.agent().run("go", run_id="run")
+    for at in whole.tape.cuts():
+        again = lives.World(case, lives.cut(whole.tape, at))
+        await again.agent().resume("run")
+        tape: Any = again.tape
+        replayed = await replay(tape, "run", lives.World(case, lives.Tape()).agent())
+        assert replayed.identical, (at, replayed)
 
 
 # --- one thing at a time --------------------------------------------------------------------------------

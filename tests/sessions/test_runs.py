@@ -14,8 +14,9 @@ from session_setup import SessionSetup
 from hookline import Decision, RunStatus
 from hookline.errors import HookError, SessionError, UsageError
 from hookline.journal import Record, SessionStatusChanged, hooks_in, stream_of
+from hookline.lifecycle import SessionHookContext
 from hookline.sessions import Session, SessionStatus
-from hookline.state import check_transcript
+from hookline.state import InferenceRequest, UserMessage, check_transcript
 from hookline.testing import ScriptedDriver, call, calls, say
 
 # --- session_start and session_end --------------------------------------------------------------------
@@ -104,6 +105,22 @@ async def test_a_hook_that_fails_at_the_end_is_reported_and_the_session_is_close
     assert session.status is SessionStatus.CLOSED
     assert setup.seen[:2] == ["start s startup", "end s"]
     assert "ZeroDivisionError" in setup.seen[2]
+
+
+async def test_a_hook_at_the_end_can_ask_a_model(setup: SessionSetup) -> None:
+    """A session that is closed between its runs has a run for its hooks, and with it a model."""
+    session = setup.sessions.create(id="s")
+
+    async def summarise(ctx: SessionHookContext) -> SessionHookContext:
+        assert ctx.run is not None
+        request = InferenceRequest(messages=(UserMessage("Sum up."),))
+        answer = await ctx.run.ask_model(request, name="sum")
+        return ctx.with_metadata("summary", answer.text)
+
+    agent = setup.builder(say("a"), say("nothing much")).on_session_end(summarise).build()
+    await session.run(agent, "one")
+    await session.close(agent)
+    assert session.state.metadata == {"summary": "nothing much"}
 
 
 async def test_what_hooks_said_before_a_close_was_cancelled_is_kept(setup: SessionSetup) -> None:

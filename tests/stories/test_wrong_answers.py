@@ -41,7 +41,7 @@ def test_a_policy_that_tries_to_change_a_call() -> None:
     result = agent.build().run_sync("go")
     assert ran == []
     assert failure(result, "sly") == (
-        "hook 'sly' at before_tool_use: a policy may only judge, and it changed 'tool_call'. "
+        "hook 'sly' at before_tool_use: a policy may only judge, and it changed 'tool_call' at before_tool_use. "
         "Return HookOutcome.block/stop/ask, or register it with tier='hook'."
     )
     assert result.steps[0].results[0].decided_by == "sly"
@@ -124,7 +124,7 @@ def test_a_change_that_a_point_does_not_allow(point: str, change: Any, field: st
     agent.on_before_tool_use(lambda ctx: HookOutcome.ask("?"), name="ask")
     message = failure(agent.build().run_sync("go"), "meddler")
     assert message.startswith(
-        f"hook 'meddler' at {point}: it changed '{field}', which cannot be changed here."
+        f"hook 'meddler' at {point}: it changed '{field}', which cannot be changed at {point}."
     )
     assert "Changeable: evaluations, " in message
 
@@ -220,7 +220,9 @@ def test_calling_a_tool_twice_that_must_run_once() -> None:
 
     refused_result = agent("once").steps[0].results[0]
     assert ran == ["once"]
-    assert "second time, and its effect is 'once'" in str(refused_result.error)
+    assert "hook 'again' at around_tool_use: it called 'pay' a second time" in (
+        str(refused_result.error)
+    )
     assert "Declare the tool pure or idempotent" in str(refused_result.error)
     assert agent("pure").steps[0].results[0].is_success
 

@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 from wrong_use import Thing, add, builder, fine, refused
 
-from hookline import AgentBuilder, AgentState, ErrorPolicy, HooklineError, RunStatus, on, tool
+from hookline import (
+    AgentBuilder,
+    AgentState,
+    ErrorPolicy,
+    HooklineError,
+    RunStatus,
+    Sessions,
+    on,
+    tool,
+)
 from hookline.adapters import (
     ContinuationCriterionAdapter,
     StateProcessorAdapter,
@@ -16,6 +25,7 @@ from hookline.adapters import (
 )
 from hookline.errors import RegistrationError
 from hookline.flow import ErrorAction, ErrorClass
+from hookline.journal import MemoryJournal
 from hookline.state import InferenceResponse
 from hookline.testing import ScriptedDriver, call, say
 
@@ -98,12 +108,25 @@ def test_a_model_needs_its_key(provider: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_agent_without_a_driver() -> None:
-    """It can be built and explained; running it says what is missing."""
-    result = AgentBuilder().build(model=None).run_sync("go")
-    assert result.status is RunStatus.FAILED
-    assert 'Give it one: AgentBuilder().with_model("provider:NAME"), or set HOOKLINE_MODEL.' in (
-        str(result.error)
-    )
+    """It can be built and explained; to run it in any way is wrong use, and says what is missing."""
+    agent = AgentBuilder().with_journal(journal := MemoryJournal()).build(model=None)
+    assert "model" in agent.explain()
+    ways: list[Callable[[], Any]] = [
+        lambda: agent.run_sync("go"),
+        lambda: agent.run("go"),
+        lambda: agent.stream("go"),
+        lambda: agent.iterate("go"),
+        lambda: agent.resume("some-run"),
+        lambda: Sessions(journal).create(id="kept").run_sync(agent, "go"),
+    ]
+    for way in ways:
+        assert refused(way) == (
+            "this agent was built without a model, so it cannot run. "
+            'Give it one: AgentBuilder().with_model("provider:NAME").'
+        )
+    assert list(journal.runs()) == []
+    able = builder(say("hi")).with_journal(journal).build()
+    assert Sessions(journal).get("kept").run_sync(able, "go").text == "hi"
 
 
 @pytest.mark.parametrize(

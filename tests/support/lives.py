@@ -269,9 +269,7 @@ def story_of(result: RunResult) -> Any:
         last.error,
         in_words(result.error) if result.error is not None else None,
     )
-    # What a hook changes behind the step is lost if the process dies there: it is called again only around another one.
-    noted = {name: value for name, value in state.metadata.items() if name != "after"}
-    return tuple(state.messages), noted, steps, state.ending, counted, outcome
+    return tuple(state.messages), dict(state.metadata), steps, state.ending, counted, outcome
 
 
 def children_of(tape: Tape) -> Any:

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from hookline.hooks import (
-    Answered,
     Context,
     Entry,
+    HookAnswer,
     HookNames,
     Point,
     Result,
@@ -94,7 +94,7 @@ class Notes:
 
     def __init__(self) -> None:
         self.entries: list[tuple[str, str]] = []
-        self.answers: list[Answered] = []
+        self.answers: list[HookAnswer] = []
         self.now = 0.0
 
     def monotonic(self) -> float:
@@ -112,7 +112,7 @@ class Notes:
         self.entries.append((entry.name, "appended"))
         return self.monotonic()
 
-    def judged(self, entry: Entry, started: float, answer: Answered) -> float:
+    def judged(self, entry: Entry, started: float, answer: HookAnswer) -> float:
         word = "failed" if answer.error is not None else answer.kind.label
         self.entries.append((entry.name, word))
         self.answers.append(answer)

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack
 
 import msgspec
 
+from hookline._aio import is_in_event_loop
 from hookline.agent.approvals import check_answers
 from hookline.agent.children import cancel_idle
 from hookline.agent.loop.drive import drive
@@ -85,7 +86,7 @@ class Agent:
 
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
-        self._runs = Runs()
+        self._runs = ActiveRuns()
 
     # --- running ----------------------------------------------------------------------------------
 
@@ -134,10 +135,11 @@ class Agent:
         *,
         session: InSession | None = None,
     ) -> Coroutine[Any, Any, RunResult]:
-        """Go on with a paused run: from its state, in this or another process, with answers by approval id.
+        """Continue a paused run: from its state, in this or another process, with answers by approval id.
 
         `session` is the session it belongs to, as sessions give it; nobody else has one to give.
         """
+        self._refuse_without_model()
         journal = self.definition.journal
         if journal is not None:  # which knows what has become of the run since, in any process
             run_id = run if isinstance(run, str) else self._paused_state(run).run_id
@@ -161,7 +163,7 @@ class Agent:
         decisions: Mapping[str, Decision | bool],
         session: InSession | None,
     ) -> Coroutine[Any, Any, RunResult]:
-        """Go on with a run from its journal: paused, or left behind by a process that died."""
+        """Continue a run from its journal: paused, or left behind by a process that died."""
         durable = reopen(journal, run_id, self.definition.listeners)
         try:
             story = fold(durable.records, journal)
@@ -268,6 +270,7 @@ class Agent:
         self, prompt: str | None, options: RunOptions, *extra: Listener
     ) -> tuple[Run, str | UserMessage | None, InSession | None]:
         """A new run, what it is asked, and the session it belongs to if that is kept in the journal."""
+        self._refuse_without_model()
         if unknown := options.keys() - RunOptions.__annotations__:
             raise TypeError(f"a run has no option {', '.join(map(repr, sorted(unknown)))}.")
         state, session, run_id = options.get("state"), options.get("session"), options.get("run_id")
@@ -311,6 +314,14 @@ class Agent:
             run.durable.close()
         return result
 
+    def _refuse_without_model(self) -> None:
+        """Refuse before a record is written: a run would only find out at its first step."""
+        if self.definition.driver is None:
+            raise UsageError(
+                "this agent was built without a model, so it cannot run.",
+                remedy='Give it one: AgentBuilder().with_model("provider:NAME").',
+            )
+
     def _paused_state(self, run: str | AgentState | RunResult) -> AgentState:
         state = run.state if isinstance(run, RunResult) else run
         if isinstance(state, str):
@@ -344,11 +355,7 @@ def _report_version(records: Sequence[Record], version: str) -> None:
 
 def run_to_end(start: Callable[[], Coroutine[Any, Any, RunResult]]) -> RunResult:
     """Drive a run for code that is not async."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        pass
-    else:
+    if is_in_event_loop():
         raise UsageError(
             "this is async code already, so it cannot wait for a run without blocking it.",
             remedy="Write `await agent.run(...)`.",
@@ -505,8 +512,11 @@ _MOST_REMEMBERED = 10_000
 """Of runs that are over, or never began: an agent that lives for months must not grow with them."""
 
 
-class Runs:
-    """Asked from any thread: `cancel` may come from a signal handler or a web request."""
+class ActiveRuns:
+    """The runs of one agent in this process: those that are driven, those that wait, those cancelled before they began.
+
+    It is asked from any thread: `cancel` may come from a signal handler or a web request.
+    """
 
     __slots__ = ("_cancelled_early", "_going", "_lock", "_paused", "_taken_up")
 

@@ -17,7 +17,7 @@ from hookline.journal import ErrorRaised
 from hookline.lifecycle import FailureHookContext, HookPoint
 from hookline.state import ErrorInfo, FrozenDict, ToolCall
 
-_OF_OTHERS = (ErrorClass.TOOL, ErrorClass.VALIDATION, ErrorClass.HOOK, ErrorClass.UNKNOWN)
+_OF_OTHERS = (ErrorClass.TOOL, ErrorClass.VALIDATION, ErrorClass.BLOCKED, ErrorClass.HOOK)
 _OF_MODELS = tuple(each for each in ErrorClass if each not in _OF_OTHERS)
 
 
@@ -53,7 +53,7 @@ async def on_error(
     elif decision.action is ErrorAction.RETRY and run.is_forbidden:
         decision = ErrorDecision(ErrorAction.IGNORE)  # a hook ends the run: it is stopped, not lost
     elif decision.action is ErrorAction.RETRY:
-        decision = in_time(run, exception, decision)
+        decision = stop_if_too_late(run, exception, decision)
     info = ErrorInfo.from_exception(exception, error_class)
     run.step.add_error(info)
     run.clock()
@@ -72,13 +72,13 @@ async def on_error(
 
 
 def _answer(run: Run, left: FailureHookContext, failures: int) -> ErrorDecision:
-    """What the last hook decided, within the budgets of the error policy."""
-    decision = left.decision
-    used_up = run.setup.definition.error_policy.used_up(
-        decision.action, failures, run.state.counters.errors
-    )
+    """What the last hook decided, within the budgets and the longest wait of the error policy."""
+    decision, policy = left.decision, run.setup.definition.error_policy
+    used_up = policy.used_up(decision.action, failures, run.state.counters.errors)
     if used_up:
         return ErrorDecision(ErrorAction.STOP, 0.0, used_up)
+    if decision.delay > policy.max_delay:
+        decision = msgspec.structs.replace(decision, delay=policy.max_delay)
     if decision.action is not ErrorAction.RESCUE or decision.value is not None:
         return decision
     return msgspec.structs.replace(decision, value=left.execution or left.response)
@@ -110,10 +110,11 @@ def ask_policy(
         return ErrorDecision(ErrorAction.STOP, 0.0, f"the error policy failed ({in_words(error)})")
 
 
-def in_time(run: Run, exception: BaseException, decision: ErrorDecision) -> ErrorDecision:
+def stop_if_too_late(run: Run, exception: BaseException, decision: ErrorDecision) -> ErrorDecision:
     """The decision to retry, unless the run's time is over before it would make sense."""
-    asked = retry_delay(exception)
-    wait = decision.delay if asked is None else asked
+    wait = max(
+        decision.delay, retry_delay(exception) or 0.0
+    )  # a provider may name more than the longest wait
     run.clock()
     guards = (one.hook for one in (*run.setup.inherited, *run.setup.definition.registrations))
     left = min(
@@ -151,10 +152,10 @@ def on_success(run: Run, *error_classes: ErrorClass) -> None:
         run.become(msgspec.structs.replace(run.state, counters=counters))
 
 
-def on_step_over(run: Run) -> None:
+def on_step_end(run: Run) -> None:
     """A step is over: failures in a row start from zero for what worked in it. Tools were counted when they ran."""
     failed = {info.error_class for info in run.step.errors}
-    worked = [ErrorClass.HOOK, ErrorClass.UNKNOWN]
+    worked = [ErrorClass.HOOK]
     if run.step.response is not None:
         worked += _OF_MODELS
     on_success(run, *(error_class for error_class in worked if error_class not in failed))

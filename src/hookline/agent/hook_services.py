@@ -13,7 +13,7 @@ import msgspec
 
 from hookline.agent.checks import check_response
 from hookline.agent.children import HasDefinition, recorded_child, start_child
-from hookline.agent.failure import ask_policy, in_time
+from hookline.agent.failure import ask_policy, stop_if_too_late
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.redaction import result_without
 from hookline.agent.run import Run
@@ -101,7 +101,7 @@ class HookServices:
                 failures += 1  # the hook deals with it, so the run does not count it as its own
                 decision = ask_policy(run, error, classify(error), failures, "")
                 if decision.action is ErrorAction.RETRY:
-                    decision = in_time(run, error, decision)
+                    decision = stop_if_too_late(run, error, decision)
                 if decision.action is not ErrorAction.RETRY:
                     raise
             await run.sleep(decision.delay)

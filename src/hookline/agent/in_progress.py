@@ -24,6 +24,7 @@ from hookline.state import (
     Message,
     PendingApproval,
     ResultStatus,
+    Step,
     ToolCall,
     ToolResult,
     ToolSpec,
@@ -128,6 +129,10 @@ class StepInProgress(msgspec.Struct):
     """Hooks changed the tools of the request: calls have to be compared with it."""
     added: tuple[Log[Message], tuple[Message, ...]] | None = None
     """The conversation once it was settled, and what that added."""
+    is_wrapped: bool = False
+    """Hooks are around it."""
+    unrecorded: tuple[Step, str] | None = None
+    """The step that is over, and the default guard that let it end, while hooks around it are not done with it."""
 
     def add_error(self, info: ErrorInfo) -> None:
         """Something failed."""
@@ -162,3 +167,12 @@ class StepInProgress(msgspec.Struct):
     def settle(self, messages: Log[Message], turn: tuple[Message, ...] | None) -> None:
         """It is in the conversation; `turn` is all that was added, where that is known."""
         self.added = None if turn is None else (messages, turn)
+
+    def leave(self, step: Step, guard: str) -> None:
+        """It is over, and hooks around it are not done with it."""
+        self.unrecorded = step, guard
+
+    def take_unrecorded(self) -> tuple[Step, str] | None:
+        """The step that has to be recorded now, if there is one."""
+        unrecorded, self.unrecorded = self.unrecorded, None
+        return unrecorded

@@ -65,7 +65,12 @@ Place: TypeAlias = tuple[str, int | None, str]
 Round: TypeAlias = tuple[HookRan, ...]
 """The hooks that were asked one after the other about one thing, with their verdicts; observers are left out."""
 
-_ABOUT_CALLS = frozenset({"before_tool_use", "permission_request", "after_tool_use"})
+ABOUT_CALLS = frozenset(
+    point.value for point in HookPoint if point.is_tool_event and not point.around
+)
+"""Points whose hooks are asked about one call."""
+BEFORE_CALLS = ABOUT_CALLS - {HookPoint.AFTER_TOOL_USE.value}
+"""Those of them that come before the tool runs."""
 _OF_THE_RUN = frozenset(
     {
         "session_start",
@@ -78,7 +83,7 @@ _OF_THE_RUN = frozenset(
     }
 )
 """Points that belong to no step, whichever was made last."""
-_STANDS = frozenset(point.value for point in HookPoint if point.stands)
+_JUDGED_AFTER_STOP = frozenset(point.value for point in HookPoint if point.judged_after_stop)
 
 
 class HookRounds:
@@ -169,7 +174,7 @@ class HookRounds:
 def place_of(point: str, step: int | None, call_id: str) -> Place:
     """The place hooks are asked at. Only hooks about a call are told apart by the call."""
     is_in_step = point not in _OF_THE_RUN
-    return point, step if is_in_step else None, call_id if point in _ABOUT_CALLS else ""
+    return point, step if is_in_step else None, call_id if point in ABOUT_CALLS else ""
 
 
 def _place_before(record: Record) -> Place | None:
@@ -186,9 +191,9 @@ def _is_over(round_: list[HookRan], following: HookRan) -> bool:
     last = round_[-1]
     if last.shadow or last.verdict not in ("block", "stop"):
         return False
-    # What stands after a stop is judged by the policies all the same.
+    # Where a stop undoes nothing, policies judge all the same.
     is_judged = last.verdict == "stop" and following.tier == "policy"
-    return not (is_judged and following.point in _STANDS)
+    return not (is_judged and following.point in _JUDGED_AFTER_STOP)
 
 
 # --- the index ------------------------------------------------------------------------------------
@@ -395,14 +400,16 @@ class RunIndex:
                 self.spent_steps.add(record.step or 0)
             case HookRan() if record.point == HookPoint.AROUND_STEP and not record.shadow:
                 before, after = part.around_steps.setdefault(record.step or 0, ([], []))
-                (after if record.step in self.steps else before).append(record)
+                (after if record.is_made else before).append(record)
             case PromptSubmitted():
                 part.prompt = record
             case StepStarted():
                 self.begun.add(record.step)
             case RequestSent():
                 turn = self._turn(record.step)
-                turn.is_asked = self._waits = True
+                turn.is_asked = True
+                # A process that takes the run up asks again, and the failure over the answer is on record already.
+                self._waits = not turn.is_lost
                 if record.attempt == 1:
                     turn.errors = []
                 elif turn.failed is not None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.records import RunIndex, hook_error_class
+from hookline.agent.records import ABOUT_CALLS, BEFORE_CALLS, RunIndex, hook_error_class
 from hookline.agent.run import AnswerSource, Run
 from hookline.flow import ErrorClass
 from hookline.hooks import Entry, HookOutcome, Kind, Plan
@@ -39,8 +39,6 @@ from hookline.lifecycle.recorded_changes import can_be_redone, redo_changes
 from hookline.state import InferenceResponse
 
 _KINDS = {kind.label: kind for kind in Kind}
-_BEFORE_A_CALL = (HookPoint.BEFORE_TOOL_USE.value, HookPoint.PERMISSION_REQUEST.value)
-_ABOUT_A_CALL = (*_BEFORE_A_CALL, HookPoint.AFTER_TOOL_USE.value)
 _SAID_AGAIN = (ErrorClass.HOOK, ErrorClass.VALIDATION)
 """What fails again when a step is gone through again: hooks that say so again, calls that are still invalid."""
 
@@ -118,7 +116,7 @@ class ResumeSource(AnswerSource):
         if point in (HookPoint.BEFORE_INFERENCE, HookPoint.AFTER_INFERENCE):
             turn = self.known.turn(step)
             return turn is not None and turn.answer is not None
-        return point in _ABOUT_A_CALL and self.known.call(step, call_id).result is not None
+        return point in ABOUT_CALLS and self.known.call(step, call_id).result is not None
 
     def _next_verdict(self, entry: Entry, call_id: str) -> HookRan | None:
         for key in ((entry.point, call_id, entry.name), (entry.point, "", entry.name)):
@@ -139,7 +137,7 @@ class ResumeSource(AnswerSource):
         """What hooks said about a call before it ran."""
         found: list[HookRan] = []
         for key, verdicts in self.known.verdicts.items():
-            if key[0] in _BEFORE_A_CALL and key[1] == call_id:
+            if key[0] in BEFORE_CALLS and key[1] == call_id:
                 found += verdicts[self._read_already[key] :]
                 self._read_already[key] = len(verdicts)
         return sorted((ran for ran in found if not ran.shadow), key=lambda ran: ran.seq)

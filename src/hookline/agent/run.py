@@ -43,8 +43,8 @@ from hookline.drivers.base import awaitable
 from hookline.errors import ModelError, where_raised
 from hookline.flow import ErrorClass, ErrorDecision, Ledger, classify
 from hookline.hooks import (
-    Answered,
     Entry,
+    HookAnswer,
     HookNames,
     Kind,
     Plan,
@@ -72,6 +72,7 @@ from hookline.journal import (
     TextDelta,
 )
 from hookline.lifecycle import AgentContext
+from hookline.lifecycle.contexts import RunServices
 from hookline.lifecycle.recorded_changes import describe_changes
 from hookline.state import (
     NO_USAGE,
@@ -297,8 +298,8 @@ class Run:
         above = setup.inherited
         plans = Plans(definition.registrations, above) if above else definition.plans
         self.plans = plans = source.plans(self, plans)
-        self.make_services: Callable[[Run], Any] | None = None
-        self._services: Any = None
+        self.make_services: Callable[[Run], RunServices] | None = None
+        self._services: RunServices | None = None
         self._hook_lock: asyncio.Lock | None = None
         # Who reads along.
         self.on_step: Callable[[AgentState], Awaitable[None]] | None = None
@@ -332,12 +333,13 @@ class Run:
         return 0 if self.setup.parent is None else self.setup.parent.depth + 1
 
     @property
-    def services(self) -> Any:
+    def services(self) -> RunServices:
         """What its hooks may have done: there once it is driven, and made for the first that asks for it.
 
         It knows its run. A run that needs none is gone with the last who knows it, without the garbage collector.
         """
-        if self._services is None and self.make_services is not None:
+        if self._services is None:
+            assert self.make_services is not None  # whoever asks hooks has set it
             self._services = self.make_services(self)
         return self._services
 
@@ -560,7 +562,7 @@ class Run:
         self.state = ctx.state
         self.evaluations = ctx.evaluations
 
-    def judged(self, entry: Entry, started: float, answer: Answered[Any]) -> float:
+    def judged(self, entry: Entry, started: float, answer: HookAnswer[Any]) -> float:
         """A hook ran and said or changed something, or failed."""
         now = self.clock()
         if entry.is_recalled:
@@ -600,6 +602,7 @@ class Run:
                 source=entry.registration.source if answer.kind in _WEIGHED else None,
                 external=entry.registration.external,
                 traceback=traceback,
+                is_made=self.step.unrecorded is not None,
             )
         )
         return now
@@ -757,7 +760,7 @@ class AnswerSource:
     """The run had begun in another process, which did not live to settle it."""
     active_seconds = 0.0
     """Active time that went into what is known."""
-    step_over: Callable[[Run, Ending | None], Awaitable[Ending | None]] | None = None
+    check_step: Callable[[Run, Ending | None], Awaitable[Ending | None]] | None = None
     """Called before the first step, and after each with how that ended the run. Gives how the run ends, if it does."""
 
     _children: Counter[str] | None = None

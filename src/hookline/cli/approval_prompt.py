@@ -38,7 +38,7 @@ _MAX_TYPED = 2_000
 _INDENT = "    "
 
 
-class Left(Exception):
+class PersonLeft(Exception):
     """The person left without an answer."""
 
 
@@ -61,7 +61,7 @@ class ApprovalPrompt:
             self._screen.say(line)
 
     async def ask(self, pending: Sequence[PendingApproval], agent: Agent) -> dict[str, Decision]:
-        """The answer to each question. Raises Left when the person gives none."""
+        """The answer to each question. Raises PersonLeft when the person gives none."""
         answers: dict[str, Decision] = {}
         for number, question in enumerate(pending, start=1):
             count = f" ({number} of {len(pending)})" if len(pending) > 1 else ""
@@ -98,7 +98,7 @@ class ApprovalPrompt:
             elif key == "?":
                 self._explain(question, agent)
             elif key in ("q", "\x04", ""):
-                raise Left
+                raise PersonLeft
             else:
                 self._print_line("  press one of the keys above")
 
@@ -183,7 +183,7 @@ class ApprovalPrompt:
             except KeyboardInterrupt:
                 self._interrupts.hits += 1
                 self._screen.err.write("\n")
-                raise Left from None
+                raise PersonLeft from None
         else:
             self._screen.err.write(f"  {prompt}")
             self._screen.err.flush()
@@ -201,7 +201,7 @@ class ApprovalPrompt:
 
         def leave() -> None:
             if not typed.done():
-                typed.set_exception(Left())
+                typed.set_exception(PersonLeft())
 
         loop.add_reader(descriptor, take)
         self._interrupts.leave = leave
@@ -252,7 +252,7 @@ def _edit_line(prompt: str, now: str) -> str:
     try:
         return input(prompt)
     except EOFError:
-        raise Left from None
+        raise PersonLeft from None
     finally:
         readline.set_auto_history(True)
         readline.set_startup_hook()

@@ -13,7 +13,7 @@ from typing import Any
 
 from hookline.agent import Agent
 from hookline.cli.assembly.agent import open_agent
-from hookline.cli.assembly.verify import load_verified
+from hookline.cli.assembly.verification import load_verified
 from hookline.cli.console import Console
 from hookline.cli.exits import Exit
 from hookline.cli.journal_location import journal_path, new_run_id, open_journal

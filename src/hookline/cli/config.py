@@ -12,7 +12,7 @@ from typing import Any
 
 from hookline import capabilities
 from hookline.cli.assembly.capabilities import capability_names, options_of, schema_of
-from hookline.cli.assembly.verify import load_verified
+from hookline.cli.assembly.verification import load_verified
 from hookline.cli.exits import Exit
 from hookline.cli.journal_location import journal_path
 from hookline.cli.options import flags_of

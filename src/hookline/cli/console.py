@@ -187,7 +187,7 @@ class Console:
 
         When somebody answers elsewhere or cancels the run, it continues without the answers of this person.
         """
-        from hookline.cli.approval_prompt import ApprovalPrompt, Left
+        from hookline.cli.approval_prompt import ApprovalPrompt, PersonLeft
 
         asked = {(each.id, each.fingerprint) for each in result.pending}
         posted: list[InboxMessage] = []
@@ -207,7 +207,7 @@ class Console:
             try:
                 prompt = ApprovalPrompt(self.screen, self.interrupts, self._folder)
                 return await prompt.ask(result.pending, agent)
-            except Left:
+            except PersonLeft:
                 if not posted or self.interrupts.hits:
                     return None
         did = "cancelled the run" if isinstance(posted[0], InboxCancel) else "answered"

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from hookline import __version__
-from hookline.cli.assembly.verify import load_verified
+from hookline.cli.assembly.verification import load_verified
 from hookline.cli.exits import Exit
 from hookline.cli.journal_location import journal_path, open_journal
 from hookline.cli.terminal import Paint, printable

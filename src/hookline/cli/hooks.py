@@ -25,8 +25,8 @@ from hookline.config import Settings
 from hookline.drivers import ScriptedDriver, call, say
 from hookline.errors import HookError, UsageError, where_raised
 from hookline.hooks import (
-    Answered,
     Entry,
+    HookAnswer,
     HookOptions,
     HookOutcome,
     Kind,
@@ -254,7 +254,7 @@ class _AnswerLog:
 
     monotonic = staticmethod(time.perf_counter)
     error: HookError | None = None
-    answer: Answered[Any] | None = None
+    answer: HookAnswer[Any] | None = None
 
     def passed(self, names: Any, readings: Sequence[float]) -> None:
         """The hook had no objection."""
@@ -266,7 +266,7 @@ class _AnswerLog:
         """The hook said whether to continue."""
         return started
 
-    def judged(self, _entry: Entry, started: float, answer: Answered[Any]) -> float:
+    def judged(self, _entry: Entry, started: float, answer: HookAnswer[Any]) -> float:
         """The hook answered, or failed."""
         self.error, self.answer = answer.error, answer
         return started

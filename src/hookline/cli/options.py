@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from hookline.cli.assembly.verify import load_verified, verify
+from hookline.cli.assembly.verification import load_verified, verify
 from hookline.cli.terminal import printable
 from hookline.config import VARIABLES, Layer, Settings, check_layer, put
 from hookline.errors import ConfigError, UsageError

@@ -7,7 +7,7 @@ import asyncio
 from pathlib import Path
 
 from hookline.cli.assembly.agent import open_agent, without_model
-from hookline.cli.assembly.verify import load_verified
+from hookline.cli.assembly.verification import load_verified
 from hookline.cli.exits import Exit
 from hookline.cli.interrupts import Interrupts
 from hookline.cli.journal_location import find_run, journal_path, open_journal, open_run

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from hookline.cli.assembly.verify import load_verified
+from hookline.cli.assembly.verification import load_verified
 from hookline.cli.terminal import printable
 from hookline.config import NO_FLAGS, Layer, Merged, Settings, put
 from hookline.config.schema import PlaceName
@@ -244,13 +244,13 @@ def _first_steps(records: list[Record], run_id: str, after: int) -> list[Record]
 def count_turns(journal: JournalStore, run_id: str) -> int:
     """How many answers of a model a run and its children have on record: a script continues there."""
     infos = journal.runs()
-    family, grew = {run_id}, True
+    tree, grew = {run_id}, True
     while grew:
-        more = {info.run_id for info in infos if info.parent_run_id in family} - family
-        family, grew = family | more, bool(more)
+        more = {info.run_id for info in infos if info.parent_run_id in tree} - tree
+        tree, grew = tree | more, bool(more)
     return sum(
         isinstance(record, ResponseReceived) and not record.supplied
-        for member in family
+        for member in tree
         for record in journal.read(member)
     )
 

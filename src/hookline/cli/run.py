@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from hookline.cli.assembly.agent import open_agent
-from hookline.cli.assembly.verify import load_verified
+from hookline.cli.assembly.verification import load_verified
 from hookline.cli.console import Console
 from hookline.cli.journal_location import find_run, journal_path, new_run_id, open_journal
 from hookline.cli.options import flags_of, take_target

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from hookline.cli.assembly.capabilities import places_of
-from hookline.cli.assembly.commands import VARIABLE, pages_in
-from hookline.cli.assembly.verify import verify
+from hookline.cli.assembly.command_hooks import VARIABLE, pages_in
+from hookline.cli.assembly.verification import verify
 from hookline.cli.exits import Exit
 from hookline.cli.terminal import printable
 from hookline.command_hooks import (

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         ProgramResult,
         RunFacts,
     )
-    from hookline.command_hooks.scripts import definition_digest, not_covered
     from hookline.command_hooks.tools import (
         ShownCall,
         ToolForm,
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
         whole_expression,
     )
     from hookline.command_hooks.trust_store import TrustStore, is_trusted, marks_of_pages, trust
+    from hookline.command_hooks.trusted_files import definition_digest, not_covered
 
 _HOME: dict[str, str] = {
     "TOOL": "dialects.event_facts",
@@ -58,13 +58,13 @@ _HOME: dict[str, str] = {
     "ToolNames": "tools",
     "Transcripts": "dialect",
     "TrustStore": "trust_store",
-    "definition_digest": "scripts",
+    "definition_digest": "trusted_files",
     "expression": "tools",
     "hook_file": "dialects.config_files",
     "is_trusted": "trust_store",
     "marks_of_pages": "trust_store",
     "names_or_expression": "tools",
-    "not_covered": "scripts",
+    "not_covered": "trusted_files",
     "one_of": "tools",
     "read_hook": "dialects.own",
     "register_dialect": "dialect",

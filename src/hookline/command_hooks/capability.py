@@ -31,13 +31,13 @@ from hookline.command_hooks.handler import (
 from hookline.command_hooks.hook_kinds import HookModels
 from hookline.command_hooks.objections import ENDS, ObjectionCap
 from hookline.command_hooks.runner import Runner
-from hookline.command_hooks.scripts import definition_digest, scripts_of
 from hookline.command_hooks.trust_store import (
     TrustStore,
     kept_from_starting,
     pinned,
     untrusted,
 )
+from hookline.command_hooks.trusted_files import definition_digest, scripts_of
 from hookline.definition import Definition, Note
 from hookline.errors import BuildError
 from hookline.hooks import HookOptions, HookOutcome, Registration, register

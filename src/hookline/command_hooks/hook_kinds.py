@@ -175,7 +175,7 @@ def _found(name: str, ctx: AgentContext) -> Any:
 
 async def _refusal(call: ToolCall, ctx: AgentContext) -> str:
     """Why the policies of the run forbid a call; empty if they do not."""
-    plan = ctx.live.plans.before_tool_use
+    plan = None if ctx.live is None else ctx.live.plans.before_tool_use
     if plan is None or not plan.policies:
         return ""
     asked = ToolHookContext(
@@ -305,7 +305,8 @@ async def _spawn_agent(handler: Handler, ctx: AgentContext, asked: str, driver: 
     from hookline.agent import AgentBuilder  # takes a while to load
     from hookline.tools import Effect
 
-    run, driver = ctx.run, driver or ctx.live.definition.driver
+    run, live = ctx.run, ctx.live
+    driver = driver or (None if live is None else live.definition.driver)
     if run is None or driver is None:
         return ""
     tools = [run.tool(spec.name) for spec in run.tools]

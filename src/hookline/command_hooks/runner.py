@@ -42,7 +42,7 @@ from hookline.command_hooks.programs import (
     make_directories,
     run_program,
 )
-from hookline.command_hooks.scripts import changed_script
+from hookline.command_hooks.trusted_files import changed_script
 from hookline.errors import in_words
 from hookline.lifecycle import (
     AgentContext,

@@ -14,7 +14,7 @@ from hookline.command_hooks.dialect import find_hooks
 from hookline.command_hooks.dialects.pages import AGENT_PAGES, SKILL_PAGES, read_pages
 from hookline.command_hooks.handler import Handler, HookPage, HookSearch, Level
 from hookline.command_hooks.runner import ACTIVE_SKILL
-from hookline.command_hooks.scripts import named_files, scripts_of
+from hookline.command_hooks.trusted_files import named_files, scripts_of
 from hookline.errors import TrustError, UsageError
 from hookline.hooks import HookOptions, HookOutcome, Registration, register
 from hookline.lifecycle import HookPoint, PromptHookContext, SubagentHookContext, ToolHookContext

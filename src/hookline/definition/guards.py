@@ -14,9 +14,10 @@ from typing import Any
 
 import msgspec
 
-from hookline.flow import STOP_REASONS, Ledger, RunLimits
+from hookline.flow import STOP_REASONS, RunLimits
 from hookline.hooks import ContextFreeHook, HookOptions, HookOutcome, Plan, Registration, register
 from hookline.lifecycle import AgentContext, HookPoint, StopHookContext
+from hookline.lifecycle.contexts import LiveRun
 from hookline.state import ContinuationDecision, ContinuationEvaluation, ContinuationOutcome
 
 SOURCE = "default"
@@ -28,7 +29,7 @@ _DONE = ContinuationEvaluation(
 )
 
 
-_GOES_ON = ContinuationOutcome.from_evaluations((_MORE_TO_DO,))
+_CONTINUES = ContinuationOutcome.from_evaluations((_MORE_TO_DO,))
 _STOPS = ContinuationOutcome.from_evaluations((_DONE,))
 
 
@@ -40,15 +41,15 @@ class ToolCallPresence(ContextFreeHook):
         return _MORE_TO_DO if ctx.step is not None and ctx.step.calls else _DONE
 
     @staticmethod
-    def brief(run: Any) -> ContinuationOutcome:
+    def answer_without_context(run: Any) -> ContinuationOutcome:
         """The outcome if no other hook decides."""
-        return _GOES_ON if run.step.response is not None and run.step.response.calls else _STOPS
+        return _CONTINUES if run.step.response is not None and run.step.response.calls else _STOPS
 
 
 _IN_A_STEP = ("tokens", "seconds", "cost")
 """What the model's answer may have used up before its calls are run."""
 _BEFORE_STEP = ("steps", *_IN_A_STEP)
-Reached = Callable[[Any], str]
+Reached = Callable[[LiveRun], str]
 """(run) -> the limit that is used up, if one is."""
 
 
@@ -70,7 +71,7 @@ class LimitsGuard(ContextFreeHook):
         self._seconds: float = get("seconds", math.inf)
         self._cost: float = get("cost", math.inf)
 
-    def reached(self, run: Any) -> str:
+    def reached(self, run: LiveRun) -> str:
         """The first limit that is used up, by its name; empty when there is room. Limits are compared here only."""
         ledger = run.ledger.above(self.levels) if self.levels else run.ledger
         if ledger.steps >= self._steps:
@@ -83,15 +84,14 @@ class LimitsGuard(ContextFreeHook):
             return "cost"
         return "tool_calls" if ledger.tool_calls >= self._tool_calls else ""
 
-    brief = reached
+    answer_without_context = reached
 
     def __call__(self, ctx: AgentContext) -> HookOutcome | None:
         """Compare what was spent with the limits."""
         run = ctx.live
-        what = self.reached(run)
-        if not what:
+        if run is None or not (what := self.reached(run)):
             return None
-        ledger: Ledger = run.ledger.above(self.levels)
+        ledger = run.ledger.above(self.levels)
         used = ledger.seconds(run.now) if what == "seconds" else getattr(ledger, what)
         where = " by this run and its children" if self.levels else ""
         reason = f"{what.replace('_', ' ')}: {used:,.10g} of {self.keeps[what]:,.10g} used{where}"
@@ -102,9 +102,9 @@ class LimitsGuard(ContextFreeHook):
         guard = LimitsGuard(self.limits, _IN_A_STEP, self.levels)
         return guard if guard.keeps else None
 
-    def seconds_left(self, run: Any) -> float:
+    def seconds_left(self, run: LiveRun) -> float:
         """How much active time the run it guards has left."""
-        ledger: Ledger = run.ledger.above(self.levels)
+        ledger = run.ledger.above(self.levels)
         return self._seconds - ledger.seconds(run.now)
 
     def for_child(self) -> LimitsGuard:

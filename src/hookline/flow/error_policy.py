@@ -148,7 +148,7 @@ class ErrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
     first_delay: float = 0.5
     factor: float = 2.0
     max_delay: float = 60.0
-    """The longest wait, also for a provider that asks for more."""
+    """The longest wait, also for a provider or a hook that asks for more."""
 
     def __post_init__(self) -> None:
         for name in ("max_retries", "max_errors", "first_delay", "factor", "max_delay"):

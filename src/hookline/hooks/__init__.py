@@ -27,7 +27,7 @@ from hookline.hooks.next import Next
 from hookline.hooks.order import sort_hooks, unique_names
 from hookline.hooks.outcome import (
     CRASHES,
-    Answered,
+    HookAnswer,
     HookLog,
     HookOutcome,
     Result,
@@ -41,7 +41,6 @@ from hookline.hooks.verdict import Kind, Verdict
 
 __all__ = [
     "CRASHES",
-    "Answered",
     "BaseMatcher",
     "CallableMatcher",
     "CompositeMatcher",
@@ -49,6 +48,7 @@ __all__ = [
     "ContextFreeHook",
     "Entry",
     "EventTypeMatcher",
+    "HookAnswer",
     "HookLike",
     "HookLog",
     "HookNames",

@@ -83,7 +83,7 @@ class HookOptions(TypedDict, total=False):
     tier: str
     """`hook`, `policy` or `observer`."""
     scope: str | None
-    """`self`, or `tree`: child runs too."""
+    """`self`; `tree`: child runs too; or `children`: child runs only."""
     timeout: float | None
     on_failure: str | None
     """`closed` or `open`: whether its failure lets things through."""

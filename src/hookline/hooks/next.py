@@ -9,13 +9,17 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from hookline._aio import Once
-from hookline.errors import HookError
-from hookline.hooks.outcome import Answered, HookOutcome, Result, Settle, Verdicts, check_change
+from hookline.errors import HookError, UsageError
+from hookline.hooks.outcome import HookAnswer, HookOutcome, Result, Settle, Verdicts, check_change
 from hookline.hooks.plan import Entry
 from hookline.hooks.point_type import C, Context
 
 T = TypeVar("T")
 _AS_GIVEN: Any = object()
+
+
+class RepeatError(UsageError):
+    """What an action raises that is called again and cannot be done again. The hook that called it again has failed."""
 
 
 class Next(Generic[C, T]):
@@ -50,6 +54,8 @@ class Next(Generic[C, T]):
         try:
             result = await self._inside(self.handed)
         except BaseException as error:
+            if isinstance(error, RepeatError) and len(self._calls) > 1:
+                raise self.error(error.message, error.remedy) from None
             self.raised = error
             raise
         self.results.append(result)
@@ -104,47 +110,47 @@ class RestOfTier(Next[Any, Result[Any]]):
         self._judge = judge
         self._verdicts = verdicts
         self._started = verdicts.log.monotonic()
-        self.is_told = False
+        self.is_recorded = False
         """It passed on a changed context, and that is recorded."""
-        self.ran = False
+        self.has_run = False
 
     async def _skip_in_shadow(self, ctx: Context) -> Result[Any]:
         """For middleware in shadow: the rest runs later, as it would without this hook."""
         return Result(ctx)
 
     async def _run(self, ctx: Context) -> Result[Any]:
-        if self.ran:
+        if self.has_run:
             raise self.error("it called next twice.", "Call next once.")
         verdicts = self._verdicts
-        self.context, self.ran = ctx, True
+        self.context, self.has_run = ctx, True
         if ctx is not self.given:  # recorded now: the hooks inside see what it passed on
-            verdicts.log.judged(self.entry, self._started, Answered(self.given, ctx))
-            self.is_told = True
+            verdicts.log.judged(self.entry, self._started, HookAnswer(self.given, ctx))
+            self.is_recorded = True
         self.context = await self._judge(ctx)
-        if verdicts.failure is not None and self.lost:
+        if verdicts.failure is not None and self.is_lost:
             raise verdicts.failure
         return verdicts.result(self.context)
 
     async def answer(self) -> Any:
         """Call the hook. If it began the rest, it must have waited for its end."""
         answer = await super().answer()
-        if self.cut_short:
+        if self.is_cut_short:
             raise self.error("it did not wait for next to finish.", "Write `await next(ctx)`.")
         return answer
 
     @property
-    def cut_short(self) -> bool:
+    def is_cut_short(self) -> bool:
         """The rest began and did not end: its verdict is unknown."""
-        return self.ran and not self.results
+        return self.has_run and not self.results
 
     @property
-    def lost(self) -> bool:
+    def is_lost(self) -> bool:
         """A later hook failed where that is an error: middleware can neither hide it nor answer for it."""
         return self._verdicts.failure is not None and not self.given.point.unskippable
 
     def own_part(self, answer: Any) -> Any:
         """The middleware's own part of its answer, without what the rest decided and changed."""
-        if not self.ran or not self.results:
+        if not self.has_run or not self.results:
             return None if answer is self.context else answer
         if isinstance(answer, Result) and answer.kind <= self.results[0].kind:
             answer = answer.context

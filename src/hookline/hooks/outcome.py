@@ -144,12 +144,12 @@ class HookLog(Protocol[Shown]):
         """A hook only appended a value to its context. Returns the time the next one starts."""
         ...
 
-    def judged(self, entry: Entry, started: float, answer: Answered[Any]) -> float:
+    def judged(self, entry: Entry, started: float, answer: HookAnswer[Any]) -> float:
         """A hook answered, changed something, or failed. Returns the time the next one starts."""
         ...
 
 
-class Answered(msgspec.Struct, Generic[C], frozen=True):
+class HookAnswer(msgspec.Struct, Generic[C], frozen=True):
     """One hook's answer, understood."""
 
     before: C
@@ -176,7 +176,7 @@ class NoLog:
         """Not kept."""
         return started
 
-    def judged(self, entry: Entry, started: float, answer: Answered[Any]) -> float:  # noqa: ARG002 - as above
+    def judged(self, entry: Entry, started: float, answer: HookAnswer[Any]) -> float:  # noqa: ARG002 - as above
         """Not kept."""
         return started
 
@@ -233,17 +233,17 @@ Settle = Callable[[Entry, Any, Any], Any]
 """(hook, context before, context after) -> the context to continue with. Called when a hook changed the context."""
 
 
-def understand(entry: Entry, ctx: C, answer: Any, settle: Settle | None) -> Answered[C]:
+def understand(entry: Entry, ctx: C, answer: Any, settle: Settle | None) -> HookAnswer[C]:
     """What an answer means at its point. An answer that means nothing is a failure of the hook."""
     if isinstance(answer, HookError):
-        return Answered(ctx, ctx, error=answer)
+        return HookAnswer(ctx, ctx, error=answer)
     try:
         return _interpret(entry, ctx, answer, settle)
     except Exception as error:
-        return Answered(ctx, ctx, error=hook_failure(entry, ctx, error))
+        return HookAnswer(ctx, ctx, error=hook_failure(entry, ctx, error))
 
 
-def _interpret(entry: Entry, ctx: C, answer: Any, settle: Settle | None) -> Answered[C]:
+def _interpret(entry: Entry, ctx: C, answer: Any, settle: Settle | None) -> HookAnswer[C]:
     point = ctx.point
     if isinstance(answer, Result):  # what another stack decided is this hook's answer
         answer = HookOutcome(
@@ -259,7 +259,7 @@ def _interpret(entry: Entry, ctx: C, answer: Any, settle: Settle | None) -> Answ
         else:
             problem = f"it returned {answer!r} ({type(answer).__name__}), which means nothing here."
             if point.lenient:
-                return Answered(ctx, ctx, reason=_report_ignored(entry, point, problem))
+                return HookAnswer(ctx, ctx, reason=_report_ignored(entry, point, problem))
             raise HookAnswerError(entry.name, point, problem, remedy=f"Return {point.expected()}.")
     if isinstance(answer, Context):
         answer = HookOutcome(Kind.PROCEED, context=answer)
@@ -269,7 +269,7 @@ def _interpret(entry: Entry, ctx: C, answer: Any, settle: Settle | None) -> Answ
     if answer.context is not None:
         given, ignored = _without_effect(entry, ctx, answer.context)
         after = check_change(entry, ctx, given, settle)
-    return Answered(ctx, after, answer.kind, reason or ignored, answer.stop_reason, answer.answer)
+    return HookAnswer(ctx, after, answer.kind, reason or ignored, answer.stop_reason, answer.answer)
 
 
 def _without_effect(entry: Entry, ctx: C, changed: Any) -> tuple[Any, str]:
@@ -343,12 +343,12 @@ def check_change(entry: Entry, ctx: C, changed: Any, settle: Settle | None) -> C
     for name in fields:
         if name not in point.changes:
             raise HookError(
-                entry.name, point, f"it changed '{name}', which cannot be changed here.",
+                entry.name, point, f"it changed '{name}', which cannot be changed at {point.value}.",
                 remedy=f"Changeable: {', '.join(sorted(point.changes)) or 'nothing'}.",
             )  # fmt: skip
     if fields and entry.is_policy:
         raise HookError(
-            entry.name, point, f"a policy may only judge, and it changed '{fields[0]}'.",
+            entry.name, point, f"a policy may only judge, and it changed '{fields[0]}' at {point.value}.",
             remedy="Return HookOutcome.block/stop/ask, or register it with tier='hook'.",
         )  # fmt: skip
     if fields and settle is not None:
@@ -383,11 +383,11 @@ class Verdicts:
         self.log = log
         self.settle = settle
 
-    def add(self, entry: Entry, said: Answered[Any]) -> None:
+    def add(self, entry: Entry, said: HookAnswer[Any]) -> None:
         """Add a hook's answer."""
         if said.kind >= Kind.BLOCK:
             is_stop, strictest = said.kind is Kind.STOP, self.strictest
-            continues = is_stop and entry.is_policy and said.before.point.stands
+            continues = is_stop and entry.is_policy and said.before.point.judged_after_stop
             self.ended = self.ended or not continues
             if strictest[0] is Kind.STOP and not is_stop:
                 self.withheld = self.withheld or (said.reason, entry.name)
@@ -406,7 +406,7 @@ class Verdicts:
         if said.answer is not None and self.answer is None:
             self.answer = said.answer
 
-    def count(self, entry: Entry, said: Answered[Any], *, is_cut_short: bool) -> None:
+    def count(self, entry: Entry, said: HookAnswer[Any], *, is_cut_short: bool) -> None:
         """Add an answer; a failure counts as the point and the hook's fail mode say."""
         self.is_any = True
         point = said.before.point
@@ -416,14 +416,14 @@ class Verdicts:
             return
         elif point.failure_blocks or self._is_stopped(point):
             reason = f"hook '{entry.name}' failed, so this is not let through: {said.error.problem}"
-            self.add(entry, Answered(said.before, said.after, Kind.BLOCK, reason))
+            self.add(entry, HookAnswer(said.before, said.after, Kind.BLOCK, reason))
         else:
             self.failure = self.failure or said.error
             self.ended = self.ended or not point.unskippable
 
     def _is_stopped(self, point: Point[Any]) -> bool:
         """A failure must not keep a stopped run from ending: it only blocks."""
-        return point.stands and self.strictest[0] is Kind.STOP
+        return point.judged_after_stop and self.strictest[0] is Kind.STOP
 
     def result(self, ctx: C) -> Result[C]:
         """The result of all answers."""
@@ -453,7 +453,7 @@ class Verdicts:
     def policies_still_run(self, point: Point[Any]) -> bool:
         """A hook ended the chain with a stop that undoes nothing."""
         is_stopped = self.ended and self.strictest[0] is Kind.STOP
-        return is_stopped and self.withheld is None and point.stands
+        return is_stopped and self.withheld is None and point.judged_after_stop
 
     def crash(self, entry: Entry, ctx: Context, error: BaseException, started: float) -> HookError:
         """A hook's crash. At unskippable points the other hooks run even if the task is cancelled."""
@@ -461,7 +461,7 @@ class Verdicts:
         if failure is None:
             return hook_failure(entry, ctx, error)
         if not ctx.point.unskippable:
-            self.log.judged(entry, started, Answered(ctx, ctx, error=failure))
+            self.log.judged(entry, started, HookAnswer(ctx, ctx, error=failure))
             raise error
         self.is_any = True
         self.cancelled = self.cancelled or error

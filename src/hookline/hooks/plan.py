@@ -81,7 +81,7 @@ class Entry:
         target = target_of(registration.hook)
         self.is_async = registration.timeout is not None or is_async_callable(target)
         self.call = (
-            target if registration.timeout is None else _with_timeout(target, registration.timeout)
+            target if registration.timeout is None else with_timeout(target, registration.timeout)
         )
 
     def with_recorded_answers(self, answer: Callable[[Any], Any]) -> Entry:
@@ -98,7 +98,7 @@ class Plan:
     """The hooks of one point in the order they run. An empty plan is falsy and costs one look-up."""
 
     __slots__ = (
-        "brief",
+        "answer_without_context",
         "guard",
         "hooks",
         "judges",
@@ -116,8 +116,10 @@ class Plan:
         self.observers = tuple(entry for entry in entries if entry.tier is Tier.OBSERVER)
         self.judges = self.hooks + self.policies
         self.names = _names(point.value, self.judges)
-        self.brief = _brief(entries[0]) if len(entries) == 1 else None
-        self.guard = "" if self.brief is None else entries[0].name
+        self.answer_without_context = (
+            _context_free_answer(entries[0]) if len(entries) == 1 else None
+        )
+        self.guard = "" if self.answer_without_context is None else entries[0].name
 
     def __bool__(self) -> bool:
         return bool(self.judges or self.observers)
@@ -145,7 +147,7 @@ class Plan:
         plan.observers = observers
         plan.judges = plan.hooks + plan.policies
         plan.names = _names(self.point.value, plan.judges)
-        plan.brief = None
+        plan.answer_without_context = None
         return plan
 
     @property
@@ -162,22 +164,26 @@ class Plan:
 class ContextFreeHook:
     """A hook that can often answer without a context, from the run itself, when it is alone at its point.
 
-    `brief(run)` returns something false when there is no objection; otherwise its decision, or that it must be called.
-    It saves the context, which costs more than a guard that only compares numbers.
+    `answer_without_context(run)` returns something false when there is no objection. Otherwise it returns the decision,
+    or anything true, and the hook is called with a context. A context costs more than to compare a few numbers.
     """
 
-    brief: Callable[[Any], Any]
+    answer_without_context: Callable[[Any], Any]
 
 
-def _brief(entry: Entry) -> Callable[[Any], Any] | None:
+def _context_free_answer(entry: Entry) -> Callable[[Any], Any] | None:
     hook = entry.registration.hook
     if not isinstance(hook, ContextFreeHook) or not entry.is_plain or entry.tier is Tier.OBSERVER:
         return None
     registration = entry.registration
-    return hook.brief if registration.matcher is None and registration.timeout is None else None
+    return (
+        hook.answer_without_context
+        if registration.matcher is None and registration.timeout is None
+        else None
+    )
 
 
-def _with_timeout(target: Callable[..., Any], seconds: float) -> Callable[..., Awaitable[Any]]:
+def with_timeout(target: Callable[..., Any], seconds: float) -> Callable[..., Awaitable[Any]]:
     """The hook under a time limit: async hooks are cancelled, sync ones run in a thread and are abandoned."""
     is_async = is_async_callable(target)
     too_long = f"it took longer than {seconds:g} s"

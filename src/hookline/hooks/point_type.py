@@ -55,8 +55,8 @@ class Point(str, Generic[C]):
     """The action takes a context and gives one, so what hooks change before and after it is recorded."""
     unskippable: bool
     """When one hook fails here the others still run: a run always passes these points at its end."""
-    stands: bool
-    """A stop undoes nothing here, so policies still judge it after a stop."""
+    judged_after_stop: bool
+    """What this is about has happened, and a stop does not undo it: policies judge it also after a stop."""
     lenient: bool
     """An answer that means nothing here is reported and ignored; elsewhere it is a failure of the hook."""
     without_effect: frozenset[str]
@@ -79,7 +79,7 @@ class Point(str, Generic[C]):
         around: bool = False,
         gives_context: bool = False,
         unskippable: bool = False,
-        stands: bool = False,
+        judged_after_stop: bool = False,
         lenient: bool = False,
         without_effect: frozenset[str] = frozenset(),
         is_tool_event: bool = False,
@@ -96,7 +96,7 @@ class Point(str, Generic[C]):
         point.around = around
         point.gives_context = gives_context
         point.unskippable = unskippable
-        point.stands = stands
+        point.judged_after_stop = judged_after_stop
         point.lenient = lenient
         point.without_effect = without_effect
         point.is_tool_event = is_tool_event

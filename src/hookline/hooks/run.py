@@ -1,4 +1,4 @@
-"""The semantics of a hook call, on one screen.
+"""How hooks are called: `_judge` is all of it for one point, and `_weigh` what becomes of one answer.
 
 Hooks run one after the other in plan order, then policies, then observers. A hook that answers None has no objection.
 `block` and `stop` end the chain; `ask` does not, so the other hooks still judge. Where a stop undoes nothing, policies
@@ -18,7 +18,7 @@ from hookline.hooks.next import Next, RestOfTier
 from hookline.hooks.outcome import (
     CRASHES,
     NO_LOG,
-    Answered,
+    HookAnswer,
     HookLog,
     Result,
     Settle,
@@ -102,10 +102,10 @@ async def _judge(entries: tuple[Entry, ...], names: HookNames, verdicts: Verdict
             continue
         first, readings = _report(log, names, first, readings, position)
         if rest is not None:
-            if rest.lost:
+            if rest.is_lost:
                 return rest.context  # type: ignore[no-any-return]
             answer, ctx = rest.own_part(answer), rest.context
-            skip = end if rest.ran else skip
+            skip = end if rest.has_run else skip
         ctx, now = _weigh(entry, ctx, answer, verdicts, readings[0], rest)
         readings = [now]
         if verdicts.ended:
@@ -140,7 +140,7 @@ async def run_around(
     async def inside(handed: C) -> T:
         if not entry.shadow:
             if ctx.point.gives_context and handed is not next_.base:
-                log.judged(entry, started, Answered(next_.base, handed))
+                log.judged(entry, started, HookAnswer(next_.base, handed))
             return await run_around(entries[1:], handed, action, log, settle, check)
         if next_.results:
             return next_.results[0]
@@ -155,7 +155,7 @@ async def run_around(
             result = check(entry, result, next_.results[-1] if next_.results else ctx)
     except CRASHES as error:
         if (cut := cancellation_failure(entry, ctx, error)) is not None:
-            log.judged(entry, started, Answered(ctx, ctx, error=cut))
+            log.judged(entry, started, HookAnswer(ctx, ctx, error=cut))
             raise
         if error is next_.raised:
             raise  # the action's own error, which the hook did not handle
@@ -164,7 +164,7 @@ async def run_around(
         change: tuple[Any, Any] = (ctx, ctx)
         if ctx.point.gives_context and failure is None:
             change = (next_.base, result)
-        log.judged(entry, started, Answered(*change, error=failure))
+        log.judged(entry, started, HookAnswer(*change, error=failure))
     if not entry.shadow:
         if failure is not None and entry.registration.on_failure == "closed":
             raise failure
@@ -199,7 +199,7 @@ def _weigh(
     point, log = ctx.point, verdicts.log
     if answer is None and not entry.shadow:
         now = log.monotonic()
-        if not entry.is_recalled and (rest is None or not rest.is_told):
+        if not entry.is_recalled and (rest is None or not rest.is_recorded):
             log.passed(entry.names, (started, now))
         return ctx, now
     append = point.append if type(answer) is point.appends else None
@@ -210,11 +210,13 @@ def _weigh(
             return ctx, log.appended(entry, started, ctx)
         except UsageError as error:
             answer = hook_failure(entry, ctx, error)
-    said = Answered(ctx, ctx) if answer is None else understand(entry, ctx, answer, verdicts.settle)
+    said = (
+        HookAnswer(ctx, ctx) if answer is None else understand(entry, ctx, answer, verdicts.settle)
+    )
     now = log.judged(entry, started, said)
     if entry.shadow:
         return ctx, now
-    verdicts.count(entry, said, is_cut_short=rest is not None and rest.cut_short)
+    verdicts.count(entry, said, is_cut_short=rest is not None and rest.is_cut_short)
     return said.after, now
 
 
@@ -233,7 +235,7 @@ async def observe(plan: Plan, ctx: C, verdict: Verdict, log: HookLog[C] = NO_LOG
         except CRASHES as error:
             cut = cancellation_failure(entry, shown, error)
             failure = cut or hook_failure(entry, shown, error)
-            log.judged(entry, started, Answered(shown, shown, error=failure))
+            log.judged(entry, started, HookAnswer(shown, shown, error=failure))
             if cut is not None and not plan.point.unskippable:
                 raise
             cancelled = cancelled or (error if cut is not None else None)

@@ -1,4 +1,4 @@
-"""What can be decided at a point."""
+"""What can be decided at a point, and what was. What a hook may return is `HookOutcome` in `outcome.py`."""
 
 from __future__ import annotations
 

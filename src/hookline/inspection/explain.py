@@ -93,6 +93,11 @@ def _agent(definition: Definition, page: Page) -> Iterator[str]:
     yield from page.wrap_row(
         "no hooks at  ", ", ".join(point.value for point, plan in plans if not plan)
     )
+    below = [each for each in definition.registrations if each.scope == "children"]
+    if below:
+        yield from page.wrap_row(
+            "in child runs only  ", ", ".join(f"{each.name} ({each.point.value})" for each in below)
+        )
 
 
 def _driver(definition: Definition) -> str:
@@ -132,11 +137,7 @@ def _limits(definition: Definition) -> str:
     return f"{', '.join(limits) or 'none'}; {definition.max_objections} objections to stopping"
 
 
-_SCOPES = {
-    "self": "not in child runs",
-    "tree": "in child runs too",
-    "children": "in child runs only",
-}
+_SCOPES = {"self": "not in child runs", "tree": "in child runs too"}
 
 
 def _errors(policy: ErrorPolicy) -> str:
@@ -174,10 +175,16 @@ def _heading(point: Point[Any], text: str) -> str:
     return f"{point.value:20}{text}"
 
 
+_ACTIONS = {
+    HookPoint.AROUND_STEP: "the step",
+    HookPoint.AROUND_INFERENCE: "the driver",
+    HookPoint.AROUND_TOOL_USE: "the tool",
+}
+
+
 def _block_text(point: Point[Any]) -> str:
     if point.around:
-        action = "the driver" if point == HookPoint.AROUND_INFERENCE else "the tool"
-        return f"outermost first, around {action}"
+        return f"outermost first, around {_ACTIONS[point]}"
     return f"a block: {point.blocks}" if point.blocks else "nothing can be blocked here"
 
 

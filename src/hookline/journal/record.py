@@ -129,6 +129,8 @@ class HookRan(Record, frozen=True, gc=False, omit_defaults=True, tag="hook"):
     """Of a command, an address or a model: the digest of its definition and script."""
     traceback: str = ""
     """Of a hook in Python that crashed: file, line and code of each frame."""
+    is_made: bool = False
+    """At around_step: the step had been made by then."""
 
 
 class HooksPassed(Record, frozen=True, gc=False, omit_defaults=True, tag="hooks"):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from hookline.errors import UsageError
-from hookline.flow import ErrorAction, ErrorClass, ErrorDecision
-from hookline.hooks import Context, Result
+from hookline.flow import ErrorAction, ErrorClass, ErrorDecision, Ledger
+from hookline.hooks import Context, Plan, Result
 from hookline.hooks.point_type import C
 from hookline.state import (
     AgentState,
@@ -46,38 +46,112 @@ class Spent(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Active time: time the run spent paused does not count."""
 
 
+class _Toolbox(Protocol):
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]: ...
+    @property
+    def get(self) -> Callable[[str], Any]: ...
+
+
+class _Definition(Protocol):
+    @property
+    def system_prompt(self) -> str: ...
+    @property
+    def driver(self) -> Any: ...
+    @property
+    def toolbox(self) -> _Toolbox: ...
+
+
+class _Plans(Protocol):
+    @property
+    def before_tool_use(self) -> Plan | None: ...
+
+
+class _Source(Protocol):
+    @property
+    def is_replay(self) -> bool: ...
+
+
+class RunServices(Protocol):
+    """What the hooks of a run may have done. `agent.hook_services.HookServices` does it."""
+
+    async def ask_model(
+        self, request: InferenceRequest, name: str, driver: Any
+    ) -> InferenceResponse: ...
+    async def spawn(self, ctx: Self, agent: Any, prompt: str, name: str) -> tuple[Self, Any]: ...
+    async def before_compact(
+        self, ctx: AgentContext, messages: Sequence[Message], instructions: str
+    ) -> Result[CompactHookContext]: ...
+
+
+class LiveRun(Protocol):
+    """The run behind a context: what contexts, guards and command hooks use of `agent.run.Run`.
+
+    `Run` is in a higher layer, which this one cannot import.
+    """
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def depth(self) -> int: ...
+    @property
+    def parent(self) -> LiveRun | None: ...
+    @property
+    def definition(self) -> _Definition: ...
+    @property
+    def plans(self) -> _Plans: ...
+    @property
+    def source(self) -> _Source: ...
+    @property
+    def state(self) -> AgentState: ...
+    @property
+    def step_index(self) -> int | None: ...
+    @property
+    def ledger(self) -> Ledger: ...
+    @property
+    def now(self) -> float: ...
+    @property
+    def at(self) -> float: ...
+    @property
+    def monotonic(self) -> Callable[[], float]: ...
+    @property
+    def services(self) -> RunServices: ...
+    def charge(self, usage: Usage) -> None: ...
+    def call_without_secrets(self, call: ToolCall) -> ToolCall: ...
+
+
 class RunHandle:
     """What a hook may know of, and do to, the run it is in. It is read-only: a hook may spend, and never refund."""
 
     __slots__ = ("_live",)
 
-    def __init__(self, live: Any) -> None:
+    def __init__(self, live: LiveRun) -> None:
         self._live = live
 
     @property
     def run_id(self) -> str:
         """The run's id."""
-        return self._live.run_id  # type: ignore[no-any-return]
+        return self._live.run_id
 
     @property
     def depth(self) -> int:
         """How many runs are above this one: zero when the caller started it."""
-        return self._live.depth  # type: ignore[no-any-return]
+        return self._live.depth
 
     @property
     def is_replay(self) -> bool:
         """Whether this is a replay or a back-test of a recorded run: whatever a hook does outside, it did then."""
-        return self._live.source.is_replay  # type: ignore[no-any-return]
+        return self._live.source.is_replay
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
         """All tools of the agent, as models see them."""
-        return self._live.definition.toolbox.specs  # type: ignore[no-any-return]
+        return self._live.definition.toolbox.specs
 
     @property
     def state(self) -> AgentState:
         """The run's state as it is settled now."""
-        return self._live.state  # type: ignore[no-any-return]
+        return self._live.state
 
     @property
     def parent(self) -> RunHandle | None:
@@ -88,7 +162,7 @@ class RunHandle:
     @property
     def system_prompt(self) -> str:
         """The system prompt of the run's agent, as it was built."""
-        return self._live.definition.system_prompt  # type: ignore[no-any-return]
+        return self._live.definition.system_prompt
 
     @property
     def model(self) -> str:
@@ -129,14 +203,14 @@ class RunHandle:
         `name` says for which hook. Failures are retried as the error policy says; the last one is raised. A run that
         continues after a crash has the answer from its journal.
         """
-        return await self._live.services.ask_model(request, name, driver)  # type: ignore[no-any-return]
+        return await self._live.services.ask_model(request, name, driver)
 
     async def spawn(self, ctx: Self, agent: Any, prompt: str, *, name: str) -> tuple[Self, Any]:
         """Run another agent as a child of this run, under its limits and policies.
 
         Returns the hook's context with the evaluations of hooks around the child, and the child's result.
         """
-        return await self._live.services.spawn(ctx, agent, prompt, name)  # type: ignore[no-any-return]
+        return await self._live.services.spawn(ctx, agent, prompt, name)
 
     async def before_compact(
         self, ctx: AgentContext, messages: Sequence[Message], instructions: str
@@ -145,7 +219,7 @@ class RunHandle:
 
         What they changed is in the result's context: continue with its state and its evaluations.
         """
-        return await self._live.services.before_compact(ctx, messages, instructions)  # type: ignore[no-any-return]
+        return await self._live.services.before_compact(ctx, messages, instructions)
 
     def __repr__(self) -> str:
         return f"<run {self.run_id}, depth {self.depth}>"
@@ -157,7 +231,7 @@ class AgentContext(Context, frozen=True, kw_only=True):
     state: AgentState = AgentState()
     evaluations: tuple[ContinuationEvaluation, ...] = ()
     """What hooks have decided about continuing since this step began."""
-    live: Any = None
+    live: LiveRun | None = None
     """The run itself. It is the runtime's own: hooks use `run`."""
 
     @property
@@ -168,7 +242,7 @@ class AgentContext(Context, frozen=True, kw_only=True):
     @property
     def now(self) -> float:
         """The time by the run's clock: seconds since 1970. In a replay it is the time on record. Zero outside a run."""
-        return 0.0 if self.live is None else float(self.live.at)
+        return 0.0 if self.live is None else self.live.at
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -426,7 +500,8 @@ class FailureHookContext(AgentContext, frozen=True, kw_only=True):
     def retry(self, delay: float | None = None) -> FailureHookContext:
         """Try again after so many seconds; None: as long as the error policy would wait.
 
-        The limits of the run and the budgets of the error policy hold. A tool that must run once is not run again.
+        The limits of the run, and the budgets and `max_delay` of the error policy, hold. A tool that must run once is
+        not run again.
         """
         if delay is None:
             delay = self.decision.delay

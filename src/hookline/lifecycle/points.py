@@ -180,7 +180,7 @@ class HookPoint(metaclass=_Points):
         changes=("response",),
         answers=((InferenceResponse, InferenceHookContext.with_response),),
         blocks="the response is discarded and the model reads the reason in the next step",
-        stands=True,
+        judged_after_stop=True,
     )
     BEFORE_TOOL_USE = _point(
         "before_tool_use",
@@ -219,7 +219,7 @@ class HookPoint(metaclass=_Points):
         answers=((ToolResult, ToolHookContext.with_execution),),
         blocks="the result is withheld and the model reads the reason",
         failure_blocks=True,
-        stands=True,
+        judged_after_stop=True,
         is_tool_event=True,
     )
     AFTER_STEP = _point(

@@ -11,11 +11,12 @@ from typing import Any, Self, Unpack
 
 import msgspec
 
+from hookline._aio import is_in_event_loop
 from hookline.errors import HookError, RegistrationError, UsageError
 from hookline.hooks import (
-    Answered,
     Context,
     Entry,
+    HookAnswer,
     HookLike,
     HookOptions,
     HookOutcome,
@@ -114,11 +115,7 @@ class HookStack:
 
     def process_sync(self, context: C, terminal: Callable[[C], object] | None = None) -> Result[C]:
         """`process` for code that is not async."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
+        if is_in_event_loop():
             raise UsageError(
                 "this is async code already, so it cannot wait for hooks without blocking it.",
                 remedy="Write `await stack.process(...)`.",
@@ -162,7 +159,7 @@ class _FailureLog(NoLog):
     def __init__(self) -> None:
         self.failures: list[HookError] = []
 
-    def judged(self, entry: Entry, started: float, answer: Answered[Any]) -> float:
+    def judged(self, entry: Entry, started: float, answer: HookAnswer[Any]) -> float:
         """Keep a failure."""
         if answer.error is not None:
             self.failures.append(answer.error)

@@ -19,8 +19,8 @@ from hookline.definition.guards import limit_reached_in_step, limits_on_calls
 from hookline.errors import HookError, HooklineError, UsageError, in_words
 from hookline.flow import RunLimits
 from hookline.hooks import (
-    Answered,
     Entry,
+    HookAnswer,
     HookNames,
     Kind,
     Plan,
@@ -33,7 +33,7 @@ from hookline.journal import HookRan, JournalStore, Record
 from hookline.lifecycle import AgentContext, HookPoint, HookStack
 from hookline.lifecycle.recorded_changes import describe_changes
 from hookline.playback.recorded_agent import (
-    Agents,
+    PlayedAgents,
     is_limit_on_record,
     is_recorded,
     recorded_hooks,
@@ -49,7 +49,7 @@ from hookline.playback.report import (
     Unjudged,
     latency,
 )
-from hookline.playback.runs import recordings_of, wanted_runs
+from hookline.playback.run_selection import recordings_of, wanted_runs
 from hookline.playback.source import Keeps, Playback, PlaybackSource, is_in_doubt
 from hookline.state import (
     EMPTY,
@@ -87,7 +87,7 @@ async def backtest(
     with `run_hooks=True` only. `runs`, `session`, `status`, `since` and `limit` say which runs, newest first.
     """
     registrations, definition = _under_test(hooks)
-    agents = Agents.of(definition, children, runs_hooks=run_hooks)
+    agents = PlayedAgents.of(definition, children, runs_hooks=run_hooks)
     test = Backtest(registrations, agents, is_added=isinstance(hooks, HookStack))
     recordings = recordings_of(journal)
     wanted = wanted_runs(
@@ -113,7 +113,7 @@ class Backtest:
     """A back-test in progress: the hooks under test, and what was found in all runs so far."""
 
     def __init__(
-        self, registrations: tuple[Registration, ...], agents: Agents, *, is_added: bool
+        self, registrations: tuple[Registration, ...], agents: PlayedAgents, *, is_added: bool
     ) -> None:
         self.registrations = registrations
         self.agents = agents
@@ -123,7 +123,7 @@ class Backtest:
         """The hooks that decide something, those of the children that were given included."""
         self.kept: set[HookKey] = set()
         """Hooks on record that stay, because their agent was not given."""
-        self.judged: list[Judged] = []
+        self.judged: list[ComparedDecision] = []
         """The decisions of the run that is played."""
         self.counts = HookCounts()
         self._recorded = HookCounts()
@@ -231,7 +231,7 @@ class Backtest:
         )
 
 
-def _change(judged: Judged, *, is_first: bool) -> Change:
+def _change(judged: ComparedDecision, *, is_first: bool) -> Change:
     point, step, _ = judged.place
     old, new = judged.old.verdict, judged.new.verdict
     if old.word == new.word and judged.old.says.word != judged.new.says.word:
@@ -257,7 +257,7 @@ def _change(judged: Judged, *, is_first: bool) -> Change:
 # --- asking the hooks under test --------------------------------------------------------------------
 
 
-class Judged(msgspec.Struct, frozen=True):
+class ComparedDecision(msgspec.Struct, frozen=True):
     """One decision: what was decided then, and what is decided now."""
 
     place: Place
@@ -319,7 +319,7 @@ class BacktestSource(PlaybackSource):
 
     has_agent = False
     candidate: Candidate
-    _notes: Notes
+    _metadata: CandidateMetadata
 
     def __init__(self, test: Backtest, playback: Playback, recording: RecordedRun) -> None:
         super().__init__(test.agents, playback, recording)
@@ -337,7 +337,7 @@ class BacktestSource(PlaybackSource):
         """Where somebody was asked, or is to be asked now."""
         if not hasattr(self, "candidate"):
             self.candidate = self._candidate(run)
-            self._notes = Notes(run.state.metadata, is_added=self._test.is_added)
+            self._metadata = CandidateMetadata(run.state.metadata, is_added=self._test.is_added)
         plans = self.candidate.plans
         return self.recording.points | {
             point.value for point in HookPoint if plans.of(point.value) is not None
@@ -404,23 +404,25 @@ class BacktestSource(PlaybackSource):
         if place[0] == "before_tool_use" and _are_limits_asked(plans, run, round_):
             plan = limits_on_calls(plans.before_step)
         is_needed = plan is not None or (round_ and not test.is_added)
-        if not is_needed or self._is_moot(place) or not recording.goes_beyond(place, round_):
+        if (
+            not is_needed
+            or self._is_no_longer_asked(place)
+            or not recording.goes_beyond(place, round_)
+        ):
             return
         then = Plan(ctx.point, recorded_hooks(recording, ctx.point, round_))
-        watch = Watch()
-        old = await ask_beside(run, then, ctx, watch, policies_only=policies_only)
+        log = RoundLog()
+        old = await ask_beside(run, then, ctx, log, policies_only=policies_only)
         seen = self.who_answers(run, plan or Plan(ctx.point), place, round_, self.candidate.keeps)
         if seen.missing:
             gone = f"hook '{seen.missing}' is not there any more, and what it was shown is not on record"
             new = HookRuling(verdict=HookWord(UNKNOWN, seen.missing, gone))
         else:
-            new = await self._ask_now(
-                run, seen.plan, ctx, watch.context, policies_only=policies_only
-            )
+            new = await self._ask_now(run, seen.plan, ctx, log.context, policies_only=policies_only)
         if place[0] == "before_tool_use":
             self._asks[place] = new.verdict.word == "ask"
         test.judged.append(
-            Judged(
+            ComparedDecision(
                 place=place,
                 run_id=run.run_id,
                 call=getattr(ctx, "tool_call", None),
@@ -448,7 +450,7 @@ class BacktestSource(PlaybackSource):
             run.charge(missing)
         return True
 
-    def _is_moot(self, place: Place) -> bool:
+    def _is_no_longer_asked(self, place: Place) -> bool:
         """Whether a permission is asked for that nobody of now would ask for."""
         point, step, call_id = place
         return point == "permission_request" and not self._asks.get(
@@ -469,13 +471,13 @@ class BacktestSource(PlaybackSource):
         self, run: Run, plan: Plan, ctx: AgentContext, then: Any, *, policies_only: bool
     ) -> HookRuling:
         """Ask the hooks of now about what was, with the metadata that they themselves have written."""
-        watch, notes = Watch(self._test.counts), self._notes
-        state = msgspec.structs.replace(ctx.state, metadata=notes.shown(ctx.state.metadata))
-        shown = msgspec.structs.replace(ctx, state=state, live=RunSeenByCandidate(run, watch))
+        log, metadata = RoundLog(self._test.counts), self._metadata
+        state = msgspec.structs.replace(ctx.state, metadata=metadata.shown(ctx.state.metadata))
+        shown = msgspec.structs.replace(ctx, state=state, live=RunSeenByCandidate(run, log))
         quiet = plan.with_entries(tuple(map(without_count, plan.judges)))
-        ruling = await ask_beside(run, quiet, shown, watch, policies_only=policies_only)
-        if watch.context is not None and then is not None:
-            notes.take(then.state.metadata, watch.context.state.metadata)
+        ruling = await ask_beside(run, quiet, shown, log, policies_only=policies_only)
+        if log.context is not None and then is not None:
+            metadata.take(then.state.metadata, log.context.state.metadata)
         return ruling
 
 
@@ -483,16 +485,16 @@ class BacktestSource(PlaybackSource):
 
 
 async def ask_beside(
-    run: Run, plan: Plan, ctx: AgentContext, watch: Watch, *, policies_only: bool
+    run: Run, plan: Plan, ctx: AgentContext, log: RoundLog, *, policies_only: bool
 ) -> HookRuling:
     """What these hooks say. Nothing of it reaches the run."""
 
     try:
-        result = await run_hooks(plan, ctx, watch, run.settle, policies_only=policies_only)
+        result = await run_hooks(plan, ctx, log, run.settle, policies_only=policies_only)
     except HookError as error:
         return HookRuling(verdict=HookWord(Kind.FAILED.label, error.hook, error.problem))
-    watch.context = result.context
-    return ruling_of(ctx, result, watch.changed_by, watch.answered_by)
+    log.context = result.context
+    return ruling_of(ctx, result, log.changed_by, log.answered_by)
 
 
 def without_count(entry: Entry) -> Entry:
@@ -503,9 +505,9 @@ def without_count(entry: Entry) -> Entry:
 class RunSeenByCandidate:
     """The run, as hooks that are asked beside it may see it. What they charge is theirs."""
 
-    def __init__(self, run: Run, watch: Watch) -> None:
+    def __init__(self, run: Run, log: RoundLog) -> None:
         self._run = run
-        self.charge: Callable[[Usage], None] = watch.charge
+        self.charge: Callable[[Usage], None] = log.charge
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._run, name)
@@ -514,7 +516,7 @@ class RunSeenByCandidate:
 _GONE = object()
 
 
-class Notes:
+class CandidateMetadata:
     """The metadata that hooks under test see: what they have written, and not what others wrote in their place.
 
     Those that are added to the hooks on record see what these wrote too.
@@ -539,7 +541,7 @@ class Notes:
                 self._own[key] = now.get(key, _GONE)
 
 
-class Watch:
+class RoundLog:
     """Where the engine reports what the hooks of one round said: the hook log."""
 
     monotonic = staticmethod(time.perf_counter)
@@ -569,7 +571,7 @@ class Watch:
         """A hook said whether to continue."""
         return self._count_answer(entry, started, "proceed")
 
-    def judged(self, entry: Entry, started: float, answer: Answered[Any]) -> float:
+    def judged(self, entry: Entry, started: float, answer: HookAnswer[Any]) -> float:
         """One said or changed something, or failed."""
         if answer.after is not answer.before and not entry.shadow:
             self.changed_by = entry.name

@@ -86,7 +86,7 @@ def recorded_hooks(
     return [recorded_hook(recording, point, ran) for ran in said if not ran.shadow]
 
 
-class Agents(msgspec.Struct):
+class PlayedAgents(msgspec.Struct):
     """The agents that are there, and what could not be asked of them, over all runs that are played."""
 
     own: Definition
@@ -101,7 +101,7 @@ class Agents(msgspec.Struct):
     """Hooks that answered from the record at least once, because what they were shown is not on record."""
 
     @staticmethod
-    def of(own: Definition, children: object, *, runs_hooks: bool) -> Agents:
+    def of(own: Definition, children: object, *, runs_hooks: bool) -> PlayedAgents:
         """The agents that somebody gave."""
         given: Mapping[str, Any] = children if isinstance(children, Mapping) else {"": children}
         if not all(isinstance(agent, Agent) for agent in given.values()):
@@ -110,7 +110,7 @@ class Agents(msgspec.Struct):
                 remedy='Write children={"name": agent}.',
             )
         named = {name: agent.definition for name, agent in given.items()}
-        return Agents(own, named, runs_hooks)
+        return PlayedAgents(own, named, runs_hooks)
 
     def without_external(self, recording: RecordedRun, plan: Plan, round_: Round) -> Plan:
         """A plan in which no command, address or model is asked, unless that is wanted: they say what is on record.
@@ -169,8 +169,8 @@ def count_unseen(point: str, round_: Round, *, is_kept: bool) -> int:
     return 0
 
 
-class Seen(msgspec.Struct, frozen=True):
-    """A plan for a round of which not everything is on record."""
+class PartialPlan(msgspec.Struct, frozen=True):
+    """The plan of a round of hooks, and which hooks are not in it because not everything is on record."""
 
     plan: Plan
     unasked: tuple[str, ...] = ()
@@ -179,7 +179,7 @@ class Seen(msgspec.Struct, frozen=True):
     """The hook that changed or withheld it, when there is no such hook now."""
 
 
-def ask_unhidden(recording: RecordedRun, plan: Plan, round_: Round, hidden: int) -> Seen:
+def ask_unhidden(recording: RecordedRun, plan: Plan, round_: Round, hidden: int) -> PartialPlan:
     """A plan in which the first `hidden` hooks of a round answer from the record, and only later ones are asked."""
     point = plan.point
     last = round_[hidden - 1]
@@ -191,7 +191,7 @@ def ask_unhidden(recording: RecordedRun, plan: Plan, round_: Round, hidden: int)
         played = [Entry(made) for made in recorded_hooks(recording, point, round_)]
     seen = with_judges(plan, (*played, *plan.judges[len(skipped) :]))
     unasked = tuple(entry.name for entry in skipped)
-    return Seen(seen, unasked, "" if places else last.hook)
+    return PartialPlan(seen, unasked, "" if places else last.hook)
 
 
 def with_recorded_limits(recording: RecordedRun, plan: Plan, round_: Round) -> Plan:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import msgspec
 
-from hookline.agent.records import Place, RecordedCall, Round, RunIndex, RunPart
+from hookline.agent.records import BEFORE_CALLS, Place, RecordedCall, Round, RunIndex, RunPart
 from hookline.errors import JournalError
 from hookline.journal import (
     ApprovalAsked,
@@ -118,7 +118,7 @@ class RecordedRun(RunIndex):
         point, step, call_id = place
         turn = self.turns.get(step) if step is not None else None
         call = self.call(-1 if step is None else step, call_id)
-        if point in ("before_tool_use", "permission_request"):
+        if point in BEFORE_CALLS:
             return call.intent is not None or call.result is not None
         if point == "after_tool_use":
             return call.result is not None

@@ -18,9 +18,9 @@ from hookline.hooks import Plan
 from hookline.journal import HookRan, JournalStore, Record, RunStarted, hooks_in
 from hookline.lifecycle import AgentContext
 from hookline.playback.comparison import Comparison, Fact
-from hookline.playback.recorded_agent import Agents, with_judges
+from hookline.playback.recorded_agent import PlayedAgents, with_judges
 from hookline.playback.report import not_asked, visible
-from hookline.playback.runs import recordings_of
+from hookline.playback.run_selection import recordings_of
 from hookline.playback.source import Divergence, Playback, PlaybackSource, is_in_doubt
 from hookline.state import EMPTY
 
@@ -161,7 +161,7 @@ async def replay(
     """
     if not isinstance(agent, Agent):
         raise UsageError(f"replay takes an Agent, not {agent!r}.", remedy="Build it: .build().")
-    agents = Agents.of(agent.definition, children, runs_hooks=run_hooks)
+    agents = PlayedAgents.of(agent.definition, children, runs_hooks=run_hooks)
     playback = Playback(recordings_of(journal), partial(ReplaySource, agents))
     _refuse_child(playback.source(run_id).recording.started)
     result = await playback.play(run_id)

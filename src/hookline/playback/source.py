@@ -41,11 +41,12 @@ from hookline.journal import (
     state_before,
 )
 from hookline.lifecycle import AgentContext, HookPoint, StepHookContext, ToolHookContext
+from hookline.lifecycle.contexts import LiveRun
 from hookline.lifecycle.recorded_changes import redo_changes
 from hookline.playback.comparison import Comparison
 from hookline.playback.recorded_agent import (
-    Agents,
-    Seen,
+    PartialPlan,
+    PlayedAgents,
     ask_unhidden,
     count_unseen,
     is_own,
@@ -55,7 +56,7 @@ from hookline.playback.recorded_agent import (
     with_recorded_limits,
 )
 from hookline.playback.recorded_run import RecordedRun
-from hookline.playback.runs import Recordings
+from hookline.playback.run_selection import Recordings
 from hookline.state import (
     AgentState,
     Decision,
@@ -231,7 +232,7 @@ class Playback:
         self.is_whole = self.is_whole and recording.is_finished
         await _leave(partial(self.cancel, "the record ends here"))
 
-    async def part_ways(self, source: PlaybackSource, instead: str) -> NoReturn:
+    async def stop_at_difference(self, source: PlaybackSource, instead: str) -> NoReturn:
         """Something is asked for that was not asked for then."""
         if not source.recording.is_finished:
             assert self.root is not None
@@ -254,7 +255,7 @@ class PlaybackSource(AnswerSource):
     has_agent = True
     """The agent of the run is there; otherwise only what is on record of it."""
 
-    def __init__(self, agents: Agents, playback: Playback, recording: RecordedRun) -> None:
+    def __init__(self, agents: PlayedAgents, playback: Playback, recording: RecordedRun) -> None:
         super().__init__()
         self.agents = agents
         self.playback = playback
@@ -350,7 +351,7 @@ class PlaybackSource(AnswerSource):
         """Nobody from outside."""
         return ()
 
-    async def step_over(self, run: Run, ending: Ending | None) -> Ending | None:
+    async def check_step(self, run: Run, ending: Ending | None) -> Ending | None:
         """Compare what has come. Wherever another process took the run up, what its hooks said then is said again."""
         if run.step_index is not None and run.state.step_count > run.step_index:
             self._compare_step(run, run.step_index)
@@ -407,7 +408,11 @@ class PlaybackSource(AnswerSource):
                 plan = None
             elif plan is None and point.value in asked:
                 plan = _placeholder(point)
-            elif plan is not None and plan.brief is not None and point.value == "before_step":
+            elif (
+                plan is not None
+                and plan.answer_without_context is not None
+                and point.value == "before_step"
+            ):
                 plan = with_judges(plan, plan.judges)
             setattr(kept, point.value, plan)
         if plans.limit_reached is not None:
@@ -443,7 +448,7 @@ class PlaybackSource(AnswerSource):
 
     def who_answers(
         self, run: Run, plan: Plan, place: Place, round_: Round, keeps: Keeps = "none"
-    ) -> Seen:
+    ) -> PartialPlan:
         """Who is asked of the hooks of now, and who says what is on record.
 
         `keeps` says which hooks on record stay, and say what they said: none, the run's own, or all.
@@ -452,18 +457,18 @@ class PlaybackSource(AnswerSource):
         plan = self.agents.without_external(recording, plan, round_)
         if keeps == "all":
             then = Plan(point, recorded_hooks(recording, point, round_))
-            return Seen(with_judges(plan, (*then.judges, *plan.judges)))
+            return PartialPlan(with_judges(plan, (*then.judges, *plan.judges)))
         hidden = count_unseen(place[0], round_, is_kept=recording.keeps(self.part, place))
         if hidden and keeps == "own":
             then = Plan(point, recorded_hooks(recording, point, round_))
-            return Seen(then, tuple(entry.name for entry in plan.judges))
+            return PartialPlan(then, tuple(entry.name for entry in plan.judges))
         if hidden:
             return ask_unhidden(recording, plan, round_, hidden)
         own = [ran for ran in round_ if keeps == "own" and self.is_own(run, ran, plan)]
         recorded = [Entry(made) for made in recorded_hooks(recording, point, own)]
         plan = with_recorded_limits(recording, plan, round_)
         asked = (each for each in plan.judges if each.registration.hook is not pass_by)
-        return Seen(with_judges(plan, (*asked, *recorded)))
+        return PartialPlan(with_judges(plan, (*asked, *recorded)))
 
     def is_own(self, run: Run, ran: HookRan, plan: Plan) -> bool:  # noqa: ARG002 - for other sources
         """Whether a recorded hook of a child is the child's own, and not one of those from above."""
@@ -477,7 +482,7 @@ class PlaybackSource(AnswerSource):
         """Whether limits leave room for calls: not where they did not then, whatever others have used since."""
         own, spent = limit_reached_in_step(before_step, own_only=True), self.recording.spent_steps
 
-        def reached(run: Run) -> str:
+        def reached(run: LiveRun) -> str:
             said = "" if own is None else own(run)
             return said or ("on record" if (run.step_index or 0) in spent else "")
 
@@ -513,7 +518,7 @@ class PlaybackSource(AnswerSource):
         is_over = recording.is_finished and not recording.is_cancelled
         if then is None or not then.is_asked:
             if is_over:
-                await playback.part_ways(self, "the model is asked")
+                await playback.stop_at_difference(self, "the model is asked")
             await playback.stop_here(run)
         failures = then.errors if then.failed is None else [*then.errors, then.failed]
         while (number := self.tries["turn", step]) < len(failures):
@@ -533,7 +538,7 @@ class PlaybackSource(AnswerSource):
         if then.is_lost:
             return InferenceResponse()
         if is_over:
-            await playback.part_ways(self, "the model is asked again")
+            await playback.stop_at_difference(self, "the model is asked again")
         return await playback.stop_here(run)
 
     async def consultation(self, run: Run, name: str, digest: str) -> InferenceResponse | None:
@@ -673,7 +678,7 @@ class PlaybackSource(AnswerSource):
             if isinstance(outcome, ChildWaits | HookError | asyncio.CancelledError):
                 raise outcome
             if isinstance(outcome, ToolError):  # no such child was kept from starting then
-                await self.playback.part_ways(self, str(outcome))
+                await self.playback.stop_at_difference(self, str(outcome))
 
     def _prompt_of(self, child: ChildStarted) -> str:
         prompt = self.playback.source(child.child_run_id).recording.parts[0].prompt

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from lives import Tape, cut
 
 from hookline import (
     AgentBuilder,
@@ -15,9 +16,11 @@ from hookline import (
     StopReason,
     tool,
 )
+from hookline.errors import HookError
 from hookline.flow import ErrorAction, ErrorClass
-from hookline.journal import MemoryJournal, fold
+from hookline.journal import CallSettled, MemoryJournal, StepFinished, StepStarted, fold
 from hookline.playback import backtest, replay
+from hookline.state import InferenceRequest, UserMessage
 from hookline.testing import ScriptedDriver, call, say
 
 
@@ -134,7 +137,24 @@ async def test_a_step_whose_call_has_started_is_not_made_again() -> None:
         await builder(call("add", a=1), say("x")).around_step(again, name="twice").build().run("go")
     )
     assert result.status is RunStatus.FAILED
-    assert "a call of the step has started" in str(result.error)
+    assert str(result.error).startswith(
+        "hook 'twice' at around_step: it called next a second time, and a call of the step has started."
+    )
+
+
+async def test_the_hook_that_calls_next_a_second_time_is_named() -> None:
+    """Hooks inside it, which are called again with it, are not at fault."""
+
+    async def again(ctx: Any, call_next: Any) -> Any:
+        return await call_next(await call_next(ctx))
+
+    async def hand_on(ctx: Any, call_next: Any) -> Any:
+        return await call_next(ctx)
+
+    agent = builder(call("add", a=1), say("x")).around_step(again, name="twice", priority=1)
+    result = await agent.around_step(hand_on, name="inside").build().run("go")
+    assert isinstance(result.error, HookError)
+    assert result.error.hook == "twice"
 
 
 @pytest.mark.parametrize("value", [None, 42])
@@ -194,6 +214,108 @@ async def test_a_pause_ends_it_and_a_resume_begins_it_again() -> None:
     assert seen == ["before", "before", "after", "before", "after"]
     folded = fold(journal.read("r")).state
     assert (folded.messages, folded.metadata) == (result.state.messages, result.state.metadata)
+
+
+async def test_a_process_that_dies_behind_the_step_loses_nothing() -> None:
+    """The hook runs again, gets the step from the record, and has the answer of the model that it had asked."""
+    used: list[int] = []
+
+    @tool
+    def pay(amount: int) -> int:
+        """Pay."""
+        used.append(amount)
+        return amount
+
+    async def judge(ctx: Any, call_next: Any) -> Any:
+        made = await call_next(ctx)
+        request = InferenceRequest((UserMessage(f"good? {ctx.step_index}"),))
+        said = await made.run.ask_model(request, name="judge", driver=ScriptedDriver([say("yes")]))
+        return made.with_metadata(f"judged {ctx.step_index}", said.text)
+
+    def agent(tape: Tape, *turns: Any) -> Any:
+        made = AgentBuilder().with_driver(ScriptedDriver(turns)).with_tools(pay)
+        made.around_step(noting).around_step(judge).with_journal(tape)
+        return made.build()
+
+    whole = Tape()
+    turns = call("pay", amount=5), say("done")
+    expected = await agent(whole, *turns).run("go", run_id="r")
+    types = [record.type for record in whole.written]
+    for at in range(types.index("tool_result") + 1, len(types)):
+        tape = cut(whole, at)
+        answers = types[:at].count("response")
+        result = await agent(tape, *turns[answers:]).resume("r")
+        assert result.state.metadata == expected.state.metadata == {**NOTES, **JUDGED}, at
+        assert result.state.messages == expected.state.messages, at
+        assert result.usage == expected.usage, at
+        assert sum(record.type == "consulted" for record in result.records) == 2, at
+        replayed = await replay(tape, "r", agent(Tape()))
+        assert replayed.identical, (at, replayed)
+    assert used == [5]
+
+
+JUDGED = {"judged 0": "yes", "judged 1": "yes"}
+
+
+async def test_the_record_of_a_step_has_what_was_changed_behind_it() -> None:
+    """A run that is forked there continues with that."""
+    journal = MemoryJournal()
+    agent = builder(call("add", a=1), say("2")).around_step(noting).with_journal(journal)
+    await agent.build().run("go", run_id="r")
+    records = journal.read("r")
+    end = next(at for at, record in enumerate(records) if isinstance(record, StepFinished))
+    assert dict(fold(records[: end + 1]).state.metadata) == {
+        "before 1": True,
+        "after 1": "tool_use",
+    }
+
+
+async def test_results_are_written_before_the_code_behind_the_step_runs() -> None:
+    """However long that takes, no call is in doubt."""
+    tape = Tape()
+    written: list[list[str]] = []
+
+    async def look(ctx: Any, call_next: Any) -> Any:
+        made = await call_next(ctx)
+        written.append([each.result.text for each in tape.written if isinstance(each, CallSettled)])
+        return made
+
+    agent = builder(call("add", a=1), say("2")).around_step(look).with_journal(tape).build()
+    await agent.run("go")
+    assert written == [["2"], ["2"]]
+
+
+async def test_a_process_that_dies_in_a_repeated_step_does_not_end_the_run() -> None:
+    """The step before it had failed, and that is no longer the end."""
+
+    async def again(ctx: Any, call_next: Any) -> Any:
+        made = await call_next(ctx)
+        return made if made.step.text else await call_next(made)
+
+    def agent(tape: Tape, *turns: Any) -> Any:
+        return builder(*turns).around_step(again).with_journal(tape).build()
+
+    whole = Tape()
+    await agent(whole, RuntimeError("down"), say("ok")).run("go", run_id="r")
+    began = [at for at, each in enumerate(whole.written) if isinstance(each, StepStarted)]
+    for at in range(began[1] + 1, len(whole.written)):
+        result = await agent(cut(whole, at), say("ok")).resume("r")
+        assert (result.status, result.text) == (RunStatus.COMPLETED, "ok"), at
+
+
+async def test_what_it_changed_after_a_step_is_written_before_the_next() -> None:
+    """If the process dies in the hook before the next step, that change is not lost."""
+    kept: list[Any] = []
+
+    async def count(ctx: Any, call_next: Any) -> Any:
+        kept.append(fold(journal.read("r")).settled.metadata.get("made") if kept else None)
+        made = await call_next(ctx)
+        return made.with_metadata("made", made.step_number)
+
+    journal = MemoryJournal()
+    agent = builder(call("add", a=1), call("add", a=2), say("4")).around_step(count)
+    await agent.with_journal(journal).build().run("go", run_id="r")
+    assert kept == [None, 1, 2]
 
 
 async def test_neither_replay_nor_back_test_calls_it() -> None:

@@ -120,6 +120,26 @@ async def test_a_hook_retries_what_the_policy_would_not() -> None:
     assert (result.text, clock.slept, actions(result)) == ("ok", [2.0], ["retry"])
 
 
+@pytest.mark.parametrize(
+    ("named", "left", "slept", "status"),
+    [
+        (None, None, [60.0], RunStatus.COMPLETED),
+        (1.0, None, [60.0], RunStatus.COMPLETED),
+        (None, 50, [], RunStatus.FAILED),
+        (1.0, 50, [], RunStatus.FAILED),
+    ],
+)
+async def test_the_wait_of_a_hook_is_within_the_limits(
+    named: float | None, left: float | None, slept: list[float], status: RunStatus
+) -> None:
+    """The policy's longest wait cuts it, and without time for it the run ends, whatever a provider names."""
+    clock = FakeClock()
+    agent = builder(RateLimitError("slow down", retry_after=named), say("ok")).with_clock(clock)
+    agent.with_limits(seconds=left).on_error(lambda ctx: ctx.retry(1000))
+    result = await agent.build().run("go")
+    assert (result.status, clock.slept) == (status, slept)
+
+
 async def test_a_hook_ignores_what_the_policy_would_stop_for() -> None:
     """The model gets another step."""
     agent = builder(RuntimeError("hiccup"), say("ok"))
@@ -227,6 +247,17 @@ async def test_the_fourth_error_of_a_class_ends_the_run() -> None:
     assert isinstance(result.error, ModelTimeoutError)
 
 
+async def test_only_an_answer_resets_the_unknown_errors_of_a_model() -> None:
+    """A step in which the model fails in another way is no success."""
+    lost, busy = RuntimeError("lost"), RateLimitError("busy")
+    policy = ErrorPolicy(
+        actions={ErrorClass.UNKNOWN: ErrorAction.RETRY}, otherwise=ErrorAction.IGNORE, max_retries=1
+    )
+    agent = builder(lost, busy, busy, lost, say("never")).with_error_policy(policy)
+    result = await agent.build().run("go")
+    assert (result.status, result.error) == (RunStatus.FAILED, lost)
+
+
 # --- blocked calls as errors ---------------------------------------------------------------------------
 
 
@@ -275,6 +306,21 @@ async def test_blocks_have_a_budget() -> None:
     assert result.status is RunStatus.COMPLETED
     result = await blocking(bad, bad, say("never"), policy=policy).build().run("go")
     assert result.status is RunStatus.FAILED
+
+
+@pytest.mark.parametrize("between", [call("gone"), say("hm")])
+async def test_only_a_call_that_is_let_through_resets_the_blocks(between: Any) -> None:
+    """Neither a call that is invalid nor an answer of the model does."""
+    policy = ErrorPolicy(
+        actions={ErrorClass.BLOCKED: ErrorAction.RETRY},
+        otherwise=ErrorAction.IGNORE,
+        max_retries=1,
+    )
+    bad = call("fetch", url="bad")
+    agent = blocking(bad, between, bad, say("never"), policy=policy)
+    agent.on_should_continue(lambda ctx: ctx.request_continue("more"))
+    result = await agent.build().run("go")
+    assert (result.status, result.state.step_count) == (RunStatus.FAILED, 3)
 
 
 async def test_a_blocked_call_cannot_be_rescued() -> None:

@@ -101,13 +101,12 @@ async def test_a_point_without_hooks_needs_none() -> None:
     assert result.text == "hi"
 
 
-async def test_an_agent_without_a_model_fails_in_words() -> None:
-    """It is not built unless none is wanted; then the run is lost, and the error says what to give it."""
+async def test_an_agent_without_a_model_does_not_run() -> None:
+    """It is not built unless none is wanted; then to run it is wrong use, and the error says what to give it."""
     with pytest.raises(NoModelError, match="with_model"):
         AgentBuilder().build()
-    result = await AgentBuilder().build(model=None).run("hello")
-    assert result.status is RunStatus.FAILED
-    assert "with_model" in str(result.error)
+    with pytest.raises(UsageError, match="with_model"):
+        await AgentBuilder().build(model=None).run("hello")
 
 
 # --- state --------------------------------------------------------------------------------------------

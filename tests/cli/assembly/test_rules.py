@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -34,11 +35,16 @@ def run_with(
         """Run a command."""
         return f"ran {command}"
 
+    async def wait() -> str:
+        """Wait for a quarter of a second."""
+        await asyncio.sleep(0.25)
+        return "waited"
+
     settings = load(
         tmp_path, {"HOME": str(tmp_path)}, flags=check_layer(Layer("flag", {"hooks": list(hooks)}))
     )
     builder = AgentBuilder().with_driver(ScriptedDriver([*turns, say("The password is hunter2.")]))
-    builder.with_tools(read, bash).with_capability(ConfiguredHooks(settings, tmp_path))
+    builder.with_tools(read, bash, wait).with_capability(ConfiguredHooks(settings, tmp_path))
     return builder.build().run_sync(prompt)
 
 
@@ -338,3 +344,73 @@ def test_a_hook_that_takes_too_long_has_failed(place: Any) -> None:
     done = place.run("run", "--model", model, "x", "--without", "bash")
     assert "it took longer than 0.2 s" in done.stderr
     assert done.stdout == "Done.\n"
+
+
+WITH_NEXT = """
+import threading
+
+def log(ctx, word):
+    where = "thread" if threading.current_thread() is not threading.main_thread() else "main"
+    with open("seen", "a") as file:
+        file.write(f"{word} {ctx.point.value} {where}\\n")
+
+def hand_on(ctx, next):
+    log(ctx, "function")
+    return next(ctx)
+
+class Wraps:
+    def handle(self, ctx, next):
+        log(ctx, "object")
+        return next(ctx)
+
+    def matches(self, ctx):
+        return ctx.point.value != "around_tool_use"
+
+wraps = Wraps()
+"""
+
+
+def test_a_synchronous_hook_of_a_file_may_hand_on(place: Any) -> None:
+    """Functions and objects with `next`, as middleware and around an action, with the matcher of the object."""
+    place.write("hooks.py", WITH_NEXT)
+    points = ("before_tool_use", "around_tool_use", "around_inference", "around_step")
+    hook = '[[hooks]]\non = "{}"\nrun = "hooks:{}"\n'
+    names = ("hand_on", "wraps")
+    place.write("hookline.toml", "".join(hook.format(at, run) for at in points for run in names))
+    place.run("trust")
+    model = place.script({"call": "list", "args": {}}, {"say": "Done."})
+    done = place.run("run", "--model", model, "x", "--without", "bash")
+    assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
+    step = ["around_step", "around_inference"]
+    made = [*step, "before_tool_use", "around_tool_use", *step]
+    expected = [f"{word} {at} thread" for at in made for word in ("function", "object")]
+    seen = (place.project / "seen").read_text().splitlines()
+    assert seen == [each for each in expected if each != "object around_tool_use thread"]
+
+
+SLOW = """
+import threading
+
+held = threading.Event()
+
+def waits(ctx):
+    held.wait(60)
+
+def hands_on(ctx, next):
+    return next(ctx)
+"""
+
+
+def test_a_synchronous_hook_of_a_file_has_a_limit_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own code counts, and what it wraps does not."""
+    monkeypatch.setattr("hookline.cli.assembly.hooks._SYNC_TIMEOUT", 0.1)
+    (tmp_path / "slow_hooks.py").write_text(SLOW)
+    hook = {"on": "before_tool_use", "run": "slow_hooks:waits"}
+    result = run_with(tmp_path, hook, turns=(call("read", path="a"),))
+    assert "it took longer than 0.1 s" in result_texts(result)[0]
+    sys.modules["slow_hooks"].held.set()
+    hook = {"on": "around_tool_use", "run": "slow_hooks:hands_on"}
+    result = run_with(tmp_path, hook, turns=(call("wait"),))
+    assert result_texts(result) == ["waited"]

@@ -119,7 +119,7 @@ def test_a_daemon_without_an_environment_does_not_outlive_a_killed_supervisor(
 
 
 async def test_in_an_event_loop_it_has_to_be_awaited(tmp_path: Path) -> None:
-    """A warning says that it was not closed, and nothing is left behind."""
+    """`run_sync` is refused there, and the message says what to write."""
     with pytest.raises(UsageError, match=r"where an event loop runs\. Use `await sandbox\.run"):
         Sandbox(tmp_path, "host").run_sync("true")
 

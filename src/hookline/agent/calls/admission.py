@@ -205,7 +205,7 @@ async def _judge_changed(run: Run, current: CallInProgress, call: ToolCall) -> A
 def prepare(run: Run, current: CallInProgress, call: ToolCall) -> ToolError | None:
     """Find the tool and check the arguments; gives what is wrong, if something is."""
     toolbox = run.setup.definition.toolbox
-    find = toolbox.get
+    find = toolbox.get  # held in a slot: calling it there would look for a method first
     tool = find(call.name)
     if tool is None:
         return toolbox.unknown(call.name)

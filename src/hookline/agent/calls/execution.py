@@ -42,11 +42,11 @@ from hookline.errors import (
     HookError,
     ToolError,
     ToolTimeoutError,
-    UsageError,
     in_words,
 )
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.hooks import Kind, Plan, Result, Verdict
+from hookline.hooks.next import RepeatError
 from hookline.journal import CallAdmitted, CallSettled, ErrorRaised
 from hookline.lifecycle import HookPoint, ToolHookContext
 from hookline.state import (
@@ -187,8 +187,10 @@ async def _count_blocked(run: Run) -> None:
         result = current.result
         if current.seen or current.started:
             continue
-        if result is None or result.status not in _REFUSED:
+        if result is None or result.is_success:
             on_success(run, ErrorClass.BLOCKED)
+            continue
+        if result.status not in _REFUSED:  # nobody has judged it: an unknown tool, say
             continue
         error = BlockedCallError(f"'{current.call.name}' was {result.status}: {result.reason}")
         known = run.source.known.call(run.step_index or 0, current.call.id).failures
@@ -612,8 +614,8 @@ async def _through_hooks(run: Run, current: CallInProgress) -> ToolResult:
         tool = current.tool
         assert tool is not None
         if runs and tool.effect is Effect.ONCE:
-            raise UsageError(
-                f"a hook around '{current.call.name}' called it a second time, and its effect is 'once'.",
+            raise RepeatError(
+                f"it called '{current.call.name}' a second time, and its effect is 'once'.",
                 remedy="Declare the tool pure or idempotent, or call call_next once.",
             )
         if ctx.tool_call is not current.exact:

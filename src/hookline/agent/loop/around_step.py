@@ -6,17 +6,18 @@ from collections.abc import Awaitable, Callable
 
 from hookline.agent.failure import on_error
 from hookline.agent.loop.end import failure_ending
-from hookline.agent.loop.step import number_step
+from hookline.agent.loop.step import number_step, record_wrapped_step
 from hookline.agent.run import Run
-from hookline.errors import HookError, UsageError
+from hookline.errors import HookError
 from hookline.flow import ErrorAction, ErrorClass
 from hookline.hooks import Entry, Result, run_around
+from hookline.hooks.next import RepeatError
 from hookline.hooks.outcome import check_change
 from hookline.lifecycle import HookPoint, StepHookContext
 from hookline.state import AgentState, Ending, RunStatus, StopReason
 
 MakeStep = Callable[[Run, AgentState | None], Awaitable[Ending | None]]
-"""Makes a step. The state is the one before the hooks around it, if what they changed belongs to the step."""
+"""Makes a step. The state is the one before the hooks around it, if there are any."""
 
 
 class _Paused(BaseException):
@@ -45,25 +46,28 @@ class _WrappedStep:
         self.is_made = False
         self.ending: Ending | None = None
         self._make_step = make
-        self._before: AgentState | None = run.state
 
     async def make(self) -> None:
         run = self.run
         plan = run.plans.around_step
         assert plan is not None
         ctx = run.context(HookPoint.AROUND_STEP, step_index=number_step(run))
-        left = await run_around(plan.hooks, ctx, self._inside, run, run.settle, self._check)
-        run.take(Result(left))
+        try:
+            left = await run_around(plan.hooks, ctx, self._inside, run, run.settle, self._check)
+            run.take(Result(left))
+        finally:
+            record_wrapped_step(run)
+            run.durable.flush()  # hooks are next, and may take their time
 
     async def _inside(self, ctx: StepHookContext) -> StepHookContext:
         run = self.run
         if self.is_made:
             self._check_again()
+            record_wrapped_step(run)
         self.is_made = True
+        before = run.state
         run.take(Result(ctx))
-        # What hooks changed before the first step belongs to it: if the process dies in it, they change it again.
-        # Between two steps, it is on record.
-        before, self._before = self._before, None
+        # What hooks changed before the step belongs to it: if the process dies in it, they change it again.
         self.ending = await self._make_step(run, before)
         if self.ending is not None and self.ending.status is RunStatus.PAUSED:
             raise _Paused
@@ -74,14 +78,12 @@ class _WrappedStep:
         """Refuse a second step where the first one had effects, or ended the run for good."""
         run = self.run
         if any(current.started for current in run.step.calls):
-            raise UsageError(
-                "a hook around the step called next a second time, and a call of the step has started.",
+            raise RepeatError(
+                "it called next a second time, and a call of the step has started.",
                 remedy="Call next once, or again only for a step without calls.",
             )
         if run.stopping or run.is_forbidden:
-            raise UsageError(
-                "a hook around the step called next a second time, and the run is stopped."
-            )
+            raise RepeatError("it called next a second time, and the run is stopped.")
         run.recover()
 
     def _check(self, entry: Entry, given: object, base: StepHookContext) -> StepHookContext:

@@ -84,22 +84,22 @@ async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
 
 async def _steps(run: Run, ending: Ending | None) -> Ending:
     """Make steps until the run ends, if it has not ended already."""
-    step_over = run.source.step_over
-    if ending is None and step_over is not None:
-        ending = await step_over(run, None)
+    check_step = run.source.check_step
+    if ending is None and check_step is not None:
+        ending = await check_step(run, None)
     is_wrapped = run.plans.around_step is not None
     if ending is None and run.state.pending_step is not None:
         ending = await (make_wrapped_step(run, _resume_step) if is_wrapped else _resume_step(run))
-        if step_over is not None:
-            ending = await step_over(run, ending)
+        if check_step is not None:
+            ending = await check_step(run, ending)
     while ending is None:
         ending = await (make_wrapped_step(run, _step) if is_wrapped else _step(run))
         on_step = run.on_step
         if on_step is not None and run.state.step_count > (run.step_index or 0):
             run.lingers = ending is not None
             await _wait_for_caller(run, on_step)
-        if step_over is not None:
-            ending = await step_over(run, ending)
+        if check_step is not None:
+            ending = await check_step(run, ending)
     return ending
 
 
@@ -165,7 +165,7 @@ async def begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
 
 
 async def take_up(run: Run) -> Ending | None:
-    """Go on with a run whose process died: with its way out, its unfinished step, or the next one."""
+    """Continue a run whose process died: with its way out, its unfinished step, or the next one."""
     durable, version = run.durable, run.setup.definition.version
     durable.append(
         RunTakenUp(
@@ -184,7 +184,9 @@ async def take_up(run: Run) -> Ending | None:
         if ending.status is RunStatus.FAILED:
             run.lose(_past_failure(run, known, ending.reason))
         return ending
-    last = None if run.state.pending_step is not None else _last_step(run)
+    # The last step ended the run only if no other began after it: a hook around it may have made another.
+    is_in_step = run.state.pending_step is not None or bool(known.begun)
+    last = None if is_in_step else _last_step(run)
     if last is not None and last.outcome is not None and not last.outcome.should_continue:
         run.replace_evaluations(last.outcome.evaluations)
         return _past_ending(run, known, last.outcome)
@@ -294,8 +296,8 @@ def _step(run: Run, before: AgentState | None = None) -> Awaitable[Ending | None
     plan = run.plans.before_step
     guard = ""
     if plan is not None:
-        brief = plan.brief
-        if brief is None or brief(run):
+        answer = plan.answer_without_context
+        if answer is None or answer(run):
             return _ask_first(run, plan)
         guard = plan.guard
     begin_step(run, guard)
@@ -338,7 +340,7 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
         except Unrecovered as error:
             failure = error.exception if error.action is ErrorAction.STOP else None
             if failure is None:
-                _go_on_after(run, error.exception)
+                _continue_after(run, error.exception)
         except Exception as error:
             failure = await _decide(run, error)
             if failure is None:
@@ -360,9 +362,9 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
         pend_step(run)
         return Ending(RunStatus.PAUSED, StopReason.APPROVAL_PENDING, _questions(run))
     plan = run.plans.should_continue
-    brief = None if plan is None or run.evaluations else plan.brief
-    if plan is not None and brief is not None:
-        outcome: ContinuationOutcome = brief(run)
+    answer = None if plan is None or run.evaluations else plan.answer_without_context
+    if plan is not None and answer is not None:
+        outcome: ContinuationOutcome = answer(run)
         if run.plans.after_step is None and (outcome.should_continue or run.plans.stop is None):
             # Nobody is to look at the step before its outcome is known: it is settled in one go.
             settle_step(run, outcome, plan.guard)
@@ -430,11 +432,11 @@ async def _decide(run: Run, error: BaseException) -> BaseException | None:
     decision = await on_error(run, error, classify(error))
     if decision.action is ErrorAction.STOP:
         return error
-    _go_on_after(run, error)
+    _continue_after(run, error)
     return None
 
 
-def _go_on_after(run: Run, error: BaseException) -> None:
+def _continue_after(run: Run, error: BaseException) -> None:
     """The error policy lets the run continue after an error that cost a turn: the model gets another."""
     why = f"the last step failed: {in_words(error)}"
     said = ContinuationEvaluation("error-policy", ContinuationDecision.REQUEST_CONTINUATION, why)

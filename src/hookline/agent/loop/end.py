@@ -1,4 +1,7 @@
-"""The way out, which every run takes: output, agent_failed, execution_end, session_end, the result."""
+"""The way out, which every run takes: output, agent_failed, execution_end, session_end, the result.
+
+Whether a run continues is decided in `drive.py`; the reasons to stop are in `state/continuation.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from hookline._aio import is_being_cancelled
 from hookline.agent.failure import on_error, on_lost
+from hookline.agent.hook_services import HookServices
 from hookline.agent.loop.step import count_usage
 from hookline.agent.result import RunResult, as_text
 from hookline.agent.run import Run
@@ -68,7 +73,8 @@ async def _through(work: Awaitable[T], cancelled: list[asyncio.CancelledError]) 
     try:
         return await work
     except asyncio.CancelledError as error:
-        cancelled.append(error)
+        if is_being_cancelled():  # otherwise a hook of a cancelled run raised it
+            cancelled.append(error)
         return None
 
 
@@ -176,6 +182,7 @@ async def end_session(run: Run, reason: str = _OTHER) -> HookError | None:
     plan = run.plans.session_end
     if plan is None:
         return None
+    run.make_services = HookServices
     try:
         await run.ask(plan, _end_of_session(run, reason))
     except HookError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from hookline.agent.failure import on_step_over
+from hookline.agent.failure import on_step_end
 from hookline.agent.in_progress import CallInProgress, StepInProgress
 from hookline.agent.redaction import find_original
 from hookline.agent.result import objections_in, restore_child, save_child
@@ -54,7 +54,12 @@ def open_step(run: Run, before: AgentState | None = None) -> None:
     if run.evaluations:
         run.replace_evaluations(())
     messages = run.state.messages
-    run.step = StepInProgress(messages if before is None else before.messages, messages, run.now)
+    run.step = StepInProgress(
+        messages if before is None else before.messages,
+        messages,
+        run.now,
+        is_wrapped=before is not None,
+    )
 
 
 def begin_step(run: Run, guard: str = "") -> None:
@@ -81,7 +86,7 @@ def begin_step(run: Run, guard: str = "") -> None:
 def settle_step(run: Run, outcome: ContinuationOutcome | None = None, guard: str = "") -> Step:
     """Put the turn, its calls and their results into the state, together.
 
-    With an outcome the step is over, and is recorded; otherwise hooks see it first, and `finish_step` does that.
+    With an outcome the step is over; otherwise hooks see it first, and `finish_step` ends it.
     """
     made, state = run.step, run.state
     response, in_progress, started = made.response, made.calls, made.started
@@ -134,7 +139,7 @@ def settle_step(run: Run, outcome: ContinuationOutcome | None = None, guard: str
     if outcome is None:
         made.settle(messages, turn)
     else:
-        _record(run, step, turn, guard)
+        _close_step(run, step, turn, guard)
     return step
 
 
@@ -186,13 +191,37 @@ def finish_step(run: Run, step: Step, outcome: ContinuationOutcome) -> None:
     state = replace(run.state, steps=run.state.steps.with_last(step))
     run.become(state)
     turn = run.step.added
-    _record(run, step, turn[1] if turn is not None and turn[0] is state.messages else None)
+    _close_step(run, step, turn[1] if turn is not None and turn[0] is state.messages else None)
 
 
-def _record(run: Run, step: Step, added: tuple[Message, ...] | None, guard: str = "") -> None:
-    """Record a finished step, with what it made of the conversation; `added`, where that is known."""
+def _close_step(run: Run, step: Step, added: tuple[Message, ...] | None, guard: str = "") -> None:
+    """Record a finished step, unless hooks around it may still change the state."""
     if run.state.counters.consecutive_errors:
-        on_step_over(run)
+        on_step_end(run)
+    if not run.step.is_wrapped:
+        _record(run, step, added, guard)
+        return
+    run.step.leave(step, guard)
+    if run.commit is not None:
+        run.durable.flush()  # however long those hooks take, its calls are not in doubt
+
+
+def record_wrapped_step(run: Run) -> None:
+    """The hooks around a step are done with it: if it was made, it is recorded with what they changed behind it.
+
+    Recorded before them, it would be settled without their changes if the process dies in one of them.
+    """
+    made = run.step.take_unrecorded()
+    if made is None:
+        return
+    step, guard = made
+    usage, counters = count_usage(run)
+    run.become(replace(run.state, usage=usage, counters=counters))
+    _record(run, step, None, guard)
+
+
+def _record(run: Run, step: Step, added: tuple[Message, ...] | None, guard: str) -> None:
+    """Record a finished step, with what it made of the conversation; `added`, where that is known."""
     state = run.state
     replaced, metadata = None, None
     if added is None:
@@ -223,7 +252,7 @@ def _record(run: Run, step: Step, added: tuple[Message, ...] | None, guard: str 
 def _keep(run: Run) -> None:
     """Write what is on record of a step to the store. Of a run that was taken up from there, the rest is new."""
     plan = run.plans.before_step
-    if plan is None or plan.brief is not None:
+    if plan is None or plan.answer_without_context is not None:
         run.durable.flush_soon()
     else:
         run.durable.flush()  # hooks are next, and may take their time
@@ -303,6 +332,7 @@ def reopen_step(run: Run, pending: PendingStep, before: AgentState | None = None
         messages_asked=asked,
         started=run.clock(),
         active=pending.active,
+        is_wrapped=before is not None,
         usage=pending.usage,
         errors=pending.errors,
         response=InferenceResponse(

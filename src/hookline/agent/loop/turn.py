@@ -69,7 +69,7 @@ async def take_turn(run: Run) -> None:
     run.step.messages_asked = messages
     response = supplied
     if response is None and run.source.known.turns:
-        response = await _on_record(run)
+        response = await _recorded_response(run)
     if response is None:
         if run.token.is_cancelled:  # by a hook since the step began
             raise asyncio.CancelledError
@@ -99,7 +99,7 @@ async def take_turn(run: Run) -> None:
     settle_response(run, response, supplied=supplied is not None)
 
 
-async def _on_record(run: Run) -> InferenceResponse | None:
+async def _recorded_response(run: Run) -> InferenceResponse | None:
     """The answer the model gave before the process died, if it is on record. It was paid for then, and counts now."""
     turn = run.source.known.turn(run.step_index or 0)
     response = None if turn is None else turn.response

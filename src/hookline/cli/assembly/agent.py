@@ -13,8 +13,8 @@ import msgspec
 
 from hookline.agent import Agent, AgentBuilder
 from hookline.cli.assembly.capabilities import capabilities_of
-from hookline.cli.assembly.commands import VARIABLE, command_hooks
-from hookline.cli.assembly.verify import locate_errors
+from hookline.cli.assembly.command_hooks import VARIABLE, command_hooks
+from hookline.cli.assembly.verification import locate_errors
 from hookline.cli.standard_streams import user_code
 from hookline.config import AgentSettings, Settings, data_folder
 from hookline.definition import Plans

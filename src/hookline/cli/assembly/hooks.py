@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import sys
 import weakref
 from collections.abc import Callable, Iterator
@@ -16,20 +17,22 @@ import msgspec
 from hookline._aio import WorkerThread, is_async_callable
 from hookline.cli.assembly.matchers import has_tool, match_of, matcher_of, names_in, ours_of
 from hookline.cli.assembly.rules import rule_of
-from hookline.cli.assembly.verify import locate_errors
+from hookline.cli.assembly.verification import locate_errors
 from hookline.cli.target import attribute_of, split_target
 from hookline.config import HookSettings, MatchSettings, Settings
 from hookline.definition import Definition, Note
 from hookline.errors import ConfigError
 from hookline.hooks import HookOptions, Registration, register
-from hookline.hooks.hook import name_of, target_of
+from hookline.hooks.hook import target_of
+from hookline.hooks.plan import with_timeout
 from hookline.lifecycle import AgentContext, point_named
+from hookline.lifecycle.contexts import LiveRun
 from hookline.state import ToolCall
 from hookline.tools import Toolbox
 
 _GLOB = {*"*?["}
 _SYNC_TIMEOUT = 60.0
-"""Seconds for a synchronous hook that names no limit."""
+"""Seconds for a synchronous hook that names no limit: for its own code, without what it wraps."""
 
 
 class HookThreads:
@@ -40,20 +43,26 @@ class HookThreads:
     """
 
     def __init__(self) -> None:
-        self._by_run: weakref.WeakKeyDictionary[Any, WorkerThread] = weakref.WeakKeyDictionary()
+        self._by_run: weakref.WeakKeyDictionary[LiveRun, WorkerThread] = weakref.WeakKeyDictionary()
 
-    def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function as an asynchronous hook."""
+    def wrap(self, function: Callable[..., Any], limit: float | None) -> Callable[..., Any]:
+        """The function as an asynchronous hook. It may hand on to what it wraps: `return next(ctx)`."""
+
+        async def call(ctx: AgentContext, *rest: Any) -> Any:
+            if ctx.live is None:
+                return function(ctx, *rest)
+            return await self._of(ctx.live).call(function, ctx, *rest)
+
+        own_part = call if limit is None else with_timeout(call, limit)
 
         @functools.wraps(function)
-        async def in_thread(ctx: AgentContext) -> Any:
-            if ctx.live is None:
-                return function(ctx)
-            return await self._of(ctx.live).call(function, ctx)
+        async def in_thread(*args: Any) -> Any:
+            answer = await own_part(*args)
+            return await answer if inspect.isawaitable(answer) else answer
 
         return in_thread
 
-    def _of(self, run: Any) -> WorkerThread:
+    def _of(self, run: LiveRun) -> WorkerThread:
         thread = self._by_run.get(run)
         if thread is None or thread.is_stuck:
             thread = self._by_run[run] = WorkerThread(f"hookline: hooks of {run.run_id}")
@@ -107,14 +116,12 @@ class ConfiguredHooks:
             return made if hook.name else msgspec.structs.replace(made, named=False)
         function = load_hook(hook.run or "", self._settings.project)
         matcher = matcher_of(match_of(hook, point), point, self._root)
-        options = _options(hook, matcher)
+        made = register(point, function, _options(hook, matcher))
         target = target_of(function)
-        if callable(target) and not isinstance(function, type) and not is_async_callable(target):
-            options["name"] = hook.name or name_of(function)
-            options["timeout"] = hook.timeout or _SYNC_TIMEOUT
-            register(point, function, options)  # what is wrong with it is reported as it is written
-            function = self._threads.wrap(target)
-        return register(point, function, options)
+        if is_async_callable(target):
+            return made
+        limit = _SYNC_TIMEOUT if hook.timeout is None else None
+        return msgspec.structs.replace(made, hook=self._threads.wrap(target, limit))
 
 
 def _default_name(hook: HookSettings) -> str:

@@ -52,8 +52,8 @@ from hookline.command_hooks.handler import (
     text_of,
     texts_of,
 )
-from hookline.command_hooks.scripts import script_paths
 from hookline.command_hooks.tools import NameTest, ToolForm, ToolNames, whole_expression
+from hookline.command_hooks.trusted_files import script_paths
 from hookline.flow import ErrorClass
 from hookline.lifecycle import AgentContext, FailureHookContext, HookPoint
 from hookline.state import AssistantMessage, Message, ToolMessage, UserMessage

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias, TypedDict, Unpack
 
-from hookline._aio import call_in_thread
+from hookline._aio import call_in_thread, is_in_event_loop
 from hookline.containment.links import inside_any, links_and_target
 from hookline.containment.sandbox.bubblewrap import (
     BubblewrapCommand,
@@ -315,11 +315,7 @@ class Sandbox:
         self, command: str | Sequence[str], **options: Unpack[CommandOptions]
     ) -> CommandResult:
         """The same, for code that is not async."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
+        if is_in_event_loop():
             raise UsageError(
                 "run_sync() cannot be used where an event loop runs.",
                 remedy="Use `await sandbox.run(...)` there.",

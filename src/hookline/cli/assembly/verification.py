@@ -78,7 +78,7 @@ def _verify_hook(hook: HookSettings, where: str, project: Path) -> None:
     from hookline.lifecycle import point_named
 
     if hook.command is not None or hook.url is not None:
-        from hookline.cli.assembly.commands import handler_of
+        from hookline.cli.assembly.command_hooks import handler_of
 
         handler_of(hook, where, project)
         return

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.command_hooks import Handler, HookSource, definition_digest, not_covered
-from hookline.command_hooks.scripts import named_files, scripts_of
+from hookline.command_hooks.trusted_files import named_files, scripts_of
 
 
 @pytest.fixture

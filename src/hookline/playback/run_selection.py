@@ -1,4 +1,4 @@
-"""Where recorded runs come from: a store of journals, or records that somebody has in hand."""
+"""Which recorded runs are played, and where they come from: a store of journals, or records in memory."""
 
 from __future__ import annotations
 
