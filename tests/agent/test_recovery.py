@@ -187,8 +187,9 @@ async def test_a_paused_run_continues_from_its_journal_in_another_process() -> N
     result = await agent().resume("run", {other.id: Decision.deny("no")})
     assert [each.status.value for each in result.steps[0].results] == ["ok", "denied"]
     assert fold(tape.read("run")).state == result.state
-    with pytest.raises(UsageError, match="no question with id"):
-        await agent().resume("run", {one.id: True})
+    assert (await agent().resume("run", {one.id: True})).records == result.records
+    with pytest.raises(UsageError, match=r"was answered already \(deny\) by resume: no"):
+        await agent().resume("run", {other.id: True})
 
 
 async def test_a_run_that_has_ended_gives_its_result_again() -> None:

@@ -7,6 +7,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from plain_inbox import PlainInbox
+
 from hookline import RunResult, SQLiteJournal
 from hookline.errors import UnknownRunError
 from hookline.journal import Record
@@ -24,7 +26,7 @@ async def drive(agent: Any, way: str, prompt: str = "go", **options: Any) -> Run
     return stream.result  # type: ignore[no-any-return]
 
 
-class Tape:
+class Tape(PlainInbox):
     """A journal that remembers the order of all records, so that it can be cut anywhere."""
 
     def __init__(self, written: Sequence[Record] = ()) -> None:

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
+from plain_inbox import PlainInbox
 
 from hookline import AgentBuilder, ErrorPolicy, HookOutcome, RunResult, ToolContext, tool
 from hookline.errors import UnknownRunError, in_words
@@ -16,7 +17,7 @@ from hookline.state import check_transcript
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 
-class Tape:
+class Tape(PlainInbox):
     """A store that remembers in which order everything was written, so that it can be cut anywhere."""
 
     def __init__(self, written: Sequence[Record] = ()) -> None:

@@ -158,6 +158,7 @@ class Watched:
     def __init__(self, journal: SQLiteJournal, reaper: Reaper) -> None:
         self.journal, self.reaper = journal, reaper
         self.read, self.runs, self.close = journal.read, journal.runs, journal.close
+        self.post, self.inbox = journal.post, journal.inbox
 
     def claim(self, run_id: str) -> Any:
         """The journal's own claim, watched."""

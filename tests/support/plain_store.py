@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 
 from msgspec.structs import replace
+from plain_inbox import PlainInbox
 
 from hookline.errors import JournalError, RunInUseError, UnknownRunError
 from hookline.journal import (
@@ -27,7 +28,7 @@ from hookline.journal import (
 from hookline.state import RunStatus
 
 
-class PlainStore:
+class PlainStore(PlainInbox):
     """Keeps records as bytes. A claim is a name in a set."""
 
     def __init__(self, written: Iterable[tuple[str, bytes]] = ()) -> None:
@@ -39,7 +40,9 @@ class PlainStore:
 
     def cut(self, at: int) -> PlainStore:
         """The store as a process that died after so many records would have left it."""
-        return PlainStore(self.written[:at])
+        store = PlainStore(self.written[:at])
+        store.messages = self.messages
+        return store
 
     def claim(self, run_id: str) -> PlainClaim:
         if run_id in self.claimed:
@@ -99,6 +102,7 @@ class PlainStore:
             gone += [info.run_id for info in self.entries() if name in _owners(info)]
         self.read(run_id)
         self.written = [entry for entry in self.written if entry[0] not in gone]
+        self.messages = tuple(each for each in self.messages if each.run_id not in gone)
         return gone
 
     def close(self) -> None:

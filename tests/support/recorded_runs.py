@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
+from plain_inbox import PlainInbox
 
 from hookline import (
     Agent,
@@ -35,7 +36,7 @@ from hookline.state import InferenceResponse, Usage
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
 
-class Tape:
+class Tape(PlainInbox):
     """A store in memory. What is read from it has been JSON, like what is read from a disk."""
 
     def __init__(self, batches: Sequence[tuple[str, list[bytes]]] = ()) -> None:

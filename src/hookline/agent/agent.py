@@ -16,6 +16,7 @@ import msgspec
 
 from hookline._aio import is_in_event_loop
 from hookline.agent.approvals import check_answers
+from hookline.agent.children import cancel_idle
 from hookline.agent.loop.drive import drive
 from hookline.agent.recovery import ResumeSource
 from hookline.agent.result import RunResult, recorded_result
@@ -27,8 +28,13 @@ from hookline.inspection import Finding, explain, lint
 from hookline.journal import (
     STREAM,
     Durable,
+    FirstAnswer,
+    InboxAnswer,
+    InboxCancel,
+    InboxMessage,
     JournalStore,
     Listener,
+    Questions,
     Record,
     RunStarted,
     RunTakenUp,
@@ -171,7 +177,14 @@ class Agent:
                 else answers_on_record(journal, story.state, durable.records)
             )
             waiting = still_waiting(story.state, known)
-            answers = check_answers(waiting, decisions, self.definition.toolbox, known)
+            posted = journal.inbox(run_id)
+            answers = check_answers(
+                waiting,
+                decisions,
+                self.definition.toolbox,
+                _first_answers(journal, waiting, decisions, posted),
+                self.definition.redact,
+            )
         except BaseException:
             durable.close()
             raise
@@ -181,6 +194,9 @@ class Agent:
             return _give_result(
                 recorded_result(story, durable.records, self.definition.plans.output)
             )
+        for message in posted:
+            if isinstance(message, InboxCancel):
+                return self._end(durable, message.words)
         _report_version(durable.records, self.definition.version)
         paused = story.is_finished
         part = SessionPart(ends=story.state.session_id == run_id)
@@ -190,7 +206,19 @@ class Agent:
             durable,
             None if paused else ResumeSource(story.tail, story.unsettled_seconds),
         )
+        _take_posted(resumed, posted, journal if paused else None)
         return self._drive(self._runs.begin(resumed), None, session)
+
+    async def _end(self, durable: Durable, why: str) -> RunResult:
+        """End a run that nobody drives, because somebody cancelled it."""
+        try:
+            cancel_idle(durable, self.definition.clock.now(), why)
+            if durable.commit is not None:
+                await durable.commit()
+        finally:
+            durable.close()
+        story = fold(durable.records, durable.store)
+        return recorded_result(story, durable.records, self.definition.plans.output)
 
     def resume_sync(
         self,
@@ -361,6 +389,42 @@ def _user_message(
 async def _give_result(result: RunResult) -> RunResult:
     """The result of a run that had ended already."""
     return result
+
+
+def _first_answers(
+    journal: JournalStore,
+    state: AgentState,
+    decisions: Mapping[str, Decision | bool],
+    posted: Sequence[InboxMessage],
+) -> dict[str, FirstAnswer]:
+    """The answers that the questions of `decisions` have already: on record, or in the inbox if they wait."""
+    waiting = {each.id: each for each in state.pending}
+    first: dict[str, FirstAnswer] = {}
+    if isinstance(decisions, Mapping) and not decisions.keys() <= waiting.keys():
+        first |= Questions(journal, state.run_id).answered
+    for message in posted:
+        if isinstance(message, InboxAnswer):
+            approval = waiting.get(message.question)
+            if approval is not None and approval.fingerprint == message.fingerprint:
+                first[message.question] = FirstAnswer(message.decision, message.by)
+    return first
+
+
+def _take_posted(run: Run, posted: Sequence[InboxMessage], paused: JournalStore | None) -> None:
+    """Take the answers of the inbox. Those to what a paused run neither asks nor has an answer to are void."""
+    if not posted or run.inbox is None:
+        return
+    run.inbox.take(posted)
+    if paused is None:
+        return  # it goes through its step again, and asks again what it had asked
+    known = {each.id for each in run.state.pending}
+    given = [
+        each for each in posted if isinstance(each, InboxAnswer) and each.question not in known
+    ]
+    answered = Questions(paused, run.run_id).answered if given else {}
+    for message in given:
+        if message.question not in answered:
+            run.inbox.report(message, "nothing asks this any more")
 
 
 def _begin(

@@ -16,7 +16,15 @@ from hookline.agent.redaction import original, reason_without
 from hookline.agent.run import NOBODY, Run
 from hookline.errors import ToolError, UsageError, in_words
 from hookline.hooks import CRASHES, Result
-from hookline.journal import ApprovalAnswered, ApprovalAsked, with_remembered
+from hookline.journal import (
+    FROM_INBOX,
+    ApprovalAnswered,
+    ApprovalAsked,
+    FirstAnswer,
+    InboxAnswer,
+    Redact,
+    with_remembered,
+)
 from hookline.lifecycle import HookPoint
 from hookline.state import (
     EMPTY,
@@ -90,6 +98,8 @@ async def ask_person(
         # An answer to this very question goes before one that was remembered from another.
         known = run.source.known.answers.get(approval.id)
         decision, by = known or await _answer_from_resume(run, current, approval), "resume"
+    if decision is None and not run.stopping:
+        decision, by = _answer_from_inbox(run, approval)
     if decision is None and not run.stopping:
         decision, by = _find_remembered(run, current, approval), "a remembered answer"
     if decision is None and not run.stopping and not _can_be_read(current):
@@ -236,6 +246,14 @@ async def _answer_from_resume(
     return None if problem else decision
 
 
+def _answer_from_inbox(run: Run, approval: PendingApproval) -> tuple[Decision | None, str]:
+    """The answer that somebody put into the inbox, unless it is void or comes too late, and who that was."""
+    found = None if run.inbox is None else run.inbox.answer_to(approval)
+    if found is None or _is_expired(run, approval):
+        return None, ""
+    return found.decision, f"{FROM_INBOX}{found.by}"
+
+
 def _question_after_bad_edit(approval: PendingApproval, problem: str) -> PendingApproval:
     """The same question, for whoever has edited the call so that it does not fit."""
     reason = f"{approval.reason}{_MISFIT}{problem})"
@@ -253,14 +271,14 @@ async def _ask_approver(run: Run, approval: PendingApproval) -> tuple[Decision |
     for _ in range(_MOST_MISFITS):
         if _is_expired(run, approval):
             return _EXPIRED, "expiry"
-        decision = await _from_approver(run, shown)
+        decision, by = await _from_approver(run, shown)
         if decision is _EXPIRED or (decision is not None and _is_expired(run, approval)):
             return _EXPIRED, "expiry"
         problem = (
             "" if decision is None else misfit(run.setup.definition.toolbox, approval, decision)
         )
         if not problem:
-            return decision, "approver"
+            return decision, by
         shown = _question_after_bad_edit(approval, problem)
     return Decision.deny(f"it was edited in ways that do not fit: {problem}"), "approver"
 
@@ -378,22 +396,26 @@ def _by_rule(
     return None
 
 
-async def _from_approver(run: Run, approval: PendingApproval) -> Decision | None:
+async def _from_approver(run: Run, approval: PendingApproval) -> tuple[Decision | None, str]:
+    """What the approver says, or whoever answers through the inbox meanwhile."""
+    by = "approver"
     try:
         answer: Any = run.source.approve(run, approval)
         if answer is NOBODY:
-            return None
+            return None, by
         if inspect.isawaitable(answer):
-            answer = await _wait_until_expired(run, approval, answer)
+            answer = await _wait_until_expired(run, approval, _first_answer(run, approval, answer))
     except CRASHES as error:
         if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
             raise
-        return Decision.deny(f"the approver failed ({type(error).__name__}: {in_words(error)})")
-    return _as_decision(answer)
+        return Decision.deny(f"the approver failed ({type(error).__name__}: {in_words(error)})"), by
+    if isinstance(answer, InboxAnswer):
+        return answer.decision, f"{FROM_INBOX}{answer.by}"
+    return _as_decision(answer), by
 
 
 async def _wait_until_expired(run: Run, approval: PendingApproval, answer: Awaitable[Any]) -> Any:
-    """Wait for an approver, and not longer than its answer is good for anything."""
+    """Wait for an answer, and not longer than it is good for anything."""
     if approval.expires_at is None:
         return await answer
     timer = asyncio.timeout(approval.expires_at - run.at)
@@ -404,6 +426,23 @@ async def _wait_until_expired(run: Run, approval: PendingApproval, answer: Await
         if timer.expired():
             return _EXPIRED
         raise
+
+
+async def _first_answer(run: Run, approval: PendingApproval, answer: Awaitable[Any]) -> Any:
+    """What the approver says, or an answer from the inbox: whichever comes first."""
+    if run.inbox is None:
+        return await answer
+    asking = asyncio.ensure_future(answer)
+    posted = run.inbox.wait_for(approval)
+    try:
+        await asyncio.wait((asking, posted), return_when=asyncio.FIRST_COMPLETED)
+        return await (asking if asking.done() else posted)
+    finally:
+        run.inbox.forget(approval)
+        if not asking.done():
+            asking.cancel()
+            # A terminal is put back before anybody writes on it. What the approver says now comes too late.
+            await asyncio.gather(asking, return_exceptions=True)
 
 
 def _as_decision(answer: object) -> Decision:
@@ -459,14 +498,16 @@ def check_answers(
     state: AgentState,
     decisions: Mapping[str, Decision | bool],
     toolbox: Toolbox,
-    on_record: Mapping[str, Decision] = EMPTY,
+    first: Mapping[str, FirstAnswer] = EMPTY,
+    redact: Redact | None = None,
 ) -> dict[str, Decision]:
     """The answers to what a run waits for, by question; refuses what answers nothing, or cannot be done.
 
-    `on_record` is what it was answered before its process died. The same answer may be given again, as by somebody
-    who tries again; another one comes too late.
+    `first` are the answers that questions have already, on record or in the inbox. The same answer may be given again,
+    as by somebody who tries again; another one comes too late. Answers are compared as a record
+    has them: without secrets.
     """
-    answers = _match_questions(state, decisions, on_record)
+    answers = _match_questions(state, decisions, first, redact)
     for approval in state.pending:
         decision = answers.get(approval.id)
         if decision is None or approval.run_id != state.run_id:
@@ -482,7 +523,8 @@ def check_answers(
 def _match_questions(
     state: AgentState,
     decisions: Mapping[str, Decision | bool],
-    on_record: Mapping[str, Decision],
+    first: Mapping[str, FirstAnswer],
+    redact: Redact | None,
 ) -> dict[str, Decision]:
     """The answers, each to a question that waits."""
     known = {approval.id for approval in state.pending}
@@ -493,7 +535,7 @@ def _match_questions(
         )
     answers: dict[str, Decision] = {}
     for key, decision in decisions.items():
-        if key not in known and key not in on_record:
+        if key not in known and key not in first:
             raise UsageError(
                 f"no question with id '{key}' waits for an answer.",
                 remedy=f"Waiting: {', '.join(sorted(known)) or 'nothing'}. Answer what waits now: "
@@ -506,11 +548,12 @@ def _match_questions(
                 f"the answer to '{key}' is {decision!r}.",
                 remedy="Use Decision.allow(), .deny(...) or .edit(...).",
             )
+        if key in first:
+            before, given = first[key], decision
+            if redact is not None:
+                before = before._replace(decision=reason_without(before.decision, redact))
+                given = reason_without(given, redact)
+            before.check_same(key, given)
         if key in known:
             answers[key] = decision
-        elif decision != on_record[key]:
-            raise UsageError(
-                f"question '{key}' was answered already ({on_record[key].answer.value}), and its call may have run.",
-                remedy="Nothing waits for that answer. Resume the run without it.",
-            )
     return answers

@@ -258,7 +258,7 @@ class ChildRun:
             self._count(child.state)
             self.finish(child.state, RunStatus.CANCELLED, "")
             if child.state.pending_step is not None:  # it has not continued yet
-                end_paused(self.durable, child.state, child.at)
+                end_idle(self.durable, child.state, child.at, _WHY)
             raise
         self._count(result.state)
         return result
@@ -336,7 +336,7 @@ def abandon_children(run: Run, current: CallInProgress) -> None:
             name = child_name(run.durable.records, state)
             abandoned = ChildRun(run, run.setup.definition, key, name, current.call.id, 0)
             abandoned.finish(state, RunStatus.CANCELLED, "")
-            end_child(run.durable, state, run.at)
+            end_child(run.durable, state, run.at, _WHY)
     current.children = {}
 
 
@@ -353,46 +353,45 @@ def _times_sent_back(records: Sequence[Record]) -> int:
 # --- children that nobody takes up any more -----------------------------------------------------------
 
 
-def end_child(above: Durable, state: AgentState, at: float) -> None:
-    """End a child that paused, in its own record; `above` is the record of the run it is a part of."""
+def end_child(above: Durable, state: AgentState, at: float, why: str) -> None:
+    """End a child that nobody drives, in its own record; `above` is the record of the run it is a part of."""
     durable = above.for_child(state.run_id, ())
     try:
         if not (durable.records and fold(durable.records).is_over):
-            end_paused(durable, state, at)
+            end_idle(durable, state, at, why)
     finally:
         durable.close()
 
 
-def end_paused(durable: Durable, state: AgentState, at: float) -> None:
-    """End a run that paused, and all below it. There is no agent to drive it with, so no hook is asked."""
+def end_idle(durable: Durable, state: AgentState, at: float, why: str) -> None:
+    """End a run that nobody drives, and all below it. There is no agent to drive it with, so no hook is asked."""
     step = state.pending_step
-    assert step is not None
-    first = len(durable.records) or step.records
-    run_id, ended = state.run_id, []
-    for call in step.calls:
+    first = len(durable.records) or (step.records if step is not None else 0)
+    run_id, ended = state.run_id, _unfinished_children(durable)
+    for call in step.calls if step is not None else ():
         for saved in (call.children or {}).values():
             child = restore_child(saved)
             if child.status is RunStatus.PAUSED:
-                ended.append((call.call.id, child.state))
+                ended[child.state.run_id] = call.call.id, child.state
     head = (run_id, 0, at)
     records: list[Record] = [
         ChildFinished(
             *head,
-            child_run_id=child.run_id,
-            name=child_name(durable.records, child),
+            child_run_id=child_id,
+            name=child_name(durable.records, below),
             call_id=call_id,
             status=_CANCELLED,
-            counters=child.counters,
-            remembered=child.remembered,
+            counters=below.counters,
+            remembered=below.remembered,
         )
-        for call_id, child in ended
+        for child_id, (call_id, below) in ended.items()
     ]
     records.append(
         StatusChanged(
             *head,
             status=_CANCELLED,
             stop_reason=StopReason.CANCELLED,
-            reason=_WHY,
+            reason=why,
             usage=state.usage,
             counters=state.counters,
         )
@@ -404,14 +403,36 @@ def end_paused(durable: Durable, state: AgentState, at: float) -> None:
             stop_reason=StopReason.CANCELLED,
             usage=state.counters.usage,
             steps=state.step_count,
-            reason=_WHY,
+            reason=why,
         )
     )
     for number, record in enumerate(records, first):
         durable.append(replace(record, seq=number))
     durable.flush()
-    for _, each in ended:
-        end_child(durable, each, at)
+    for _, below in ended.values():
+        end_child(durable, below, at, why)
+
+
+def _unfinished_children(durable: Durable) -> dict[str, tuple[str, AgentState]]:
+    """The children on record that have not ended, each with its call and its settled state."""
+    started = {
+        each.child_run_id: each for each in durable.records if isinstance(each, ChildStarted)
+    }
+    for record in durable.records:
+        if isinstance(record, ChildFinished):
+            started.pop(record.child_run_id, None)
+    found = {}
+    for child_id, record in started.items():
+        below = durable.for_child(child_id, ())
+        if below.records:  # in memory, a child has no record of its own
+            found[child_id] = record.call_id, fold(below.records).settled
+        below.close()
+    return found
+
+
+def cancel_idle(durable: Durable, at: float, why: str) -> None:
+    """End a run that nobody drives because somebody cancelled it: one that waits, or whose process died."""
+    end_idle(durable, fold(durable.records, durable.store).settled, at, why)
 
 
 def child_name(records: Iterable[Record], child: AgentState) -> str:

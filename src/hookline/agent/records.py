@@ -20,6 +20,7 @@ from hookline.errors import HookAnswerError, HookError, HooklineError
 from hookline.flow import ErrorClass, classify
 from hookline.flow.error_policy import exception_type
 from hookline.journal import (
+    FROM_INBOX,
     ApprovalAnswered,
     ApprovalAsked,
     CallAdmitted,
@@ -468,7 +469,7 @@ class RunIndex:
                 if decision is None:
                     return
                 self.reasons.add(decision.reason)
-                if record.by == "resume":
+                if record.by == "resume" or record.by.startswith(FROM_INBOX):
                     part.resume_answers[record.approval_id] = decision
                 elif record.by in ("approver", "expiry"):
                     part.approved.setdefault(record.approval_id, []).append(decision)

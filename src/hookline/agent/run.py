@@ -29,6 +29,7 @@ import msgspec
 from hookline.agent.cancel import CancelToken
 from hookline.agent.checks import check_changed_call, check_changes
 from hookline.agent.in_progress import CallInProgress, StepInProgress
+from hookline.agent.inbox import RunInbox
 from hookline.agent.records import RunIndex
 from hookline.agent.redaction import (
     ORIGINALS,
@@ -216,6 +217,7 @@ class Run:
         "evaluations",
         "holds_answer",
         "holds_deltas",
+        "inbox",
         "is_resumed",
         "ledger",
         "lingers",
@@ -278,6 +280,10 @@ class Run:
         self.stopping = False
         self.error: BaseException | None = None
         self.token = CancelToken(parent.token if parent is not None else None)
+        store = durable.store
+        self.inbox: RunInbox | None = None if store is None else RunInbox(store, self.run_id)
+        if parent is not None:
+            self.inbox = parent.inbox
         ledger_above = parent.ledger if parent is not None else None
         self.ledger = Ledger(state, self.now, ledger_above, source.active_seconds)
         self.uncounted = Uncounted()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hookline.agent import Agent, RunResult
+from hookline.agent.inbox import watch
 from hookline.cli.assembly.agent import Extras
 from hookline.cli.exits import REFUSED, Exit, exit_of
 from hookline.cli.interrupts import Interrupts
@@ -27,6 +28,8 @@ from hookline.errors import JournalError, UsageError
 from hookline.journal import (
     CallDelta,
     HookRan,
+    InboxCancel,
+    InboxMessage,
     JournalStore,
     ReasoningDelta,
     Record,
@@ -180,14 +183,36 @@ class Console:
             self._active += time.monotonic() - began
 
     async def _ask(self, result: RunResult, agent: Agent) -> dict[str, Decision] | None:
-        """Ask a person the questions of a run; None if they leave without an answer."""
+        """Ask a person the questions of a run; None if they leave without an answer.
+
+        When somebody answers elsewhere or cancels the run, it continues without the answers of this person.
+        """
         from hookline.cli.approval_prompt import ApprovalPrompt, PersonLeft
 
-        try:
-            prompt = ApprovalPrompt(self.screen, self.interrupts, self._folder)
-            return await prompt.ask(result.pending, agent)
-        except PersonLeft:
-            return None
+        asked = {(each.id, each.fingerprint) for each in result.pending}
+        posted: list[InboxMessage] = []
+
+        def leave(messages: list[InboxMessage]) -> None:
+            posted[:] = [
+                each
+                for each in messages
+                if isinstance(each, InboxCancel) or (each.question, each.fingerprint) in asked
+            ]
+            if posted and self.interrupts.leave is not None:  # not while they edit a call
+                self.interrupts.leave()
+
+        with contextlib.ExitStack() as stack:
+            if agent.definition.journal is not None:
+                stack.callback(watch(agent.definition.journal, result.run_id, leave))
+            try:
+                prompt = ApprovalPrompt(self.screen, self.interrupts, self._folder)
+                return await prompt.ask(result.pending, agent)
+            except PersonLeft:
+                if not posted or self.interrupts.hits:
+                    return None
+        did = "cancelled the run" if isinstance(posted[0], InboxCancel) else "answered"
+        self.screen.say(f"{printable(posted[0].by)} {did}.")
+        return {}
 
     @property
     def can_ask(self) -> bool:

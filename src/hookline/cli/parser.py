@@ -16,6 +16,7 @@ _MANY: dict[str, Any] = {"action": "append", "default": []}
 """For a flag that may be given several times."""
 _LAST = "continue the last conversation here"
 _OWN_AGENT = "[module:agent]"
+_BY = "who the record says it was; you and this machine otherwise"
 _ACCEPT_LOSS = "if the end of the journal is lost, continue with what is left"
 
 
@@ -241,6 +242,31 @@ def _resume_flags(parser: argparse.ArgumentParser) -> None:
     _add_setting_flags(parser)
 
 
+def _approve_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Answer a question of a run that waits, or that another process drives. Without ID, what waits is listed. The "
+        "first answer counts; the same answer again changes nothing."
+    )
+    parser.set_defaults(run="inbox:approve")
+    _add_run_argument(parser)
+    add = parser.add_argument
+    add("question", nargs="?", default="", metavar="ID", help="a question, or the end of its id")
+    add("--deny", action="store_true", dest="denies", help="say no")
+    add("--reason", default="", metavar="TEXT", help="what the model reads with a no")
+    add("--by", default="", metavar="NAME", help=_BY)
+    _add_setting_flags(parser)
+
+
+def _cancel_flags(parser: argparse.ArgumentParser) -> None:
+    parser.description = "End a run that another process drives, that waits, or whose process died."
+    parser.set_defaults(run="inbox:cancel")
+    add = parser.add_argument
+    add("run_id", metavar="RUN", help="an id or the beginning of one; `last` is the last run here")
+    add("--reason", default="", metavar="TEXT", help="why, for the record")
+    add("--by", default="", metavar="NAME", help=_BY)
+    _add_setting_flags(parser)
+
+
 def _runs_flags(parser: argparse.ArgumentParser) -> None:
     parser.description = "The runs of this project, newest first."
     parser.set_defaults(run="runs:list_runs")
@@ -446,6 +472,8 @@ COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "run": ("run an agent on a task", _run_flags),
     "chat": ("talk with an agent", _chat_flags),
     "resume": ("continue a run that waits, or was interrupted", _resume_flags),
+    "approve": ("answer a question of a run, also of one that is driven", _approve_flags),
+    "cancel": ("end a run, also one that is driven", _cancel_flags),
     "runs": ("list the runs of this project", _runs_flags),
     "show": ("show what happened in a run", _show_flags),
     "replay": ("repeat a recorded run and compare", _replay_flags),

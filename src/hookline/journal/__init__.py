@@ -30,6 +30,15 @@ from hookline.journal.fold import (
     with_changes,
     with_remembered,
 )
+from hookline.journal.inbox import (
+    FROM_INBOX,
+    FirstAnswer,
+    InboxAnswer,
+    InboxCancel,
+    InboxMessage,
+    is_new,
+)
+from hookline.journal.questions import Questions, outermost, post_answer, post_cancel
 from hookline.journal.record import (
     RECORD_VERSION,
     ApprovalAnswered,
@@ -88,6 +97,7 @@ if TYPE_CHECKING:
     from hookline.journal.sqlite import MemoryJournal, SQLiteJournal
 
 __all__ = [
+    "FROM_INBOX",
     "RECORD_VERSION",
     "STREAM",
     "AnyRecord",
@@ -105,13 +115,18 @@ __all__ = [
     "EarlierRun",
     "ErrorRaised",
     "Evaluated",
+    "FirstAnswer",
     "HookRan",
     "HooksPassed",
+    "InboxAnswer",
+    "InboxCancel",
+    "InboxMessage",
     "JournalStore",
     "Listener",
     "MemoryJournal",
     "ModelConsulted",
     "PromptSubmitted",
+    "Questions",
     "ReadsEarlier",
     "ReasoningDelta",
     "Record",
@@ -155,7 +170,11 @@ __all__ = [
     "fold",
     "fold_session",
     "hooks_in",
+    "is_new",
     "next_state",
+    "outermost",
+    "post_answer",
+    "post_cancel",
     "reopen",
     "session_entry",
     "session_info",

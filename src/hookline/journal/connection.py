@@ -378,6 +378,15 @@ CREATE TABLE batches (
 );
 """
 
+_INBOX = """
+CREATE TABLE inbox (
+    id INTEGER PRIMARY KEY,
+    run_id TEXT NOT NULL,
+    message TEXT NOT NULL
+);
+CREATE INDEX inbox_by_run ON inbox (run_id)
+"""
+
 
 def _second(connection: sqlite3.Connection) -> None:
     _run_statements(
@@ -387,6 +396,7 @@ def _second(connection: sqlite3.Connection) -> None:
         CREATE INDEX runs_by_earlier ON runs (continues) WHERE continues IS NOT NULL
         """,
     )
+    _run_statements(connection, _INBOX)
     _run_statements(connection, history.TABLE)
     history.list_existing(connection)
 

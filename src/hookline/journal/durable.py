@@ -61,6 +61,11 @@ class Durable:
         return bool(self._listeners)
 
     @property
+    def store(self) -> JournalStore | None:
+        """Where the record is kept; None when it is only in memory."""
+        return None
+
+    @property
     def is_after_loss(self) -> bool:
         """Whether records of the step that continues may be lost, so that what is not on record may have happened."""
         return False
@@ -246,6 +251,11 @@ class Stored(Durable):
         self.records.append(record)
         if self._listeners:
             self._tell(record)
+
+    @property
+    def store(self) -> JournalStore:
+        """Where the record is kept."""
+        return self._store
 
     def take_answers(self, answers: Mapping[str, Decision]) -> None:
         """Use the answers that were given to `resume`."""

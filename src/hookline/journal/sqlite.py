@@ -40,6 +40,7 @@ from hookline.journal.connection import (
     read_only_error,
     size_of,
 )
+from hookline.journal.inbox import InboxMessage
 from hookline.journal.jsonl import dump, load
 from hookline.journal.last_commits import LastCommits, commits_file, read_commits
 from hookline.journal.lease import take_lease
@@ -47,7 +48,14 @@ from hookline.journal.losses import End, examine_end, find_missing, lost_error
 from hookline.journal.record import EarlierRun, Record, RunStarted
 from hookline.journal.retention import Retention, with_descendants
 from hookline.journal.run_info import RunInfo, SessionInfo, session_info, summarise
-from hookline.journal.tables import RunEnd, Tables, add_runs, remove_runs, run_exists_error
+from hookline.journal.tables import (
+    RunEnd,
+    Tables,
+    add_message,
+    add_runs,
+    remove_runs,
+    run_exists_error,
+)
 from hookline.journal.write_ahead_log import log_file
 from hookline.journal.writer import Release, RunClaim, Writer
 from hookline.state import RunStatus
@@ -189,6 +197,32 @@ class Journal(ABC):
             file_damage=tuple(dict.fromkeys(problems)),
             notes=tuple(notes),
         )
+
+    # --- the inbox --------------------------------------------------------------------------------------
+
+    def post(self, message: InboxMessage) -> None:
+        """Keep a message for a run, until the run is deleted. A second one that says the same adds nothing.
+
+        Raises UsageError for an answer that differs from the first one to the same question.
+        """
+        refusal: list[UsageError] = []
+
+        def add(connection: sqlite3.Connection) -> bool:
+            try:
+                return add_message(connection, str(self), message)
+            except UsageError as error:  # of the sender, and not of the journal
+                refusal.append(error)
+                return True
+
+        if not self._get_writer().run_exclusively(add):
+            raise _unknown(message.run_id)
+        if refusal:
+            raise refusal[0]
+
+    def inbox(self, *run_ids: str) -> list[InboxMessage]:
+        """The messages for these runs, in order."""
+        with self._snapshot() as tables:
+            return tables.messages(run_ids)
 
     # --- deleting --------------------------------------------------------------------------------------
 

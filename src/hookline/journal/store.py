@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
+from hookline.journal.inbox import InboxMessage
 from hookline.journal.record import EarlierRun, Record
 from hookline.journal.run_info import RunInfo, SessionInfo
 from hookline.state import RunStatus
@@ -72,6 +73,17 @@ class JournalStore(Protocol):
 
         Raises JournalError when later runs continue one of them, unless these are deleted too.
         """
+        ...
+
+    def post(self, message: InboxMessage) -> None:
+        """Keep a message for a run, until the run is deleted. `inbox.is_new` says whether it is one.
+
+        Raises UnknownRunError when there is no such run, and UsageError for a second answer that differs.
+        """
+        ...
+
+    def inbox(self, *run_ids: str) -> list[InboxMessage]:
+        """The messages for these runs, in order. Asked twice a second while a run is driven: it must be quick."""
         ...
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from hookline.errors import JournalError
+from hookline.errors import JournalError, UsageError
 from hookline.journal.chain import DAMAGE_REMEDY, LINK, Damage, StoredRun, unpack
 from hookline.journal.connection import convert_errors
 from hookline.journal.history import (
@@ -18,6 +18,7 @@ from hookline.journal.history import (
     read_history,
     records_before_loss,
 )
+from hookline.journal.inbox import InboxMessage, decode_message, encode_message, is_new
 from hookline.journal.last_commits import LIST, Commit
 from hookline.journal.retention import owner_of
 from hookline.journal.run_info import RunInfo
@@ -171,6 +172,20 @@ class Tables:
         """When somebody accepted that the end of the journal is lost."""
         query = "SELECT at FROM history WHERE event = 'lost' AND run_id = ''"
         return [at for (at,) in self._rows(query)]
+
+    def messages(self, run_ids: tuple[str, ...]) -> list[InboxMessage]:
+        """The messages for these runs, in order."""
+        rows = self._rows(
+            "SELECT CAST(message AS BLOB) FROM inbox WHERE run_id IN (SELECT value FROM json_each(?)) ORDER BY id",
+            msgspec.json.encode(run_ids).decode(),
+        )
+        try:
+            return [decode_message(_bytes(text)) for (text,) in rows]
+        except (msgspec.DecodeError, UsageError) as error:
+            raise JournalError(
+                f"the journal '{self._path}' is damaged: an inbox holds {error}.",
+                remedy=DAMAGE_REMEDY,
+            ) from None
 
     def link_after(self, run_id: str, records: int) -> bytes:
         """The link of the last of a run's first records; empty when there are not so many."""
@@ -343,7 +358,21 @@ def remove_runs(
             connection.execute("DELETE FROM runs WHERE id = ?", (number,))
             add_event(connection, "deleted", run_id, records)
             forget(number)
+            connection.execute("DELETE FROM inbox WHERE run_id = ?", (run_id,))
     connection.execute("COMMIT")
+
+
+def add_message(connection: sqlite3.Connection, path: str, message: InboxMessage) -> bool:
+    """Add a message for a run in one transaction, if it says something new. False when there is no such run."""
+    connection.execute("BEGIN IMMEDIATE")  # first: nobody adds one between looking and adding
+    run = (message.run_id,)
+    if connection.execute("SELECT 1 FROM runs WHERE run_id = ?", run).fetchone() is None:
+        return False
+    if is_new(message, Tables(connection, path).messages(run)):
+        row = (message.run_id, encode_message(message).decode())
+        connection.execute("INSERT INTO inbox (run_id, message) VALUES (?, ?)", row)
+    connection.execute("COMMIT")
+    return True
 
 
 _MOST_NAMED = 5

@@ -85,11 +85,11 @@ def check_expiry(seconds: object) -> None:
 
 def check_journal(journal: object, on_in_doubt: object) -> None:
     """A store of journals, and what to do about a call of which nobody knows what it did."""
-    for method in ("claim", "read", "runs"):
+    for method in ("claim", "read", "runs", "post", "inbox"):
         if isinstance(journal, type) or not callable(getattr(journal, method, None)):
             raise BuildError(
                 f"{journal!r} is not a journal.",
-                remedy="Use SQLiteJournal(path), or a store with claim, read and runs.",
+                remedy="Use SQLiteJournal(path), or a store with the methods of JournalStore.",
             )
     if on_in_doubt not in ("tell", "ask") and not callable(on_in_doubt):
         raise BuildError(

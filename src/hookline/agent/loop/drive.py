@@ -65,6 +65,8 @@ async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
             try:
                 for each in run.source.cancel_sources(run.setup.definition):
                     watches.callback(each.watch(run.token.cancel))
+                if run.inbox is not None and run.parent is None:
+                    watches.callback(run.inbox.watch(run.token.cancel))
                 ending = await (take_up(run) if run.source.is_taken_up else begin(run, prompt))
                 ending = await _steps(run, ending)
                 output, ending = await give_output(run, _unless_it_waits(run, ending))

@@ -1,0 +1,162 @@
+"""`hookline approve RUN ID` and `hookline cancel RUN`: for a run that waits, or that another process drives."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+import os
+import shlex
+import time
+from collections.abc import Sequence
+
+from hookline.agent.children import cancel_idle
+from hookline.cli.exits import Exit
+from hookline.cli.journal_location import open_run
+from hookline.cli.options import refuse_settings
+from hookline.cli.screen import format_call
+from hookline.cli.terminal import printable
+from hookline.errors import RunInUseError, UsageError
+from hookline.journal import (
+    InboxAnswer,
+    Questions,
+    SQLiteJournal,
+    Stored,
+    fold,
+    outermost,
+    post_answer,
+    post_cancel,
+    reopen,
+)
+from hookline.state import Decision, PendingApproval
+
+_PATIENCE = 3.0
+"""Seconds to wait for the process that drives the run. It looks twice a second."""
+_PAUSE = 0.05
+
+
+def approve(arguments: argparse.Namespace) -> int:
+    """Answer a question, or list what waits."""
+    refuse_settings(arguments)
+    if arguments.reason and not arguments.denies:
+        raise UsageError(
+            "--reason is what the model reads with a no, and nothing is denied.",
+            remedy="Say no: --deny.",
+        )
+    journal, run_id, _flags = open_run(arguments)
+    with journal:
+        run_id = outermost(journal, run_id)
+        questions = Questions(journal, run_id)
+        if not arguments.question:
+            if arguments.denies:
+                raise _unclear("which question is denied?", questions.open)
+            _list(run_id, questions.open, arguments.journal)
+            return Exit.DONE
+        question = _find(questions, arguments.question)
+        no = Decision.deny(arguments.reason or "a person said no")
+        decision = no if arguments.denies else Decision.allow()
+        message = post_answer(journal, run_id, question, decision, by=_who(arguments))
+        if message is None:
+            print(f"question {question} has this answer already.")
+        else:
+            print(_outcome(journal, message, arguments.journal))
+    return Exit.DONE
+
+
+def cancel(arguments: argparse.Namespace) -> int:
+    """End a run."""
+    refuse_settings(arguments)
+    journal, run_id, _flags = open_run(arguments)
+    with journal:
+        message = post_cancel(journal, run_id, by=_who(arguments), reason=arguments.reason)
+        run_id, deadline = message.run_id, time.monotonic() + _PATIENCE
+        while True:
+            story = fold(journal.read(run_id), journal)
+            if story.is_over:
+                ending = story.state.ending
+                assert ending is not None
+                print(f"run {run_id} is over: {ending.status.value}.")
+                return Exit.DONE
+            try:
+                durable = reopen(journal, run_id, ())
+            except RunInUseError:  # whoever drives it sees the message
+                if time.monotonic() > deadline:
+                    print(
+                        f"run {run_id} is still driven: it ends as soon as its process sees this."
+                    )
+                    return Exit.FAILED
+                time.sleep(_PAUSE)
+                continue
+            try:
+                if not fold(durable.records, journal).is_over:
+                    cancel_idle(durable, time.time(), message.words)
+                    asyncio.run(_commit(durable))
+            finally:
+                durable.close()
+
+
+async def _commit(durable: Stored) -> None:
+    """Report what cannot be written."""
+    await durable.commit()
+
+
+def _who(arguments: argparse.Namespace) -> str:
+    """Who answers: what --by says, or the user and the machine."""
+    given: str = arguments.by.strip()
+    if given:
+        return given
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user without a name
+        user = f"user {os.getuid()}"
+    return f"{user}@{os.uname().nodename}"
+
+
+def _find(questions: Questions, given: str) -> str:
+    """The id of a question, by its end or as a whole: of those that wait, else of those that have an answer."""
+    for ids in ([each.id for each in questions.open], [*questions.answered]):
+        found = [id for id in ids if id == given] or [id for id in ids if id.endswith(f"/{given}")]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UsageError(
+                f"'{given}' may be any of: {', '.join(found)}.", remedy="Give more of the id."
+            )
+    raise _unclear(f"no question '{given}' waits for an answer.", questions.open)
+
+
+def _unclear(problem: str, waiting: Sequence[PendingApproval]) -> UsageError:
+    ids = ", ".join(each.id for each in waiting)
+    return UsageError(problem, remedy=f"Waiting: {ids or 'nothing'}.")
+
+
+def _list(run_id: str, waiting: Sequence[PendingApproval], journal: str | None) -> None:
+    if not waiting:
+        print(f"nothing waits for an answer in run {run_id}.")
+    for each in waiting:
+        asked = f"asked by {printable(', '.join(each.askers))}: {printable(each.reason)}"
+        print(f"{format_call(each.tool_call)}, {asked}")
+        command = f"hookline approve {run_id}{_flag(journal)} {shlex.quote(each.id)}"
+        print(f"  yes: {command}")
+        print(f"  no:  {command} --deny")
+
+
+def _outcome(journal: SQLiteJournal, message: InboxAnswer, file: str | None) -> str:
+    """What became of an answer. Raises UsageError when another one came first."""
+    run_id, deadline = message.run_id, time.monotonic() + _PATIENCE
+    while True:
+        questions = Questions(journal, run_id)
+        first = questions.answered.get(message.question)
+        if first is not None:
+            first.check_same(message.question, message.decision)
+            return f"answered: {message.question}: {message.decision.answer.value}"
+        if fold(journal.read(run_id), journal).is_finished:
+            command = f"hookline resume {run_id}{_flag(file)}"
+            return f"run {run_id} waits, and has the answer now. It continues with: {command}"
+        if time.monotonic() > deadline:
+            return f"run {run_id} has the answer, and takes it when it asks again."
+        time.sleep(_PAUSE)
+
+
+def _flag(journal: str | None) -> str:
+    return f" --journal {shlex.quote(journal)}" if journal else ""

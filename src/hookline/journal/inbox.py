@@ -1,0 +1,111 @@
+"""The inbox of a run: answers and cancellations from outside, as rows that belong to the store.
+
+A row says what somebody wants; it is not the truth of what happened. An answer that counted is an `ApprovalAnswered`
+record, and a cancellation is the status of the run. So a row can be read as often as you like, and one that comes too
+late changes nothing.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from hookline.errors import UsageError
+from hookline.state import Answer, Decision
+
+FROM_INBOX = "inbox: "
+"""What `ApprovalAnswered.by` begins with for an answer from the inbox. Who answered follows."""
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex
+
+
+class InboxAnswer(msgspec.Struct, frozen=True, kw_only=True, tag="answer", omit_defaults=True):
+    """An answer to a question of a run. It is void if the question or the call is another one by then."""
+
+    run_id: str
+    """The outermost run, also for a question of a child."""
+    question: str
+    fingerprint: str
+    """Of the tool and the arguments that were shown to whoever answers."""
+    decision: Decision
+    by: str
+    at: float = msgspec.field(default_factory=time.time)
+    id: str = msgspec.field(default_factory=_new_id)
+
+
+class InboxCancel(msgspec.Struct, frozen=True, kw_only=True, tag="cancel", omit_defaults=True):
+    """Somebody wants the run to end."""
+
+    run_id: str
+    by: str
+    reason: str = ""
+    at: float = msgspec.field(default_factory=time.time)
+    id: str = msgspec.field(default_factory=_new_id)
+
+    @property
+    def words(self) -> str:
+        """Why the run ended."""
+        return f"cancelled by {self.by}" + (f": {self.reason}" if self.reason else "")
+
+
+InboxMessage: TypeAlias = InboxAnswer | InboxCancel
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[InboxMessage] = msgspec.json.Decoder(InboxMessage)
+
+
+def encode_message(message: InboxMessage) -> bytes:
+    """A message as a store keeps it."""
+    return _encoder.encode(message)
+
+
+def decode_message(text: str | bytes) -> InboxMessage:
+    """A message from a store. Raises msgspec.ValidationError or UsageError."""
+    return _decoder.decode(text)
+
+
+def is_new(message: InboxMessage, known: Iterable[InboxMessage]) -> bool:
+    """Whether a store adds a message to the ones it has of the run. False when one of them says the same.
+
+    Every store asks this before it adds one, where nobody else can add one at the same time. Raises UsageError for an
+    answer that differs from the first one to the same question.
+    """
+    if isinstance(message, InboxCancel):
+        return not any(isinstance(each, InboxCancel) for each in known)
+    if message.decision.answer is Answer.EDIT:
+        raise UsageError(
+            f"the answer to '{message.question}' changes the call, and an answer in the inbox is a yes or a no.",
+            remedy="Hand an edit to the run itself: agent.resume(run_id, {question: Decision.edit(...)}).",
+        )
+    for each in known:
+        if isinstance(each, InboxAnswer) and (each.question, each.fingerprint) == (
+            message.question,
+            message.fingerprint,
+        ):
+            FirstAnswer(each.decision, each.by).check_same(message.question, message.decision)
+            return False
+    return True
+
+
+class FirstAnswer(NamedTuple):
+    """The answer to a question that was given first, and who gave it."""
+
+    decision: Decision
+    by: str
+
+    def check_same(self, question: str, decision: Decision) -> None:
+        """Raise UsageError if a later answer differs. The same one may be given again."""
+        if decision == self.decision:
+            return
+        first = self.decision
+        by = f" by {self.by.removeprefix(FROM_INBOX)}" if self.by else ""
+        why = f": {first.reason}" if first.reason else ""
+        raise UsageError(
+            f"question '{question}' was answered already ({first.answer.value}){by}{why}.",
+            remedy="The first answer counts. Continue the run without another one.",
+        )

@@ -1,0 +1,121 @@
+"""The questions of a run and its children, and what others post to a run: answers and cancellations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from hookline.errors import UnknownRunError, UsageError
+from hookline.journal.fold import answers_on_record, fold, still_waiting
+from hookline.journal.inbox import FirstAnswer, InboxAnswer, InboxCancel
+from hookline.journal.record import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    CallSettled,
+    ChildFinished,
+    ChildStarted,
+    Record,
+    RunStarted,
+    StepFinished,
+)
+from hookline.journal.store import JournalStore
+from hookline.state import Decision, PendingApproval
+
+
+class Questions:
+    """The questions of a run and its children, and the answers to them, from their records."""
+
+    def __init__(self, journal: JournalStore, run_id: str) -> None:
+        self._journal = journal
+        records = journal.read(run_id)
+        story = fold(records, journal)
+        self.is_over = story.is_over
+        self.answered: dict[str, FirstAnswer] = {}
+        """The answers on record."""
+        asked = self._read(records)
+        if story.is_finished:
+            known = answers_on_record(journal, story.state, records)
+            asked = list(still_waiting(story.state, known).pending)
+        self.open = tuple(each for each in asked if each.id not in self.answered)
+        """The questions that wait for an answer."""
+
+    def _read(self, records: Sequence[Record]) -> list[PendingApproval]:
+        """Read the answers, and give the last question about each call that has no result."""
+        asked: dict[str, PendingApproval] = {}
+        children: dict[str, list[PendingApproval]] = {}
+        for record in records:
+            match record:
+                case ApprovalAsked(approval=PendingApproval() as approval):
+                    asked[approval.tool_call.id] = approval
+                case ApprovalAnswered(decision=Decision() as decision):
+                    self.answered[record.approval_id] = FirstAnswer(decision, record.by)
+                case CallSettled():
+                    asked.pop(record.result.call_id, None)
+                case StepFinished():
+                    asked.clear()
+                case ChildStarted() if record.child_run_id not in children:
+                    with suppress(UnknownRunError):  # it has not written anything yet
+                        child = self._journal.read(record.child_run_id)
+                        children[record.child_run_id] = self._read(child)
+                case ChildFinished():
+                    children[record.child_run_id] = []
+                case _:
+                    pass
+        return [*asked.values(), *(each for child in children.values() for each in child)]
+
+
+def outermost(journal: JournalStore, run_id: str) -> str:
+    """The run that a child is a part of, at the top. It has the inbox."""
+    while True:
+        started = journal.read(run_id)[0]
+        above = started.parent_run_id if isinstance(started, RunStarted) else None
+        if above is None:
+            return run_id
+        run_id = above
+
+
+def post_answer(
+    journal: JournalStore, run_id: str, question: str, decision: Decision, *, by: str
+) -> InboxAnswer | None:
+    """Answer a question of a run that waits, or that another process drives. None: it has this answer already.
+
+    Raises UsageError when nothing asks this, and when it has another answer; the error shows the first one.
+    """
+    run_id = outermost(journal, run_id)
+    questions = Questions(journal, run_id)
+    if question in questions.answered:
+        questions.answered[question].check_same(question, decision)
+        return None
+    found = next((each for each in questions.open if each.id == question), None)
+    if found is None:
+        ids = ", ".join(sorted(each.id for each in questions.open))
+        raise UsageError(
+            f"no question with id '{question}' waits for an answer.",
+            remedy=f"Waiting: {ids or 'nothing'}.",
+        )
+    message = InboxAnswer(
+        run_id=run_id,
+        question=question,
+        fingerprint=found.fingerprint,
+        decision=decision,
+        by=by,
+    )
+    journal.post(message)
+    return message
+
+
+def post_cancel(journal: JournalStore, run_id: str, *, by: str, reason: str = "") -> InboxCancel:
+    """Cancel a run that another process drives, or that waits: whoever drives it next ends it.
+
+    Raises UsageError when the run is over.
+    """
+    run_id = outermost(journal, run_id)
+    story = fold(journal.read(run_id), journal)
+    if story.is_over:
+        ending = story.state.ending
+        raise UsageError(
+            f"run '{run_id}' is over ({ending.status.value if ending else 'ended'}): there is nothing to cancel."
+        )
+    message = InboxCancel(run_id=run_id, by=by, reason=reason)
+    journal.post(message)
+    return message
