@@ -91,8 +91,10 @@ def expand(word: Word, where: str) -> list[Word] | None:
         return None
     if not names and text.startswith("-"):  # it stays as it is: `--include=*.py`
         return [Word(text)]
-    # Another pattern that finds nothing now may find something by the time it runs.
-    return [Word(name, exact=False) for name in names or [text]]
+    # A pattern that finds nothing now may find something by the time it runs. With brackets, what was found may be more
+    # than a shell finds.
+    is_certain = names and "[" not in text and "".join(names).isascii()
+    return [Word(name, exact=False) for name in (names if is_certain else [*names, text])]
 
 
 def _find(pattern: str, where: str) -> list[str] | None:
