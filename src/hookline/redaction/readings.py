@@ -19,8 +19,10 @@ _MOST_LEVELS = 4
 """JSON within JSON within JSON within an address."""
 MARGIN = 1_000
 """Letters around a change that are searched again, up to the ends of their lines. What is longer is on one line."""
-_FAR = re.compile(r"PRIVATE[ +]KEY|\bkind\W.{0,120}?Secret", re.DOTALL)
-"""What is recognised over many lines: private keys, and the values of a Secret."""
+_FAR = re.compile(
+    r"PRIVATE[ +]KEY|kind\W.{0,120}?Secret|:[ \t]{0,8}[|>][+-]?[ \t]{0,8}\r?\n", re.DOTALL
+)
+"""What is recognised over many lines: private keys, the values of a Secret, and texts of YAML."""
 _MAY_HIDE = re.compile(r"[\\%&\x1b\x9b]|\^\[")
 _COLOUR = re.compile(
     r"\x1b(?:\[[0-?]{0,64}[ -/]{0,4}[@-~]|[ -/]{1,2}[0-~])|\^\[\[[0-?]{0,64}[ -/]{0,4}[@-~]"
