@@ -429,9 +429,11 @@ class _Reader:
     def _read_command(self) -> Stage:
         while prefix := _PREFIX.match(self.text, self.at):
             self.at = prefix.end()
+            self._skip_blanks(newlines=True)  # with comments
         start = self.at
         keyword = _KEYWORD.match(self.text, start)
-        function = None if keyword else _FUNCTION.match(self.text, start)
+        is_other = keyword or _ASSIGNMENT.match(self.text, start)  # `x=()` is a list
+        function = None if is_other else _FUNCTION.match(self.text, start)
         if self.text.startswith("(", start) or keyword:
             stage = self._read_group(keyword[0] if keyword else "(")
         elif function:
@@ -537,7 +539,7 @@ class _Reader:
             words += self._read_words()
         self._expect(self.at < len(self.text))
         self.at += 1
-        return " ".join(words)
+        return " ".join([*words, *self._read_word()])  # `x=(a)b` is one word
 
     def _read_redirect(self, redirect: re.Match[str], stage: Stage) -> None:
         operator = redirect[1]

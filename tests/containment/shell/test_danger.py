@@ -53,6 +53,9 @@ OVER_LINES = [
     "!<x sudo ls",
     "{<x sudo ls; }",
     "echo `su\\\\\ndo ls`",
+    "if true; then # it's\nsudo ls\nfi # '",
+    "time # '\nsudo ls # '",
+    "x=()y sudo ls",
 ]
 
 
