@@ -363,6 +363,15 @@ def test_a_removal_behind_more_than_can_be_looked_at_asks(project: Path) -> None
     assert not POLICY.judge(f"{many} ls", root=str(project)).asks_in_sandbox
 
 
+def test_a_rule_is_not_passed_by_more_than_can_be_looked_at(project: Path) -> None:
+    """Where a rule denies or asks, a line that was not looked at as a whole asks in the sandbox too."""
+    for policy in (POLICY.with_rules(deny=["terraform *"]), POLICY.with_rules(ask=["terraform *"])):
+        for many in ("true;" * 500, "# \\\n" * 500):
+            verdict = policy.judge(f"{many} echo $(terraform apply)", root=str(project))
+            assert (verdict.decision, verdict.asks_in_sandbox) == ("ask", True)
+        assert not policy.judge("make all", root=str(project)).asks_in_sandbox
+
+
 def test_a_rule_that_asks_asks_in_the_sandbox_too(project: Path) -> None:
     """Who writes a rule means it everywhere; one that allows lifts the question."""
     asking = POLICY.with_rules(ask=["make *"])
