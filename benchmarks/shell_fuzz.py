@@ -95,7 +95,7 @@ def _fits(words: Sequence[Word], argv: tuple[str, ...]) -> bool:
 def look_again(cage: Cage, wrong: Wrong) -> Wrong | None:
     """Some branches are taken only if one command succeeds and another fails: see what chance brings."""
     text, reading, ran = wrong
-    (more,) = cage.traces([text], ["any"] * 16)
+    (more,) = cage.traces([text], ["any"] * 64)
     return None if agrees(reading, ran + more) else (text, reading, ran + more)
 
 

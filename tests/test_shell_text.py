@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookline.shell_text import UNKNOWN, ShellVisitor, Stage, TooDeep, read_shell_text
+from hookline.shell_text import (
+    UNKNOWN,
+    ShellVisitor,
+    Stage,
+    TooDeep,
+    plain_text,
+    read_shell_text,
+)
 
 
 class Recorder(ShellVisitor):
@@ -117,6 +127,64 @@ def test_any_text_is_read(text: str) -> None:
             commands(text, known=known)
         except TooDeep:
             assert sum(map(text.count, "({$`")) > 20
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("a \\\nb", "a b"),
+        ("a # b\nc", "a \nc"),
+        ("# a \\\nb", "\nb"),
+        ("# a \\\n# b \\\nc \\\nd", "\n\nc d"),
+        ("a#b '#' \"#\" \\# $# ${a#b}", "a#b '#' \"#\" \\# $# ${a#b}"),
+        ("'a \\\nb' \\\nc", "'a \\\nb' c"),
+        ('"a \\\nb"', '"a b"'),
+        ("$'a\\\nb'", "$'a\\\nb'"),
+        ("a \\\\\nb", "a \\\\\nb"),
+        ("a \\\\\\\nb", "a \\\\b"),
+        ("a <<'E' \\\nb\nc\\\nE\nd\\\ne", "a <<'E' b\nc\\\nE\nde"),
+        ("a <<E\nb\\\nE\nE\nc", "a <<E\nbE\nE\nc"),
+        ("a <<E # \\\n$(b # c\n)\nE", "a <<E \n$(b # c\n)\nE"),
+        ("a <<'E' # b\\\nE\nc\\\nd", "a <<'E' \nE\ncd"),
+        ("$(a # b\\\nc)", "$(a \nc)"),
+        ("\\\n", ""),
+        ("#", ""),
+    ],
+)
+def test_lines_are_joined_and_comments_removed(text: str, plain: str) -> None:
+    """A comment ends with its line; in single quotes and in quoted here-documents a backslash is one."""
+    assert plain_text(text) == plain
+
+
+def test_what_is_joined_in_too_many_places_is_not_read() -> None:
+    """Each comment with a backslash at its end is one more reading."""
+    assert plain_text("# \\\n" * 20 + "a") == "\n" * 20 + "a"
+    with pytest.raises(TooDeep):
+        plain_text("# \\\n" * 5_000)
+
+
+PIECES = (
+    "zz k", "zz k", "\nzz k\n", "z\\\nz k", "\\\n", "\\\n", "#", " # ", "'", "'", '"', '"', "`", "$(", ")", "\n", ";",
+    " ", "\\", "\\\\\n", "cat <<E\n", "cat <<'E'\n", "\nE\n", "E\n", "cat <<-E\n", "\tE\n", "E)", "a", "echo ", "$'",
+    "\\'", "${x:-", "}", "x=", "&&", "|", "(", "{ ", "; }", "E\\\n", "<<E ", "<<'E' ", "\\#", "a#", "\r", "\f", "\r#",
+)  # fmt: skip
+
+
+@pytest.mark.timeout(300)
+def test_what_bash_runs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Comments, quotes, here-documents and continued lines hide no command that real bash would run."""
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+    import shell_bash
+
+    if reason := shell_bash.unusable():
+        pytest.skip(reason)
+    chance = random.Random(14)
+    texts = ["".join(chance.choices(PIECES, k=chance.randint(2, 10))) for _ in range(1_500)]
+    with shell_bash.Cage() as cage:
+        traces = cage.traces(texts, ["0"])
+    run = [text for text, ran in zip(texts, traces, strict=True) if ("zz", "k") in ran]
+    assert len(run) > 30
+    assert [text for text in run if not any(words[:1] == ["zz"] for words in commands(text))] == []
 
 
 @pytest.mark.parametrize(

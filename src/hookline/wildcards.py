@@ -1,8 +1,7 @@
 """The one pattern language: `*` and `?` over letters, words and path components, matched without exponential time.
 
-Two other matchers stay, each for what this one does not know: `capabilities/files/patterns.py` reads the patterns of
-ignore files and of the glob tool (`[a-z]`, `{a,b}`, `**`), and `containment/shell/places.py` finds what bash makes of
-an unquoted word.
+Another matcher stays for what this one does not know: `capabilities/files/patterns.py` reads the patterns of ignore
+files and of the glob tool (`[a-z]`, `{a,b}`, `**`).
 """
 
 from __future__ import annotations

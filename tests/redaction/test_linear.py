@@ -100,7 +100,7 @@ def test_twice_the_text_is_twice_the_work(piece: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["a", "\\", "eyJ", "-eyJ", "\\n", "%25", "\x1b[", "password=", "://a:"]
+    "piece", ["a", "\\", "eyJ", "-eyJ", "\\n", "%25", "\x1b[", "password=", "://a:", "github_pat_"]
 )
 def test_a_megabyte_is_done_with(piece: str) -> None:
     """Where work grew with the square of the text, this would not end."""

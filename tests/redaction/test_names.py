@@ -21,6 +21,16 @@ def test_the_value_of_a_shells_variable_is_a_word_of_the_shell(value: str) -> No
     assert redact("DB_PASSWORD=$OTHER ./run") == "DB_PASSWORD=$OTHER ./run"
 
 
+def test_a_variable_in_a_list_hides_no_other_item() -> None:
+    """As `docker inspect` prints them, also within another JSON text."""
+    for quote in ('"', "'", '\\"'):
+        items = [f"{quote}{item}{quote}" for item in ("PATH=/bin", "DB_PASSWORD=hunter22", "X=1")]
+        for joint in (",", ", "):
+            text = f"[{joint.join(items)}]"
+            assert redact(text) == text.replace("hunter22", "[redacted:secret]")
+        assert redact(f"[{items[1]}],") == f"[{items[1]}],".replace("hunter22", "[redacted:secret]")
+
+
 @pytest.mark.parametrize(
     ("text", "redacted"),
     [

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookline.redaction import redact
+from hookline.redaction import Redactor, redact
 from hookline.redaction.readings import Span, find_in_readings
 
 
@@ -95,3 +95,21 @@ def test_a_quote_in_a_value_does_not_end_it(depth: int) -> None:
     for _ in range(depth):
         shown = json.loads(shown)
     assert json.loads(shown) == {"password": "[redacted:secret]", "user": "ann"}
+
+
+FILLER = "x = compute(y)  # nothing to see here, 12345\n" * 40
+PARTS = st.sampled_from([
+    FILLER, FILLER, '"\\nghp_A1b2C3d4E5f6G7h8I9j0A1b2C3d4E5f6G7h8"', "\\t", "%3D", "\x1b[31m", "&quot;", "a" * 1_500,
+    "DB_PASSWORD=hunter2%32", "password: |\n  one1\\n\n" + "  two2\n" * 300, "\\n-----BEGIN PRIVATE KEY-----\nQUJD",
+    "\nQUJD" * 400, "\n-----END PRIVATE KEY-----", "kind: Secret\ndata:\n", "  a: YWJj\\n\n", "\n", '"', "\\",
+    "mysql -u a \\\n  -phunter22", "sk-ant-" + "A1b2" * 400, "%41" * 20, "token=%22A1b2C3d4E5f6G7%22", " ",
+])  # fmt: skip
+
+
+@settings(deadline=None)
+@given(st.lists(PARTS, max_size=8))
+def test_to_search_near_the_changes_is_to_search_all(parts: list[str]) -> None:
+    """What is found in a decoded text away from all that was decoded was found before."""
+    text = "".join(parts)
+    whole = Redactor(patterns={"none": "(?!)"})
+    assert Redactor().text(text) == whole.text(text)

@@ -16,18 +16,37 @@ Strength = Literal["strong", "weak", ""]
 _LETTERS = re.compile(r"[^a-z0-9]")
 
 _ASSIGNED = r"(?P<close>[\"'`]?)[ \t]{0,40}(?:=>|:=|\+?=(?!=)|:)[ \t]{0,8}(?P<open>[\"'`]?)"
+
+
+def _any_word(*words: str, or_else: str = "") -> str:
+    """A pattern for one of some words in any case. It begins with a set of letters, not with `(?i:`: only then a search
+    skips all other letters at once.
+    """
+    firsts = "".join(sorted({each for word in words for each in (word[0], word[0].upper())}))
+    rests = [f"(?<=[{word[0]}{word[0].upper()}])(?i:{word[1:]})" for word in words]
+    if or_else:
+        firsts += or_else[0]
+        rests.append(f"(?<={or_else[0]}){or_else[1:]}")
+    return f"[{firsts}](?:{'|'.join(rests)})"
+
+
 _IN_TEXT = re.compile(
-    r"(?i:pass(?:word|wd|phrase)|pwd|secret|token|authorization|cookie|credentials?|connection[_-]?string|key|auth"
-    r"|access[_-]?key[_-]?id|webhook[_-]?url|secret[_-]?key[_-]?base|(?:gh|git(?:hub|lab))[_-]?pat"
-    r"|(?-i:_PASS|_PAT))" + _ASSIGNED
-)
+    _any_word(
+        "pass(?:word|wd|phrase)", "pwd", "secret", "token", "authorization", "cookie", "credentials?",
+        "connection[_-]?string", "key", "auth", "access[_-]?key[_-]?id", "webhook[_-]?url", "secret[_-]?key[_-]?base",
+        "g(?:h|it(?:hub|lab))[_-]?pat", or_else="_(?:PASS|PAT)",
+    )
+    + _ASSIGNED
+)  # fmt: skip
 _ANY_QUOTE = re.compile(r"[\"'`]")
 _NAME_AFTER = re.compile(r"[\w-]*\w")
 _NAME_BEFORE = re.compile(r"[A-Za-z0-9_.-]*$")
 # A bare value ends at the next `=`, so no part of a text is a value twice.
 _BARE = re.compile(rf"(?>(?:[^\s\"'`,;&|<>(){{}}\[\]\\=]|{PLAIN_BACKSLASH})+)={{0,3}}")
+# A quote before a comma or a bracket ends an item of a list: `["NAME=value","OTHER=value"]`.
 _SHELL_WORD = re.compile(
-    r"(?:[^\s\"'\\;|&<>()`]|\\\S|\\ |\$?'[^'\n]{0,500}'|\"[^\"\n]{0,500}\"){1,1000}"
+    r"(?:[^\s\"'\\;|&<>()`]|\\(?![\"'][ \t]{0,4}[],}])\S|\\ |\$?'(?![ \t]{0,4}[],}])[^'\n]{0,500}'"
+    r"|\"(?![ \t]{0,4}[],}])[^\"\n]{0,500}\"){1,1000}"
 )
 _DEFAULT = re.compile(r"\$\{\w{1,64}:?[-=+](?P<value>[^\s\"'`$\\(){}]{4,500})\}")
 _ONE_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
@@ -53,7 +72,9 @@ _BRACKETED = re.compile(r"\[(?:redacted:[^\]]*|[A-Za-z_ -]*)\]?[,.:]?")
 _PACKED = re.compile(r"(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])[\w+=~-]{20,}")
 _HEX = re.compile(r"[0-9a-fA-F-]+")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_SECRET_WORD = r"(?i:pass(?:word|wd|phrase)|pwd|secret|token|credentials?|api[_-]?key)"
+_SECRET_WORD = _any_word(
+    "pass(?:word|wd|phrase)", "pwd", "secret", "token", "credentials?", "api[_-]?key"
+)
 _TAGGED = re.compile(
     rf"<(?P<name>[\w:.-]{{0,40}}{_SECRET_WORD})(?:[ \t][^<>]{{0,200}})?>(?P<value>[^<>\[\s][^<>]{{0,1000}})</"
 )

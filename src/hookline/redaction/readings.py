@@ -17,11 +17,19 @@ Span: TypeAlias = tuple[int, int, str]
 
 _MOST_LEVELS = 4
 """JSON within JSON within JSON within an address."""
+MARGIN = 1_000
+"""Letters around a change that are searched again, up to the ends of their lines. What is longer is on one line."""
+_FAR = re.compile(
+    r"PRIVATE[ +]KEY|kind\W.{0,120}?Secret|:[ \t]{0,8}[|>][+-]?[ \t]{0,8}\r?\n", re.DOTALL
+)
+"""What is recognised over many lines: private keys, the values of a Secret, and texts of YAML."""
 _MAY_HIDE = re.compile(r"[\\%&\x1b\x9b]|\^\[")
 _COLOUR = re.compile(
-    r"(?P<colour>(?:(?:\x1b|\^\[)\[|\x9b)[0-?]{0,64}[ -/]{0,4}[@-~]|\x1b[ -/]{1,2}[0-~])"
+    r"\x1b(?:\[[0-?]{0,64}[ -/]{0,4}[@-~]|[ -/]{1,2}[0-~])|\^\[\[[0-?]{0,64}[ -/]{0,4}[@-~]"
+    r"|\x9b[0-?]{0,64}[ -/]{0,4}[@-~]"
 )
 """Codes for a terminal, also as `cat -v` shows them."""
+# Each alternative begins with a letter: only then a search skips all other letters at once.
 _ENCODED = re.compile(
     r"\\(?:[uU](?:0{4})?(?P<u>[0-9A-Fa-f]{4})|x(?P<x>[0-9A-Fa-f]{2})|(?P<octal>[0-3][0-7]{2})"
     r"|(?P<letter>[\"'`\\/abefnrtv0])|(?P<continued>\r?\n))"
@@ -38,11 +46,15 @@ _QUOTE = re.compile(r"\\*[\"'`]")
 _FARTHEST_QUOTE = 32
 
 
-def find_in_readings(text: str, find: Callable[[str, bool], Iterable[Span]]) -> Iterator[Span]:
+Find: TypeAlias = Callable[[str, bool], Iterable[Span]]
+"""Finds secrets in a reading; it also gets whether all but the colours is as it was written."""
+
+
+def find_in_readings(text: str, find: Find, *, is_local: bool = True) -> Iterator[Span]:
     """What is found in any reading of a text, as places in the text itself.
 
-    A colour separates words in one reading, and is nothing in another: programs colour a part of a word, too. `find`
-    also gets whether all but the colours is as it was written.
+    A colour separates words in one reading, and is nothing in another: programs colour a part of a word, too. A decoded
+    reading is searched where it differs from the reading before it, unless `find` needs more of a text than `MARGIN`.
     """
     yield from find(text, True)
     if not _MAY_HIDE.search(text):
@@ -54,12 +66,27 @@ def find_in_readings(text: str, find: Callable[[str, bool], Iterable[Span]]) -> 
                 continue
             decoded.append(_Decoded(current, encoded, colour))
             current = decoded[-1].text
-            for span in find(current, encoded is _COLOUR):
+            is_near = is_local and not _FAR.search(current)
+            near = decoded[-1].near_changes() if is_near else [(0, len(current))]
+            for span in _find_within(near, current, find, encoded is _COLOUR):
                 for level in reversed(decoded):
                     span = level.restore(span)
                 yield span
         if not any(level.has_colours for level in decoded):
             return
+
+
+def _find_within(
+    parts: Iterable[tuple[int, int]], text: str, find: Find, is_as_written: bool
+) -> Iterable[Span]:
+    """What is found in parts of a text. Where it reaches the edge of one, it may be longer: then in all of it."""
+    spans: list[Span] = []
+    for first, last in parts:
+        for start, end, kind in find(text[first:last], is_as_written):
+            if (first and not start) or (first + end == last < len(text)):
+                return find(text, is_as_written)
+            spans.append((first + start, first + end, kind))
+    return spans
 
 
 class _Decoded:
@@ -74,7 +101,7 @@ class _Decoded:
         position = size = 0
         for found in pattern.finditer(encoded):
             letter = _letter(found, colour)
-            self.has_colours = self.has_colours or found.lastgroup == "colour"
+            self.has_colours = self.has_colours or found.lastgroup is None
             pieces += [encoded[position : found.start()], letter]
             size += found.start() - position
             position = found.end()
@@ -84,6 +111,20 @@ class _Decoded:
             self._places.append(size)
             self._sources.append(position)
         self.text = "".join((*pieces, encoded[position:]))
+
+    def near_changes(self) -> Iterator[tuple[int, int]]:
+        """The lines around all that was decoded."""
+        first = last = 0
+        for place in self._places[1:]:
+            if place + MARGIN <= last:
+                continue
+            if place - MARGIN > last:
+                if last:
+                    yield first, last
+                first = self.text.rfind("\n", last, place - MARGIN) + 1 or last
+            end = self.text.find("\n", place + MARGIN)
+            last = len(self.text) if end < 0 else end
+        yield first, last
 
     def restore(self, span: Span) -> Span:
         start, end, kind = span
@@ -110,11 +151,10 @@ class _Decoded:
 def _letter(found: re.Match[str], colour: str) -> str:
     """The letter that an encoding stands for; empty for none."""
     kind = found.lastgroup
-    assert kind is not None
+    if kind is None:
+        return colour
     written = found[kind]
     match kind:
-        case "colour":
-            return colour
         case "continued":
             return ""
         case "letter":

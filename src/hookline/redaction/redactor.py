@@ -22,7 +22,7 @@ from hookline.redaction.names import (
     pattern_for_names,
     spans_behind,
 )
-from hookline.redaction.readings import Span, find_in_readings
+from hookline.redaction.readings import MARGIN, Span, find_in_readings
 from hookline.redaction.secret_encodings import Spelled, cuts_in
 from hookline.redaction.tokens import kubernetes_spans, tokens_in
 
@@ -227,7 +227,9 @@ class Redactor:
         return value
 
     def _once(self, text: str, by_name: bool, start: int) -> tuple[str, int]:
-        spans = list(find_in_readings(text, functools.partial(self._spans, by_name)))
+        is_local = not self._patterns and max(map(len, self._known), default=0) <= MARGIN
+        find = functools.partial(self._spans, by_name)
+        spans = list(find_in_readings(text, find, is_local=is_local))
         if not spans:
             return text, start
         marks = [found.span() for found in MARK.finditer(text)]

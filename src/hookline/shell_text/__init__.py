@@ -6,6 +6,7 @@ from hookline.shell_text.reader import (
     ShellVisitor,
     Stage,
     TooDeep,
+    plain_text,
     read_shell_text,
 )
 
@@ -15,5 +16,6 @@ __all__ = [
     "ShellVisitor",
     "Stage",
     "TooDeep",
+    "plain_text",
     "read_shell_text",
 ]

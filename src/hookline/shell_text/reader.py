@@ -12,7 +12,9 @@ Quotes and escapes are removed, variables that the text sets are filled in, `$IF
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
 
 UNREAD = "\x01"
 """Stands for text that was fetched or decoded, and that nobody has read."""
@@ -30,36 +32,43 @@ _UNMARKED = str.maketrans({mark: sign for sign, mark in _MARKS.items()})
 _BRACES = re.compile(f"{_OPEN}([^{_OPEN}{_CLOSE}\\s]*{_COMMA}[^{_OPEN}{_CLOSE}\\s]*){_CLOSE}")
 
 _KNOWN = {"HOME": "~", "PWD": ".", "IFS": " ", "SHELL": "bash", "BASH": "bash", "0": "bash"}
-_PLAIN = re.compile(r"[^\s\\'\"$`<>;&|(){},]+")
+_PLAIN = re.compile(r"[^ \t\n\\'\"$`<>;&|(){},]+")
 _IN_QUOTES = re.compile(r"[^\\\"$`]+")
 _IN_BRACES = re.compile(r"[^\\\"'$`}]+")
 _ANSI_TEXT = re.compile(r"\$'((?:[^'\\]|\\.)*)'?", re.DOTALL)
 _ANSI = re.compile(
     r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|c.|.)", re.DOTALL
 )
-_ESCAPES = dict(zip("ntrabeEfv", "\n\t\r\a\b\033\033\f\v", strict=True))
+_ESCAPES = dict(zip("ntrabeEfv", "\n\t\r\a\b\033\033\f\v", strict=True)) | {"\n": "\\\n"}
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _DEFAULT = re.compile(r"(?:\[[^]]*\])?(:?[-=+])(.*)", re.DOTALL)
 _BACKTICKS = re.compile(r"`((?:[^`\\]|\\.)*)`?", re.DOTALL)
+_TICK_ESCAPES = re.compile(r"\\([$`\\])")
+_QUOTES = re.compile(r"\$?(['\"])|\\(?=.)", re.DOTALL)
+_CONTINUED = re.compile(r"(?<!\\)(?:\\\\)*\\\n")
+_MAX_JOINED = 1 << 18
+"""How many characters are read to find out which lines are continued; of a longer text, four times its length."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^]\s]*\])?\+?=")
-_FUNCTION = re.compile(r"([^\s\\'\"$`<>;&|(){}]+)[ \t]*\([ \t]*\)|function[ \t]+([^\s;&|()]+)")
+_FUNCTION = re.compile(
+    r"([^ \t\n\\'\"$`<>;&|(){}]+)[ \t]*\([ \t]*\)|function[ \t]+([^ \t\n;&|()]+)"
+)
 _REDIRECT = re.compile(r"[0-9]{0,4}(&>>|&>|<<<|<<-|<<|<>|>\||>>|>&|<&|<(?!\()|>(?!\())[ \t]*")
-_DUPLICATE = re.compile(r"(?:[0-9]+-?|-)(?=[\s;&|()<>]|$)")
+_DUPLICATE = re.compile(r"(?:[0-9]+-?|-)(?=[ \t\n;&|()<>]|$)")
 _OPERATOR = re.compile(r"&&|\|\||;;&|;;|;&|;|&(?!>)|\n")
 _PREFIX = re.compile(
-    r"(?:(?:!|then|do|else|elif)(?=[\s({])|time(?:[ \t]+(?:-p|--))*(?=[\s({])"
-    r"|coproc(?=\s)(?:[ \t]+\w+(?=[ \t]+[{(]))?)[ \t\n]*"
+    r"(?:(?:!|then|do|else|elif)(?=[ \t\n(){<>;&|])|time(?:[ \t]+(?:-p|--))*(?=[ \t\n({<>])"
+    r"|coproc(?=[ \t\n<>])(?:[ \t]+\w+(?=[ \t]+[{(]))?)[ \t\n]*"
 )
 """Words of the shell before a command that change nothing about what runs."""
-_KEYWORD = re.compile(r"(?:if|while|until|for|select|case)(?=[\s(])|\{(?=\s)")
+_KEYWORD = re.compile(r"(?:if|while|until|for|select|case)(?=[ \t\n(<>;&|])|\{(?=[ \t\n(<>;&|])")
 _CLOSERS = {"if": "fi", "while": "done", "until": "done", "for": "done", "select": "done"}
 _CLOSERS |= {"case": "esac", "{": "}"}
 _RESERVED = re.compile(
-    r"(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|\})(?=[\s;&|()]|$)"
+    r"(?:if|then|elif|else|fi|for|while|until|do|done|case|esac|\})(?=[ \t\n;&|()]|$)"
 )
 """Words that are no command where one begins."""
 _CASE_JOINTS = frozenset({";;", ";&", ";;&"})
-_HEAD = re.compile(r"[ \t]*([A-Za-z_]\w*)[ \t\n;]*(in(?=\s))?")
+_HEAD = re.compile(r"[ \t]*([A-Za-z_]\w*)[ \t\n;]*(in(?=[ \t\n;]))?")
 _ASSIGNING = frozenset({"export", "declare", "typeset", "local", "readonly"})
 _PRINTER = re.compile(r"(?:(?:builtin|command) )?(?:echo|printf|which|command -v|type -P)(?: |$)")
 _OPTION_OF_PRINTER = re.compile(r"-[neE]+|%[bs]")
@@ -124,8 +133,91 @@ class ShellVisitor:
 
 def read_shell_text(text: str, visitor: ShellVisitor) -> Stage:
     """Find every command of a text. Raises `TooDeep`, and nothing else."""
-    clean = text.replace("\\\n", "").replace("\r", "\n").replace("\0", "")
-    return _Reader(clean, visitor, 0).read_list("")
+    return _Reader(plain_text(text), visitor, 0).read_list("")
+
+
+@lru_cache(8)
+def plain_text(text: str) -> str:
+    """A text without comments, and with its continued lines joined. Raises `TooDeep`, and nothing else.
+
+    A line is not continued in a comment, in single quotes and in a quoted here-document, and only a reader knows where
+    these are. So all lines are joined and the text is read. What should not have been joined is taken apart, and the
+    text is read again. A pass with its own notion of quotes was rejected: where the two disagree, a command hides.
+    """
+    text = text.replace("\0", "")
+    if "#" not in text and "\\\n" not in text:
+        return text
+    lines, left = _Lines(text), max(_MAX_JOINED, 4 * len(text))
+    while left > 0:
+        left -= len(text)
+        lines.join()
+        try:
+            _Reader(lines.text, ShellVisitor(), 0, lines).read_list("")
+        except _TakenApart:
+            continue
+        if not lines.is_changed:
+            return lines.without_comments()
+    raise TooDeep
+
+
+class _TakenApart(Exception):
+    """Lines were joined that the shell does not join, and what follows has to be read again."""
+
+
+class _Lines:
+    """A text in which lines are joined, and which of them are not."""
+
+    def __init__(self, raw: str) -> None:
+        self._raw = raw
+        self._ends = [found.end() - 2 for found in _CONTINUED.finditer(raw)]
+        """Where lines end that may be continued in the next."""
+        self._apart: set[int] = set()
+        self.join()
+
+    def join(self) -> None:
+        """Join the lines, all but those that were taken apart."""
+        self._joined = [end for end in self._ends if end not in self._apart]
+        self._places = [end - 2 * number for number, end in enumerate(self._joined)]
+        starts = [0, *(end + 2 for end in self._joined)]
+        pieces = zip(starts, [*self._joined, len(self._raw)], strict=True)
+        self.text = "".join(self._raw[start:end] for start, end in pieces)
+        self.is_changed = False
+        self._comments: list[tuple[int, int]] = []
+
+    def without_comments(self) -> str:
+        """The joined text without its comments."""
+        pieces, position = list[str](), 0
+        for start, end in self._comments:
+            pieces.append(self.text[position:start])
+            position = max(position, end)
+        return "".join((*pieces, self.text[position:]))
+
+    def quoted(self, start: int, end: int) -> None:
+        """Take apart what was joined in quotes. They end in the same place, so reading may continue."""
+        inside = self._joined[bisect_right(self._places, start) : bisect_right(self._places, end)]
+        self._apart.update(inside)
+        self.is_changed = self.is_changed or bool(inside)
+
+    def comment(self, start: int, end: int) -> None:
+        """Note a comment. It ends where the first line ends that was joined in it."""
+        first = bisect_right(self._places, start)
+        self._comments.append((start, end))
+        if first < len(self._places) and self._places[first] <= end:
+            # What was found behind it, for a here-document that begins before it, was not the right place.
+            ended = self._joined[first]
+            self._apart = {each for each in self._apart if each < ended} | {ended}
+            raise _TakenApart
+
+    def here_document(self, start: int, end: re.Pattern[str]) -> None:
+        """Take apart what was joined in a quoted here-document, up to its end in the text as it was written."""
+        first = bisect_right(self._places, start - 1)
+        begin = start + 2 * first
+        found = end.search(self._raw, begin)
+        limit = found.end() if found else len(self._raw)
+        inside = [each for each in self._joined[first:] if each < limit]
+        if inside:
+            self._apart.update(inside)
+            raise _TakenApart
 
 
 def unescape(text: str) -> str:
@@ -196,13 +288,19 @@ def _expand_braces(text: str) -> list[str]:
 class _Reader:
     """A position in a text."""
 
-    def __init__(self, text: str, visitor: ShellVisitor, depth: int) -> None:
+    def __init__(
+        self, text: str, visitor: ShellVisitor, depth: int, lines: _Lines | None = None
+    ) -> None:
         self.text = text
         self.visitor = visitor
         self.depth = depth
+        self.lines = lines
+        """What was joined in the text, while that is found out."""
         self.at = 0
         self.inner: list[list[str]] = []
         """The commands in the substitutions of the command that is being read."""
+        self.substitutions = 0
+        """How many are open."""
         self.bodies: dict[int, int] = {}
         """Where a line ends that is followed by here-documents, and where these end."""
 
@@ -262,7 +360,7 @@ class _Reader:
                     is_needed = operator[0] in {"&&", "||"}
                 is_after_command = False
                 self._pass(operator)
-            elif self.text[self.at] in " \t\v\f|":
+            elif self.text[self.at] in " \t|":
                 self._expect(self.text[self.at] != "|")
                 self.at += 1
             elif self.text[self.at] == "#":
@@ -287,6 +385,12 @@ class _Reader:
             self.at = self.bodies.get(operator.start(), self.at)
 
     def _skip_comment(self) -> None:
+        start = self.at
+        self._skip_line()
+        if self.lines:
+            self.lines.comment(start, self.at)
+
+    def _skip_line(self) -> None:
         end = self.text.find("\n", self.at)
         self.at = len(self.text) if end < 0 else end
 
@@ -309,7 +413,7 @@ class _Reader:
 
     def _skip_blanks(self, *, newlines: bool = False) -> None:
         while self.at < len(self.text):
-            if self.text[self.at] in " \t\v\f":
+            if self.text[self.at] in " \t":
                 self.at += 1
             elif self.text[self.at] == "#":
                 self._skip_comment()
@@ -325,9 +429,11 @@ class _Reader:
     def _read_command(self) -> Stage:
         while prefix := _PREFIX.match(self.text, self.at):
             self.at = prefix.end()
+            self._skip_blanks(newlines=True)  # with comments
         start = self.at
         keyword = _KEYWORD.match(self.text, start)
-        function = None if keyword else _FUNCTION.match(self.text, start)
+        is_other = keyword or _ASSIGNMENT.match(self.text, start)  # `x=()` is a list
+        function = None if is_other else _FUNCTION.match(self.text, start)
         if self.text.startswith("(", start) or keyword:
             stage = self._read_group(keyword[0] if keyword else "(")
         elif function:
@@ -412,7 +518,7 @@ class _Reader:
         if words:
             self._note(words)
             stage.commands.append(words)
-            self.visitor.command(words, self.text[start : self.at].strip(), self.inner)
+            self.visitor.command(words, self.text[start : self.at].strip(" \t\n"), self.inner)
         stage.commands += self.inner
         self.inner = outer
         return stage
@@ -424,18 +530,22 @@ class _Reader:
         self.at += 1
         words: list[str] = []
         while self.at < len(self.text) and self.text[self.at] != ")":
-            if self._is_at_meta():
+            if self.text[self.at] == "\n":
                 self.at += 1
+            elif self._is_at_meta():  # bash does not run this line, and continues with the next
+                self._expect(False)
+                self._skip_line()
+                return " ".join(words)
             words += self._read_words()
         self._expect(self.at < len(self.text))
         self.at += 1
-        return " ".join(words)
+        return " ".join([*words, *self._read_word()])  # `x=(a)b` is one word
 
     def _read_redirect(self, redirect: re.Match[str], stage: Stage) -> None:
         operator = redirect[1]
         self.at = redirect.end()
         if operator in {"<<", "<<-"}:
-            stage.inputs.append(self._read_body())
+            stage.inputs.append(self._read_body("\t*" if operator == "<<-" else ""))
         elif operator == "<<<":
             stage.inputs.append(" ".join(self._read_word()))
         elif operator in {">&", "<&"} and (number := _DUPLICATE.match(self.text, self.at)):
@@ -443,16 +553,22 @@ class _Reader:
         else:
             stage.redirects.append((operator, " ".join(self._read_word())))
 
-    def _read_body(self) -> str:
+    def _read_body(self, indent: str) -> str:
         """The here-document that begins after this line. Substitutions in it are commands, unless its end is quoted."""
         start = self.at
-        end_mark = " ".join(self._read_word())
-        is_quoted = self.text[start : self.at] != end_mark
+        self._read_word()
+        written = self.text[start : self.at]  # nothing is expanded in it
+        end_mark = _QUOTES.sub("", written)
+        is_quoted = written != end_mark
         line_end = self.text.find("\n", self.at)
         if line_end < 0 or not end_mark:
             return ""
         begin = self.bodies.get(line_end, line_end + 1)
-        found = re.compile(rf"^\t*{re.escape(end_mark)}$\n?", re.MULTILINE).search(self.text, begin)
+        last = r"(?:$\n?|(?=.*\)))" if self.substitutions else r"$\n?"  # `$(cat <<E .. E)`
+        end = re.compile(rf"^{indent}{re.escape(end_mark)}{last}", re.MULTILINE)
+        if is_quoted and self.lines:
+            self.lines.here_document(begin, end)
+        found = end.search(self.text, begin)
         body = self.text[begin : found.start() if found else len(self.text)]
         self.bodies[line_end] = found.end() if found else len(self.text)
         if not is_quoted:
@@ -479,7 +595,7 @@ class _Reader:
 
     def _read_word(self) -> list[str]:
         word = _TextWord()
-        while not self._is_at_meta() and self.text[self.at] not in " \t\v\f":
+        while not self._is_at_meta() and self.text[self.at] not in " \t":
             self._read_part(word)
         return word.close()
 
@@ -495,6 +611,8 @@ class _Reader:
             end = len(text) if end < 0 else end
             word.add(text[at + 1 : end])
             self.at = end + 1
+            if self.lines:
+                self.lines.quoted(at, end)
         elif character == '"' or text.startswith('$"', at):
             self.at += 1 if character == '"' else 2
             word.add("")
@@ -506,6 +624,8 @@ class _Reader:
             word.add(unescape(ansi[1]))
             self.at = ansi.end()
             self._expect(text[self.at - 1] == "'" and self.at > at + 2)
+            if self.lines:
+                self.lines.quoted(at + 1, self.at - 1)
         elif character in "$`<>":
             word.split(self._expand(word))
         else:
@@ -548,7 +668,7 @@ class _Reader:
         if ticked := _BACKTICKS.match(text, at):
             self.at = ticked.end()
             self._expect(text[self.at - 1] == "`" and self.at > at + 1)
-            inside = ticked[1].replace("\\`", "`")
+            inside = plain_text(_TICK_ESCAPES.sub(r"\1", ticked[1]))
             return self._read_substitution(_Reader(inside, self.visitor, self.depth))
         name = _NAME.match(text, at + 1)
         self.at = name.end() if name else at + 1
@@ -590,7 +710,9 @@ class _Reader:
 
     def _read_substitution(self, reader: _Reader) -> str:
         """What a substitution prints, as far as that is known."""
+        reader.substitutions += 1
         stage = reader.read_list(")" if reader is self else "")
+        reader.substitutions -= 1
         self.inner += stage.commands
         if self.visitor.is_unread(stage):
             return UNREAD

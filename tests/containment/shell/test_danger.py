@@ -34,6 +34,28 @@ OVER_LINES = [
     "rm -rf /\r\n",
     "if true\nthen sudo ls\nfi",
     "eval 'rm \\\n -rf /'",
+    "# \\\nsudo ls",
+    "make # \\\nsu\\\ndo ls",
+    "sh -c '# \\\nsudo ls'",
+    "sh -c $'# \\\nsudo ls'",
+    "echo \\\\\nsudo ls",
+    "cat <<'E'\nx\\\nE\nsudo ls",
+    "cat <<E # \\\n$(sudo ls)\nE",
+    "cat <<'E' # \\\nE\nsu\\\ndo ls",
+    "X=Q; cat <<$X\n$X\nsudo ls\nQ",
+    "cat <<E\n\tE\n'\nE\nsudo ls #'",
+    "cat <<E\nE\r\n'\nE\nsudo ls #'",
+    "x=$(cat <<E\ny\nE)\nsudo ls",
+    "echo a\r# ; sudo ls",
+    "echo a\f# ; sudo ls",
+    "case\r\nsudo ls",
+    "case\u00a0x\nsudo ls",
+    "!<x sudo ls",
+    "{<x sudo ls; }",
+    "echo `su\\\\\ndo ls`",
+    "if true; then # it's\nsudo ls\nfi # '",
+    "time # '\nsudo ls # '",
+    "x=()y sudo ls",
 ]
 
 
@@ -202,6 +224,9 @@ def test_a_removal_of_what_matters_is_denied(project: Path, target: str, command
         'echo "$X is a file that rm removes" >> notes.md', "python3 x.py && git commit -m 'no rm'", "make clean",
         "sh -c 'echo rm; rm -rf build'", "docker run --rm -it x", "git switch fix/clean", "git log --grep='clean up'",
         "python3 alias.py; git add include.h", "./gradlew clean -x test",
+        "make # rm is not called", "make # \\\nls", "git log --grep='rm -rf'", "git log -S rm", "git remote rm old",
+        "docker image rm x", "docker compose rm -f", "gh pr create --body 'no rm'",
+        "echo 'rm x' >> notes.md; make", "./build.sh; git commit -m 'no rm'",
     ],
 )  # fmt: skip
 def test_an_ordinary_removal_asks_on_the_host_alone(project: Path, command: str) -> None:
@@ -272,6 +297,11 @@ def test_an_ordinary_removal_asks_on_the_host_alone(project: Path, command: str)
         "set -- rm -rf *; \"$@\"", "alias x='rm -rf *'; x", "# \\\nrm -rf *", "$'\\x72m' -rf build", "r\\\nm -rf *",
         "echo 'rm x' | xargs -I{{}} sh -c {{}}", "bash -c 'rm -rf build' x", "find . -de''lete",
         "x=clean; git $x -fdx",
+        "make # \\\nrm -rf *", "echo 'a # \\\n'; rm -rf *", "cat <<'E'\na\\\nE\nrm -rf *", "echo \\\\\nrm -rf *",
+        "echo 'rm -rf *' > x.sh; sh x.sh", "printf 'rm -rf *' > x; . ./x",
+        "echo 'rm -rf *' > x; source x", "echo 'rm -rf *' | tee x && ./x",
+        "cat > x.sh <<E\nrm -rf *\nE\nchmod +x x.sh; ./x.sh", "echo 'rm -rf *' > x; bash -e x", "docker run x rm y",
+        "git log --grep=x; rm -rf *", "unknown '# \\\nrm -rf *'",
     ],
 )  # fmt: skip
 def test_a_removal_of_everything_asks_in_the_sandbox_too(project: Path, command: str) -> None:
@@ -331,6 +361,15 @@ def test_a_removal_behind_more_than_can_be_looked_at_asks(project: Path) -> None
     many = "true;" * 500
     assert POLICY.judge(f"{many} rm -rf *", root=str(project)).asks_in_sandbox
     assert not POLICY.judge(f"{many} ls", root=str(project)).asks_in_sandbox
+
+
+def test_a_rule_is_not_passed_by_more_than_can_be_looked_at(project: Path) -> None:
+    """Where a rule denies or asks, a line that was not looked at as a whole asks in the sandbox too."""
+    for policy in (POLICY.with_rules(deny=["terraform *"]), POLICY.with_rules(ask=["terraform *"])):
+        for many in ("true;" * 500, "# \\\n" * 500):
+            verdict = policy.judge(f"{many} echo $(terraform apply)", root=str(project))
+            assert (verdict.decision, verdict.asks_in_sandbox) == ("ask", True)
+        assert not policy.judge("make all", root=str(project)).asks_in_sandbox
 
 
 def test_a_rule_that_asks_asks_in_the_sandbox_too(project: Path) -> None:

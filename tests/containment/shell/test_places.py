@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hookline.containment import ShellPolicy
+from hookline.containment.shell.places import expand
+from hookline.containment.shell.words import Word
 
 POLICY = ShellPolicy.default()
 
@@ -173,6 +175,76 @@ def test_a_pattern_finds_what_it_must_not_show(home: Path, project: Path) -> Non
     assert decide("cat s*/a.py", project) == "allow"
     assert decide("cat ~/*", project) == "allow"
     assert decide("cat ~/.*/*", project) == "ask"
+
+
+NAMES = [
+    "a",
+    "ab",
+    "b]",
+    "[a",
+    "[a]",
+    "-",
+    "é",
+    "aé",
+    "日本",
+    b"\xe9",
+    b"a\xe9b",
+    b"\xc3\xc3\xa9",
+    ".a",
+    ".é",
+    "=",
+    ":a",
+]
+GLOBS = st.lists(
+    st.sampled_from([*"?*[]!^-:=.aé", "[a]", "[[=a=]]", "[[.a.]b]", "[[:alpha:]]"]),
+    min_size=1,
+    max_size=5,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with names of all kinds, some of them in no encoding."""
+    directory = tmp_path_factory.mktemp("named")
+    for name in NAMES:
+        (directory / os.fsdecode(name)).touch()
+    return directory
+
+
+@settings(max_examples=60, deadline=None)
+@given(GLOBS)
+def test_every_name_that_a_shell_finds_is_found(named: Path, pieces: list[str]) -> None:
+    """Shells count characters or bytes in a name, by their kind and language."""
+    pattern = "".join(pieces)
+    found = {word.text for word in expand(Word(pattern, exact=False), str(named)) or ()}
+    for shell, language in (("bash", "C"), ("bash", "C.UTF-8"), ("sh", "C.UTF-8")):
+        ran = subprocess.run(
+            [shell, "-c", f"printf '%s\\0' {pattern}"],
+            cwd=named,
+            env={"LC_ALL": language, "PATH": os.defpath},
+            capture_output=True,
+            check=True,
+        )
+        assert {os.fsdecode(each) for each in ran.stdout.split(b"\0") if each} - {pattern} <= found
+
+
+@pytest.mark.parametrize("name", ["é", "日", b"\xe9\xe9"])
+@pytest.mark.parametrize(
+    "command", ["cat ??", "sh -c 'cat ??'", "cat ?[!a]", "cat ???", "head [a-z]?"]
+)
+def test_a_link_by_any_name_that_a_pattern_may_find_asks(
+    home: Path, project: Path, name: str | bytes, command: str
+) -> None:
+    """`??` finds a name of two bytes, which may be one letter."""
+    assert decide(command, project) == "allow"
+    (project / os.fsdecode(name)).symlink_to(home / ".ssh" / "id_rsa")
+    assert decide(command, project) == "ask"
+
+
+def test_a_pattern_with_many_stars_is_done_with(project: Path) -> None:
+    """It takes no longer than its length times that of the name."""
+    (project / ("a" * 200)).touch()
+    assert decide(f"cat {'*a' * 30}*b", project) == "allow"
 
 
 def test_too_many_files_ask(project: Path) -> None:

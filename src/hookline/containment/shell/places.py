@@ -11,12 +11,13 @@ import msgspec
 from hookline.containment.links import MOST_LINKS, is_below, links_and_target
 from hookline.containment.shell.secrets import DEVICES
 from hookline.containment.shell.words import Word
+from hookline.wildcards import matches
 
 MOST_PLACES = 8
 _MOST_NAMES = 1_000
 _MOST_ENTRIES = 20_000
 MAGIC = re.compile(r"[*?\[]")
-_BRACKET = re.compile(r"\[[!^]?\]?(?:\[:\w+:\]|[^\]/])*\]")
+_BRACKETS = re.compile(r"\[.*\]|\*+", re.DOTALL)
 _PLAIN_PATH = re.compile(r"[\w./+@:,=-]+")
 
 
@@ -90,8 +91,10 @@ def expand(word: Word, where: str) -> list[Word] | None:
         return None
     if not names and text.startswith("-"):  # it stays as it is: `--include=*.py`
         return [Word(text)]
-    # Another pattern that finds nothing now may find something by the time it runs.
-    return [Word(name, exact=False) for name in names or [text]]
+    # A pattern that finds nothing now may find something by the time it runs. With brackets, what was found may be more
+    # than a shell finds.
+    is_certain = names and "[" not in text and "".join(names).isascii()
+    return [Word(name, exact=False) for name in (names if is_certain else [*names, text])]
 
 
 def _find(pattern: str, where: str) -> list[str] | None:
@@ -118,18 +121,13 @@ def _find(pattern: str, where: str) -> list[str] | None:
 
 
 def _matching(names: list[str], pattern: str) -> Iterator[str]:
-    """Brackets are taken for any character, and for themselves: what they hold depends on the language."""
-    pieces: list[str] = []
-    at = 0
-    while at < len(pattern):
-        bracket = _BRACKET.match(pattern, at)
-        piece = bracket[0] if bracket else pattern[at]
-        at += len(piece)
-        if bracket:
-            pieces.append(f"(?:.|{re.escape(piece)})")
-        else:
-            pieces.append({"*": ".*", "?": "."}.get(piece, re.escape(piece)))
-    fits = re.compile("".join(pieces), re.DOTALL)
+    """From the first bracket to the last, any text fits: what brackets hold depends on the shell and its language.
+
+    In a name that is not ASCII, any text also fits `?`: one shell counts characters, another one bytes.
+    """
+    plain = _BRACKETS.sub("*", pattern).replace("[", "[[]")
+    wide = plain.replace("?", "*")
     for name in names:
-        if fits.fullmatch(name) and (name[0] != "." or pattern[0] == "."):
+        fits = matches(name, plain if name.isascii() else wide)
+        if fits and (name[0] != "." or pattern[0] == "."):
             yield name

@@ -156,7 +156,9 @@ class ShellPolicy(msgspec.Struct, frozen=True):
         if not danger.complete:
             shown = _shown(reading.commands[0].text if reading.commands else "")
             why = f"`{shown}` holds more than can be looked at."
-            return ShellVerdict("ask", why, shown, asks_in_sandbox=bool(danger.removal))
+            # What was not looked at may be what a rule forbids, or asks about.
+            is_doubtful = bool(danger.removal or self.deny or self.ask)
+            return ShellVerdict("ask", why, shown, asks_in_sandbox=is_doubtful)
         return None
 
     def _allowed(

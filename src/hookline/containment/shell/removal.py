@@ -21,26 +21,35 @@ from hookline.containment.shell.places import MAGIC, expand
 from hookline.containment.shell.programs import roots_of
 from hookline.containment.shell.scan import Unreadable, scan
 from hookline.containment.shell.words import Word
-from hookline.shell_text import Stage
+from hookline.shell_text import Stage, TooDeep, plain_text
 from hookline.shell_text.runners import FEEDERS, name_of, reads_code
+from hookline.shell_text.started import started_by
 from hookline.wildcards import matches
 
 REMOVERS = frozenset("rm rmdir unlink shred".split())
+_OWN_REMOVERS = (
+    "git", "git remote", "npm",
+    "docker", "docker container", "docker image", "docker volume", "docker network", "docker compose",
+    "podman", "podman container", "podman image", "podman volume", "podman network",
+)  # fmt: skip
+"""What has a `rm` of its own, which removes no files of the work directory that git does not know."""
 _SPOKEN = re.compile(
     rf"""
-    (?<![\w.-]) (?<!git\ ) (?<!npm\ ) (?<!docker\ ) (?<!podman\ ) (?: {"|".join(sorted(REMOVERS))} ) (?![\w.=-])
+    (?<![\w.-]) {"".join(f"(?<!{name} )".replace(" ", "[ ]") for name in _OWN_REMOVERS)}
+    (?: {"|".join(sorted(REMOVERS))} ) (?![\w.=-])
     | (?<!\S) -delete\b
     | \bgit\s+ (?: -[^;&|\n]{{0,80}}?\s )? clean (?![\w.-])
     | (?i: (?: = | \bgit\s+config\s[^;&|\n]{{0,40}}? ) \balias\.\w | \balias\.[\w-]+= | \binclude(?:\.path|if\.) )
     """,
     re.VERBOSE,
 )
-"""A removal in a text without quotes, or a setting by which git may run one. git, npm and docker have an own `rm`."""
-_COMMENT = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
+"""A removal in a text without quotes, or a setting by which git may run one."""
 _QUOTES = re.compile(r"['\"\\]")
 _JOINTS = re.compile(r"['\"]|\\[nt]")
-_SPEAKERS = frozenset("echo printf cat tee grep".split())
-"""Programs that run nothing of what they are given."""
+_SPEAKERS = frozenset(
+    ("echo", "printf", "cat", "tee", "grep", "which", "type", "git commit", "git log", "git tag", "gh issue", "gh pr")
+)  # fmt: skip
+"""Programs, and sub-commands, that run nothing of what they are given."""
 _RUNS_A_VALUE = re.compile(r"(?:^|[;&|({`]|\b(?:do|then|else))[ \t]*\"?\$", re.MULTILINE)
 _UNKNOWN = "it is not known what it removes"
 _TRIAL = re.compile("git\0clean(?:\0-[dqxX]+)*\0(?:-[dqxX]*n[ndqxX]*|--dry-run)(?:\0-[ndqxX]+)*")
@@ -152,14 +161,17 @@ class Removals:
     """The removals of one line: which of them are plain, and what is left of its text without these."""
 
     def __init__(self, line: str) -> None:
-        # A comment ends with its line, also where that ends with a backslash.
-        kept = _COMMENT.sub(lambda found: found[0].rstrip("\\"), line)
-        self._rest = kept.replace("\\\n", "").replace("\r", "\n").replace("\0", "")
+        try:
+            self._rest = plain_text(line)
+        except TooDeep:
+            self._rest = line
         self._is_spoken = _speaks(self._rest)
         self._questions: list[str] = []
         """Why somebody is asked about a removal; empty of a plain one."""
         self._plain: list[str] = []
         self._printed: list[str] = []
+        self._is_stored = False
+        """Whether some of what is printed goes to a file."""
 
     def command(self, text: str, visited: Sequence[Location]) -> None:
         """Take a command of the line. `visited` are the places where the line has been."""
@@ -172,6 +184,8 @@ class Removals:
         """Take a member of a pipeline, for what it prints or stores."""
         if self._is_spoken and len(stage.commands) == 1 and _is_speaker(stage):
             self._printed += [stage.text, *stage.inputs]
+            is_stored = any(operator not in {"<", "<>"} for operator, _ in stage.redirects)
+            self._is_stored = self._is_stored or is_stored or stage.commands[0][0] == "tee"
 
     def found(self, argv: Sequence[str], text: str) -> None:
         """Take what is found in a command of the line, maybe not by its text: `$'\\x72m'` is rm."""
@@ -193,6 +207,7 @@ class Removals:
         """The text without its plain removals, and without what is printed if none of it is run."""
         rest, taken = self._rest, list(self._plain)
         is_run = any(reads_code(argv) or name_of(argv) in FEEDERS for argv in commands)
+        is_run = is_run or (self._is_stored and any(map(_runs_file, commands)))
         if not is_run and not _RUNS_A_VALUE.search(rest):
             taken += self._printed
         for text in sorted(taken, key=len, reverse=True):  # `echo rm x` before `rm x`
@@ -202,15 +217,19 @@ class Removals:
 
 def _speaks(text: str) -> bool:
     """Whether a text has a removal, with its quotes taken out (`r''m`) or taken for blanks (`-x'rm x'`)."""
-    text = _COMMENT.sub("", text)
     return any(map(_SPOKEN.search, (_QUOTES.sub("", text), _JOINTS.sub(" ", text))))
 
 
 def _is_speaker(stage: Stage) -> bool:
     """Whether a command runs nothing of its words. With a variable before it, it may: `GIT_EDITOR=.. git commit`."""
     words = stage.commands[0]
-    is_one = words[0] in _SPEAKERS or words[:2] == ["git", "commit"]
+    is_one = words[0] in _SPEAKERS or " ".join(words[:2]) in _SPEAKERS
     return is_one and stage.text.startswith(words[0])
+
+
+def _runs_file(argv: Sequence[str]) -> bool:
+    """Whether a command runs a file by its path, or a script; it may be one that the same line has written."""
+    return "/" in argv[0] or any(each.is_script for each in started_by(argv))
 
 
 def _read(text: str) -> list[Word]:
