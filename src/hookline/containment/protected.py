@@ -43,7 +43,7 @@ RUN_BY_OTHERS = PROJECT_CONFIGURATION | _names(
     .rvmrc .versions.conf .ruby-env .trunk .Rprofile .Renviron .RData
     .vscode .idea .devcontainer .devcontainer.json .fleet .zed .vs .nova .helix .theia  # run by editors
     .fslckout .fos _FOSSIL_ .fossil-settings                                    # leads Fossil to another repository
-    .p4config                                                                   # names a program to Perforce
+    .p4config .lazygit.yml                                                      # name programs to Perforce and lazygit
     .nvim.lua .lazy.lua .nvimrc .nvim .exrc .vimrc .gvimrc .lvimrc .local.vimrc _vimrc_local.vim
     .dir-locals.el .dir-locals-2.el .externalToolBuilders .project .factorypath .lite_project.lua .tm_properties
     .kateproject .lapce .neoconf.json

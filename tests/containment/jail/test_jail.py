@@ -6,7 +6,9 @@ import contextlib
 import itertools
 import os
 import resource
+import shlex
 import stat
+import subprocess
 import threading
 from pathlib import Path
 
@@ -298,6 +300,45 @@ def test_a_repository_under_another_name_is_not_changed(
         with pytest.raises(ProtectedPathError, match="part of a repository"):
             use("s/HEAD")
     jail.write_text(f"{place}/wt/config", "x")
+
+
+@pytest.mark.parametrize(
+    "name", ["rebase-merge/msgnum", "MERGE_RR", "sl/config", "logs/HEAD.lock", "new/deep/file"]
+)
+def test_nothing_is_changed_in_a_git_directory_of_another_name(
+    jail: FileJail, root: Path, name: str
+) -> None:
+    """As `git init --separate-git-dir` makes one. A work tree that lies in it is one like others."""
+    make = "git init -q --separate-git-dir store tree && git -C tree commit -q --allow-empty -m x"
+    user = ["-c", "user.name=x", "-c", "user.email=x@x"]
+    subprocess.run(
+        ["bash", "-c", make.replace("commit", shlex.join([*user, "commit"]))], cwd=root, check=True
+    )
+    subprocess.run(
+        ["git", "worktree", "add", "-q", "../store/trees/one"], cwd=root / "tree", check=True
+    )
+    for place in ("store", "store/worktrees/one"):
+        for use in (lambda path: jail.write_text(path, "x"), jail.mkdir):
+            with pytest.raises(ProtectedPathError, match="part of a repository"):
+                use(f"{place}/{name}")
+    jail.write_text("store/trees/one/src/file", "x")
+    jail.write_text("tree/src/file", "x")
+
+
+@pytest.mark.parametrize(
+    "inside", [".git/hooks", ".git/refs/heads", "store/hooks", "store/info", ".hg/store"]
+)
+def test_a_root_inside_of_version_control_is_not_changed(root: Path, inside: str, way: str) -> None:
+    """The names above the root count too, up to the next work tree."""
+    for git in (".git", "store"):
+        subprocess.run(["git", "init", "-q", "--bare", root / git], check=True)
+    (root / inside / "tree" / "src").mkdir(parents=True)
+    with FileJail(root / inside, way=way) as jail, pytest.raises(ProtectedPathError):  # type: ignore[arg-type]
+        jail.write_text("pre-commit", "x")
+    subprocess.run(["git", "init", "-q", root / inside / "tree"], check=True)
+    for place in ("tree", "tree/src"):
+        with FileJail(root / inside / place, way=way) as jail:  # type: ignore[arg-type]
+            jail.write_text("file", "x")
 
 
 @pytest.mark.parametrize(

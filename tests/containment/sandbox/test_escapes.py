@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 
 import pytest
 
@@ -256,6 +257,16 @@ def test_system_calls_that_lead_out_are_refused(place: Place, name: str, express
     assert place.run_python(code).text.split()[-1] == str(expected)
 
 
+def test_a_file_cannot_be_leased(place: Place) -> None:
+    """Who opens it outside would have to wait."""
+    (place.work / "file").touch()
+    place.own()
+    seen = place.run_python(
+        "import fcntl; fcntl.fcntl(open('file'), fcntl.F_SETLEASE, fcntl.F_RDLCK)"
+    )
+    assert "Operation not permitted" in seen.text
+
+
 def test_calls_of_another_dialect_end_the_process(place: Place) -> None:
     """The x32 numbers of the same calls would go around the filter."""
     if os.uname().machine != "x86_64":
@@ -317,6 +328,42 @@ def test_devices_are_few(place: Place) -> None:
     assert {"null", "zero", "urandom"} <= set(seen)
     assert "sda" not in seen
     assert "mem" not in seen
+
+
+@pytest.mark.parametrize("where", ["workspace", "read-only"])
+def test_the_devices_of_the_machine_stay_as_they_are(place: Place, where: str) -> None:
+    """As root, a command would be the owner of `/dev/null`, and of its input. All of them still work."""
+    names = ("full", "null", "random", "tty", "urandom", "zero")
+    paths = [f"/dev/{name}" for name in names]
+    before = [os.stat(path).st_mode for path in paths]
+    seen = place.run_python(
+        "import os\n"
+        f"for path in {[*paths, '/proc/self/fd/0']!r}:\n"
+        "    for change in (lambda: os.chmod(path, 0o666), lambda: os.utime(path, (1, 1))):\n"
+        "        try: change()\n"
+        "        except PermissionError: print('refused')\n"
+        "assert len(open('/dev/urandom', 'rb').read(8)) == 8 == len(open('/dev/zero', 'rb').read(8))\n"
+        "open('/dev/null', 'w').write('x')\n",
+        where=where,
+    )
+    assert (seen.exit_code, seen.text.split()) == (0, ["refused"] * 14), seen.text
+    assert [os.stat(path).st_mode for path in paths] == before
+
+
+@pytest.mark.parametrize("where", ["workspace", "read-only"])
+def test_an_environment_file_that_git_tracks_is_no_device_of_the_machine(
+    place: Place, where: str
+) -> None:
+    """A device lies on it."""
+    for words in (["init", "-q"], ["add", "-f", ".env"]):
+        (place.work / ".env").write_text("x")
+        git = ["git", "-c", "safe.directory=*", *words]
+        subprocess.run(git, cwd=place.work, check=True)
+    place.own()
+    mode = os.stat(os.devnull).st_mode
+    seen = place.run("test -c .env && chmod 666 .env", where=where)
+    assert "not permitted" in seen.text
+    assert os.stat(os.devnull).st_mode == mode
 
 
 def test_it_has_no_terminal(place: Place) -> None:

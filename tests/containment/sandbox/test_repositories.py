@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.containment import Sandbox
+from hookline.containment import Sandbox, SandboxPaths
 
 from .conftest import GIT, ask_git, needs_bubblewrap
 
@@ -112,6 +112,41 @@ def test_files_that_an_hgrc_names_are_kept(tmp_path: Path, marker: Path) -> None
         assert marker.exists(), "the way is real"
         marker.unlink()
         (work / name).unlink()
+
+
+@needs_hg
+def test_mercurial_reads_no_pickle_that_a_command_left(
+    tmp_path: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state of histedit was one in old versions, and is still read as one: `hg summary` would run what is in it."""
+    work, settings = tmp_path / "work", tmp_path / "hgrc"
+    subprocess.run(["hg", "init", work], check=True)
+    settings.write_text("[extensions]\nhistedit=\n")
+    monkeypatch.setenv("HGRCPATH", str(settings))
+    plant = f"printf \"cposix\\nsystem\\n(S'touch {marker}'\\ntR.\" > .hg/histedit-state"
+    ran = Sandbox(work, "required").run_sync(plant)
+    assert ran.set_aside == (".hg/histedit-state.from-command",)
+    ask_hg(work)
+    assert not marker.exists()
+    (work / ".hg/histedit-state.from-command").rename(work / ".hg/histedit-state")
+    ask_hg(work)
+    assert marker.exists(), "the way is real"
+
+
+@needs_hg
+def test_mercurial_can_edit_history_inside(tmp_path: Path) -> None:
+    """The state that it writes today is text, and stays."""
+    work = tmp_path / "work"
+    subprocess.run(["hg", "init", work], check=True)
+    hg = "HGEDITOR=true hg --config extensions.histedit= --config ui.username=x"
+    sandbox = Sandbox(work, "required")
+    ran = sandbox.run_sync(
+        f"for i in 1 2; do echo $i >> f; {hg} commit -qAm $i; done; echo edit $({hg} id -i) > plan; "
+        f"{hg} histedit -q . --commands plan"
+    )
+    assert (work / ".hg/histedit-state").exists(), ran.text
+    ran = sandbox.run_sync(f"{hg} histedit -q --continue")
+    assert (ran.exit_code, (work / ".hg/histedit-state").exists()) == (0, False), ran.text
 
 
 # --- mise ---------------------------------------------------------------------------------------------
@@ -224,6 +259,55 @@ def test_a_link_inside_of_git_is_moved_aside(work: Path, tmp_path: Path, name: s
     assert victim.read_text() == "mine\n"
 
 
+LAYOUTS = {
+    "a git directory beside its work tree": (
+        "git init -q --separate-git-dir store tree && cd tree && git commit -q --allow-empty -m one",
+        ["store", "tree"],
+        "store",
+    ),
+    "a bare repository with work trees": (
+        "git init -q first && git -C first commit -q --allow-empty -m one && git clone -q --bare first .bare && "
+        "git -C .bare worktree add -q ../tree",
+        [".bare", "tree"],
+        ".bare/worktrees/tree",
+    ),
+    "a bare repository with work trees in it": (
+        "git init -q first && git -C first commit -q --allow-empty -m one && git clone -q --bare first bare && "
+        "git -C bare worktree add -q ../tree && mkdir bare/in && git -C bare worktree add -q in/tree2",
+        ["bare", "tree"],
+        "bare/worktrees/tree",
+    ),
+}
+"""How it is made, the directories in which commands write (or the one that holds them), and the git directory."""
+
+
+@pytest.mark.parametrize("is_apart", [False, True])
+@pytest.mark.parametrize("name", ["COMMIT_EDITMSG", "logs/HEAD"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_link_inside_of_a_git_directory_of_another_name_is_moved_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, name: str, is_apart: bool
+) -> None:
+    """The commit writes through it there too. A link in a work tree stays, wherever that lies."""
+    make, roots, git = LAYOUTS[layout]
+    for variable in ("GIT_AUTHOR", "GIT_COMMITTER"):
+        monkeypatch.setenv(f"{variable}_NAME", "x")
+        monkeypatch.setenv(f"{variable}_EMAIL", "x@x")
+    top, victim = tmp_path / "work", tmp_path / "victim"
+    top.mkdir()
+    victim.write_text("mine\n")
+    subprocess.run(["bash", "-c", make], cwd=top, check=True, capture_output=True)
+    further, tree = (top / each for each in roots)
+    paths = SandboxPaths(write=(further,)) if is_apart else None
+    ran = Sandbox(tree if is_apart else top, "required", paths=paths).run_sync(
+        f"cd {top}; mkdir -p {git}/logs; rm -f {git}/{name}; ln -s {victim} {git}/{name}; ln -s x tree/link; "
+        "if test -d bare/in; then ln -s x bare/in/tree2/link; fi"
+    )
+    assert len(ran.set_aside) == 1
+    assert ran.set_aside[0].endswith(f"{name}.from-command")
+    subprocess.run(["git", "commit", "-q", "--allow-empty", "-m", "more"], cwd=tree, check=True)
+    assert victim.read_text() == "mine\n"
+
+
 def test_a_stash_that_the_next_commit_applies_is_moved_aside(work: Path) -> None:
     """It would put files into the work tree: hooks, settings of editors and agents."""
     ran = Sandbox(work, "required").run_sync(
@@ -298,12 +382,13 @@ def test_a_branch_that_leads_to_the_stash_is_a_real_way(
         ("HEAD", "ref: MERGE_AUTOSTASH"),
         ("HEAD", "ref: worktrees/x/MERGE_AUTOSTASH"),
         ("ORIG_HEAD", "ref: MERGE_AUTOSTASH"),
+        ("HEAD", "ref: %5000s"),
         ("packed-refs", f"{'0' * 40}\tMERGE_AUTOSTASH"),
     ],
 )
 def test_a_ref_that_leads_to_no_branch_is_moved_aside(work: Path, name: str, content: str) -> None:
     """Whatever git writes through it lands beside its own files. Newer versions of git find any name in packed refs."""
-    ran = Sandbox(work, "required").run_sync(f"printf '{content}\\n' > .git/{name}")
+    ran = Sandbox(work, "required").run_sync(f"printf '{content}\\n' refs/heads/long > .git/{name}")
     assert ran.set_aside == (f".git/{name}.from-command",)
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from hookline.containment import FileJail, Sandbox, SandboxPaths
 from hookline.containment.protected import OBEYED, RUN_BELOW, RUN_BY_PATTERN
-from hookline.containment.sandbox import bubblewrap
+from hookline.containment.sandbox import bubblewrap, tree_index
 from hookline.containment.sandbox import work_tree as work_tree_module
 from hookline.containment.sandbox.tree_index import TreeIndex
 from hookline.containment.sandbox.work_tree import WorkTree, work_tree
@@ -1281,6 +1281,24 @@ def test_each_name_is_found_alone_in_its_directory(tmp_path: Path) -> None:
     index.refresh()
     assert names == {part.path.partition("/")[2] for part in index.parts()}
     assert secrets == set(index.env_files())
+
+
+def test_a_change_within_one_second_is_seen_where_times_are_whole_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on ext3, FAT and HFS+: a directory looks as before after a second change."""
+    second = 1_000_000_000
+    monkeypatch.setattr(
+        tree_index,
+        "_identity",
+        lambda facts: (facts.st_dev, facts.st_ino, facts.st_ctime_ns // second * second),
+    )
+    index = TreeIndex(str(tmp_path))
+    time.sleep(0.1)
+    index.refresh()
+    (tmp_path / ".envrc").touch()
+    index.refresh()
+    assert [part.path for part in index.parts()] == [".envrc"]
 
 
 def test_what_is_made_after_the_look_ahead_is_protected_too(tmp_path: Path) -> None:

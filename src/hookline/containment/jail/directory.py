@@ -68,6 +68,14 @@ def has_entry(directory: int, name: str) -> bool:
     return True
 
 
+def is_git_directory(directory: int) -> bool:
+    """Whether a directory is one of git's by what is in it, whatever it is called."""
+    return has_entry(directory, "commondir") or (
+        has_entry(directory, "HEAD")
+        and (has_entry(directory, "objects") or has_entry(directory, "refs"))
+    )
+
+
 def _kind(mode: int) -> str:
     if stat.S_ISREG(mode):
         return "file"

@@ -19,6 +19,7 @@ from hookline.containment.jail.directory import (
     FileEntry,
     entries_of,
     has_entry,
+    is_git_directory,
     make_directories,
     remove,
     write_file,
@@ -48,7 +49,7 @@ from hookline.containment.jail.paths import (
     without_dots,
 )
 from hookline.containment.jail.steps import open_by_steps, resolve
-from hookline.containment.protected import PROTECTED, user_configuration
+from hookline.containment.protected import PROTECTED, VERSION_CONTROL, user_configuration
 from hookline.errors import (
     FileJailError,
     FileKindError,
@@ -100,6 +101,7 @@ class FileJail:
         self._close = weakref.finalize(self, os.close, self._fd)
         real = os.path.realpath(self.root)
         self._real, self._name = real, os.path.basename(real)
+        self._around = _system_around(real)
         self._roots = tuple(dict.fromkeys((split(str(self.root)), split(real))))
         own = [os.path.relpath(p, real) for p in user_configuration() if p.startswith(f"{real}/")]
         own += environments_below(real)
@@ -367,7 +369,8 @@ class FileJail:
             return
         # The root itself may have such a name: then nothing in it is changed.
         *_, above, here = ("", "", *split(self._real))
-        name = first_of((here, *true), self.protected, above)
+        name = first_of(self._around, self.protected)
+        name = name or first_of((here, *true), self.protected, above)
         name = name or within(true, self._protected_places())
         if name:
             raise protected(asked.given, name)
@@ -398,9 +401,23 @@ class FileJail:
         """
         if ".git" not in self.protected or not true:
             return False
-        return is_only_of_git(true[-1]) or any(
-            self._makes_repository(true[:depth], plain(part)) for depth, part in enumerate(true)
+        return (
+            is_only_of_git(true[-1])
+            or self._is_in_repository(true)
+            or any(
+                self._makes_repository(true[:depth], plain(part)) for depth, part in enumerate(true)
+            )
         )
+
+    def _is_in_repository(self, true: Parts) -> bool:
+        """Whether a path lies in a git directory under another name, and in no work tree inside of that."""
+        for depth in reversed(range(len(true))):
+            with contextlib.suppress(OSError), self._directory(true[:depth]) as fd:
+                if has_entry(fd, ".git"):
+                    return False
+                if is_git_directory(fd):
+                    return True
+        return False
 
     def _makes_repository(self, directory: Parts, name: str) -> bool:
         """Whether a directory with this name in it is one whose settings git obeys, or will with a `HEAD`."""
@@ -442,10 +459,10 @@ class FileJail:
 
 
 @contextlib.contextmanager
-def closing(fd: int) -> Iterator[None]:
+def closing(fd: int) -> Iterator[int]:
     """Close a descriptor at the end."""
     try:
-        yield
+        yield fd
     finally:
         os.close(fd)
 
@@ -458,6 +475,22 @@ def _path_of_root(root: object) -> Path:
             remedy="Give a directory that exists and can be read.",
         )
     return Path(os.path.abspath(os.fspath(root)))
+
+
+def _system_around(real: str) -> Parts:
+    """The directory of version control in which a root lies, unless a work tree of git is in between."""
+    around = [real, *map(str, Path(real).parents)]
+    for path in around:
+        if os.path.lexists(f"{path}/.git"):
+            return ()
+        if path == real:
+            continue  # what is in the root is looked at each time
+        if os.path.basename(path) in VERSION_CONTROL:
+            return (os.path.basename(path),)
+        with contextlib.suppress(OSError), closing(os.open(path, _READ_DIRECTORY)) as fd:
+            if is_git_directory(fd):
+                return (".git",)
+    return ()
 
 
 def _open_root(root: Path) -> int:

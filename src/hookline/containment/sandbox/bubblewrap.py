@@ -23,7 +23,13 @@ from hookline.containment.sandbox.cgroups import Group
 from hookline.containment.sandbox.command import Job, SandboxGrant
 from hookline.containment.sandbox.limits import Enforcement
 from hookline.containment.sandbox.mount_table import misplaced
-from hookline.containment.sandbox.mounts import FileView, MountPlan, empty_file
+from hookline.containment.sandbox.mounts import (
+    FileView,
+    MountPlan,
+    empty_file,
+    null_device,
+    own_devices,
+)
 from hookline.containment.sandbox.protection import Protection
 from hookline.containment.sandbox.quarantine import open_directory
 from hookline.containment.sandbox.running_command import RunningCommand, close, readable
@@ -161,7 +167,7 @@ class Arrangement:
                 raise _ReplacedError(inside)
         kept = (path for each in self._held for path in (*each.pinned, *each.kept))
         expected = list(map(os.path.normpath, kept))
-        exempt = {*self._roots, os.devnull, empty_file()}
+        exempt = {*self._roots, os.devnull, empty_file(), *own_devices().values()}
         if (wrong := misplaced(first, exempt, expected)) is not None:
             raise _ReplacedError(wrong)
 
@@ -330,6 +336,7 @@ class BubblewrapCommand(RunningCommand):
         """Start it: the sandbox first, which then waits until its limits are set."""
         self._status, said = os.pipe()
         waits, go = os.pipe()
+        nothing = os.open(null_device(), os.O_RDONLY)
         program, *words = self._arrangement.argv
         argv = [program, "--json-status-fd", str(said), "--block-fd", str(waits), *words]
         fds = (said, waits, *self._arrangement.fds, *self._job.pass_fds)
@@ -338,10 +345,12 @@ class BubblewrapCommand(RunningCommand):
             try:
                 # Nothing of our environment: it could be read inside as that of the first process.
                 pid = self._begin(
-                    lambda standard: self._spawn(lambda: OwnChild(argv, {}, "/", standard, fds))
+                    lambda standard: self._spawn(
+                        lambda: OwnChild(argv, {}, "/", (nothing, *standard[1:]), fds)
+                    )
                 )
             finally:
-                close(said, waits)
+                close(said, waits, nothing)
                 self._arrangement.started()
             with contextlib.suppress(ProcessLookupError):  # it has ended already
                 self._monitor = os.pidfd_open(pid)

@@ -140,6 +140,8 @@ class MountPlan:
     def options(self) -> Iterator[str]:
         """The options that make the view, in the order in which they lie over one another."""
         yield from ("--ro-bind", "/", "/", "--dev", "/dev", *self._size, "--tmpfs", "/dev/shm")
+        for device, own in own_devices().items():
+            yield from ("--dev-bind", own, device)
         yield from ("--remount-ro", "/dev", "--proc", "/proc", "--remount-ro", "/proc")
         yield from self._emptied()
         for home in self._homes:
@@ -175,7 +177,7 @@ class MountPlan:
                 continue
             # An empty file would be committed in the place of one that git tracks. No device is.
             is_tracked = inside_any(path, self._roots) and may_be_tracked(path)
-            yield from ("--dev-bind", os.devnull, path) if is_tracked else self._cover(path)
+            yield from ("--dev-bind", null_device(), path) if is_tracked else self._cover(path)
 
     def _cover(self, path: str, *, sealed: bool = True) -> tuple[str, ...]:
         """Put nothing in the place of something."""
@@ -317,7 +319,43 @@ def empty_file() -> str:
     return _empty
 
 
+def own_devices() -> dict[str, str]:
+    """Devices of our own, by the path of the machine's that each replaces. None where the machine's are safe, or where
+    we cannot make any.
+
+    Root owns the machine's, and a root without capabilities can still change the mode and the times of what it owns. To
+    mount them read-only was rejected: bubblewrap then lets nobody open them.
+    """
+    global _devices
+    if _devices is None or not all(map(os.path.exists, _devices.values())):
+        _devices = {} if os.geteuid() else _make_devices()
+    return _devices
+
+
+def null_device() -> str:
+    """What commands get for `/dev/null`."""
+    return own_devices().get(os.devnull, os.devnull)
+
+
+def _make_devices() -> dict[str, str]:
+    directory = temporary_directory()
+    made = {f"/dev/{name}": f"{directory}/{name}" for name in _DEVICES}
+    try:
+        for device, own in made.items():
+            os.mknod(own, stat.S_IFCHR, os.stat(device).st_rdev)
+            os.chmod(own, 0o666)
+            os.chown(own, _NOBODY, _NOBODY)
+        os.close(os.open(made[os.devnull], os.O_RDWR))  # an error on a file system without devices
+    except OSError:
+        return {}
+    return made
+
+
 _empty: str | None = None
+_devices: dict[str, str] | None = None
+_DEVICES = ("full", "null", "random", "tty", "urandom", "zero")
+"""Those that bubblewrap shows."""
+_NOBODY = 65534
 _MOST_ENTRIES = 1000
 """Entries of a home that are shown one by one. A home with more is shown as it is, without its hidden entries."""
 _MOST_ENV_FILES = 200

@@ -44,6 +44,8 @@ def attempts(plan: dict[str, str]) -> list[tuple[str, Callable[[], object]]]:
         ("trace a process", lambda: system_call("ptrace", 0, 0, 0, 0)),
         ("use the kernel's key ring", lambda: system_call("keyctl", 0, -3, 1)),
         ("use io_uring", lambda: system_call(425, 1, ctypes.create_string_buffer(256))),
+        ("change the mode of a device", lambda: change_mode(plan["device"])),
+        ("change the mode of its input", lambda: change_mode(plan["device"] and "/proc/self/fd/0")),
         ("set the set-user-id bit", lambda: set_user_id(plan["root"])),
         ("make a set-group-id file", lambda: set_group_id(plan["root"])),
     ]
@@ -128,6 +130,13 @@ def system_call(name: str | int, *arguments: object) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.syscall(number, *arguments) == -1:
         raise OSError(ctypes.get_errno(), "refused")
+
+
+def change_mode(device: str) -> None:
+    """Give a device the mode that it has; nothing is tried without one."""
+    if not device:
+        raise Refused
+    os.chmod(device, os.stat(device).st_mode & 0o777)
 
 
 def set_user_id(root: str) -> None:

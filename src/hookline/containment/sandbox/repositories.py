@@ -15,13 +15,14 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from hookline.containment.git_settings import LARGEST, is_plain, settings_in
 from hookline.containment.sandbox.quarantine import content_of
+from hookline.secret_tables import names_in
 
 Check: TypeAlias = Literal[
-    "none", "git-config", "git-hooks", "git-ref", "packed-refs", "number", "too-deep"
+    "none", "git-config", "git-hooks", "git-ref", "packed-refs", "number", "histedit", "too-deep"
 ]
 """What a new file has to pass to stay: nothing helps, its keys are all harmless, it holds samples only, it leads to
-nothing but a branch, it names refs only, or it holds a number. A directory that is too deep to look into is moved to
-the top, where it is looked into."""
+nothing but a branch, it names refs only, it holds a number, or it is text. A directory that is too deep to look into is
+moved to the top, where it is looked into."""
 
 
 class Part(NamedTuple):
@@ -32,7 +33,7 @@ class Part(NamedTuple):
     check: Check = "none"
 
 
-OTHER_SYSTEMS = {
+_OTHER_SYSTEMS = {
     ".hg": ("hgrc", "hgrc-not-shared", "sharedpath"),
     ".jj": ("repo/config.toml", "repo/store/git_target", "workspace-config.toml", "config.toml"),
     ".bzr": ("branch/branch.conf", "branch/location", "branch-format/branch.conf"),
@@ -42,8 +43,20 @@ OTHER_SYSTEMS = {
 }
 """Files that name programs or lead to another repository, by the directory that they are in."""
 
+DIRECTORIES_OF_GIT = frozenset(
+    names_in(
+        "branches hooks info lfs logs modules objects rebase-apply rebase-merge refs rr-cache sequencer worktrees"
+    )
+)
+"""What git and its helpers make in a git directory, and write in."""
+
+_OBEYED = names_in(
+    "config.worktree commondir gitdir sl/config lazygit.yml MERGE_AUTOSTASH MERGE_RR"
+)
 _NUMBERS = ("rebase-merge/msgnum", "rebase-merge/end", "rebase-apply/next", "rebase-apply/last")
 _LARGEST_INDEX = 64 * 1024 * 1024
+_LARGEST_REF = 4096
+"""git itself writes no longer one, and nobody looks at where a longer one leads."""
 _MOST_SYMBOLIC = 10
 """Symbolic refs that lead to one another. git follows five."""
 _TO_BRANCH = re.compile(rb"ref:[ \t]*(refs/heads/(?![^\s]*\.\.)[^\s\0]+)\s*")
@@ -101,11 +114,17 @@ def git_parts(git: str) -> Iterator[Part]:
     yield Part(f"{git}/hooks", "git-hooks")
     # The next commit puts what `MERGE_AUTOSTASH` names into the work tree, and copies files that `MERGE_RR` names,
     # wherever they are, into the repository.
-    obeyed = ("config.worktree", "commondir", "gitdir", "sl/config", "MERGE_AUTOSTASH", "MERGE_RR")
-    for name in obeyed:
-        yield Part(f"{git}/{name}")
+    yield from (Part(f"{git}/{name}") for name in _OBEYED)
     # A prompt shows these numbers, and a shell may run what is in a prompt.
     yield from (Part(f"{git}/{name}", "number") for name in _NUMBERS)
+
+
+def other_parts(system: str) -> Iterator[Part]:
+    """The parts of a directory of another system, by its path."""
+    name = os.path.basename(system)
+    yield from (Part(f"{system}/{each}") for each in _OTHER_SYSTEMS[name])
+    if name == ".hg":
+        yield Part(f"{system}/histedit-state", "histedit")
 
 
 def ref_parts(root: str, git: str) -> Iterator[Part]:
@@ -159,11 +178,15 @@ def is_harmless_configuration(content: bytes) -> bool:
 
 
 def is_harmless(check: Check, content: bytes) -> bool:
-    """Whether a file that git writes has in it what git would write."""
+    """Whether a file that git or Mercurial writes has in it what they would write."""
     if check == "number":
         return content.strip().isdigit()
     if check == "packed-refs":  # by any other name, it could stand for a file beside `HEAD`
         return not _NOT_PACKED.search(b"\n" + content)
+    if check == "histedit":  # anything else is read as a pickle, which can run programs
+        return content.startswith(b"v1\n")
+    if len(content) > _LARGEST_REF:
+        return False
     return not content.startswith(b"ref:") or _TO_BRANCH.fullmatch(content) is not None
 
 

@@ -65,6 +65,8 @@ _TERMINAL_INPUT = (0x5412, 0x541C)
 _NAME_CHANGES = (0x800C6613, 0xC0506617, 0xC0406618, 0xC0406619, 0x40086602, 0x401C5820)
 """Encryption policies and keys, and the flags of a directory, among them its letter case. With these, a file could have
 another name later than when we look: an encrypted name can be read once somebody adds the key."""
+_LEASE = (1024,)
+"""F_SETLEASE: with one, the next program that opens the file waits for up to 45 seconds."""
 _PERSONALITIES = (0, 0x40000, 0xFFFFFFFF)
 """The usual one, the usual one without address randomisation, and the question which it is."""
 _SET_USER_ID, _SET_GROUP_ID, _SET_IDS = 0o4000, 0o2000, 0o6000
@@ -74,11 +76,12 @@ _CREATES = 0x400040
 """O_CREAT, and the bit that makes a nameless file: without one of them there is no mode to look at."""
 
 _CALLS = """
-    ioctl 16/29  socket 41/198  socketpair 53/199  clone 56/220  fchmod 91/52  ptrace 101/117  syslog 103/116
-    personality 135/92  vhangup 153/58  pivot_root 155/41  chroot 161/51  acct 163/89  settimeofday 164/170
-    mount 165/40  umount2 166/39  swapon 167/224  swapoff 168/225  reboot 169/142  sethostname 170/161
-    setdomainname 171/162  init_module 175/105  delete_module 176/106  quotactl 179/60  nfsservctl 180/42
-    lookup_dcookie 212/18  clock_settime 227/112  kexec_load 246/104  add_key 248/217  request_key 249/218
+    ioctl 16/29  socket 41/198  socketpair 53/199  clone 56/220  fcntl 72/25  fchmod 91/52  ptrace 101/117
+    syslog 103/116  personality 135/92  vhangup 153/58  pivot_root 155/41  chroot 161/51  acct 163/89
+    settimeofday 164/170  mount 165/40  umount2 166/39  swapon 167/224  swapoff 168/225  reboot 169/142
+    sethostname 170/161  setdomainname 171/162  init_module 175/105  delete_module 176/106  quotactl 179/60
+    nfsservctl 180/42  lookup_dcookie 212/18  clock_settime 227/112  kexec_load 246/104  add_key 248/217
+    request_key 249/218
     keyctl 250/219  openat 257/56  mknodat 259/33  fchmodat 268/53  unshare 272/97  perf_event_open 298/241
     fanotify_init 300/262  open_by_handle_at 304/265  clock_adjtime 305/266  setns 308/268
     process_vm_readv 310/270  process_vm_writev 311/271  kcmp 312/272  finit_module 313/273  seccomp 317/277
@@ -176,6 +179,7 @@ def _named_rules(unix_sockets: bool) -> Iterator[tuple[str, Block]]:
         yield "socketpair", _connected_pairs()
     yield "clone", _no_bits(0, _NEW_NAMESPACES)
     yield "ioctl", _none_of(1, (*_TERMINAL_INPUT, *_NAME_CHANGES))
+    yield "fcntl", _none_of(1, _LEASE)
     yield "personality", _only(0, _PERSONALITIES)
     for name, mode in _CHANGE_MODE:
         yield name, _no_bits(mode, _SET_USER_ID)

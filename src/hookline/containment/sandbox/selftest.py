@@ -20,7 +20,7 @@ from hookline.containment.sandbox import probe
 from hookline.containment.sandbox.bubblewrap import Arrangement, InstalledBubblewrap, installed
 from hookline.containment.sandbox.command import Job
 from hookline.containment.sandbox.limits import SandboxLimits
-from hookline.containment.sandbox.mounts import FileView
+from hookline.containment.sandbox.mounts import FileView, null_device, own_devices
 from hookline.containment.sandbox.paths import SandboxPaths
 from hookline.errors import SandboxError
 
@@ -129,6 +129,8 @@ def _prepare(base: Path, tcp: socket.socket, unix: socket.socket) -> dict[str, s
         "secret": str(hidden / "secret"),
         "socket": name,
         "port": str(tcp.getsockname()[1]),
+        # Root owns the machine's devices, and in some containers can make none: docs/sandbox.md says so.
+        "device": os.devnull if own_devices() or os.geteuid() else "",
         **{kind: os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "net", "ipc")},
     }
 
@@ -171,7 +173,7 @@ def _run(arrangement: Arrangement) -> tuple[int, bytes, bytes]:
     By the supervisor: a bubblewrap that is just being set up would outlive the end of its group.
     """
     with (
-        open(os.devnull, "rb") as nothing,
+        open(null_device(), "rb") as nothing,
         tempfile.TemporaryFile() as output,
         tempfile.TemporaryFile() as errors,
     ):

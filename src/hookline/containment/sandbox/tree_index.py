@@ -22,12 +22,13 @@ from hookline.containment.protected import (
 )
 from hookline.containment.sandbox.quarantine import IS_ASIDE, open_to_us
 from hookline.containment.sandbox.repositories import (
-    OTHER_SYSTEMS,
+    DIRECTORIES_OF_GIT,
     Part,
     git_parts,
     is_git_directory,
     led_to_by,
     linked_ways,
+    other_parts,
     ref_parts,
 )
 from hookline.secret_tables import is_env_file
@@ -36,6 +37,8 @@ _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLL
 _LISTING = stat.S_IRUSR | stat.S_IXUSR
 _TICK = 50_000_000
 """Nanoseconds in which a second change may leave the same time behind: a directory that young is read again."""
+_WHOLE_SECOND, _LONG_TICK = 1_000_000_000, 2_000_000_000
+"""Some file systems keep whole seconds only, FAT every second one of them."""
 _LONGEST_PATH, _DEEPEST = 3000, 100
 """What is longer or deeper is not looked into, but moved aside as a whole where it is new."""
 _POINTERS = frozenset({".git", "commondir"})
@@ -57,6 +60,7 @@ class _Directory(NamedTuple):
     pointers: tuple[str, ...] = ()
     """The files in it that lead git to a git directory."""
     env_files: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
     is_closed: bool = False
     """Whether it cannot be listed, or not be entered."""
 
@@ -121,16 +125,33 @@ class TreeIndex:
         for record in self._directories.values():
             yield from map(Part, record.parts)
             for system in record.systems:
-                names = OTHER_SYSTEMS[os.path.basename(system)]
-                yield from self._with_links(system, [Part(f"{system}/{name}") for name in names])
+                yield from self._with_links(system, list(other_parts(system)))
                 if system.endswith(".jj") and not os.path.isdir(f"{self._root}/{system}/repo"):
                     yield Part(f"{system}/repo")  # a file that says where the repository is
         for git in self.git_directories():
             yield from self._with_links(git, [*git_parts(git), *ref_parts(self._root, git)])
+            yield from map(Part, self._links_in("" if git == "." else git))
 
     def _with_links(self, base: str, parts: list[Part]) -> Iterator[Part]:
         yield from parts
         yield from linked_ways(self._root, parts, base)
+
+    def _links_in(self, git: str) -> Iterator[str]:
+        """Links in a git directory of any name, and in the directories that git makes there.
+
+        Not in others: work trees may lie in there, and in them links are no danger.
+        """
+        pending = [git]
+        while pending:
+            place = pending.pop()
+            record = self._directories.get(place, _CLOSED)
+            yield from record.links
+            is_top = place == git
+            pending += (
+                each
+                for each in record.below
+                if not is_top or os.path.basename(each) in DIRECTORIES_OF_GIT
+            )
 
     def git_directories(self) -> dict[str, bool]:
         """The git directories, each with whether it is one by its entries alone, which commands can move away."""
@@ -170,6 +191,10 @@ def _identity(facts: os.stat_result) -> tuple[int, int, int]:
     return facts.st_dev, facts.st_ino, facts.st_ctime_ns
 
 
+def _tick(changed_at: int) -> int:
+    return _TICK if changed_at % _WHOLE_SECOND else _LONG_TICK
+
+
 def _read(path: str, place: str) -> _Directory:
     """Look into a directory. It is opened once: a command may put another one there between two looks."""
     now = time.time_ns()
@@ -182,10 +207,7 @@ def _read(path: str, place: str) -> _Directory:
             with os.scandir(fd) as listed:
                 entries = {entry.name: entry for entry in listed}
             below = [name for name, each in entries.items() if each.is_dir(follow_symlinks=False)]
-            # A link in the place of a directory leads to other files of the names that are run there. Inside of version
-            # control, tools write through any link: a commit would write over a hook, or over a file of the home.
-            can_lead = entries if is_inside else RUN_BELOW.keys() & entries.keys()
-            links = [name for name in can_lead if entries[name].is_symlink()]
+            links = [name for name, each in entries.items() if each.is_symlink()]
         finally:
             os.close(fd)
     except OSError as error:
@@ -195,8 +217,9 @@ def _read(path: str, place: str) -> _Directory:
         return _CLOSED._replace(is_git=is_git, is_closed=is_closed)
     before = f"{place}/" if place else ""
     record = _Directory(
-        identity if now - identity[2] >= _TICK else (0, 0, 0),
+        identity if now - identity[2] >= _tick(identity[2]) else (0, 0, 0),
         tuple([before + name for name in below]),
+        links=tuple([before + name for name in links]),
     )
     # Most directories have nothing of interest: one look at all names together is quicker than one at each.
     together = "/".join(entries).lower()
@@ -207,7 +230,9 @@ def _read(path: str, place: str) -> _Directory:
         or any(map(together.__contains__, _HINTS))
     ):
         return record
-    found = {*links, *OBEYED.intersection(entries)}
+    # A link in the place of a directory leads to other files of the names that are run there. Inside of version
+    # control, tools write through any link: a commit would write over a hook, or over a file of the home.
+    found = {*OBEYED.intersection(entries), *(links if is_inside else RUN_BELOW.keys() & links)}
     found |= RUN_BELOW.get(name_here, _NOTHING).intersection(entries)
     fitting = run_by_pattern(name_here, entries)
     found.update(name for name in fitting if not IS_ASIDE.fullmatch(name))

@@ -56,8 +56,8 @@ _OWN = ".hookline"
 """Journals are in it, so entries come and go there while commands run."""
 _LARGEST = 1024 * 1024
 _LARGEST_REFS = 64 * _LARGEST
-_WRITTEN_BY_GIT = ("git-ref", "packed-refs", "number")
-"""Checks of files that git writes with every commit: they are not read-only while they pass."""
+_WRITTEN_OFTEN = ("git-ref", "packed-refs", "number", "histedit")
+"""Checks of files that git and Mercurial write as they work: they are not read-only while they pass."""
 _MOST_FILES = 1000
 """Files of one directory of configuration that are looked at."""
 _MOST_NAMED = 20_000
@@ -265,7 +265,7 @@ class WorkTree:
                 continue  # nobody can tell later whether it is new: the result of each command names it
             if facts is None or self._is_placeholder(path, facts) or path in self._stuck:
                 continue
-            if part.check in _WRITTEN_BY_GIT and self._may_stay(part, facts):
+            if part.check in _WRITTEN_OFTEN and self._may_stay(part, facts):
                 continue  # it is judged by its content alone
             if made.get(path) == _identity(facts):
                 self._made[path] = made[path]
@@ -510,7 +510,7 @@ class WorkTree:
             text = content_of(self.root, part.path, _LARGEST + 1)
             is_allowed = text is not None and self._fresh <= _MOST_REPOSITORIES
             return is_allowed and is_harmless_configuration(text or b"")
-        if part.check in _WRITTEN_BY_GIT:
+        if part.check in _WRITTEN_OFTEN:
             text = content_of(self.root, part.path, _LARGEST_REFS)
             is_whole = text is not None and len(text) < _LARGEST_REFS
             return is_whole and is_harmless(part.check, text or b"")
