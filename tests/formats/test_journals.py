@@ -20,6 +20,7 @@ EVERY = [(version, name) for version in VERSIONS for name in JOURNALS]
 NOT_IN_THE_DATA = {
     ("response", "provider_tool_uses"),
     ("response", "withdrawn"),
+    ("hook", "is_made"),
     ("taken_up", "after_loss"),
     ("InferenceResponse", "provider_tool_uses"),
     *ADDED_TO_STATES,
