@@ -76,6 +76,8 @@ class Case(NamedTuple):
     on_error: ErrorAction = ErrorAction.IGNORE
     is_wrapped: bool = False
     """There is a hook around each step."""
+    has_approver: bool = True
+    """A question is answered with yes at once; otherwise the run waits."""
 
 
 class World:
@@ -101,7 +103,9 @@ class World:
             return (await context.spawn(inner, "task")).text
 
         builder = self._builder("agent", self.case.script).with_tools(delegate)
-        builder.with_journal(self.tape).with_approver(lambda _: True)
+        builder.with_journal(self.tape)
+        if self.case.has_approver:
+            builder.with_approver(lambda _: True)
         if self.case.is_wrapped:
             builder.around_step(self._around)
         for number, (point, action) in enumerate(self.case.hooks):
@@ -211,7 +215,7 @@ ANYWHERE = ("watch", "note", "forbid", "stop", "crash")
 AT = {
     "execution_start": ("watch", "note", "crash"),
     "prompt_submit": ("note", "refuse", "end", "crash"),
-    "before_step": ANYWHERE,
+    "before_step": (*ANYWHERE, "say"),
     "before_inference": (*ANYWHERE, "say", "block"),
     "after_inference": (*ANYWHERE, "block", "policy block", "policy stop"),
     "before_tool_use": (*ANYWHERE, "block", "ask", "rewrite"),
