@@ -41,6 +41,7 @@ from hookline.journal import (
     Durable,
     ErrorRaised,
     HookRan,
+    Listener,
     Record,
     RunFinished,
     RunStarted,
@@ -140,6 +141,26 @@ class RecordedClock:
         self.time += max(seconds, 0.0)
 
 
+class PlayedRecords(Durable):
+    """The records of a run that is played, in memory. Like a store it has those of a child that is done."""
+
+    __slots__ = ("_children",)
+
+    def __init__(
+        self, listeners: tuple[Listener, ...] = (), answers: Mapping[str, Decision] | None = None
+    ) -> None:
+        super().__init__(listeners, answers)
+        self._children: dict[str, Durable] = {}
+
+    def _make_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Durable:
+        played = self._children.get(run_id)
+        last = played.records[-1] if played is not None and played.records else None
+        if played is None or not isinstance(last, RunFinished) or last.status is RunStatus.PAUSED:
+            played = PlayedRecords((*self._listeners, *listeners), self._answers)
+            self._children[run_id] = played
+        return played
+
+
 class Playback:
     """One recorded run with its children, being played."""
 
@@ -176,7 +197,7 @@ class Playback:
         recording = source.recording
         self.clock.time = recording.records[0].at
         before = state_before(recording.started, self._recordings)
-        state, log = first_state(recording.started, before), Durable()
+        state, log = first_state(recording.started, before), PlayedRecords()
         while True:
             part = source.next_part()
             assert part is not None
@@ -612,8 +633,12 @@ class PlaybackSource(AnswerSource):
         for question in then.questions:
             asked = ToolCall(call.id, question.tool_call.name, question.tool_call.args)
             await context.ask(asked, question.reason, asked_by=question.asked_by)
-        for together in then.children:
-            await self._start(context, together)
+        started: set[str] = set()
+        for together in then.children:  # a call that is tried again starts the same ones
+            await self._start(
+                context, [child for child in together if child.child_run_id not in started]
+            )
+            started.update(child.child_run_id for child in together)
         return await self._result(run, step, then, self.number("use", step, call.id))
 
     async def _result(self, run: Run, step: int, then: RecordedCall, number: int) -> Any:
