@@ -35,6 +35,7 @@ from hookline.definition import Doubt, InDoubt
 from hookline.errors import JournalError, UnknownRunError, UsageError
 from hookline.flow import ErrorAction
 from hookline.journal import ChildFinished, HookRan, Record, RunStarted, RunTakenUp, fold, hooks_in
+from hookline.playback import replay
 from hookline.state import ResultStatus, check_transcript
 from hookline.testing import FakeClock, ScriptedDriver, call, calls, say
 
@@ -47,7 +48,7 @@ NOTED_AND_WRAPPED = Case(
         ("should_continue", "watch"),
     ),
     on_error=ErrorAction.RETRY,
-    is_wrapped=True,
+    around="note",
 )
 
 
@@ -70,6 +71,45 @@ def test_a_run_that_is_resumed_becomes_what_it_would_have_become(case: Case, whe
     assert numbers == list(range(len(numbers)))
     assert result.records == tuple(again.tape.read("run"))
     _check_not_repeated(case, again, known)
+    replayed = asyncio.run(replay(again.tape, "run", World(case, Tape()).agent()))
+    assert replayed.identical, replayed
+
+
+async def until_done(world: World, result: RunResult) -> list[RunResult]:
+    """The result of each pause and of the end, if every question is answered with yes."""
+    results = [result]
+    while results[-1].pending:
+        answers = dict.fromkeys((each.id for each in results[-1].pending), True)
+        results.append(await driven(world, world.agent().resume("run", answers)))
+    return results
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=cases, where=st.integers(0, 10_000))
+@example(case=Case((("look",),), (("before_inference", "say"),), around="note"), where=3)
+@example(case=Case((("look",),), (("before_step", "say"),), around="note"), where=3)
+def test_a_run_that_died_before_a_pause_waits_as_it_would_have_waited(
+    case: Case, where: int
+) -> None:
+    """The same conversation at every pause and at the end, in the state and in the journal."""
+    hooks = (*case.hooks[:3], ("before_tool_use", "policy ask"))
+    around = "note" if case.around else ""
+    case = case._replace(hooks=hooks, around=around, has_approver=False)
+
+    async def main() -> None:
+        whole = World(case, Tape())
+        first = await driven(whole, whole.agent().run("go", run_id="run"))
+        kinds = [record.type for record in whole.tape.written]
+        paused = kinds.index("step_paused") if first.pending else len(kinds)
+        cuts = [at for at in whole.tape.cuts() if at <= paused]
+        again = World(case, cut(whole.tape, cuts[where % len(cuts)]))
+        expected = await until_done(whole, first)
+        results = await until_done(again, await driven(again, again.agent().resume("run")))
+        for result in results:
+            assert fold(result.records).state == result.state
+        assert list(map(story_of, results)) == list(map(story_of, expected))
+
+    asyncio.run(main())
 
 
 def _check_not_repeated(case: Case, again: World, known: set[Any]) -> None:

@@ -119,6 +119,24 @@ async def test_what_fails_later_in_a_resumed_step_is_no_failure_of_the_model() -
         assert replayed.identical, (at, replayed)
 
 
+@pytest.mark.parametrize("hooks", [("crash",), ("object", "crash"), ("crash", "watch")])
+@pytest.mark.parametrize("script", [(("delegate",),), (("delegate", "look"), ("delegate",))])
+async def test_a_call_that_is_tried_again_takes_the_child_that_is_done(
+    hooks: tuple[str, ...], script: tuple[tuple[str, ...], ...]
+) -> None:
+    """A hook failed at the end of the child; played, the child does not begin a second time either."""
+    asked = tuple(("subagent_stop", action) for action in hooks)
+    case = lives.Case(script, asked, on_error=ErrorAction.RETRY)
+    whole = lives.World(case, lives.Tape())
+    await whole.agent().run("go", run_id="run")
+    for at in whole.tape.cuts():
+        again = lives.World(case, lives.cut(whole.tape, at))
+        await again.agent().resume("run")
+        tape: Any = again.tape
+        replayed = await replay(tape, "run", lives.World(case, lives.Tape()).agent())
+        assert replayed.identical, (at, replayed)
+
+
 # --- one thing at a time --------------------------------------------------------------------------------
 
 

@@ -75,8 +75,10 @@ class Case(NamedTuple):
     hooks: tuple[tuple[str, str], ...] = ()
     child: tuple[tuple[str, ...], ...] = (("look",), ())
     on_error: ErrorAction = ErrorAction.IGNORE
-    is_wrapped: bool = False
-    """There is a hook around each step."""
+    around: str = ""
+    """What the hook around each step does, if there is one."""
+    has_approver: bool = True
+    """A question is answered with yes at once; otherwise the run waits."""
 
 
 class World:
@@ -102,9 +104,11 @@ class World:
             return (await context.spawn(inner, "task")).text
 
         builder = self._builder("agent", self.case.script).with_tools(delegate)
-        builder.with_journal(self.tape).with_approver(lambda _: True)
-        if self.case.is_wrapped:
-            builder.around_step(self._around)
+        builder.with_journal(self.tape)
+        if self.case.has_approver:
+            builder.with_approver(lambda _: True)
+        if self.case.around:
+            builder.around_step(AROUND[self.case.around])
         for number, (point, action) in enumerate(self.case.hooks):
             tier: Any = "policy" if action.startswith("policy ") else "hook"
             hook = self._hook(number, action.removeprefix("policy "))
@@ -137,12 +141,6 @@ class World:
             .with_error_policy(policy)
             .with_clock(FakeClock())
         )
-
-    async def _around(self, ctx: Any, call_next: Any) -> Any:
-        """Says something before each step, and counts the steps behind it."""
-        said = ctx.state.with_user_message(f"step {ctx.step_number}", by="around")
-        made = await call_next(ctx.with_state(said).with_metadata("before", ctx.step_index))
-        return made.with_metadata("after", made.state.step_count)
 
     def _hook(self, number: int, action: str) -> Any:
         def hook(ctx: Any) -> Any:
@@ -178,6 +176,45 @@ CALLS = {
     "delegate": call("delegate"),
     "pay": call("pay", amount=5),
 }
+
+
+async def _note_around(ctx: Any, call_next: Any) -> Any:
+    """Says something before each step, and counts the steps behind it."""
+    said = ctx.state.with_user_message(f"step {ctx.step_number}", by="around")
+    made = await call_next(ctx.with_state(said).with_metadata("before", ctx.step_index))
+    return made.with_metadata("after", made.state.step_count)
+
+
+async def _refuse_second(ctx: Any, call_next: Any) -> Any:
+    if ctx.step_number == 2:
+        return ctx.with_metadata("refused", True)
+    return await call_next(ctx)
+
+
+async def _crash_before(ctx: Any, call_next: Any) -> Any:
+    return await call_next(ctx if ctx.step_number != 2 else 1 / 0)
+
+
+async def _crash_after(ctx: Any, call_next: Any) -> Any:
+    made = await call_next(ctx)
+    return made if made.step_number != 2 else 1 / 0
+
+
+async def _repeat(ctx: Any, call_next: Any) -> Any:
+    """Makes each step again that has no call, up to the fourth."""
+    made = await call_next(ctx)
+    while made.step is not None and not made.step.calls and made.state.step_count < 4:
+        made = await call_next(made.with_metadata("again", made.state.step_count))
+    return made
+
+
+AROUND: dict[str, Any] = {
+    "note": _note_around,
+    "refuse": _refuse_second,
+    "crash before": _crash_before,
+    "crash after": _crash_after,
+    "repeat": _repeat,
+}
 ACTIONS: dict[str, Any] = {
     "watch": lambda ctx, number: None,
     "note": lambda ctx, number: ctx.with_metadata(f"note-{number}", len(ctx.state.metadata)),
@@ -212,7 +249,7 @@ ANYWHERE = ("watch", "note", "forbid", "stop", "crash")
 AT = {
     "execution_start": ("watch", "note", "crash"),
     "prompt_submit": ("note", "refuse", "end", "crash"),
-    "before_step": ANYWHERE,
+    "before_step": (*ANYWHERE, "say"),
     "before_inference": (*ANYWHERE, "say", "block"),
     "after_inference": (*ANYWHERE, "block", "policy block", "policy stop"),
     "before_tool_use": (*ANYWHERE, "block", "ask", "rewrite"),
@@ -244,7 +281,12 @@ batches = st.lists(
 ).map(tuple)
 POLICIES = tuple(action for action in ErrorAction if action is not ErrorAction.RESCUE)
 cases = st.builds(
-    Case, batches, hooks, st.just((("look",), ())), st.sampled_from(POLICIES), st.booleans()
+    Case,
+    batches,
+    hooks,
+    st.just((("look",), ())),
+    st.sampled_from(POLICIES),
+    st.sampled_from(["", *AROUND]),
 )
 
 

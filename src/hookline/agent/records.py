@@ -326,6 +326,8 @@ class RunIndex:
         """Every reason for something that was not let through, or failed."""
         self._waits = False
         """The model was asked, and has not answered."""
+        self._is_ending = False
+        """The last part of the run has ended, and is on its way out."""
         self._step = 0
         for record in self.records:
             self._read(record)
@@ -391,6 +393,7 @@ class RunIndex:
     def _read(self, record: Record) -> None:
         if isinstance(record, RunStarted) or not self.parts:
             self.parts.append(RunPart(record if isinstance(record, RunStarted) else None))
+            self._is_ending = False
         part = self.parts[-1]
         part.rounds.add(record)
         step = getattr(record, "step", None)
@@ -424,6 +427,7 @@ class RunIndex:
                 self._settle(record)
             case StatusChanged():
                 self.status = record
+                self._is_ending = True
                 self.first_status = self.first_status or record
                 self.reasons.add(record.reason)
             case RunFinished():
@@ -517,7 +521,7 @@ class RunIndex:
         """A process died. What had failed in its last step and had come to nothing is not what fails next."""
         step = self._step
         self._waits = False
-        if step in self.steps:
+        if step in self.steps or self._is_ending:
             return
         self.parts[-1].around_steps.pop(step, None)
         turn = self._turn(step)

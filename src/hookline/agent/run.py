@@ -438,6 +438,8 @@ class Run:
 
     async def repeat(self, plan: Plan, ctx: AgentContext, about: str) -> None:
         """Have those hooks of a point say again what they said about this, who are on record. Nobody else is asked."""
+        if not self.source.is_taken_up:
+            return
         before, self.call_id = self.call_id, about
         try:
             plan = self.source.hooks(self, plan, ctx).only_recorded()

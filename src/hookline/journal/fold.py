@@ -179,10 +179,8 @@ class _Folding:
             assert self.settled is not None
             self._settle(_with_pause(state, self.settled, record))
             return
-        if isinstance(record, RunTakenUp):
-            self.state = state = self._without_around_step(state)
         self.tail.append(record)
-        self.state = after = self._apply(state, record)
+        self.state = after = self._redo_step() or self._apply(state, record)
         if isinstance(record, StatusChanged):
             self.settled = after  # the run has ended: no step is done again
         elif _is_between_steps(record, self._last_step):
@@ -202,19 +200,23 @@ class _Folding:
         self.seconds = 0.0
         self.tail.clear()
 
-    def _without_around_step(self, state: AgentState) -> AgentState:
-        """The state without what hooks around the unfinished step changed: they begin again."""
-        unfinished = [each for each in self.tail if not _is_between_steps(each, self._last_step)]
-        around = [
-            each for each in unfinished if isinstance(each, HookRan) and each.point == "around_step"
-        ]
-        if not around:
-            return state
-        assert self.settled is not None
+    def _redo_step(self) -> AgentState | None:
+        """The state in an unfinished step that another process took up; None where nobody is around it.
+
+        Hooks around it begin again there, and before all others: what those changed is on record, and comes later.
+        """
+        if not isinstance(self.tail[-1], RunTakenUp) and not _is_around_step(self.tail[-1]):
+            return None
+        tail = [each for each in self.tail if not _is_between_steps(each, self._last_step)]
+        kinds = [type(each) for each in tail]
+        if RunTakenUp not in kinds or StatusChanged in kinds or not any(map(_is_around_step, tail)):
+            return None
+        taken_up = len(kinds) - kinds[::-1].index(RunTakenUp)
+        around = [each for each in tail[taken_up:] if _is_around_step(each)]
         state = self.settled
-        for record in unfinished:
-            if record not in around:
-                state = self._apply(state, record)
+        assert state is not None
+        for record in (*around, *(each for each in tail if not _is_around_step(each))):
+            state = self._apply(state, record)
         return state
 
     def _apply(self, state: AgentState, record: Record) -> AgentState:
@@ -246,6 +248,10 @@ def _is_between_steps(record: Record, last_step: int) -> bool:
     if isinstance(record, HookRan):
         return record.step is None or record.step <= last_step
     return isinstance(record, PromptSubmitted | RunFinished)
+
+
+def _is_around_step(record: Record) -> bool:
+    return isinstance(record, HookRan) and record.point == "around_step"
 
 
 def with_changes(state: AgentState, delta: Mapping[str, Any] | None) -> AgentState:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -17,8 +17,17 @@ from hookline.agent.agent import Agent
 from hookline.agent.calls.tool_context import use_in_context
 from hookline.agent.children import ChildWaits
 from hookline.agent.in_progress import CallInProgress
+from hookline.agent.loop.around_step import MADE_AGAIN, NOT_MADE
 from hookline.agent.loop.drive import ask_again, drive
-from hookline.agent.records import Place, RecordedCall, Round, RunPart, place_of, recorded_exception
+from hookline.agent.records import (
+    Place,
+    RecordedCall,
+    Round,
+    RunPart,
+    hook_error_of,
+    place_of,
+    recorded_exception,
+)
 from hookline.agent.recovery import pass_by
 from hookline.agent.result import RunResult
 from hookline.agent.run import NOBODY, AnswerSource, Run, RunSetup, SessionPart, UseTool
@@ -32,10 +41,12 @@ from hookline.journal import (
     Durable,
     ErrorRaised,
     HookRan,
+    Listener,
     Record,
     RunFinished,
     RunStarted,
     RunTakenUp,
+    StatusChanged,
     StepFinished,
     first_state,
     state_before,
@@ -131,6 +142,26 @@ class RecordedClock:
         self.time += max(seconds, 0.0)
 
 
+class PlayedRecords(Durable):
+    """The records of a run that is played, in memory. Like a store it has those of a child that is done."""
+
+    __slots__ = ("_children",)
+
+    def __init__(
+        self, listeners: tuple[Listener, ...] = (), answers: Mapping[str, Decision] | None = None
+    ) -> None:
+        super().__init__(listeners, answers)
+        self._children: dict[str, Durable] = {}
+
+    def _make_child(self, run_id: str, listeners: tuple[Listener, ...]) -> Durable:
+        played = self._children.get(run_id)
+        last = played.records[-1] if played is not None and played.records else None
+        if played is None or not isinstance(last, RunFinished) or last.status is RunStatus.PAUSED:
+            played = PlayedRecords((*self._listeners, *listeners), self._answers)
+            self._children[run_id] = played
+        return played
+
+
 class Playback:
     """One recorded run with its children, being played."""
 
@@ -167,7 +198,7 @@ class Playback:
         recording = source.recording
         self.clock.time = recording.records[0].at
         before = state_before(recording.started, self._recordings)
-        state, log = first_state(recording.started, before), Durable()
+        state, log = first_state(recording.started, before), PlayedRecords()
         while True:
             part = source.next_part()
             assert part is not None
@@ -399,11 +430,7 @@ class PlaybackSource(AnswerSource):
         for point in HookPoint:
             plan = plans.of(point.value)
             if point == HookPoint.AROUND_STEP:
-                plan = (
-                    Plan(point, [register(point, self._around_step)])
-                    if self.part.around_steps
-                    else None
-                )
+                plan = self._plan_around_step()
             elif point.around:
                 plan = None
             elif plan is None and point.value in asked:
@@ -419,22 +446,66 @@ class PlaybackSource(AnswerSource):
             kept.limit_reached = self._limit_reached_then(kept.before_step)
         return kept
 
+    def _plan_around_step(self) -> Plan | None:
+        """A hook that changes what hooks changed around steps, and inside it those that failed or made no step."""
+        steps, point = self.part.around_steps, HookPoint.AROUND_STEP
+        if not steps:
+            return None
+        raised: dict[tuple[int, str], HookError] = {}
+        for record in self.recording.errors:
+            error = hook_error_of(record.error) if record.error is not None else None
+            if error is not None and error.point == point:
+                raised[record.step or 0, error.hook] = error
+        failures: dict[str, dict[tuple[int, bool], HookError]] = defaultdict(dict)
+        for step, (before, after) in steps.items():
+            for ran in (*before, *after):
+                if ran.verdict == "failed" and (step, ran.hook) in raised:
+                    failures[ran.hook][step, ran.is_made] = raised[step, ran.hook]
+        refused = {
+            record.decided_by
+            for record in self.recording.records
+            if isinstance(record, StatusChanged) and record.reason == NOT_MADE
+        }
+        inside = [
+            register(
+                point, partial(self._end_as_then, failures[name], name in refused), {"name": name}
+            )
+            for name in sorted(refused.union(failures))
+        ]
+        return Plan(point, [register(point, self._around_step), *inside])
+
     async def _around_step(self, ctx: StepHookContext, call_next: Any) -> StepHookContext:
         """Change what the hooks around a step changed then, and make the step again if one of them did."""
         step = ctx.step_index
         while True:
             before, after = self.part.around_steps.get(step, ((), ()))
             ctx = _redo(await call_next(_redo(ctx, before)), after)
-            if not self._was_made_again(step):
+            made = self.recording.steps.get(step)
+            outcome = None if made is None else made.step.outcome
+            if (
+                outcome is None
+                or outcome.reason != MADE_AGAIN
+                or step + 1 not in self.recording.begun
+            ):
                 return ctx
             step += 1
 
-    def _was_made_again(self, step: int) -> bool:
-        """Whether a step is on record behind one that had ended the run."""
-        made = self.recording.steps.get(step)
-        outcome = None if made is None else made.step.outcome
-        is_end = outcome is not None and not outcome.should_continue
-        return is_end and step + 1 in self.recording.begun
+    async def _end_as_then(
+        self,
+        failures: Mapping[tuple[int, bool], HookError],
+        has_refused: bool,
+        ctx: StepHookContext,
+        call_next: Any,
+    ) -> StepHookContext:
+        """What one hook did around a step: it failed before it or after it, did not make it, or nothing of this."""
+        if (self.step, False) in failures:
+            raise failures[self.step, False]
+        if has_refused and self.step not in self.recording.begun:
+            return ctx
+        made: StepHookContext = await call_next(ctx)
+        if (self.step, True) in failures:
+            raise failures[self.step, True]
+        return made
 
     def round_of(self, run: Run, ctx: AgentContext) -> tuple[Place, Round]:
         """What hooks said when they were asked about this, the next time that is on record."""
@@ -567,8 +638,12 @@ class PlaybackSource(AnswerSource):
         for question in then.questions:
             asked = ToolCall(call.id, question.tool_call.name, question.tool_call.args)
             await context.ask(asked, question.reason, asked_by=question.asked_by)
-        for together in then.children:
-            await self._start(context, together)
+        started: set[str] = set()
+        for together in then.children:  # a call that is tried again starts the same ones
+            await self._start(
+                context, [child for child in together if child.child_run_id not in started]
+            )
+            started.update(child.child_run_id for child in together)
         return await self._result(run, step, then, self.number("use", step, call.id))
 
     async def _result(self, run: Run, step: int, then: RecordedCall, number: int) -> Any:

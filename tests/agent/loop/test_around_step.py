@@ -18,7 +18,7 @@ from hookline import (
 )
 from hookline.errors import HookError
 from hookline.flow import ErrorAction, ErrorClass
-from hookline.journal import CallSettled, MemoryJournal, StepFinished, StepStarted, fold
+from hookline.journal import CallSettled, MemoryJournal, StepFinished, fold
 from hookline.playback import backtest, replay
 from hookline.state import InferenceRequest, UserMessage
 from hookline.testing import ScriptedDriver, call, say
@@ -297,8 +297,8 @@ async def test_a_process_that_dies_in_a_repeated_step_does_not_end_the_run() -> 
 
     whole = Tape()
     await agent(whole, RuntimeError("down"), say("ok")).run("go", run_id="r")
-    began = [at for at, each in enumerate(whole.written) if isinstance(each, StepStarted)]
-    for at in range(began[1] + 1, len(whole.written)):
+    ends = [at for at, each in enumerate(whole.written) if isinstance(each, StepFinished)]
+    for at in range(ends[0] + 1, len(whole.written)):
         result = await agent(cut(whole, at), say("ok")).resume("r")
         assert (result.status, result.text) == (RunStatus.COMPLETED, "ok"), at
 
@@ -349,4 +349,96 @@ async def test_a_repeated_step_is_replayed() -> None:
     assert (result.text, result.state.metadata["again"]) == ("ok", True)
     assert fold(journal.read("r")).state.metadata == result.state.metadata
     replayed = await replay(journal, "r", builder().build())
+    assert replayed.identical, replayed
+
+
+async def refuse(ctx: Any, call_next: Any) -> Any:
+    """Makes no second step."""
+    return await call_next(ctx) if ctx.step_number == 1 else ctx.with_metadata("refused", True)
+
+
+async def crash_before(ctx: Any, call_next: Any) -> Any:
+    """Fails before the second step."""
+    return await call_next(ctx if ctx.step_number == 1 else 1 / 0)
+
+
+async def crash_after(ctx: Any, call_next: Any) -> Any:
+    """Fails after the second step."""
+    made = await call_next(ctx)
+    return made if made.step_number == 1 else 1 / 0
+
+
+@pytest.mark.parametrize("hook", [refuse, crash_before, crash_after])
+@pytest.mark.parametrize("action", [ErrorAction.STOP, ErrorAction.IGNORE])
+async def test_a_run_that_it_ends_is_replayed(hook: Any, action: ErrorAction) -> None:
+    """After a refusal and after a crash, whatever the error policy says: by record, and from every kill."""
+
+    def agent(tape: Tape, *turns: Any) -> Any:
+        made = builder(*turns).around_step(noting, priority=1).around_step(hook, name="inside")
+        made.on_error(lambda ctx: ctx.with_metadata("failed", True), name="count")
+        made.with_error_policy(ErrorPolicy(actions={ErrorClass.HOOK: action}))
+        return made.with_journal(tape).build()
+
+    whole, turns = Tape(), (call("add", a=1), say("2"))
+    result = await agent(whole, *turns).run("go", run_id="r")
+    for at in whole.cuts():
+        tape = cut(whole, at)
+        answers = sum(each.type == "response" for each in tape.written)
+        again = await agent(tape, *turns[answers:]).resume("r")
+        assert (again.status, again.text, again.state.ending) == (
+            result.status, result.text, result.state.ending,
+        ), at  # fmt: skip
+        replayed = await replay(tape, "r", agent(Tape()))
+        assert replayed.identical, (at, replayed)
+        report = await backtest(tape.read("r"), agent(Tape()))
+        assert report.ok, (at, str(report))
+
+
+async def test_the_hook_that_made_no_step_is_named() -> None:
+    """Hooks around it that change what it returned did not decide that."""
+    agent = builder(call("add", a=1)).around_step(refuse, name="door")
+
+    async def hand_on(ctx: Any, call_next: Any) -> Any:
+        made = await call_next(ctx)
+        return made.with_metadata("seen", made.step_number)
+
+    result = await agent.around_step(hand_on, priority=1).build().run("go")
+    assert (result.stop_reason, result.state.ending.decided_by) == (
+        StopReason.STEP_REFUSED, "door",
+    )  # fmt: skip
+
+
+async def test_a_step_that_was_refused_is_not_made_again() -> None:
+    """A hook before the step has the last word."""
+
+    async def again(ctx: Any, call_next: Any) -> Any:
+        return await call_next(await call_next(ctx))
+
+    agent = builder(say("x")).around_step(again, name="twice")
+    agent.on_before_step(lambda ctx: HookOutcome.block("no"))
+    result = await agent.build().run("go")
+    assert "'twice' at around_step: it called next a second time, and the step was not made" in str(
+        result.error
+    )
+
+
+async def test_a_step_that_waited_can_be_made_again() -> None:
+    """If its calls were denied, none of them has started."""
+
+    async def again(ctx: Any, call_next: Any) -> Any:
+        made = await call_next(ctx)
+        return made if made.step.text else await call_next(made.with_metadata("again", True))
+
+    journal = MemoryJournal()
+
+    def agent(*turns: Any) -> Any:
+        made = builder(*turns).around_step(again).with_journal(journal)
+        return made.on_before_tool_use(lambda ctx: HookOutcome.ask("sure?")).build()
+
+    paused = await agent(call("add", a=1)).run("go", run_id="r")
+    answer = {each.id: Decision.deny() for each in paused.pending}
+    result = await agent(say("ok")).resume("r", answer)
+    assert (result.status, result.text) == (RunStatus.COMPLETED, "ok")
+    assert fold(journal.read("r")).state.metadata == result.state.metadata == {"again": True}
+    replayed = await replay(journal, "r", agent())
     assert replayed.identical, replayed

@@ -206,17 +206,20 @@ def _close_step(run: Run, step: Step, added: tuple[Message, ...] | None, guard: 
         run.durable.flush()  # however long those hooks take, its calls are not in doubt
 
 
-def record_wrapped_step(run: Run) -> None:
+def record_wrapped_step(run: Run, outcome: ContinuationOutcome | None = None) -> None:
     """The hooks around a step are done with it: if it was made, it is recorded with what they changed behind it.
 
-    Recorded before them, it would be settled without their changes if the process dies in one of them.
+    Recorded before them, it would be settled without their changes if the process dies in one of them. `outcome` is
+    what they made of its own: they failed, or make another step.
     """
     made = run.step.take_unrecorded()
     if made is None:
         return
     step, guard = made
+    step = replace(step, outcome=outcome or step.outcome, errors=run.step.errors)
     usage, counters = count_usage(run)
-    run.become(replace(run.state, usage=usage, counters=counters))
+    steps = run.state.steps.with_last(step)
+    run.become(replace(run.state, steps=steps, usage=usage, counters=counters))
     _record(run, step, None, guard)
 
 
