@@ -17,6 +17,7 @@ from hookline.shell_text import (
     plain_text,
     read_shell_text,
 )
+from hookline.shell_text.command_search import find_commands
 
 
 class Recorder(ShellVisitor):
@@ -154,6 +155,14 @@ def test_any_text_is_read(text: str) -> None:
 def test_lines_are_joined_and_comments_removed(text: str, plain: str) -> None:
     """A comment ends with its line; in single quotes and in quoted here-documents a backslash is one."""
     assert plain_text(text) == plain
+
+
+@pytest.mark.parametrize(
+    "line", ["x=$((1 << 20))", "((x<<=1))", "echo $[1<<2]", 'echo "$((1<<4))"', "cat <<E"]
+)
+def test_what_seems_to_begin_a_here_document_hides_nothing(line: str) -> None:
+    """A shift is no here-document, and one without its end may be none."""
+    assert ("sudo", "ls") in (find_commands(f"{line}\nsudo ls") or ())
 
 
 def test_what_is_joined_in_too_many_places_is_not_read() -> None:

@@ -570,7 +570,9 @@ class _Reader:
             self.lines.here_document(begin, end)
         found = end.search(self.text, begin)
         body = self.text[begin : found.start() if found else len(self.text)]
-        self.bodies[line_end] = found.end() if found else len(self.text)
+        if found:
+            self.bodies[line_end] = found.end()
+        # Without its end, what follows is read as commands, too: it may be no here-document, but `$((1 << 4))`.
         if not is_quoted:
             inside = _Reader(body, self.visitor, self.depth)
             inside._read_quoted(_TextWord(), closer="")

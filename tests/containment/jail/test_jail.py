@@ -10,6 +10,7 @@ import shlex
 import stat
 import subprocess
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -323,6 +324,26 @@ def test_nothing_is_changed_in_a_git_directory_of_another_name(
                 use(f"{place}/{name}")
     jail.write_text("store/trees/one/src/file", "x")
     jail.write_text("tree/src/file", "x")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda store: (store / "HEAD").rename(store / "H"),
+        lambda store: (store / "refs").rename(store / "r"),
+        lambda store: (store / ".git").mkdir(),
+        lambda store: (store / "rebase-merge/.git").mkdir(parents=True),
+    ],
+)
+def test_a_command_does_not_hide_a_git_directory_of_another_name(
+    jail: FileJail, root: Path, change: Callable[[Path], object]
+) -> None:
+    """It may move a part of it away, or make a directory `.git` inside of it."""
+    subprocess.run(["git", "init", "-q", "--bare", root / "store"], check=True)
+    change(root / "store")
+    for name in ("rebase-merge/msgnum", "MERGE_RR"):
+        with pytest.raises(ProtectedPathError, match="part of a repository"):
+            jail.write_text(f"store/{name}", "x")
 
 
 @pytest.mark.parametrize(

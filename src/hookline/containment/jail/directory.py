@@ -68,12 +68,24 @@ def has_entry(directory: int, name: str) -> bool:
     return True
 
 
+def has_file(directory: int, name: str) -> bool:
+    """Whether there is a plain file of this name in a directory."""
+    try:
+        return stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
 def is_git_directory(directory: int) -> bool:
-    """Whether a directory is one of git's by what is in it, whatever it is called."""
-    return has_entry(directory, "commondir") or (
-        has_entry(directory, "HEAD")
-        and (has_entry(directory, "objects") or has_entry(directory, "refs"))
+    """Whether a directory is one of git's by what is in it, whatever it is called.
+
+    A part may be missing: a command can move it away, and put it back later.
+    """
+    has_head, has_objects, has_refs, has_config, has_commondir = (
+        has_entry(directory, name) for name in ("HEAD", "objects", "refs", "config", "commondir")
     )
+    stores = has_objects + has_refs
+    return has_commondir or (has_head and stores > 0) or (has_config and stores > 1)
 
 
 def _kind(mode: int) -> str:

@@ -19,6 +19,7 @@ from hookline.containment.jail.directory import (
     FileEntry,
     entries_of,
     has_entry,
+    has_file,
     is_git_directory,
     make_directories,
     remove,
@@ -410,13 +411,16 @@ class FileJail:
         )
 
     def _is_in_repository(self, true: Parts) -> bool:
-        """Whether a path lies in a git directory under another name, and in no work tree inside of that."""
+        """Whether a path lies in a git directory under another name, and in no linked work tree inside of that.
+
+        The `.git` of such a work tree is a file. A directory of that name does not count: a command can make one.
+        """
         for depth in reversed(range(len(true))):
             with contextlib.suppress(OSError), self._directory(true[:depth]) as fd:
-                if has_entry(fd, ".git"):
-                    return False
                 if is_git_directory(fd):
                     return True
+                if has_file(fd, ".git"):
+                    return False
         return False
 
     def _makes_repository(self, directory: Parts, name: str) -> bool:

@@ -65,8 +65,8 @@ _TERMINAL_INPUT = (0x5412, 0x541C)
 _NAME_CHANGES = (0x800C6613, 0xC0506617, 0xC0406618, 0xC0406619, 0x40086602, 0x401C5820)
 """Encryption policies and keys, and the flags of a directory, among them its letter case. With these, a file could have
 another name later than when we look: an encrypted name can be read once somebody adds the key."""
-_LEASE = (1024,)
-"""F_SETLEASE: with one, the next program that opens the file waits for up to 45 seconds."""
+_LEASE = (1024, 1040)
+"""F_SETLEASE and F_SETDELEG: with one, the next program that opens the file waits for up to 45 seconds."""
 _PERSONALITIES = (0, 0x40000, 0xFFFFFFFF)
 """The usual one, the usual one without address randomisation, and the question which it is."""
 _SET_USER_ID, _SET_GROUP_ID, _SET_IDS = 0o4000, 0o2000, 0o6000
