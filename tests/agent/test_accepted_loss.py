@@ -42,7 +42,7 @@ def agent_of(
 ) -> Agent:
     """An agent that pays once and looks something up."""
 
-    @tool
+    @tool(alone=True)  # so that nothing is written while it runs
     def pay(amount: int) -> str:
         """Pay."""
         with ledger.open("a") as file:

@@ -108,7 +108,8 @@ def test_an_import_is_listed(path: Path, story: Story) -> None:
 
 def test_an_older_file_gets_a_list(made: Path) -> None:
     """Of what is in it when it is first opened."""
-    edit(made, "DROP TABLE history", "PRAGMA user_version = 1")
+    edit(made, "DROP TABLE history", "DROP TABLE inbox", "DROP INDEX runs_by_earlier")
+    edit(made, "ALTER TABLE runs DROP COLUMN continues", "PRAGMA user_version = 1")
     with SQLiteJournal(made) as journal:
         assert journal.check().ok
     edit(made, *(statement.format("child") for statement in GONE))

@@ -96,15 +96,14 @@ class Agent:
         """Run to the end: `result = await agent.run("...")`. A run never raises for what happens inside it."""
         if self.definition.journal is None:
             return self._drive(*self._prepare(prompt, options))
+        self._refuse_without_model()
         return self._run_in_turn(prompt, options)
 
     async def _run_in_turn(self, prompt: str | None, options: RunOptions) -> RunResult:
         """Run. A claim takes a moment, so of many runs that start at once each waits for the one before."""
         turn = _turns.setdefault(asyncio.get_running_loop(), asyncio.Lock())
         async with turn:
-            await asyncio.sleep(
-                0
-            )  # others come first: one run starts in each round of the event loop
+            await asyncio.sleep(0)  # one run starts in each round of the event loop
             prepared = self._prepare(prompt, options)
         return await self._drive(*prepared)
 
