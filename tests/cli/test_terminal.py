@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -146,6 +147,62 @@ def test_a_signal_to_end_is_obeyed(place: Any) -> None:
     os.kill(terminal.pid, signal.SIGTERM)
     assert terminal.end() == 130
     assert "cancelled" in place.run("runs").stdout
+
+
+def test_after_a_signal_to_end_no_process_of_the_run_is_alive(place: Any) -> None:
+    """Neither the command that a tool runs nor what that has left in the background, in a session of its own."""
+    command = "setsid sleep 600 & echo $! > pids; echo $$ >> pids; touch begun; sleep 600"
+    model = place.script({"call": "bash", "args": {"command": command}}, {"say": "Done."})
+    terminal = opened(place, "run", "--model", model, "--sandbox", "host", "--allow", "bash", "x")
+    while not (place.project / "begun").exists():
+        time.sleep(0.05)
+    os.kill(terminal.pid, signal.SIGTERM)
+    assert terminal.end() == 130
+    for pid in (place.project / "pids").read_text().split():
+        stat = Path(f"/proc/{pid}/stat")
+        assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+_STUCK_HOOKS = {
+    "the event loop": "import time\n\nasync def guard(ctx):\n    {begun}\n    time.sleep(600)\n",
+    "every thread": "import re\n\ndef guard(ctx):\n    {begun}\n    re.match('(a+)+b', 'a' * 64)\n",
+}
+"""Hooks that never end, by what they hold up."""
+
+
+@pytest.fixture(params=_STUCK_HOOKS)
+def stuck(request: pytest.FixtureRequest, place: Any) -> Terminal:
+    """A run whose hook never ends."""
+    begun = place.home / "begun"
+    place.write(
+        "hooks.py",
+        _STUCK_HOOKS[request.param].format(begun=f"open({str(begun)!r}, 'w').close()"),
+    )
+    place.write("hookline.toml", '[[hooks]]\non = "before_tool_use"\nrun = "hooks:guard"\n')
+    assert place.run("trust").returncode == 0
+    model = place.script({"call": "list", "args": {}}, {"say": "Done."})
+    terminal = opened(place, "run", "--model", model, "x", *_BARE)
+    while not begun.exists():
+        time.sleep(0.05)
+    return terminal
+
+
+def test_ctrl_c_three_times_ends_the_process_whatever_a_hook_does(
+    place: Any, stuck: Terminal
+) -> None:
+    """The run is as it would be after a crash: it can be continued."""
+    for _ in range(3):
+        stuck.press("\x03")
+        time.sleep(0.1)  # the system keeps one signal of a kind for a process that has not read it
+    assert stuck.end() in (-signal.SIGINT, -signal.SIGKILL)
+    assert "running" in place.run("runs").stdout
+
+
+def test_a_signal_to_end_is_obeyed_whatever_a_hook_does(place: Any, stuck: Terminal) -> None:
+    """The watchdog waits some seconds first."""
+    os.kill(stuck.pid, signal.SIGTERM)
+    assert stuck.end() == -signal.SIGKILL
+    assert "running" in place.run("runs").stdout
 
 
 def test_a_run_whose_process_died_continues(place: Any) -> None:

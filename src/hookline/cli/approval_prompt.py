@@ -230,12 +230,13 @@ def _one_key_at_a_time(show_again: Callable[[], None]) -> Iterator[None]:
             tty.setcbreak(descriptor)
             show_again()
 
-    loop.add_signal_handler(signal.SIGCONT, continued)
+    # Not with a handler of the loop, which would take the signals away from the watchdog.
+    last = signal.signal(signal.SIGCONT, lambda *_: loop.call_soon_threadsafe(continued))
     try:
         tty.setcbreak(descriptor)
         yield
     finally:
-        loop.remove_signal_handler(signal.SIGCONT)
+        signal.signal(signal.SIGCONT, last)
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 

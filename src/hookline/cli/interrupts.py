@@ -1,12 +1,21 @@
-"""Ctrl-C: the first stops after the current step and saves, the second stops now."""
+"""Ctrl-C: the first stops after the current step and saves, the second stops now, the third ends the process.
+
+The handlers are Python's and not those of the event loop, because a hook may hold up the loop. A hook that holds up
+every thread is ended by the watchdog.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 from collections.abc import Callable, Iterator
+from functools import cache
+from types import FrameType
 
+from hookline.cli import watchdog
+from hookline.containment.interpreter import PYTHON, compiled, from_pipe
 from hookline.hooks import HookOptions, HookOutcome, Registration, register
 from hookline.lifecycle import HookPoint, StepHookContext, StopHookContext
 from hookline.state import StopReason
@@ -49,8 +58,6 @@ class Interrupts:
         else:
             self._say("stopping now")
             self.cancel()
-            # The third ends the process, should something hang.
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     def end(self) -> None:
         """SIGTERM or SIGHUP."""
@@ -61,17 +68,72 @@ class Interrupts:
 
     @contextlib.contextmanager
     def handled(self) -> Iterator[None]:
-        """Handle the signals within this block."""
-        loop = asyncio.get_running_loop()
-        handlers = [(signal.SIGINT, self.hit), (signal.SIGTERM, self.end)]
-        if hasattr(signal, "SIGHUP"):
-            handlers.append((signal.SIGHUP, self.end))
-        with contextlib.suppress(NotImplementedError):  # not on Windows
-            for number, act in handlers:
-                loop.add_signal_handler(number, act)
+        """Handle the signals within this block. After a second Ctrl-C, another one ends the process at any time."""
+        loop, pressed = asyncio.get_running_loop(), 0
+
+        def press(_number: int, _frame: FrameType | None) -> None:
+            nonlocal pressed
+            pressed += 1
+            if pressed > 1:
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
+            loop.call_soon_threadsafe(self.hit)
+
+        def end(_number: int, _frame: FrameType | None) -> None:
+            loop.call_soon_threadsafe(self.end)
+
+        names = {"SIGINT": press, "SIGTERM": end, "SIGHUP": end}  # SIGHUP is not on Windows
+        before = {
+            number: signal.signal(number, act)
+            for name, act in names.items()
+            if (number := getattr(signal, name, None)) is not None
+        }
         try:
-            yield
+            with _watched():
+                yield
         finally:
-            with contextlib.suppress(NotImplementedError):
-                for number, _ in handlers:
-                    loop.remove_signal_handler(number)
+            if pressed > 1:
+                del before[signal.SIGINT]
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _watched() -> Iterator[None]:
+    """Have the watchdog read the signals within this block."""
+    pipe = _start_watchdog()
+    if pipe is None:
+        yield
+        return
+    before = signal.set_wakeup_fd(pipe, warn_on_full_buffer=False)
+    os.write(pipe, watchdog.FORGET)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.write(pipe, watchdog.FORGET)
+
+
+@cache
+def _start_watchdog() -> int | None:
+    """The pipe to the watchdog, which stays open as long as this process lives; None where there can be none."""
+    code = compiled(watchdog)
+    if code is None or not hasattr(os, "posix_spawn"):
+        return None
+    signals, pipe = os.pipe()
+    text, written = os.pipe()
+    for fd in (signals, text):
+        os.set_inheritable(fd, True)
+    os.set_blocking(pipe, False)
+    silent = [(os.POSIX_SPAWN_OPEN, n, os.devnull, os.O_RDWR, 0) for n in range(3)]
+    argv = [*from_pipe(text), str(signals), str(os.getpid())]
+    try:  # in a group of its own, out of reach of the keys on the terminal
+        os.posix_spawn(PYTHON, argv, os.environ, file_actions=silent, setpgroup=0)
+    except OSError:
+        for fd in (signals, pipe, text, written):
+            os.close(fd)
+        return None
+    os.close(signals)
+    os.close(text)
+    with open(written, "wb") as file, contextlib.suppress(BrokenPipeError):
+        file.write(code)
+    return pipe

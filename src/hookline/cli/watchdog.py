@@ -1,0 +1,55 @@
+"""Ends the command when it does not: a program of its own, beside the command.
+
+Python runs the handler of a signal in the main thread, between two of its instructions. A regular expression without an
+end, in a hook in any thread, lets it wait forever. But when a signal arrives, Python writes its number into a pipe, and
+needs no thread for that. We read that pipe. It closes when the command has ended, and then we end too.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # `signal` takes longer to import than all else here
+import os
+import select
+import sys
+import time
+
+FORGET = b"\0"
+"""What the command writes between two runs: earlier presses of Ctrl-C do not count."""
+_HANG_UP, _INTERRUPT, _QUIT, _KILL, _TERMINATE = 1, 2, 3, 9, 15
+_AFTER_PRESSES = 0.7
+"""Seconds from the third Ctrl-C to the end."""
+_AFTER_TERMINATE = 4.0
+"""Seconds to save the run and to end what it has started."""
+
+
+def main(signals: int, command: int) -> None:
+    """Read the signals that a command gets from this pipe."""
+    for each in (_HANG_UP, _INTERRUPT, _QUIT, _TERMINATE):  # meant for the command
+        _signal.signal(each, _signal.SIG_IGN)
+    poll = select.poll()
+    poll.register(signals, select.POLLIN)
+    presses = 0
+    after_presses = after_terminate = float("inf")
+    while True:
+        deadline = min(after_presses, after_terminate)
+        left = None if deadline == float("inf") else max(0.0, deadline - time.monotonic()) * 1000
+        if not poll.poll(left):
+            if os.getppid() == command:  # else it has ended, and its number may be another's
+                os.kill(command, _KILL)
+            return
+        numbers = os.read(signals, 4096)
+        if not numbers:
+            return
+        for number in numbers:
+            if number == FORGET[0]:
+                presses, after_presses = 0, float("inf")
+            elif number == _INTERRUPT:
+                presses += 1
+                if presses == 3:
+                    after_presses = time.monotonic() + _AFTER_PRESSES
+            elif number in (_HANG_UP, _TERMINATE):
+                after_terminate = min(after_terminate, time.monotonic() + _AFTER_TERMINATE)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
