@@ -20,7 +20,7 @@ from hookline import (
     StopReason,
     tool,
 )
-from hookline.agent.agent import InSession
+from hookline.agent.resume import SessionMembership
 from hookline.errors import RunNotCompletedError, SessionError, UsageError
 from hookline.journal import hooks_in
 from hookline.testing import ScriptedDriver, call, say
@@ -291,9 +291,9 @@ def setup() -> SessionSetup:
 async def test_a_session_says_whether_a_run_starts_it(setup: SessionSetup) -> None:
     """Whatever the state knows of sessions."""
     agent = setup.agent(say("a"), say("b"), say("c"))
-    first = await agent.run("one", session=InSession("s", "fork"))
-    await agent.run("two", session=InSession("s"), state=first.state)
-    await agent.run("three", session=InSession("s", "clear"), state=first.state)
+    first = await agent.run("one", session=SessionMembership("s", "fork"))
+    await agent.run("two", session=SessionMembership("s"), state=first.state)
+    await agent.run("three", session=SessionMembership("s", "clear"), state=first.state)
     assert setup.seen == ["start s fork", "start s clear"]
 
 

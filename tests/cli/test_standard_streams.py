@@ -68,6 +68,15 @@ def test_json_is_utf_8_whatever_the_stream_speaks(place: Any) -> None:
     assert json.loads(done.stdout.splitlines()[-1])["text"] == "漢字"
 
 
+@pytest.mark.parametrize("command", ["runs", "show"])
+def test_json_of_a_recorded_run_is_utf_8_too(command: str, place: Any) -> None:
+    """Characters that the stream cannot have would be escaped as Python does, which JSON does not know."""
+    place.run("run", "--model", place.script({"say": "hé"}), "é", *_BARE)
+    done = shell(place, "", command, "--json", PYTHONIOENCODING="ascii")
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert "é" in {record.get("prompt") or record.get("text") for record in records}
+
+
 def test_a_reader_of_json_who_leaves_ends_the_run(place: Any) -> None:
     """As for other programs the code is 141; nothing continues that nobody reads about."""
     turns = [{"call": "list", "args": {}} for _ in range(40)]

@@ -16,7 +16,7 @@ from hookline.command_hooks.dialect import all_dialects, dialect_named
 
 ROOT = Path(hookline.command_hooks.__file__).parent
 RUNNER = [path for path in ROOT.glob("*.py") if path.name != "__init__.py"]
-ALLOWED = {"dialects.own", "dialects.pages"}
+ALLOWED = {"dialects.hookline", "dialects.pages"}
 """What the capability reads hooks with that a program, a subagent or a skill names."""
 
 

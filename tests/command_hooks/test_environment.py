@@ -12,7 +12,7 @@ import pytest
 from hookline import HookPoint
 from hookline.capabilities import Bash
 from hookline.command_hooks import RunFacts
-from hookline.command_hooks.programs import may_be_set, variables_in
+from hookline.command_hooks.script import may_be_set, variables_in
 from hookline.state import AgentState, Decision, ToolCall
 from hookline.testing import call, say
 

@@ -72,7 +72,7 @@ async def replayed(case: Case, world: World, journal: SQLiteJournal) -> dict[str
         "identical": found.identical,
         "difference": without_paths(str(found.difference or ""), world.folder),
         "is_whole": found.is_whole,
-        "unasked": list(found.unasked),
+        "unasked": list(found.from_record),
         "unknown": list(found.unknown),
         "missing": list(found.missing),
         "steps": found.result.state.step_count,

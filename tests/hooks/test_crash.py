@@ -79,16 +79,16 @@ class Failures:
     def monotonic(self) -> float:
         return 0.0
 
-    def left(self, ctx: Any) -> None:
+    def report_context(self, ctx: Any) -> None:
         self.last = ctx
 
-    def passed(self, names: HookNames, readings: Sequence[float]) -> None:
+    def report_passed(self, names: HookNames, readings: Sequence[float]) -> None:
         pass
 
-    def appended(self, entry: Entry, started: float, ctx: Any) -> float:
+    def report_appended(self, entry: Entry, started: float, ctx: Any) -> float:
         return 0.0
 
-    def judged(self, entry: Entry, started: float, answer: HookAnswer) -> float:
+    def report_answer(self, entry: Entry, started: float, answer: HookAnswer) -> float:
         if answer.error is not None:
             self.kept.append((entry.name, answer.error))
         return 0.0

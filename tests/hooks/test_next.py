@@ -67,16 +67,16 @@ class Notes:
     def monotonic(self) -> float:
         return 0.0
 
-    def left(self, ctx: Any) -> None:
+    def report_context(self, ctx: Any) -> None:
         self.last = ctx
 
-    def passed(self, names: HookNames, readings: Sequence[float]) -> None:
+    def report_passed(self, names: HookNames, readings: Sequence[float]) -> None:
         self.entries += [(hook, "ran") for hook in names.hooks]
 
-    def appended(self, entry: Entry, started: float, ctx: Any) -> float:
+    def report_appended(self, entry: Entry, started: float, ctx: Any) -> float:
         raise NotImplementedError
 
-    def judged(self, entry: Entry, started: float, answer: HookAnswer) -> float:
+    def report_answer(self, entry: Entry, started: float, answer: HookAnswer) -> float:
         self.entries.append((entry.name, "failed" if answer.error else answer.kind.label))
         return 0.0
 

@@ -280,7 +280,7 @@ async def test_hooks_that_changed_what_is_on_record_answer_from_it() -> None:
     asked.clear()
     replayed = await replay(tape, "run", made().build())
     assert replayed.identical, replayed
-    assert (replayed.unasked, asked) == (("loud",), ["RAN LS"])
+    assert (replayed.from_record, asked) == (("loud",), ["RAN LS"])
     assert "answered from the record: loud" in str(replayed)
     gone = await replay(tape, "run", builder().on_after_tool_use(last).build())
     assert "there is no hook 'loud' at after_tool_use" in str(gone.difference)

@@ -101,18 +101,18 @@ class Notes:
         self.now += 1
         return self.now
 
-    def left(self, ctx: Any) -> None:
+    def report_context(self, ctx: Any) -> None:
         self.last = ctx
 
-    def passed(self, names: HookNames, readings: Sequence[float]) -> None:
+    def report_passed(self, names: HookNames, readings: Sequence[float]) -> None:
         assert len(readings) == len(names.hooks) + 1
         self.entries += [(hook, "ran") for hook in names.hooks]
 
-    def appended(self, entry: Entry, started: float, ctx: Any) -> float:
+    def report_appended(self, entry: Entry, started: float, ctx: Any) -> float:
         self.entries.append((entry.name, "appended"))
         return self.monotonic()
 
-    def judged(self, entry: Entry, started: float, answer: HookAnswer) -> float:
+    def report_answer(self, entry: Entry, started: float, answer: HookAnswer) -> float:
         word = "failed" if answer.error is not None else answer.kind.label
         self.entries.append((entry.name, word))
         self.answers.append(answer)

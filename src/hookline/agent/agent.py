@@ -3,52 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack
 
-import msgspec
-
 from hookline._aio import is_in_event_loop
-from hookline.agent.approvals import check_answers
-from hookline.agent.children import cancel_idle
 from hookline.agent.loop.drive import drive
-from hookline.agent.recovery import ResumeSource
-from hookline.agent.result import RunResult, recorded_result
+from hookline.agent.result import RunResult
+from hookline.agent.resume import (
+    SessionMembership,
+    find_owner,
+    refuse_child,
+    refuse_outsider,
+    resume_from_journal,
+    resume_from_state,
+)
 from hookline.agent.run import Continuation, Run, RunSetup, SessionPart
-from hookline.agent.stream import Feed, RunStream, follow
+from hookline.agent.stream import RunStream, StreamBuffer, follow
 from hookline.definition import Definition
-from hookline.errors import JournalError, SessionError, UnknownRunError, UsageError
+from hookline.errors import JournalError, UnknownRunError, UsageError
 from hookline.inspection import Finding, explain, lint
 from hookline.journal import (
-    STREAM,
     Durable,
-    FirstAnswer,
-    InboxAnswer,
-    InboxCancel,
-    InboxMessage,
     JournalStore,
     Listener,
-    Questions,
     Record,
-    RunStarted,
-    RunTakenUp,
-    SessionStatus,
-    SessionStory,
-    Story,
-    answers_on_record,
     begin,
     fold,
-    fold_session,
     next_state,
-    reopen,
-    still_waiting,
-    stream_of,
     with_changes,
 )
 from hookline.state import (
@@ -59,9 +44,6 @@ from hookline.state import (
     check_transcript,
     checked_text,
 )
-
-_log = logging.getLogger("hookline")
-
 
 _turns: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
     weakref.WeakKeyDictionary()
@@ -74,7 +56,7 @@ class RunOptions(TypedDict, total=False):
     attachments: Sequence[Attachment]
     state: AgentState | None
     """The conversation it continues: `result.state`."""
-    session: str | InSession | None
+    session: str | SessionMembership | None
     """The id of the session it belongs to."""
     run_id: str | None
 
@@ -113,7 +95,7 @@ class Agent:
 
     def stream(self, prompt: str | None = None, **options: Unpack[RunOptions]) -> RunStream[Record]:
         """Run, and get every record as it happens, with pieces of text and progress in between."""
-        feed: Feed[Record] = Feed()
+        feed: StreamBuffer[Record] = StreamBuffer()
         run, said, inside = self._prepare(prompt, options, feed.put)
         feed.pace(run)
         return RunStream(partial(follow, run, lambda: self._drive(run, said, inside), feed))
@@ -122,7 +104,7 @@ class Agent:
         self, prompt: str | None = None, **options: Unpack[RunOptions]
     ) -> RunStream[AgentState]:
         """Run step by step: the state after each step; the next step is made when you ask for it."""
-        feed: Feed[AgentState] = Feed()
+        feed: StreamBuffer[AgentState] = StreamBuffer()
         run, said, inside = self._prepare(prompt, options)
         feed.take_states(run)
         return RunStream(partial(follow, run, lambda: self._drive(run, said, inside), feed))
@@ -132,92 +114,30 @@ class Agent:
         run: str | AgentState | RunResult,
         decisions: Mapping[str, Decision | bool] | None = None,
         *,
-        session: InSession | None = None,
+        session: SessionMembership | None = None,
     ) -> Coroutine[Any, Any, RunResult]:
         """Continue a paused run: from its state, in this or another process, with answers by approval id.
 
         `session` is the session it belongs to, as sessions give it; nobody else has one to give.
         """
         self._refuse_without_model()
-        journal = self.definition.journal
-        if journal is not None:  # which knows what has become of the run since, in any process
+        definition = self.definition
+        answers = {} if decisions is None else decisions
+        if definition.journal is not None:
+            # It knows what has become of the run since, in any process.
             run_id = run if isinstance(run, str) else self._paused_state(run).run_id
-            return self._resume_stored(journal, run_id, decisions or {}, session)
+            resumed = resume_from_journal(
+                definition, definition.journal, run_id, answers, is_in_session=session is not None
+            )
+            if not isinstance(resumed, Run):
+                return resumed
+            return self._drive(self._runs.begin(resumed), None, session)
         state = self._paused_state(run)
         refuse_child(state)
         pause = pause_of(state)
         self._runs.refuse_twice(pause)
-        answers = check_answers(
-            state, {} if decisions is None else decisions, self.definition.toolbox
-        )
-        durable = Durable(self.definition.listeners, answers)
-        part = SessionPart(ends=state.session_id == state.run_id)
-        resumed = Run(RunSetup.of(self.definition, drive, session=part), state, durable)
+        resumed = resume_from_state(definition, state, answers)
         return self._drive(self._runs.begin(resumed), None, session, pause)
-
-    def _resume_stored(
-        self,
-        journal: JournalStore,
-        run_id: str,
-        decisions: Mapping[str, Decision | bool],
-        session: InSession | None,
-    ) -> Coroutine[Any, Any, RunResult]:
-        """Continue a run from its journal: paused, or left behind by a process that died."""
-        durable = reopen(journal, run_id, self.definition.listeners)
-        try:
-            story = fold(durable.records, journal)
-            if not story.is_finished or story.state.pending_step is not None:
-                refuse_child(story.state, journal)
-            if session is None:
-                refuse_member(journal, story)
-            known = (
-                {}
-                if story.is_finished
-                else answers_on_record(journal, story.state, durable.records)
-            )
-            waiting = still_waiting(story.state, known)
-            posted = journal.inbox(run_id)
-            answers = check_answers(
-                waiting,
-                decisions,
-                self.definition.toolbox,
-                _first_answers(journal, waiting, decisions, posted),
-                self.definition.redact,
-            )
-        except BaseException:
-            durable.close()
-            raise
-        durable.take_answers(answers)
-        if story.is_over:
-            durable.close()
-            return _give_result(
-                recorded_result(story, durable.records, self.definition.plans.output)
-            )
-        for message in posted:
-            if isinstance(message, InboxCancel):
-                return self._end(durable, message.words)
-        _report_version(durable.records, self.definition.version)
-        paused = story.is_finished
-        part = SessionPart(ends=story.state.session_id == run_id)
-        resumed = Run(
-            RunSetup.of(self.definition, drive, session=part),
-            story.state if paused else story.settled,
-            durable,
-            None if paused else ResumeSource(story.tail, story.unsettled_seconds),
-        )
-        _take_posted(resumed, posted, journal if paused else None)
-        return self._drive(self._runs.begin(resumed), None, session)
-
-    async def _end(self, durable: Durable, why: str) -> RunResult:
-        """End a run that nobody drives, because somebody cancelled it."""
-        try:
-            cancel_idle(durable, self.definition.clock.now(), why)
-            if durable.commit is not None:
-                await durable.commit()
-        finally:
-            durable.close()
-        story = fold(durable.records, durable.store)
-        return recorded_result(story, durable.records, self.definition.plans.output)
 
     def resume_sync(
         self,
@@ -267,15 +187,15 @@ class Agent:
 
     def _prepare(
         self, prompt: str | None, options: RunOptions, *extra: Listener
-    ) -> tuple[Run, str | UserMessage | None, InSession | None]:
+    ) -> tuple[Run, str | UserMessage | None, SessionMembership | None]:
         """A new run, what it is asked, and the session it belongs to if that is kept in the journal."""
         self._refuse_without_model()
         if unknown := options.keys() - RunOptions.__annotations__:
             raise TypeError(f"a run has no option {', '.join(map(repr, sorted(unknown)))}.")
         state, session, run_id = options.get("state"), options.get("session"), options.get("run_id")
         said = _user_message(prompt, options.get("attachments", ()))
-        inside = session if isinstance(session, InSession) else None
-        if isinstance(session, InSession):
+        inside = session if isinstance(session, SessionMembership) else None
+        if isinstance(session, SessionMembership):
             session = session.session_id
         begun = _begin(
             self.definition, prompt, state, session, run_id, is_checked=inside is not None
@@ -300,7 +220,7 @@ class Agent:
         self,
         run: Run,
         prompt: str | UserMessage | None,
-        inside: InSession | None,
+        inside: SessionMembership | None,
         resumed: Pause | None = None,
     ) -> RunResult:
         result: RunResult | None = None
@@ -337,21 +257,6 @@ class Agent:
         return state
 
 
-def _report_version(records: Sequence[Record], version: str) -> None:
-    """Say so when another version of the agent continues a run than drove it last. The record says it too."""
-    versions = [each.agent_version for each in records if isinstance(each, RunStarted | RunTakenUp)]
-    if versions[-1] != version:
-        was, now = (
-            f"version {each!r}" if each else "no version" for each in (versions[-1], version)
-        )
-        _log.warning(
-            "run '%s' was driven by %s of its agent, and %s continues it.",
-            records[0].run_id,
-            was,
-            now,
-        )
-
-
 def run_to_end(start: Callable[[], Coroutine[Any, Any, RunResult]]) -> RunResult:
     """Drive a run for code that is not async."""
     if is_in_event_loop():
@@ -383,47 +288,6 @@ def _user_message(
             "there are attachments, and no prompt they go with.", remedy="Say what they are for."
         )
     return UserMessage(prompt, "", tuple(attachments))
-
-
-async def _give_result(result: RunResult) -> RunResult:
-    """The result of a run that had ended already."""
-    return result
-
-
-def _first_answers(
-    journal: JournalStore,
-    state: AgentState,
-    decisions: Mapping[str, Decision | bool],
-    posted: Sequence[InboxMessage],
-) -> dict[str, FirstAnswer]:
-    """The answers that the questions of `decisions` have already: on record, or in the inbox if they wait."""
-    waiting = {each.id: each for each in state.pending}
-    first: dict[str, FirstAnswer] = {}
-    if isinstance(decisions, Mapping) and not decisions.keys() <= waiting.keys():
-        first |= Questions(journal, state.run_id).answered
-    for message in posted:
-        if isinstance(message, InboxAnswer):
-            approval = waiting.get(message.question)
-            if approval is not None and approval.fingerprint == message.fingerprint:
-                first[message.question] = FirstAnswer(message.decision, message.by)
-    return first
-
-
-def _take_posted(run: Run, posted: Sequence[InboxMessage], paused: JournalStore | None) -> None:
-    """Take the answers of the inbox. Those to what a paused run neither asks nor has an answer to are void."""
-    if not posted or run.inbox is None:
-        return
-    run.inbox.take(posted)
-    if paused is None:
-        return  # it goes through its step again, and asks again what it had asked
-    known = {each.id for each in run.state.pending}
-    given = [
-        each for each in posted if isinstance(each, InboxAnswer) and each.question not in known
-    ]
-    answered = Questions(paused, run.run_id).answered if given else {}
-    for message in given:
-        if message.question not in answered:
-            run.inbox.report(message, "nothing asks this any more")
 
 
 def _begin(
@@ -475,7 +339,7 @@ def _continuation(journal: JournalStore | None, state: AgentState | None) -> Con
         story = fold(records, journal)
         delta = _metadata_changes(story.state, state)
         changed = with_changes(story.state, delta)
-        if not story.is_over or changed != state or _find_owner(journal, state) is not None:
+        if not story.is_over or changed != state or find_owner(journal, state) is not None:
             return None
         earlier = journal.refer(state.run_id, len(records))
     except (JournalError, UnknownRunError):
@@ -589,96 +453,7 @@ def pause_of(state: AgentState) -> Pause:
     return state.run_id, pending.index, tuple(approval.id for approval in pending.approvals())
 
 
-def refuse_child(state: AgentState, journal: JournalStore | None = None) -> None:
-    """A child run continues with the run it is a part of: alone, the policies and limits above it would not hold."""
-    outer = state.parent_run_id
-    if outer is None:
-        return
-    with suppress(UnknownRunError):
-        while journal is not None:
-            started = journal.read(outer)[0]
-            above = started.parent_run_id if isinstance(started, RunStarted) else None
-            if above is None:
-                break
-            outer = above
-    raise UsageError(
-        f"run '{state.run_id}' is a part of run '{outer}', under whose policies and limits it continues.",
-        remedy=f"Resume the outer run, with the same answers: agent.resume('{outer}', decisions).",
-    )
-
-
 def _remember(known: dict[K, V], key: K, value: V) -> None:
     while len(known) >= _MOST_REMEMBERED:
         del known[next(iter(known))]
     known[key] = value
-
-
-# --- runs of sessions that are kept in the journal ----------------------------------------------------
-
-
-_HALTED = (SessionStatus.SUSPENDED, SessionStatus.DELETED)
-
-
-class InSession(msgspec.Struct, frozen=True):
-    """Which session a run belongs to, as the session itself says it."""
-
-    session_id: str
-    source: str = ""
-    """Why session_start is asked; empty when the session has started."""
-    continues: Continuation | None = None
-    """The run of the session that it continues."""
-    enter: Callable[[], Awaitable[None]] | None = None
-    """Notes in the session that it has this run, before the run begins. If that fails the run never does."""
-
-
-def refuse_outsider(journal: JournalStore | None, session: str | None, run_id: str | None) -> None:
-    """A run beside a session, under its name, would be one that the session knows nothing of."""
-    if run_id is not None and run_id.startswith(STREAM):
-        raise UsageError(
-            f"run_id={run_id!r}: ids that begin with '{STREAM}' are those of sessions.",
-            remedy="Give the run another id.",
-        )
-    if journal is not None and session is not None and _find_session(journal, session) is not None:
-        raise UsageError(
-            f"session '{session}' is kept in the journal, and would not know of this run.",
-            remedy=f"Run it there: Sessions(journal).get({session!r}).run(agent, prompt).",
-        )
-
-
-def refuse_member(journal: JournalStore, run: Story) -> None:
-    """A run of a session continues in the session, which keeps others off and may have left it behind."""
-    state, session = run.state, run.state.session_id
-    story = _find_owner(journal, state)
-    if story is None or state.parent_run_id is not None:
-        return
-    if story.status in _HALTED:
-        raise session_error(story)
-    if run.is_over:
-        return  # it is only looked at
-    raise UsageError(
-        f"run '{state.run_id}' belongs to session '{session}', which is kept in the journal.",
-        remedy=f"Continue it there: Sessions(journal).get({session!r}).resume_run(agent, decisions).",
-    )
-
-
-def session_error(story: SessionStory) -> SessionError:
-    """Why nothing runs in it."""
-    if story.status is SessionStatus.DELETED:
-        return SessionError(
-            f"session '{story.session_id}' was deleted.", remedy="Create another one."
-        )
-    return SessionError(
-        f"session '{story.session_id}' is suspended.", remedy="Take it up again: session.resume()."
-    )
-
-
-def _find_owner(journal: JournalStore, state: AgentState) -> SessionStory | None:
-    """The session that a run belongs to, if it is kept in the journal."""
-    return _find_session(journal, state.session_id) if state.session_id != state.run_id else None
-
-
-def _find_session(journal: JournalStore, session: str) -> SessionStory | None:
-    try:
-        return fold_session(journal.read(stream_of(session)))
-    except UnknownRunError:
-        return None

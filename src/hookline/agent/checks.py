@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,12 +11,11 @@ from hookline.agent.redaction import original
 from hookline.agent.result import RunResult
 from hookline.errors import HookError
 from hookline.flow import ErrorAction, ErrorDecision
-from hookline.hooks import Entry, HookLog, Plan, run_around
+from hookline.hooks import Entry
 from hookline.lifecycle import (
     AgentContext,
     FailureHookContext,
     HookPoint,
-    InferenceHookContext,
     ToolHookContext,
 )
 from hookline.state import (
@@ -382,49 +380,8 @@ def _check_evaluation(entry: Entry, before: AgentContext, said: Any) -> Continua
     )
 
 
-# --- what a hook around the model or a tool hands inwards, and gives back ---------------------------------
-
-
-async def around_inference(
-    log: HookLog[InferenceHookContext],
-    plan: Plan,
-    ctx: InferenceHookContext,
-    ask: Callable[[InferenceRequest], Awaitable[InferenceResponse]],
-) -> InferenceResponse:
-    """Ask the model through the hooks around it."""
-
-    async def action(inner: InferenceHookContext) -> InferenceResponse:
-        return await ask(inner.request)
-
-    response = await run_around(plan.hooks, ctx, action, log, check_changes, _response)
-    return check_response(response, "a hook around the inference")
-
-
-async def around_tool(
-    log: HookLog[ToolHookContext],
-    plan: Plan,
-    ctx: ToolHookContext,
-    use: Callable[[ToolHookContext], Awaitable[ToolResult]],
-) -> ToolResult:
-    """Use a tool through the hooks around it."""
-    return await run_around(plan.hooks, ctx, use, log, _same_call, _result)
-
-
-def _same_call(entry: Entry, before: ToolHookContext, after: ToolHookContext) -> ToolHookContext:
-    refuse_other_call(entry, before, after.tool_call)
-    return after
-
-
-def _response(entry: Entry, given: object, _: object) -> InferenceResponse:
-    return _check_kind(entry, HookPoint.AROUND_INFERENCE, given, InferenceResponse)
-
-
-def _result(entry: Entry, given: object, _: object) -> ToolResult:
-    result = _check_kind(entry, HookPoint.AROUND_TOOL_USE, given, ToolResult)
-    return check_result(result, f"hook '{entry.name}'")
-
-
-def _check_kind(entry: Entry, point: str, given: object, kind: type[T]) -> T:
+def check_kind(entry: Entry, point: str, given: object, kind: type[T]) -> T:
+    """What a hook around an action gives, if it is of this kind."""
     if not isinstance(given, kind):
         raise HookError(
             entry.name,

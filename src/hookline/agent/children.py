@@ -12,10 +12,10 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.records import RecordedCall, RunIndex
 from hookline.agent.recovery import ResumeSource
 from hookline.agent.result import RunResult, recorded_result, restore_child
 from hookline.agent.run import AnswerSource, Run, RunSetup
+from hookline.agent.run_index import RecordedCall, RunIndex
 from hookline.definition import Definition, for_child
 from hookline.errors import ToolError
 from hookline.hooks import Result

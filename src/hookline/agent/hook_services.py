@@ -13,7 +13,7 @@ import msgspec
 
 from hookline.agent.checks import check_response
 from hookline.agent.children import HasDefinition, recorded_child, start_child
-from hookline.agent.failure import ask_policy, stop_if_too_late
+from hookline.agent.error_handling import ask_policy, stop_if_too_late
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.redaction import result_without
 from hookline.agent.run import Run
@@ -156,6 +156,11 @@ class HookServices:
             return Result(asked)
         result = await run_hooks(run.source.hooks(run, plan, asked), asked, run, run.settle)
         return result if run.setup.redact is None else result_without(result, run.setup.redact)
+
+
+def provide_services(run: Run) -> None:
+    """Let the hooks of a run use these services. Until it is driven they cannot."""
+    run.make_services = HookServices
 
 
 def _digest(run: Run, asked: Any) -> str:

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from hookline.agent.records import ABOUT_CALLS, BEFORE_CALLS, RunIndex, hook_error_class
 from hookline.agent.run import AnswerSource, Run
+from hookline.agent.run_index import ABOUT_CALLS, BEFORE_CALLS, RunIndex, hook_error_class
 from hookline.flow import ErrorClass
 from hookline.hooks import Entry, HookOutcome, Kind, Plan
 from hookline.journal import (
@@ -102,12 +102,12 @@ class ResumeSource(AnswerSource):
         def recall(entry: Entry) -> Entry:
             ran = self._next_verdict(entry, call_id)
             if ran is None or not can_be_redone(ran.changes):
-                return entry.with_recorded_answers(pass_by) if is_past else entry
+                return entry.with_answer(pass_by) if is_past else entry
             if self._must_judge_anew(entry, run.step_index or 0, call_id):
                 return entry
-            return entry.with_recorded_answers(answer_as_recorded(ran))
+            return entry.with_answer(answer_as_recorded(ran))
 
-        return plan.with_recorded_answers(recall)
+        return plan.map_entries(recall)
 
     def _is_past(self, point: str, call_id: str, step: int) -> bool:
         """Whether what a point asks about has happened: a hook that was not asked then cannot change it now."""

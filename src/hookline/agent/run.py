@@ -30,7 +30,6 @@ from hookline.agent.cancel import CancelToken
 from hookline.agent.checks import check_changed_call, check_changes
 from hookline.agent.in_progress import CallInProgress, StepInProgress
 from hookline.agent.inbox import RunInbox
-from hookline.agent.records import RunIndex
 from hookline.agent.redaction import (
     ORIGINALS,
     both,
@@ -38,6 +37,7 @@ from hookline.agent.redaction import (
     result_without,
 )
 from hookline.agent.result import RunResult
+from hookline.agent.run_index import RunIndex
 from hookline.definition import CancelSource, Clock, Definition, Plans
 from hookline.drivers.base import awaitable
 from hookline.errors import ModelError, where_raised
@@ -519,7 +519,7 @@ class Run:
 
     # --- what hooks said, for the record --------------------------------------------------------------
 
-    def passed(self, names: HookNames, readings: Sequence[float]) -> None:
+    def report_passed(self, names: HookNames, readings: Sequence[float]) -> None:
         """Hooks ran and changed nothing."""
         self.now = now = readings[-1]
         self.at = self.wall + now
@@ -541,7 +541,7 @@ class Run:
             )
         )
 
-    def appended(self, entry: Entry, started: float, ctx: AgentContext) -> float:
+    def report_appended(self, entry: Entry, started: float, ctx: AgentContext) -> float:
         """A hook said whether to continue."""
         now = self.clock()
         self.append(
@@ -559,15 +559,15 @@ class Run:
         )
         return now
 
-    def left(self, ctx: AgentContext) -> None:
+    def report_context(self, ctx: AgentContext) -> None:
         """A hook failed: what those before it changed and said stays."""
         self.state = ctx.state
         self.evaluations = ctx.evaluations
 
-    def judged(self, entry: Entry, started: float, answer: HookAnswer[Any]) -> float:
+    def report_answer(self, entry: Entry, started: float, answer: HookAnswer[Any]) -> float:
         """A hook ran and said or changed something, or failed."""
         now = self.clock()
-        if entry.is_recalled:
+        if entry.has_recorded_answer:
             return now
         error, traceback = None, ""
         if answer.error is not None:

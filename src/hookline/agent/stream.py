@@ -14,7 +14,7 @@ from hookline.errors import UsageError
 T = TypeVar("T")
 
 
-class Feed(Generic[T]):
+class StreamBuffer(Generic[T]):
     """What the run puts in and the caller takes out. The run waits at each step until the caller has caught up."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class RunStream(Generic[T]):
 async def follow(
     run: Run,
     drive: Callable[[], Coroutine[Any, Any, RunResult]],
-    feed: Feed[T],
+    feed: StreamBuffer[T],
     results: list[RunResult],
 ) -> AsyncGenerator[T, None]:
     """Drive a run and give what it hands over; its result is put into the list."""

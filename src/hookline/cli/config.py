@@ -15,6 +15,7 @@ from hookline.cli.assembly.capabilities import capability_names, options_of, sch
 from hookline.cli.assembly.verification import load_verified
 from hookline.cli.exits import Exit
 from hookline.cli.journal_location import journal_path
+from hookline.cli.json_output import print_json
 from hookline.cli.options import flags_of
 from hookline.cli.terminal import printable
 from hookline.config import (
@@ -43,7 +44,7 @@ def show_settings(arguments: argparse.Namespace) -> int:
     widest = max((len(key) for key, _, _ in rows), default=0)
     for key, value, where in rows:
         if arguments.json:
-            print(json.dumps({"key": key, "value": value, "from": where}, ensure_ascii=False))
+            print_json({"key": key, "value": value, "from": where})
         else:
             shown = value if value == "[hidden]" else json.dumps(value, ensure_ascii=False)
             print(printable(f"{key:<{widest}} = {shown}  # {where}"))

@@ -16,9 +16,10 @@ from typing import Any
 
 from hookline.agent import Agent, RunResult
 from hookline.agent.inbox import watch
-from hookline.cli.assembly.agent import Extras
+from hookline.cli.assembly.agent import AgentAdditions
 from hookline.cli.exits import REFUSED, Exit, exit_of
 from hookline.cli.interrupts import Interrupts
+from hookline.cli.json_output import print_json
 from hookline.cli.recorded_runs import is_interrupted, limit_reached
 from hookline.cli.screen import Screen, format_call
 from hookline.cli.standard_streams import user_code
@@ -35,7 +36,6 @@ from hookline.journal import (
     Record,
     TextDelta,
     ToolProgress,
-    encode,
 )
 from hookline.state import Decision, PendingApproval, RunStatus, StopReason
 
@@ -101,9 +101,11 @@ class Console:
         if settings.trust_hint:
             self.screen.note(settings.trust_hint)
 
-    def extras(self, journal: JournalStore | None, *capabilities: Any, **more: Any) -> Extras:
+    def extras(
+        self, journal: JournalStore | None, *capabilities: Any, **more: Any
+    ) -> AgentAdditions:
         """What the command adds to an agent that is shown here."""
-        return Extras(
+        return AgentAdditions(
             journal=journal,
             listeners=(self.listen,),
             terminal=self.screen.send,
@@ -124,11 +126,9 @@ class Console:
             self._print(record)
 
     def _print(self, record: Record) -> None:
-        """Print a record in UTF-8, whatever the terminal's encoding. If nobody reads it any more, the run ends."""
+        """Print a record as JSON. If nobody reads it any more, the run ends."""
         try:
-            self.screen.out.flush()
-            self.screen.out.buffer.write(encode(record) + b"\n")
-            self.screen.out.buffer.flush()
+            print_json(record, out=self.screen.out)
         except OSError as error:  # an exception in a listener would not reach the command
             self._output_error = error
             self.interrupts.end()

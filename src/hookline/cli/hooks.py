@@ -16,8 +16,9 @@ from typing import Any
 import msgspec
 
 from hookline.agent import Agent
-from hookline.cli.assembly.agent import Extras, open_agent, without_model
+from hookline.cli.assembly.agent import AgentAdditions, open_agent, without_model
 from hookline.cli.exits import Exit
+from hookline.cli.json_output import print_json
 from hookline.cli.options import load_settings, take_target
 from hookline.cli.standard_streams import user_code
 from hookline.cli.terminal import align_columns, page_width, printable
@@ -66,10 +67,9 @@ def list_hooks(arguments: argparse.Namespace) -> int:
     async def print_hooks(agent: Agent) -> None:
         rows = _rows(agent)
         if arguments.json:
-            lines = [json.dumps(row, ensure_ascii=False) for row in rows]
-        else:
-            lines = align_columns([[printable(cell) for cell in row.values()] for row in rows])
-        for line in lines:
+            print_json(*rows)
+            return
+        for line in align_columns([[printable(cell) for cell in row.values()] for row in rows]):
             print(line)
 
     _with_agent(load_settings(arguments), print_hooks)
@@ -175,8 +175,11 @@ def test_hooks(arguments: argparse.Namespace) -> int:
     """What each hook would answer."""
     _check_test(arguments)
     answers = asyncio.run(_ask_hooks(load_settings(arguments), arguments))
-    for answer in answers:
-        print(answer.as_json() if arguments.json else printable(str(answer), lines=True))
+    if arguments.json:
+        print_json(*answers)
+    else:
+        for answer in answers:
+            print(printable(str(answer), lines=True))
     if not answers:
         print("no hook is asked about that", file=sys.stderr)
     kinds = {answer.kind for answer in answers if not (answer.shadow or answer.fails_open)}
@@ -230,10 +233,6 @@ class TestedHook(msgspec.Struct, frozen=True, omit_defaults=True):
     traceback: str = ""
     """Of a hook in Python that crashed: file, line and code of each frame."""
 
-    def as_json(self) -> str:
-        """One line of JSON."""
-        return msgspec.json.encode(self).decode()
-
     def __str__(self) -> str:
         words = " ".join(self.tells.split())
         tells = f"tells the model: {words[:_MAX_SHOWN]}{'...' * (len(words) > _MAX_SHOWN)}"
@@ -256,17 +255,17 @@ class _AnswerLog:
     error: HookError | None = None
     answer: HookAnswer[Any] | None = None
 
-    def passed(self, names: Any, readings: Sequence[float]) -> None:
+    def report_passed(self, names: Any, readings: Sequence[float]) -> None:
         """The hook had no objection."""
 
-    def left(self, ctx: AgentContext) -> None:
+    def report_context(self, ctx: AgentContext) -> None:
         """The failure itself is raised after this."""
 
-    def appended(self, _entry: Entry, started: float, _ctx: AgentContext) -> float:
+    def report_appended(self, _entry: Entry, started: float, _ctx: AgentContext) -> float:
         """The hook said whether to continue."""
         return started
 
-    def judged(self, _entry: Entry, started: float, answer: HookAnswer[Any]) -> float:
+    def report_answer(self, _entry: Entry, started: float, answer: HookAnswer[Any]) -> float:
         """The hook answered, or failed."""
         self.error, self.answer = answer.error, answer
         return started
@@ -390,7 +389,7 @@ async def _ask_hooks(settings: Settings, arguments: argparse.Namespace) -> list[
     tool, *rest = arguments.words or [""]
     # Rules that log would report a run that nobody has started.
     logging.getLogger("hookline").addHandler(logging.NullHandler())
-    async with open_agent(settings, Extras(driver=driver, capabilities=(tester,))) as agent:
+    async with open_agent(settings, AgentAdditions(driver=driver, capabilities=(tester,))) as agent:
         tester.agent = agent
         args = arguments_for(agent, tool, rest) if tool else {}
         driver.turns = [call(tool, **args) if tool else say(arguments.answer or "")]

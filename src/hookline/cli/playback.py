@@ -11,6 +11,7 @@ from hookline.cli.assembly.verification import load_verified
 from hookline.cli.exits import Exit
 from hookline.cli.interrupts import Interrupts
 from hookline.cli.journal_location import find_run, journal_path, open_journal, open_run
+from hookline.cli.json_output import print_json
 from hookline.cli.options import flags_of, take_target
 from hookline.cli.recorded_runs import Invocation
 from hookline.cli.standard_streams import user_code
@@ -81,5 +82,8 @@ async def _backtest(
     if arguments.html:
         with open(arguments.html, "w", encoding="utf-8") as page:  # noqa: ASYNC230 - nothing else runs
             page.write(report.to_html())
-    print(report.to_json() if arguments.json else printable(str(report), lines=True))
+    if arguments.json:
+        print_json(report.to_json())
+    else:
+        print(printable(str(report), lines=True))
     return Exit.FAILED if arguments.check and report.changes else Exit.DONE

@@ -8,10 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-import msgspec
-
 from hookline.cli.exits import Exit
 from hookline.cli.journal_location import find_run, open_run, recorded_runs
+from hookline.cli.json_output import print_json
 from hookline.cli.options import flags_of, refuse_settings
 from hookline.cli.screen import Screen
 from hookline.cli.terminal import fit_text, list_width, printable
@@ -26,7 +25,6 @@ from hookline.journal import (
     RunInfo,
     RunStarted,
     SQLiteJournal,
-    encode,
 )
 
 
@@ -63,8 +61,7 @@ def _delete(found: list[tuple[SQLiteJournal, str]], *, with_later: bool) -> None
 
 def _print(infos: list[RunInfo], as_json: bool) -> None:
     if as_json:
-        for info in infos:
-            print(msgspec.json.encode(info).decode())
+        print_json(*infos)
         return
     room = list_width(sys.stdout)
     widest = max((len(info.run_id) for info in infos), default=0)
@@ -82,8 +79,7 @@ def show_run(arguments: argparse.Namespace) -> int:
     journal, run_id, _flags = open_run(arguments)
     with journal:
         if arguments.json:
-            for record in journal.read(run_id):
-                print(encode(record).decode())
+            print_json(*journal.read(run_id))
         else:
             _print_story(journal, run_id, hooks=arguments.hooks, full=arguments.full)
     return Exit.DONE

@@ -8,6 +8,7 @@ import json
 import sys
 
 from hookline.cli.assembly.agent import open_agent, without_model
+from hookline.cli.json_output import print_json
 from hookline.cli.options import load_settings, take_target
 from hookline.cli.terminal import align_columns, fit_text, list_width, printable
 from hookline.config import Settings
@@ -37,7 +38,7 @@ async def _print_tools(arguments: argparse.Namespace, settings: Settings) -> int
                     "description": spec.description,
                     "parameters": spec.parameters,
                 }
-                print(json.dumps(row, ensure_ascii=False))
+                print_json(row)
         elif wanted:
             (spec,) = specs
             source = sources.get(wanted, "") or "your own"

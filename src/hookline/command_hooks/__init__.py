@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hookline.command_hooks.dialect import Dialect, Transcripts, register_dialect
     from hookline.command_hooks.dialects.config_files import HookEntry, HookFile, Plugin, hook_file
     from hookline.command_hooks.dialects.event_facts import TOOL, Event, EventDialect, EventFacts
-    from hookline.command_hooks.dialects.own import read_hook
+    from hookline.command_hooks.dialects.hookline import read_hook
     from hookline.command_hooks.handler import (
         Handler,
         HookSearch,
@@ -66,7 +66,7 @@ _HOME: dict[str, str] = {
     "names_or_expression": "tools",
     "not_covered": "trusted_files",
     "one_of": "tools",
-    "read_hook": "dialects.own",
+    "read_hook": "dialects.hookline",
     "register_dialect": "dialect",
     "trust": "trust_store",
     "whole_expression": "tools",

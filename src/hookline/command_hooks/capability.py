@@ -18,7 +18,7 @@ from hookline.command_hooks.dialect import (
     find_hooks,
     read_file,
 )
-from hookline.command_hooks.dialects.own import read_hook
+from hookline.command_hooks.dialects.hookline import read_hook
 from hookline.command_hooks.dialects.pages import read_pages
 from hookline.command_hooks.handler import (
     SYSTEM,

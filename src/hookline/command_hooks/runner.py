@@ -32,7 +32,7 @@ from hookline.command_hooks.handler import (
 )
 from hookline.command_hooks.hook_kinds import DECIDING, HookModels, ask_hook
 from hookline.command_hooks.objections import ENDS, is_abandoned, objections_in_a_row
-from hookline.command_hooks.programs import (
+from hookline.command_hooks.script import (
     ProgramSpec,
     SessionVariables,
     Watch,

@@ -16,7 +16,7 @@ import msgspec
 
 from hookline.command_hooks.dialect import all_dialects
 from hookline.command_hooks.handler import VARIABLE, Handler
-from hookline.command_hooks.programs import expanded, placeholders
+from hookline.command_hooks.script import expanded, placeholders
 from hookline.shell_text import UNKNOWN
 from hookline.shell_text.runners import code_words, runs_others
 from hookline.shell_text.started import Started, StartSearch, is_interpreter, is_task_runner

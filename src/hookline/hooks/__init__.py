@@ -35,9 +35,8 @@ from hookline.hooks.outcome import (
     hook_failure,
 )
 from hookline.hooks.plan import ContextFreeHook, Entry, HookNames, Plan
-from hookline.hooks.point_type import Context, Point, normalize_name
+from hookline.hooks.point_type import Context, Kind, Point, Verdict, normalize_name
 from hookline.hooks.run import observe, run_around, run_hooks
-from hookline.hooks.verdict import Kind, Verdict
 
 __all__ = [
     "CRASHES",

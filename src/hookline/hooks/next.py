@@ -124,7 +124,7 @@ class RestOfTier(Next[Any, Result[Any]]):
         verdicts = self._verdicts
         self.context, self.has_run = ctx, True
         if ctx is not self.given:  # recorded now: the hooks inside see what it passed on
-            verdicts.log.judged(self.entry, self._started, HookAnswer(self.given, ctx))
+            verdicts.log.report_answer(self.entry, self._started, HookAnswer(self.given, ctx))
             self.is_recorded = True
         self.context = await self._judge(ctx)
         if verdicts.failure is not None and self.is_lost:

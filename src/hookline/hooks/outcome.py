@@ -13,8 +13,7 @@ import msgspec
 from hookline._aio import is_being_cancelled
 from hookline.errors import HookAnswerError, HookError, HooklineError, in_words
 from hookline.hooks.plan import Entry, HookNames
-from hookline.hooks.point_type import C, Context, Point
-from hookline.hooks.verdict import Kind, Verdict
+from hookline.hooks.point_type import C, Context, Kind, Point, Verdict
 
 Shown = TypeVar("Shown", bound=Context, contravariant=True)
 _logger = logging.getLogger("hookline.hooks")
@@ -132,19 +131,19 @@ class HookLog(Protocol[Shown]):
         """The clock, in seconds. It is read once for every hook."""
         ...
 
-    def passed(self, names: HookNames, readings: Sequence[float]) -> None:
+    def report_passed(self, names: HookNames, readings: Sequence[float]) -> None:
         """These hooks ran and had no objection. `readings` are the clock before the first and after each."""
         ...
 
-    def left(self, ctx: Shown) -> None:
+    def report_context(self, ctx: Shown) -> None:
         """A hook failed or was cancelled: `ctx` is what the hooks before it left."""
         ...
 
-    def appended(self, entry: Entry, started: float, ctx: Shown) -> float:
+    def report_appended(self, entry: Entry, started: float, ctx: Shown) -> float:
         """A hook only appended a value to its context. Returns the time the next one starts."""
         ...
 
-    def judged(self, entry: Entry, started: float, answer: HookAnswer[Any]) -> float:
+    def report_answer(self, entry: Entry, started: float, answer: HookAnswer[Any]) -> float:
         """A hook answered, changed something, or failed. Returns the time the next one starts."""
         ...
 
@@ -166,17 +165,17 @@ class NoLog:
 
     monotonic = staticmethod(time.perf_counter)
 
-    def passed(self, names: HookNames, readings: Sequence[float]) -> None:
+    def report_passed(self, names: HookNames, readings: Sequence[float]) -> None:
         """Not kept."""
 
-    def left(self, ctx: Context) -> None:
+    def report_context(self, ctx: Context) -> None:
         """Not kept."""
 
-    def appended(self, entry: Entry, started: float, ctx: Context) -> float:  # noqa: ARG002 - the protocol's signature
+    def report_appended(self, entry: Entry, started: float, ctx: Context) -> float:  # noqa: ARG002 - the protocol's signature
         """Not kept."""
         return started
 
-    def judged(self, entry: Entry, started: float, answer: HookAnswer[Any]) -> float:  # noqa: ARG002 - as above
+    def report_answer(self, entry: Entry, started: float, answer: HookAnswer[Any]) -> float:  # noqa: ARG002 - as above
         """Not kept."""
         return started
 
@@ -461,7 +460,7 @@ class Verdicts:
         if failure is None:
             return hook_failure(entry, ctx, error)
         if not ctx.point.unskippable:
-            self.log.judged(entry, started, HookAnswer(ctx, ctx, error=failure))
+            self.log.report_answer(entry, started, HookAnswer(ctx, ctx, error=failure))
             raise error
         self.is_any = True
         self.cancelled = self.cancelled or error

@@ -49,11 +49,11 @@ class Entry:
 
     __slots__ = (
         "call",
+        "has_recorded_answer",
         "is_async",
         "is_middleware",
         "is_plain",
         "is_policy",
-        "is_recalled",
         "matches",
         "name",
         "names",
@@ -72,7 +72,7 @@ class Entry:
         self.tier_name = registration.tier.value
         self.names = _names(self.point, (self,))
         self.shadow = registration.shadow
-        self.is_recalled = False
+        self.has_recorded_answer = False
         self.is_policy = registration.tier is Tier.POLICY
         self.is_middleware = registration.shape is Shape.MIDDLEWARE
         self.is_plain = not (self.is_middleware or self.shadow)
@@ -84,11 +84,11 @@ class Entry:
             target if registration.timeout is None else with_timeout(target, registration.timeout)
         )
 
-    def with_recorded_answers(self, answer: Callable[[Any], Any]) -> Entry:
-        """This hook with its recorded answer: it is not called again, and not recorded again."""
+    def with_answer(self, answer: Callable[[Any], Any]) -> Entry:
+        """This hook with an answer from the record: it is not called again, and not recorded again."""
         entry = copy.copy(self)
         entry.call = answer
-        entry.is_recalled = True
+        entry.has_recorded_answer = True
         entry.is_async = entry.is_middleware = entry.is_plain = entry.shadow = False
         entry.matches = None
         return entry
@@ -124,14 +124,14 @@ class Plan:
     def __bool__(self) -> bool:
         return bool(self.judges or self.observers)
 
-    def with_recorded_answers(self, recall: Callable[[Entry], Entry]) -> Plan:
-        """This plan with the recorded answers of some of its hooks."""
-        judges = tuple(map(recall, self.judges))
-        return self.with_entries(judges, tuple(map(recall, self.observers)))
+    def map_entries(self, change: Callable[[Entry], Entry]) -> Plan:
+        """This plan with each of its hooks changed: some may have an answer from the record."""
+        judges = tuple(map(change, self.judges))
+        return self.with_entries(judges, tuple(map(change, self.observers)))
 
     def only_recorded(self) -> Plan:
         """This plan with only the hooks that have a recorded answer."""
-        return self.with_entries(tuple(entry for entry in self.judges if entry.is_recalled))
+        return self.with_entries(tuple(entry for entry in self.judges if entry.has_recorded_answer))
 
     def of_each_process(self) -> Plan:
         """This plan with only the hooks that each process asks when it continues a run."""

@@ -1,18 +1,47 @@
-"""The type of a hook point: a named place where hooks are asked, and the rules that hold there.
+"""The type of a hook point: a named place where hooks are asked, the rules that hold there, and what can be decided.
 
-The points of an agent are in `lifecycle/points.py`.
+The points of an agent are in `lifecycle/points.py`; what a hook may return is `HookOutcome` in `outcome.py`.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Collection
 from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
-from hookline.hooks.verdict import Verdict
-
 C = TypeVar("C", bound="Context")
+
+
+class Kind(enum.IntEnum):
+    """What was decided, the strictest highest."""
+
+    ALLOW = -1
+    PROCEED = 0
+    ASK = 1
+    BLOCK = 2
+    STOP = 3
+    FAILED = 4
+    """A hook failed where that is an error. Hooks cannot answer this; observers see it."""
+
+    @property
+    def label(self) -> str:
+        """The word for it in journals and messages."""
+        return self.name.lower()
+
+
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """What was decided at a point, and by which hook. Observers see it."""
+
+    kind: Kind = Kind.PROCEED
+    reason: str = ""
+    decided_by: str = ""
+
+    @property
+    def label(self) -> str:
+        """`proceed`, `ask`, `block`, `stop`, or `failed` when a hook failed where that is an error."""
+        return self.kind.label
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,8 +28,7 @@ from hookline.hooks.outcome import (
     understand,
 )
 from hookline.hooks.plan import Entry, HookNames, Plan
-from hookline.hooks.point_type import C
-from hookline.hooks.verdict import Verdict
+from hookline.hooks.point_type import C, Verdict
 
 T = TypeVar("T")
 Decided = Callable[[Any], object]
@@ -52,13 +51,13 @@ async def run_hooks(
     try:
         ctx = await _judge(entries, names, verdicts, ctx)
     except BaseException:
-        log.left(ctx if verdicts.left is None else verdicts.left)
+        log.report_context(ctx if verdicts.left is None else verdicts.left)
         raise
     if not verdicts.is_any and not plan.observers:
         return Result(ctx)
     result = verdicts.result(ctx)
     if verdicts.failure is not None or verdicts.cancelled is not None:
-        log.left(ctx)
+        log.report_context(ctx)
     elif decided is not None:
         decided(result)
     if plan.observers:
@@ -140,7 +139,7 @@ async def run_around(
     async def inside(handed: C) -> T:
         if not entry.shadow:
             if ctx.point.gives_context and handed is not next_.base:
-                log.judged(entry, started, HookAnswer(next_.base, handed))
+                log.report_answer(entry, started, HookAnswer(next_.base, handed))
             return await run_around(entries[1:], handed, action, log, settle, check)
         if next_.results:
             return next_.results[0]
@@ -155,7 +154,7 @@ async def run_around(
             result = check(entry, result, next_.results[-1] if next_.results else ctx)
     except CRASHES as error:
         if (cut := cancellation_failure(entry, ctx, error)) is not None:
-            log.judged(entry, started, HookAnswer(ctx, ctx, error=cut))
+            log.report_answer(entry, started, HookAnswer(ctx, ctx, error=cut))
             raise
         if error is next_.raised:
             raise  # the action's own error, which the hook did not handle
@@ -164,7 +163,7 @@ async def run_around(
         change: tuple[Any, Any] = (ctx, ctx)
         if ctx.point.gives_context and failure is None:
             change = (next_.base, result)
-        log.judged(entry, started, HookAnswer(*change, error=failure))
+        log.report_answer(entry, started, HookAnswer(*change, error=failure))
     if not entry.shadow:
         if failure is not None and entry.registration.on_failure == "closed":
             raise failure
@@ -181,7 +180,7 @@ def _report(
     """Report the hooks without an objection up to this one. Returns where the next ones begin, and their clock."""
     count = len(readings) - 1
     if count:
-        log.passed(names.part(first, first + count), readings)
+        log.report_passed(names.part(first, first + count), readings)
     return position + 1, readings[-1:]
 
 
@@ -199,21 +198,21 @@ def _weigh(
     point, log = ctx.point, verdicts.log
     if answer is None and not entry.shadow:
         now = log.monotonic()
-        if not entry.is_recalled and (rest is None or not rest.is_recorded):
-            log.passed(entry.names, (started, now))
+        if not entry.has_recorded_answer and (rest is None or not rest.is_recorded):
+            log.report_passed(entry.names, (started, now))
         return ctx, now
     append = point.append if type(answer) is point.appends else None
     if append is not None and entry.is_plain and not entry.is_policy:
         # The one answer that hooks give at every step: it decides nothing, and is only recorded.
         try:
             ctx = append(ctx, answer, entry.name)
-            return ctx, log.appended(entry, started, ctx)
+            return ctx, log.report_appended(entry, started, ctx)
         except UsageError as error:
             answer = hook_failure(entry, ctx, error)
     said = (
         HookAnswer(ctx, ctx) if answer is None else understand(entry, ctx, answer, verdicts.settle)
     )
-    now = log.judged(entry, started, said)
+    now = log.report_answer(entry, started, said)
     if entry.shadow:
         return ctx, now
     verdicts.count(entry, said, is_cut_short=rest is not None and rest.is_cut_short)
@@ -235,12 +234,12 @@ async def observe(plan: Plan, ctx: C, verdict: Verdict, log: HookLog[C] = NO_LOG
         except CRASHES as error:
             cut = cancellation_failure(entry, shown, error)
             failure = cut or hook_failure(entry, shown, error)
-            log.judged(entry, started, HookAnswer(shown, shown, error=failure))
+            log.report_answer(entry, started, HookAnswer(shown, shown, error=failure))
             if cut is not None and not plan.point.unskippable:
                 raise
             cancelled = cancelled or (error if cut is not None else None)
         else:
-            if not entry.is_recalled:
-                log.passed(entry.names, (started, log.monotonic()))
+            if not entry.has_recorded_answer:
+                log.report_passed(entry.names, (started, log.monotonic()))
     if cancelled is not None:
         raise cancelled

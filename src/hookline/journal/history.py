@@ -35,7 +35,7 @@ _LOST = (
 )
 
 
-class Event(NamedTuple):
+class HistoryEvent(NamedTuple):
     """One entry."""
 
     number: int
@@ -94,13 +94,13 @@ def records_before_loss(connection: sqlite3.Connection, run_id: str) -> int | No
     return None if found is None else int(found[0])
 
 
-def read_history(connection: sqlite3.Connection) -> Iterator[Event]:
+def read_history(connection: sqlite3.Connection) -> Iterator[HistoryEvent]:
     """All entries."""
     for row in connection.execute("SELECT * FROM history ORDER BY number"):
-        yield Event(*row)
+        yield HistoryEvent(*row)
 
 
-def examine_history(events: Iterable[Event], run_ids: Iterable[str]) -> Iterator[Damage]:
+def examine_history(events: Iterable[HistoryEvent], run_ids: Iterable[str]) -> Iterator[Damage]:
     """What is wrong with the list, and which of these runs do not agree with it."""
     previous, listed = _START, dict[str, None]()
     for expected, entry in enumerate(events, start=1):

@@ -159,14 +159,14 @@ class _FailureLog(NoLog):
     def __init__(self) -> None:
         self.failures: list[HookError] = []
 
-    def judged(self, entry: Entry, started: float, answer: HookAnswer[Any]) -> float:
+    def report_answer(self, entry: Entry, started: float, answer: HookAnswer[Any]) -> float:
         """Keep a failure."""
         if answer.error is not None:
             self.failures.append(answer.error)
             lines = [str(answer.error), *_where_it_crashed(answer.error)]
             # As text, because what a hook raises may have words that a log file cannot take.
             _log.warning("%s", "\n".join(lines).encode(errors="replace").decode().rstrip())
-        return super().judged(entry, started, answer)
+        return super().report_answer(entry, started, answer)
 
 
 def _where_it_crashed(failure: HookError) -> list[str]:

@@ -12,8 +12,8 @@ import msgspec
 
 from hookline.agent.agent import Agent
 from hookline.agent.builder.builder import AgentBuilder
-from hookline.agent.records import Place, Round, leaves_no_room
 from hookline.agent.run import Run
+from hookline.agent.run_index import Place, Round, leaves_no_room
 from hookline.definition import Definition, Plans, default_guards, for_child
 from hookline.definition.guards import limit_reached_in_step, limits_on_calls
 from hookline.errors import HookError, HooklineError, UsageError, in_words
@@ -163,7 +163,7 @@ class Backtest:
             where = (judged.run_id, judged.place)
             self._decisions += 1
             self._calls += judged.place[0] == "before_tool_use" and not judged.is_anew
-            if judged.unasked:
+            if judged.from_record:
                 point, step, call_id = judged.place
                 self._unjudged.append(
                     Unjudged(
@@ -171,7 +171,7 @@ class Backtest:
                         step=step,
                         point=point,
                         call_id=call_id,
-                        hooks=judged.unasked,
+                        hooks=judged.from_record,
                     )
                 )
             # What would not have come this far, or is judged once more as it is, has been told of.
@@ -267,7 +267,7 @@ class ComparedDecision(msgspec.Struct, frozen=True):
     new: HookRuling
     is_anew: bool = False
     """It was judged before the run paused, and policies judge it once more."""
-    unasked: tuple[str, ...] = ()
+    from_record: tuple[str, ...] = ()
     """Hooks that could not be asked, because what they would be shown is not on record."""
 
 
@@ -416,7 +416,7 @@ class BacktestSource(PlaybackSource):
         seen = self.who_answers(run, plan or Plan(ctx.point), place, round_, self.candidate.keeps)
         if seen.missing:
             gone = f"hook '{seen.missing}' is not there any more, and what it was shown is not on record"
-            new = HookRuling(verdict=HookWord(UNKNOWN, seen.missing, gone))
+            new = HookRuling(verdict=HookDecision(UNKNOWN, seen.missing, gone))
         else:
             new = await self._ask_now(run, seen.plan, ctx, log.context, policies_only=policies_only)
         if place[0] == "before_tool_use":
@@ -429,7 +429,7 @@ class BacktestSource(PlaybackSource):
                 old=old,
                 new=new,
                 is_anew=policies_only,
-                unasked=seen.unasked,
+                from_record=seen.from_record,
             )
         )
 
@@ -492,14 +492,14 @@ async def ask_beside(
     try:
         result = await run_hooks(plan, ctx, log, run.settle, policies_only=policies_only)
     except HookError as error:
-        return HookRuling(verdict=HookWord(Kind.FAILED.label, error.hook, error.problem))
+        return HookRuling(verdict=HookDecision(Kind.FAILED.label, error.hook, error.problem))
     log.context = result.context
     return ruling_of(ctx, result, log.changed_by, log.answered_by)
 
 
 def without_count(entry: Entry) -> Entry:
     """The entry; a recorded hook is not counted among those that are asked."""
-    return entry.with_recorded_answers(entry.call) if is_recorded(entry) else entry
+    return entry.with_answer(entry.call) if is_recorded(entry) else entry
 
 
 class RunSeenByCandidate:
@@ -557,21 +557,21 @@ class RoundLog:
         """A hook has asked a model itself."""
         self._charged.append(usage)
 
-    def passed(self, names: HookNames, readings: Sequence[float]) -> None:
+    def report_passed(self, names: HookNames, readings: Sequence[float]) -> None:
         """These changed nothing."""
         for position, hook in enumerate(names.hooks):
             took = readings[position + 1] - readings[position]
             self._count((names.point, hook), took, "proceed")
 
-    def left(self, ctx: AgentContext) -> None:
+    def report_context(self, ctx: AgentContext) -> None:
         """One failed: this is what the others left behind."""
         self.context = ctx
 
-    def appended(self, entry: Entry, started: float, ctx: AgentContext) -> float:  # noqa: ARG002 - the signature of the hook log
+    def report_appended(self, entry: Entry, started: float, ctx: AgentContext) -> float:  # noqa: ARG002 - the signature of the hook log
         """A hook said whether to continue."""
         return self._count_answer(entry, started, "proceed")
 
-    def judged(self, entry: Entry, started: float, answer: HookAnswer[Any]) -> float:
+    def report_answer(self, entry: Entry, started: float, answer: HookAnswer[Any]) -> float:
         """One said or changed something, or failed."""
         if answer.after is not answer.before and not entry.shadow:
             self.changed_by = entry.name
@@ -600,7 +600,7 @@ _OF_THE_AGENT = ("system", "tools")
 """What is in every request of an agent, whatever hooks do."""
 
 
-class HookWord(NamedTuple):
+class HookDecision(NamedTuple):
     """What hooks decided, in a word, and whose word it is."""
 
     word: str = "proceed"
@@ -611,9 +611,9 @@ class HookWord(NamedTuple):
 class HookRuling(msgspec.Struct, frozen=True, kw_only=True):
     """What all hooks of a round decided."""
 
-    verdict: HookWord = HookWord()
+    verdict: HookDecision = HookDecision()
     """`proceed`, `ask`, `block`, `stop`, `failed`; a person's answer; `change`; or `unknown`."""
-    says: HookWord = HookWord()
+    says: HookDecision = HookDecision()
     """The strongest evaluation; `proceed` if there is none."""
     changes: dict[str, Any] = {}
     """What they made of the thing, by field. Metadata is theirs, and changes nothing by itself."""
@@ -624,12 +624,16 @@ def ruling_of(before: Any, result: Result[Any], changed_by: str, answered_by: st
     after = result.context
     said = _strongest(after.evaluations[len(before.evaluations) :])
     changes = _changes(before, after)
-    verdict = HookWord(result.kind.label, result.decided_by, result.reason)
+    verdict = HookDecision(result.kind.label, result.decided_by, result.reason)
     if isinstance(result.answer, Decision):
-        verdict = HookWord(result.answer.answer.value, answered_by, result.answer.reason)
+        verdict = HookDecision(result.answer.answer.value, answered_by, result.answer.reason)
     elif result.kind is Kind.PROCEED and changes:
-        verdict = HookWord("change", changed_by, f"changes {', '.join(changes)}")
-    says = HookWord() if said is None else HookWord(said.decision.value, said.source, said.reason)
+        verdict = HookDecision("change", changed_by, f"changes {', '.join(changes)}")
+    says = (
+        HookDecision()
+        if said is None
+        else HookDecision(said.decision.value, said.source, said.reason)
+    )
     return HookRuling(verdict=verdict, says=says, changes=changes)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from hookline.agent.agent import Agent
-from hookline.agent.records import Round, recorded_exception
 from hookline.agent.recovery import answer_as_recorded, pass_by
+from hookline.agent.run_index import Round, recorded_exception
 from hookline.definition import SOURCE as DEFAULT
 from hookline.definition import Definition
 from hookline.errors import UsageError
@@ -97,7 +97,7 @@ class PlayedAgents(msgspec.Struct):
     """The child runs whose agents were not given."""
     not_asked: dict[str, None] = msgspec.field(default_factory=dict)
     """Those that were not, and might say something else than on record."""
-    unasked: dict[str, None] = msgspec.field(default_factory=dict)
+    from_record: dict[str, None] = msgspec.field(default_factory=dict)
     """Hooks that answered from the record at least once, because what they were shown is not on record."""
 
     @staticmethod
@@ -173,7 +173,7 @@ class PartialPlan(msgspec.Struct, frozen=True):
     """The plan of a round of hooks, and which hooks are not in it because not everything is on record."""
 
     plan: Plan
-    unasked: tuple[str, ...] = ()
+    from_record: tuple[str, ...] = ()
     """Hooks of now that are not asked, because what they would be shown is not on record."""
     missing: str = ""
     """The hook that changed or withheld it, when there is no such hook now."""
@@ -190,8 +190,8 @@ def ask_unhidden(recording: RecordedRun, plan: Plan, round_: Round, hidden: int)
         skipped = plan.judges  # what it made of the rest cannot be told from what the rest did
         played = [Entry(made) for made in recorded_hooks(recording, point, round_)]
     seen = with_judges(plan, (*played, *plan.judges[len(skipped) :]))
-    unasked = tuple(entry.name for entry in skipped)
-    return PartialPlan(seen, unasked, "" if places else last.hook)
+    from_record = tuple(entry.name for entry in skipped)
+    return PartialPlan(seen, from_record, "" if places else last.hook)
 
 
 def with_recorded_limits(recording: RecordedRun, plan: Plan, round_: Round) -> Plan:
@@ -210,7 +210,7 @@ def with_recorded_limits(recording: RecordedRun, plan: Plan, round_: Round) -> P
         if _is_of_process(entry):
             said = next((ran for ran in round_ if ran.hook == entry.name), None)
             return (
-                entry.with_recorded_answers(pass_by)
+                entry.with_answer(pass_by)
                 if said is None
                 else Entry(recorded_hook(recording, plan.point, said))
             )
@@ -219,9 +219,9 @@ def with_recorded_limits(recording: RecordedRun, plan: Plan, round_: Round) -> P
             is_it = ran.hook == entry.name and ran.reason.endswith(_OF_TREE) is from_above
             if is_it and (is_limit_on_record(ran) or _ends_from_outside(ran)):
                 return Entry(recorded_hook(recording, plan.point, ran))
-        return entry.with_recorded_answers(pass_by) if from_above else entry
+        return entry.with_answer(pass_by) if from_above else entry
 
-    return plan.with_recorded_answers(recall)
+    return plan.map_entries(recall)
 
 
 _OF_TREE = "by this run and its children"

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import msgspec
 
-from hookline.agent.records import BEFORE_CALLS, Place, RecordedCall, Round, RunIndex, RunPart
+from hookline.agent.run_index import BEFORE_CALLS, Place, RecordedCall, Round, RunIndex, RunPart
 from hookline.errors import JournalError
 from hookline.journal import (
     ApprovalAsked,

@@ -73,7 +73,7 @@ class Replayed(msgspec.Struct, frozen=True):
     """The runs that were played: this one and its children."""
     is_whole: bool = True
     """The record reaches the end of the run. If it does not, it was followed as far as it reaches."""
-    unasked: tuple[str, ...] = ()
+    from_record: tuple[str, ...] = ()
     """Hooks that answered from the record at least once, because what they were shown is not on record."""
     unknown: tuple[str, ...] = ()
     """Child runs whose agents were not given: their own hooks answered from the record."""
@@ -103,7 +103,7 @@ class Replayed(msgspec.Struct, frozen=True):
             of_child = f"in '{self.difference.run}', " * (self.difference.run != self.run_id)
             lines.append(f"{of_child}{self.difference}")
         for label, names in (
-            ("answered from the record", self.unasked),
+            ("answered from the record", self.from_record),
             ("agent not given, own hooks answered from the record", self.unknown),
             ("not in the journal", self.missing),
         ):
@@ -138,7 +138,7 @@ class ReplaySource(PlaybackSource):
         if not self.has_agent:
             return self.who_answers(run, plan, place, round_, keeps="own").plan
         seen = self.who_answers(run, plan, place, round_)
-        self.agents.unasked.update(dict.fromkeys(seen.unasked))
+        self.agents.from_record.update(dict.fromkeys(seen.from_record))
         if seen.missing:
             gone = f"there is no hook '{seen.missing}' at {plan.point.value}, which had its say over this"
             self.playback.differ(self, instead=gone)
@@ -172,7 +172,7 @@ async def replay(
         difference=None if divergence is None else _difference(divergence),
         runs=tuple(playback.sources),
         is_whole=playback.is_whole,
-        unasked=tuple(agents.unasked),
+        from_record=tuple(agents.from_record),
         unknown=tuple(sorted(agents.unknown)),
         missing=tuple(playback.missing),
         not_asked=tuple(agents.not_asked),

@@ -19,7 +19,10 @@ from hookline.agent.children import ChildWaits
 from hookline.agent.in_progress import CallInProgress
 from hookline.agent.loop.around_step import MADE_AGAIN, NOT_MADE
 from hookline.agent.loop.drive import ask_again, drive
-from hookline.agent.records import (
+from hookline.agent.recovery import pass_by
+from hookline.agent.result import RunResult
+from hookline.agent.run import NOBODY, AnswerSource, Run, RunSetup, SessionPart, UseTool
+from hookline.agent.run_index import (
     Place,
     RecordedCall,
     Round,
@@ -28,9 +31,6 @@ from hookline.agent.records import (
     place_of,
     recorded_exception,
 )
-from hookline.agent.recovery import pass_by
-from hookline.agent.result import RunResult
-from hookline.agent.run import NOBODY, AnswerSource, Run, RunSetup, SessionPart, UseTool
 from hookline.definition import CancelSource, Clock, Definition, Plans
 from hookline.definition.guards import Reached, limit_reached_in_step
 from hookline.errors import HookError, ModelError, ToolError, UnknownRunError, UsageError

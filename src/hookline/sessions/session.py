@@ -14,10 +14,11 @@ from typing import Any, TypedDict, Unpack, cast
 import msgspec
 from msgspec.structs import replace
 
-from hookline.agent.agent import Agent, InSession, RunOptions, run_to_end, session_error
+from hookline.agent.agent import Agent, RunOptions, run_to_end
 from hookline.agent.loop.drive import drive
-from hookline.agent.loop.end import end_session
+from hookline.agent.loop.stop import end_session
 from hookline.agent.result import RunResult
+from hookline.agent.resume import SessionMembership, session_error
 from hookline.agent.run import Continuation, Run, RunSetup
 from hookline.agent.stream import RunStream
 from hookline.definition import SYSTEM_CLOCK, Clock
@@ -433,9 +434,9 @@ def _usable(story: SessionStory) -> SessionStory:
 
 def _enter(
     held: HeldSession, opening: str = "", continues: Continuation | None = None, **added: Any
-) -> InSession:
+) -> SessionMembership:
     """A place in the session for a run. The run is added to the session's records before it begins."""
-    return InSession(
+    return SessionMembership(
         session_id=held.story.session_id,
         source=opening,
         continues=continues,

@@ -13,8 +13,14 @@ from hookline.testing.provider_suite import (
 )
 from hookline.testing.recorder import Blocked, Recorder, Visit, transcript
 from hookline.testing.report import Deviation, Report
-from hookline.testing.scripted_provider import ScriptedProvider, ScriptedWire
-from hookline.testing.wire import Failure, Wire, WireCall, WireTurn
+from hookline.testing.wire import (
+    Failure,
+    ScriptedProvider,
+    ScriptedWire,
+    Wire,
+    WireCall,
+    WireTurn,
+)
 
 __all__ = [
     "Blocked",

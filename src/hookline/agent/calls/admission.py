@@ -22,11 +22,11 @@ from hookline.agent.approvals import (
     reopen_question,
     stand_by_answers,
 )
-from hookline.agent.failure import on_error, on_success
+from hookline.agent.error_handling import on_error, on_success
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.records import RecordedCall
 from hookline.agent.redaction import original
 from hookline.agent.run import Run
+from hookline.agent.run_index import RecordedCall
 from hookline.definition import Doubt, InDoubt
 from hookline.definition.guards import limits_on_calls
 from hookline.errors import ToolArgumentsError, ToolError, in_words

@@ -30,13 +30,18 @@ from hookline.agent.calls.admission import (
     validate_again,
 )
 from hookline.agent.calls.tool_context import use_in_context
-from hookline.agent.checks import around_tool, check_result
+from hookline.agent.checks import check_kind, check_result, refuse_other_call
 from hookline.agent.children import ChildWaits, abandon_children, recount_children
-from hookline.agent.failure import on_error, on_success, repeat_recorded_failure, without_message
+from hookline.agent.error_handling import (
+    on_error,
+    on_success,
+    repeat_recorded_failure,
+    without_message,
+)
 from hookline.agent.in_progress import CallInProgress
-from hookline.agent.records import RecordedCall, RunIndex, recorded_exception
 from hookline.agent.redaction import find_original
 from hookline.agent.run import Run
+from hookline.agent.run_index import RecordedCall, RunIndex, recorded_exception
 from hookline.errors import (
     BlockedCallError,
     HookError,
@@ -45,7 +50,7 @@ from hookline.errors import (
     in_words,
 )
 from hookline.flow import ErrorAction, ErrorClass
-from hookline.hooks import Kind, Plan, Result, Verdict
+from hookline.hooks import Entry, Kind, Plan, Result, Verdict, run_around
 from hookline.hooks.next import RepeatError
 from hookline.journal import CallAdmitted, CallSettled, ErrorRaised
 from hookline.lifecycle import HookPoint, ToolHookContext
@@ -627,14 +632,25 @@ async def _through_hooks(run: Run, current: CallInProgress) -> ToolResult:
         return await _use_and_catch(run, current)
 
     run.clock()  # the duration of the call begins here
-    result = await around_tool(
-        run, plan, tool_context(run, HookPoint.AROUND_TOOL_USE, current), use
-    )
+    ctx = tool_context(run, HookPoint.AROUND_TOOL_USE, current)
+    result = await run_around(plan.hooks, ctx, use, run, _check_same_call, _check_tool_result)
     current.is_refused = runs == 0 and result is refusal
     if result.is_success:
         current.exception = current.failed_hook  # a hook dealt with what the tool failed of
     call = current.call
     return msgspec.structs.replace(result, call_id=call.id, name=call.name)
+
+
+def _check_same_call(
+    entry: Entry, before: ToolHookContext, after: ToolHookContext
+) -> ToolHookContext:
+    refuse_other_call(entry, before, after.tool_call)
+    return after
+
+
+def _check_tool_result(entry: Entry, given: object, _: object) -> ToolResult:
+    result = check_kind(entry, HookPoint.AROUND_TOOL_USE, given, ToolResult)
+    return check_result(result, f"hook '{entry.name}'")
 
 
 def as_result(run: Run, call: ToolCall, value: Any, started: float) -> ToolResult:

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
-from hookline.agent.failure import on_error
-from hookline.agent.loop.end import failure_ending
+from hookline.agent.error_handling import on_error
 from hookline.agent.loop.step import number_step, record_wrapped_step
+from hookline.agent.loop.stop import failure_ending
 from hookline.agent.run import Run
 from hookline.errors import HookError, in_words
 from hookline.flow import ErrorAction, ErrorClass

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -18,10 +18,9 @@ from hookline.agent.calls.execution import (
     use_tools,
 )
 from hookline.agent.children import recount_hook_work
-from hookline.agent.failure import on_error
-from hookline.agent.hook_services import HookServices
+from hookline.agent.error_handling import Unrecovered, ask_in_step, on_error
+from hookline.agent.hook_services import provide_services
 from hookline.agent.loop.around_step import make_wrapped_step
-from hookline.agent.loop.end import failure_ending, finish, give_output, outcome_ending, stop_ending
 from hookline.agent.loop.step import (
     begin_step,
     finish_step,
@@ -30,15 +29,25 @@ from hookline.agent.loop.step import (
     reopen_step,
     settle_step,
 )
-from hookline.agent.loop.turn import Unrecovered, take_turn
-from hookline.agent.records import RunIndex, hook_error_of, recorded_exception
+from hookline.agent.loop.stop import (
+    cancel_ending,
+    check_early_forbid,
+    conclude,
+    failure_ending,
+    finish,
+    give_output,
+    outcome_ending,
+    stop_ending,
+)
+from hookline.agent.loop.turn import take_turn
 from hookline.agent.result import RunResult
 from hookline.agent.run import Run
-from hookline.errors import HookError, PastError, in_words
+from hookline.agent.run_index import RunIndex, hook_error_of, recorded_exception
+from hookline.errors import PastError, in_words
 from hookline.flow import ErrorAction, classify
-from hookline.hooks import Plan, Point, Result, run_hooks
+from hookline.hooks import Plan, run_hooks
 from hookline.journal import RECORD_VERSION, PromptSubmitted, RunStarted, RunTakenUp, StepFinished
-from hookline.lifecycle import AgentContext, HookPoint, StopHookContext
+from hookline.lifecycle import HookPoint
 from hookline.state import (
     AgentState,
     ContinuationDecision,
@@ -56,7 +65,7 @@ from hookline.state import (
 async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
     """Drive a run to its end, whatever that is."""
     run.token.attach()
-    run.make_services = HookServices
+    provide_services(run)
     run.ledger.start(run.clock())
     cancelled: asyncio.CancelledError | None = None
     output: Any = None
@@ -74,7 +83,7 @@ async def drive(run: Run, prompt: str | UserMessage | None) -> RunResult:
                 ending = await _lose(run, error)
         except asyncio.CancelledError as error:
             cancelled = None if run.token.absorb() else error
-            ending = _cancel_ending(run)
+            ending = cancel_ending(run)
         run.token.close()
         result = await finish(run, _unless_it_waits(run, ending), output)
     if cancelled is not None:
@@ -101,13 +110,6 @@ async def _steps(run: Run, ending: Ending | None) -> Ending:
         if check_step is not None:
             ending = await check_step(run, ending)
     return ending
-
-
-def _cancel_ending(run: Run) -> Ending:
-    """How it ended from outside; if that was a clock, it reached a limit, as if it had been between two steps."""
-    if run.token.is_out_of_time:
-        return Ending(RunStatus.STOPPED, StopReason.TIME_LIMIT, run.token.why)
-    return Ending(RunStatus.CANCELLED, StopReason.CANCELLED, run.token.why)
 
 
 def _unless_it_waits(run: Run, ending: Ending) -> Ending:
@@ -156,7 +158,7 @@ async def begin(run: Run, prompt: str | UserMessage | None) -> Ending | None:
     if refused is None and prompt is not None and not run.stopping:
         refused = await _submit(run, prompt)
     if refused is None:
-        refused = _check_early_forbid(run)
+        refused = check_early_forbid(run)
     if run.commit is not None and refused is None:
         # From here on the run exists, and whoever takes it up continues from here. One that is refused is only
         # written with its end: nobody is to make the steps that were refused.
@@ -202,7 +204,7 @@ async def ask_again(run: Run, plan: Plan) -> Ending | None:
     ctx = run.context(HookPoint.EXECUTION_START, resumed=True)
     # Not by way of what is remembered: what they said in another process is no answer here.
     run.take(await run_hooks(plan, ctx, run, run.settle))
-    return _check_early_forbid(run)
+    return check_early_forbid(run)
 
 
 def _last_step(run: Run) -> Step | None:
@@ -279,12 +281,6 @@ async def _submit(run: Run, submitted: str | UserMessage) -> Ending | None:
     return None
 
 
-def _check_early_forbid(run: Run) -> Ending | None:
-    """What hooks said before the first step is resolved before it: there is no step to let finish."""
-    outcome = ContinuationOutcome.from_evaluations(run.evaluations)
-    return outcome_ending(outcome) if outcome.is_forbidden else None
-
-
 # --- one step -----------------------------------------------------------------------------------------
 
 
@@ -307,13 +303,13 @@ def _step(run: Run, before: AgentState | None = None) -> Awaitable[Ending | None
 async def _ask_first(run: Run, plan: Plan) -> Ending | None:
     ctx = run.context(HookPoint.BEFORE_STEP, step_index=run.step_index or 0)
     try:
-        result = await _ask_in_step(run, plan, ctx)
+        result = await ask_in_step(run, plan, ctx)
     except Unrecovered as error:
         return failure_ending(run, error.exception)
     if result is not None and result.is_blocked:
         return stop_ending(result, StopReason.STEP_REFUSED)
     if run.is_forbidden:
-        return await _conclude(run, None)
+        return await conclude(run, None)
     begin_step(run)
     return await _work(run, again=False)
 
@@ -376,7 +372,7 @@ async def _work(run: Run, *, again: bool) -> Ending | None:
     made = settle_step(run)
     try:
         await _after_step(run, made)
-        return await _conclude(run, made)
+        return await conclude(run, made)
     except asyncio.CancelledError:
         finish_step(run, made, _no_outcome(run, StopReason.CANCELLED, run.token.why))
         raise
@@ -455,85 +451,7 @@ async def _after_step(run: Run, step: Step) -> None:
     plan = run.plans.after_step
     if plan is not None:
         ctx = run.context(HookPoint.AFTER_STEP, step_index=step.index, step=step)
-        await _ask_in_step(run, plan, ctx)
-
-
-# --- whether there is another step ----------------------------------------------------------------
-
-
-C = TypeVar("C", bound=AgentContext)
-
-
-async def _ask_in_step(run: Run, plan: Plan, ctx: C) -> Result[C] | None:
-    """Ask the hooks of a point inside a step. None if one of them failed and the error policy ignores that."""
-    try:
-        return await run.ask(plan, ctx)
-    except HookError as error:
-        decision = await on_error(run, error, classify(error))
-        if decision.action is ErrorAction.STOP:
-            raise Unrecovered(error, decision.action) from error
-        return None
-
-
-async def _conclude(run: Run, step: Step | None) -> Ending | None:
-    """Ask should_continue, resolve everything hooks have said, and ask the stop hooks if that means stopping."""
-    plan = run.plans.should_continue
-    if plan is not None and step is not None:
-        await _ask_in_step(run, plan, _stop_context(run, HookPoint.SHOULD_CONTINUE, step))
-    outcome = ContinuationOutcome.from_evaluations(run.evaluations)
-    if not outcome.should_continue and run.plans.stop is not None:
-        outcome = await _ask_to_stop(run, run.plans.stop, step, outcome)
-    if step is not None:
-        if outcome.should_continue and step.is_final_response:
-            _tell_model_why(run, outcome)
-        finish_step(run, step, outcome)
-    return None if outcome.should_continue else outcome_ending(outcome)
-
-
-def _stop_context(run: Run, point: Point[StopHookContext], step: Step | None) -> StopHookContext:
-    outcome = ContinuationOutcome.from_evaluations(run.evaluations)
-    return run.context(point, continuation=outcome, step=step)
-
-
-async def _ask_to_stop(
-    run: Run, plan: Plan, step: Step | None, outcome: ContinuationOutcome
-) -> ContinuationOutcome:
-    """The stop hooks: they may object to an ordinary end, so often and no more, and never to a guard's."""
-    result = await _ask_in_step(run, plan, _stop_context(run, HookPoint.STOP, step))
-    if result is not None and result.is_blocked:
-        run.evaluate(
-            ContinuationEvaluation(
-                result.decided_by, ContinuationDecision.REQUEST_CONTINUATION, result.reason
-            ),
-            HookPoint.STOP.value,
-        )
-    revised = ContinuationOutcome.from_evaluations(run.evaluations)
-    if outcome.is_forbidden or not revised.should_continue:
-        return revised if revised.is_forbidden else outcome
-    counters = run.state.counters
-    if counters.objections >= run.setup.definition.max_objections:
-        cap = f"stop hooks objected {counters.objections} times, which is the limit; the last: {revised.reason}"
-        forbid = ContinuationEvaluation(
-            source="objections",
-            decision=ContinuationDecision.FORBID_CONTINUATION,
-            reason=cap,
-            stop_reason=StopReason.OBJECTION_LIMIT,
-        )
-        run.evaluate(forbid, HookPoint.STOP.value)
-        return ContinuationOutcome.from_evaluations(run.evaluations)
-    counters = msgspec.structs.replace(counters, objections=counters.objections + 1)
-    run.become(msgspec.structs.replace(run.state, counters=counters))
-    return revised
-
-
-def _tell_model_why(run: Run, outcome: ContinuationOutcome) -> None:
-    """When the model was done and a hook wants more, the model reads why."""
-    request = ContinuationDecision.REQUEST_CONTINUATION
-    reasons = dict.fromkeys(
-        (said.reason, said.source) for said in outcome.evaluations if said.decision is request
-    )
-    notes = tuple(UserMessage(reason, source) for reason, source in reasons if reason)
-    run.become(run.state.with_messages(run.state.messages.extend(notes)))
+        await ask_in_step(run, plan, ctx)
 
 
 # --- when the run is lost -----------------------------------------------------------------------------

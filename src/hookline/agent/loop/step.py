@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from hookline.agent.failure import on_step_end
+from hookline.agent.error_handling import on_step_end
 from hookline.agent.in_progress import CallInProgress, StepInProgress
 from hookline.agent.redaction import find_original
 from hookline.agent.result import objections_in, restore_child, save_child

@@ -6,12 +6,16 @@ import asyncio
 from typing import Any
 
 from hookline._aio import is_being_cancelled
-from hookline.agent.checks import around_inference, check_response, is_plain
-from hookline.agent.failure import on_error, on_success, repeat_recorded_failure
+from hookline.agent.checks import check_changes, check_kind, check_response, is_plain
+from hookline.agent.error_handling import (
+    Unrecovered,
+    on_error,
+    on_success,
+    repeat_recorded_failure,
+)
 from hookline.agent.run import Run
-from hookline.errors import in_words
 from hookline.flow import ErrorAction, ErrorClass, classify
-from hookline.hooks import Kind, Point, Result
+from hookline.hooks import Entry, Kind, Point, Result, run_around
 from hookline.journal import RequestSent, ResponseReceived
 from hookline.lifecycle import HookPoint, InferenceHookContext
 from hookline.lifecycle.recorded_changes import describe_request
@@ -30,15 +34,6 @@ _CUT_OFF = {
     "pause": "the answer was cut off: the provider paused it again and again",
 }
 """What a model's `finish` means for the run. Half an answer is no answer, and a call in it may be half a call."""
-
-
-class Unrecovered(Exception):
-    """An error that the policy has seen and that ends the step."""
-
-    def __init__(self, exception: BaseException, action: ErrorAction) -> None:
-        self.exception = exception
-        self.action = action
-        super().__init__(in_words(exception))
 
 
 async def take_turn(run: Run) -> None:
@@ -155,17 +150,23 @@ async def try_again(
 async def _ask_through_hooks(run: Run, request: InferenceRequest) -> InferenceResponse:
     """One question to the model, through the hooks around it."""
 
-    async def ask(asked: InferenceRequest) -> InferenceResponse:
+    async def ask(ctx: InferenceHookContext) -> InferenceResponse:
+        asked = ctx.request
         if asked.tools is not request.tools or run.step.withdrawn:
             left = {spec.name for spec in asked.tools}
             run.step.withdraw(spec.name for spec in request.tools if spec.name not in left)
         return accept_response(run, await run.source.infer(run, asked))
 
     around = run.plans.around_inference
-    if around is None:
-        return await ask(request)
     ctx = _context(run, HookPoint.AROUND_INFERENCE, request, None)
-    return await around_inference(run, around, ctx, ask)
+    if around is None:
+        return await ask(ctx)
+    response = await run_around(around.hooks, ctx, ask, run, check_changes, _check_given)
+    return check_response(response, "a hook around the inference")
+
+
+def _check_given(entry: Entry, given: object, _: object) -> InferenceResponse:
+    return check_kind(entry, HookPoint.AROUND_INFERENCE, given, InferenceResponse)
 
 
 def accept_response(run: Run, response: InferenceResponse) -> InferenceResponse:

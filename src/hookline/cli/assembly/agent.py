@@ -32,7 +32,7 @@ _CHANGEABLE = ("model", "model_options", "system_prompt", "capabilities", "limit
 """What flags can change in a builder of the user."""
 
 
-class Extras(msgspec.Struct, frozen=True, kw_only=True):
+class AgentAdditions(msgspec.Struct, frozen=True, kw_only=True):
     """What a command adds to the agent that the settings describe."""
 
     journal: JournalStore | None = None
@@ -55,13 +55,13 @@ class Extras(msgspec.Struct, frozen=True, kw_only=True):
     """Reports what must not be missed."""
 
 
-def without_model(*capabilities: Any, **more: Any) -> Extras:
+def without_model(*capabilities: Any, **more: Any) -> AgentAdditions:
     """The extras of a command that asks no model."""
-    return Extras(driver=ScriptedDriver([]), capabilities=capabilities, **more)
+    return AgentAdditions(driver=ScriptedDriver([]), capabilities=capabilities, **more)
 
 
 @contextlib.asynccontextmanager
-async def open_agent(settings: Settings, extras: Extras) -> AsyncIterator[Agent]:
+async def open_agent(settings: Settings, extras: AgentAdditions) -> AsyncIterator[Agent]:
     """The agent of the configuration, or the user's own if `agent` is `module:agent`."""
     with contextlib.ExitStack() as leaving:
         async with contextlib.AsyncExitStack() as stack:
@@ -72,7 +72,7 @@ async def open_agent(settings: Settings, extras: Extras) -> AsyncIterator[Agent]
             yield agent
 
 
-def _warn_of_missing_tools(agent: Agent, settings: Settings, extras: Extras) -> None:
+def _warn_of_missing_tools(agent: Agent, settings: Settings, extras: AgentAdditions) -> None:
     configuration = settings.configuration
     approvals = configuration.approvals
     has_match = any(hook.match is not None for hook in configuration.hooks)
@@ -82,7 +82,9 @@ def _warn_of_missing_tools(agent: Agent, settings: Settings, extras: Extras) -> 
         warn_of_missing_tools(agent.definition.toolbox, settings, extras.warn)
 
 
-async def _open(settings: Settings, extras: Extras, stack: contextlib.AsyncExitStack) -> Agent:
+async def _open(
+    settings: Settings, extras: AgentAdditions, stack: contextlib.AsyncExitStack
+) -> Agent:
     target = settings.target
     if target:
         from hookline.cli.target import find_target, open_target
@@ -101,7 +103,7 @@ async def _open(settings: Settings, extras: Extras, stack: contextlib.AsyncExitS
     return await stack.enter_async_context(_with_extras(agent, extras))
 
 
-def _with_extras(agent: Agent, extras: Extras) -> Agent:
+def _with_extras(agent: Agent, extras: AgentAdditions) -> Agent:
     """The agent with what the command adds: hooks, listeners, the journal. The agent may be the user's own."""
     definition = agent.definition
     registrations = (
@@ -127,7 +129,7 @@ def _with_extras(agent: Agent, extras: Extras) -> Agent:
 # --- the user's own agent -----------------------------------------------------------------------------
 
 
-def _equip(builder: AgentBuilder | None, settings: Settings, extras: Extras) -> None:
+def _equip(builder: AgentBuilder | None, settings: Settings, extras: AgentAdditions) -> None:
     """Apply the flags to the user's builder. An agent that is built already cannot be changed."""
     flags = {
         path: origin
@@ -172,7 +174,10 @@ def _equip(builder: AgentBuilder | None, settings: Settings, extras: Extras) -> 
 
 
 async def _configure(
-    builder: AgentBuilder, settings: Settings, extras: Extras, stack: contextlib.AsyncExitStack
+    builder: AgentBuilder,
+    settings: Settings,
+    extras: AgentAdditions,
+    stack: contextlib.AsyncExitStack,
 ) -> None:
     configuration = settings.configuration
     if settings.agent:
@@ -210,7 +215,7 @@ async def _configure(
         builder.with_capability(await _open_servers(settings, stack))
 
 
-def _add_model(builder: AgentBuilder, settings: Settings, extras: Extras) -> None:
+def _add_model(builder: AgentBuilder, settings: Settings, extras: AgentAdditions) -> None:
     configuration = settings.configuration
     if extras.driver is not None:
         builder.with_driver(extras.driver)
@@ -254,7 +259,7 @@ def _error_policy(configuration: AgentSettings) -> ErrorPolicy:
     return ErrorPolicy(actions=actions, **numbers)
 
 
-def _approval(settings: Settings, extras: Extras) -> Any:
+def _approval(settings: Settings, extras: AgentAdditions) -> Any:
     from hookline.capabilities import Approval
 
     approvals = settings.configuration.approvals

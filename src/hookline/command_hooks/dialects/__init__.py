@@ -8,8 +8,8 @@ from hookline.command_hooks.dialects.codex import Codex
 from hookline.command_hooks.dialects.copilot import Copilot
 from hookline.command_hooks.dialects.cursor import Cursor
 from hookline.command_hooks.dialects.gemini import Gemini
-from hookline.command_hooks.dialects.own import Own
+from hookline.command_hooks.dialects.hookline import Hookline
 from hookline.command_hooks.dialects.vscode import VsCode
 
-for _dialect in (Own(), Claude(), Gemini(), Codex(), Cursor(), Copilot(), VsCode()):
+for _dialect in (Hookline(), Claude(), Gemini(), Codex(), Cursor(), Copilot(), VsCode()):
     register_dialect(_dialect)

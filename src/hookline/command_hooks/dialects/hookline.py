@@ -64,7 +64,7 @@ _Word = Annotated[str, msgspec.Meta(min_length=1)]
 _OTHER_NAMES = {"point": "on", "event": "on", "match": "matcher", "type": ""}
 
 
-class Own(Dialect):
+class Hookline(Dialect):
     """Hookline's own protocol. A hook that fails blocks, unless it has `on_failure = "open"`."""
 
     name = "hookline"
@@ -325,7 +325,7 @@ def _check(handler: Handler, where: str) -> None:
     if sum(ways) != 1:
         raise RegistrationError(f"{where} needs one of command, argv and url, and has {sum(ways)}.")
     dialect = dialect_of(handler)
-    if (handler.matcher not in ("", "*") or handler.rule) and isinstance(dialect, Own):
+    if (handler.matcher not in ("", "*") or handler.rule) and isinstance(dialect, Hookline):
         # Without a tool call or a name at the point, the hook would always run, or never.
         has_tool = issubclass(point_named(handler.event).context, ToolHookContext)
         if not has_tool and (handler.event not in _WITH_NAMES or handler.rule):

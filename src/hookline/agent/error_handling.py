@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from hookline.agent.records import recorded_exception
 from hookline.agent.run import Run
+from hookline.agent.run_index import recorded_exception
 from hookline.definition.guards import LimitsGuard
 from hookline.errors import HookError, JournalError, in_words
-from hookline.flow import ErrorAction, ErrorClass, ErrorDecision, retry_delay
-from hookline.hooks import CRASHES, Point
+from hookline.flow import ErrorAction, ErrorClass, ErrorDecision, classify, retry_delay
+from hookline.hooks import CRASHES, Plan, Point, Result
 from hookline.journal import ErrorRaised
-from hookline.lifecycle import FailureHookContext, HookPoint
+from hookline.lifecycle import AgentContext, FailureHookContext, HookPoint
 from hookline.state import ErrorInfo, FrozenDict, ToolCall
 
+C = TypeVar("C", bound=AgentContext)
 _OF_OTHERS = (ErrorClass.TOOL, ErrorClass.VALIDATION, ErrorClass.BLOCKED, ErrorClass.HOOK)
 _OF_MODELS = tuple(each for each in ErrorClass if each not in _OF_OTHERS)
+
+
+class Unrecovered(Exception):
+    """An error that the policy has seen and that ends the step."""
+
+    def __init__(self, exception: BaseException, action: ErrorAction) -> None:
+        self.exception = exception
+        self.action = action
+        super().__init__(in_words(exception))
 
 
 async def on_error(
@@ -69,6 +79,17 @@ async def on_error(
         )
     )
     return decision
+
+
+async def ask_in_step(run: Run, plan: Plan, ctx: C) -> Result[C] | None:
+    """Ask the hooks of a point inside a step. None if one of them failed and the error policy ignores that."""
+    try:
+        return await run.ask(plan, ctx)
+    except HookError as error:
+        decision = await on_error(run, error, classify(error))
+        if decision.action is ErrorAction.STOP:
+            raise Unrecovered(error, decision.action) from error
+        return None
 
 
 def _answer(run: Run, left: FailureHookContext, failures: int) -> ErrorDecision:

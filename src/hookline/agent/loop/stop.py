@@ -1,6 +1,7 @@
-"""The way out, which every run takes: output, agent_failed, execution_end, session_end, the result.
+"""Why a run stops, and how: whether there is another step, the reason, and the way out that every run takes.
 
-Whether a run continues is decided in `drive.py`; the reasons to stop are in `state/continuation.py`.
+The way out is output, agent_failed, execution_end, session_end, the result. The reasons to stop are in
+`state/continuation.py`.
 """
 
 from __future__ import annotations
@@ -12,24 +13,28 @@ from typing import Any, TypeVar
 import msgspec
 
 from hookline._aio import is_being_cancelled
-from hookline.agent.failure import on_error, on_lost
-from hookline.agent.hook_services import HookServices
-from hookline.agent.loop.step import count_usage
+from hookline.agent.error_handling import ask_in_step, on_error, on_lost
+from hookline.agent.hook_services import provide_services
+from hookline.agent.loop.step import count_usage, finish_step
 from hookline.agent.result import RunResult, as_text
 from hookline.agent.run import Run
 from hookline.errors import HookAnswerError, HookError, JournalError, in_words
 from hookline.flow import ErrorClass, classify
-from hookline.hooks import Result
+from hookline.hooks import Plan, Point, Result
 from hookline.journal import RunFinished, StatusChanged, counted_on
-from hookline.lifecycle import AgentContext, HookPoint, SessionHookContext
+from hookline.lifecycle import AgentContext, HookPoint, SessionHookContext, StopHookContext
 from hookline.state import (
     NO_USAGE,
+    ContinuationDecision,
+    ContinuationEvaluation,
     ContinuationOutcome,
     Ending,
     ErrorInfo,
     InferenceResponse,
     RunStatus,
+    Step,
     StopReason,
+    UserMessage,
 )
 
 T = TypeVar("T")
@@ -37,6 +42,123 @@ _OTHER = "other"
 """Why a session is over that ends with its only run."""
 _ANSWERS = (RunStatus.COMPLETED, RunStatus.STOPPED)
 _COMPLETED = StopReason.COMPLETED
+
+
+# --- whether there is another step ------------------------------------------------------------------
+
+
+async def conclude(run: Run, step: Step | None) -> Ending | None:
+    """Ask should_continue, resolve everything hooks have said, and ask the stop hooks if that means stopping."""
+    plan = run.plans.should_continue
+    if plan is not None and step is not None:
+        await ask_in_step(run, plan, _stop_context(run, HookPoint.SHOULD_CONTINUE, step))
+    outcome = ContinuationOutcome.from_evaluations(run.evaluations)
+    if not outcome.should_continue and run.plans.stop is not None:
+        outcome = await _ask_to_stop(run, run.plans.stop, step, outcome)
+    if step is not None:
+        if outcome.should_continue and step.is_final_response:
+            _tell_model_why(run, outcome)
+        finish_step(run, step, outcome)
+    return None if outcome.should_continue else outcome_ending(outcome)
+
+
+def _stop_context(run: Run, point: Point[StopHookContext], step: Step | None) -> StopHookContext:
+    outcome = ContinuationOutcome.from_evaluations(run.evaluations)
+    return run.context(point, continuation=outcome, step=step)
+
+
+async def _ask_to_stop(
+    run: Run, plan: Plan, step: Step | None, outcome: ContinuationOutcome
+) -> ContinuationOutcome:
+    """The stop hooks: they may object to an ordinary end, so often and no more, and never to a guard's."""
+    result = await ask_in_step(run, plan, _stop_context(run, HookPoint.STOP, step))
+    if result is not None and result.is_blocked:
+        run.evaluate(
+            ContinuationEvaluation(
+                result.decided_by, ContinuationDecision.REQUEST_CONTINUATION, result.reason
+            ),
+            HookPoint.STOP.value,
+        )
+    revised = ContinuationOutcome.from_evaluations(run.evaluations)
+    if outcome.is_forbidden or not revised.should_continue:
+        return revised if revised.is_forbidden else outcome
+    counters = run.state.counters
+    if counters.objections >= run.setup.definition.max_objections:
+        cap = f"stop hooks objected {counters.objections} times, which is the limit; the last: {revised.reason}"
+        forbid = ContinuationEvaluation(
+            source="objections",
+            decision=ContinuationDecision.FORBID_CONTINUATION,
+            reason=cap,
+            stop_reason=StopReason.OBJECTION_LIMIT,
+        )
+        run.evaluate(forbid, HookPoint.STOP.value)
+        return ContinuationOutcome.from_evaluations(run.evaluations)
+    counters = msgspec.structs.replace(counters, objections=counters.objections + 1)
+    run.become(msgspec.structs.replace(run.state, counters=counters))
+    return revised
+
+
+def _tell_model_why(run: Run, outcome: ContinuationOutcome) -> None:
+    """When the model was done and a hook wants more, the model reads why."""
+    request = ContinuationDecision.REQUEST_CONTINUATION
+    reasons = dict.fromkeys(
+        (said.reason, said.source) for said in outcome.evaluations if said.decision is request
+    )
+    notes = tuple(UserMessage(reason, source) for reason, source in reasons if reason)
+    run.become(run.state.with_messages(run.state.messages.extend(notes)))
+
+
+def check_early_forbid(run: Run) -> Ending | None:
+    """What hooks said before the first step is resolved before it: there is no step to let finish."""
+    outcome = ContinuationOutcome.from_evaluations(run.evaluations)
+    return outcome_ending(outcome) if outcome.is_forbidden else None
+
+
+# --- how a run ends --------------------------------------------------------------------------------
+
+
+def stop_ending(result: Result[Any], reason: StopReason) -> Ending:
+    """How a run ends that its hooks do not let continue."""
+    return Ending(
+        status=RunStatus.STOPPED,
+        stop_reason=reason,
+        reason=result.reason,
+        decided_by=result.decided_by,
+    )
+
+
+def outcome_ending(outcome: ContinuationOutcome) -> Ending:
+    """How a run ends that its hooks let end, or made end."""
+    status = RunStatus.STOPPED if outcome.is_forbidden else RunStatus.COMPLETED
+    reason = outcome.stop_reason or StopReason.COMPLETED
+    return Ending(
+        status=status,
+        stop_reason=reason,
+        reason=outcome.reason,
+        decided_by=outcome.resolved_by or "",
+    )
+
+
+def failure_ending(run: Run, error: BaseException) -> Ending:
+    """How a run ends that is lost."""
+    run.lose(error)
+    decided_by = error.hook if isinstance(error, HookError) else ""
+    return Ending(
+        status=RunStatus.FAILED,
+        stop_reason=StopReason.ERROR,
+        reason=in_words(error) or type(error).__name__,
+        decided_by=decided_by,
+    )
+
+
+def cancel_ending(run: Run) -> Ending:
+    """How it ended from outside; if that was a clock, it reached a limit, as if it had been between two steps."""
+    if run.token.is_out_of_time:
+        return Ending(RunStatus.STOPPED, StopReason.TIME_LIMIT, run.token.why)
+    return Ending(RunStatus.CANCELLED, StopReason.CANCELLED, run.token.why)
+
+
+# --- the way out -----------------------------------------------------------------------------------
 
 
 async def finish(run: Run, ending: Ending, output: Any) -> RunResult:
@@ -182,7 +304,7 @@ async def end_session(run: Run, reason: str = _OTHER) -> HookError | None:
     plan = run.plans.session_end
     if plan is None:
         return None
-    run.make_services = HookServices
+    provide_services(run)
     try:
         await run.ask(plan, _end_of_session(run, reason))
     except HookError as error:
@@ -229,38 +351,4 @@ def _result(run: Run, ending: Ending, output: Any) -> RunResult:
     run.append(finished)
     return msgspec.structs.replace(
         result, state=counted_on(state, finished), records=tuple(run.durable.records)
-    )
-
-
-def stop_ending(result: Result[Any], reason: StopReason) -> Ending:
-    """How a run ends that its hooks do not let continue."""
-    return Ending(
-        status=RunStatus.STOPPED,
-        stop_reason=reason,
-        reason=result.reason,
-        decided_by=result.decided_by,
-    )
-
-
-def outcome_ending(outcome: ContinuationOutcome) -> Ending:
-    """How a run ends that its hooks let end, or made end."""
-    status = RunStatus.STOPPED if outcome.is_forbidden else RunStatus.COMPLETED
-    reason = outcome.stop_reason or StopReason.COMPLETED
-    return Ending(
-        status=status,
-        stop_reason=reason,
-        reason=outcome.reason,
-        decided_by=outcome.resolved_by or "",
-    )
-
-
-def failure_ending(run: Run, error: BaseException) -> Ending:
-    """How a run ends that is lost."""
-    run.lose(error)
-    decided_by = error.hook if isinstance(error, HookError) else ""
-    return Ending(
-        status=RunStatus.FAILED,
-        stop_reason=StopReason.ERROR,
-        reason=in_words(error) or type(error).__name__,
-        decided_by=decided_by,
     )

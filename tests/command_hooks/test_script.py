@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from hookline.command_hooks.programs import MOST_OUTPUT, ProgramSpec, run_program
+from hookline.command_hooks.script import MOST_OUTPUT, ProgramSpec, run_program
 
 ENV = {"PATH": os.environ["PATH"]}
 
@@ -246,7 +246,7 @@ def test_the_terminal_of_the_agent_is_out_of_reach() -> None:
     """With a terminal a hook has a session of its own; without one it is in ours."""
     code = (
         "import asyncio, os\n"
-        "from hookline.command_hooks.programs import ProgramSpec, run_program\n"
+        "from hookline.command_hooks.script import ProgramSpec, run_program\n"
         "line = '(echo x > /dev/tty) 2>/dev/null && echo had || echo none; ps -o sess= -p $$'\n"
         "spec = ProgramSpec(('/bin/sh', '-c', line), b'', dict(os.environ), '/', 20.0)\n"
         "terminal, session = asyncio.run(run_program(spec)).stdout.split()\n"

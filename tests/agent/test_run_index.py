@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline import errors
-from hookline.agent.records import HookRounds, Place, RunIndex, place_of, recorded_exception
+from hookline.agent.run_index import HookRounds, Place, RunIndex, place_of, recorded_exception
 from hookline.errors import HookError, RateLimitError, ToolError
 from hookline.flow import ErrorClass, classify
 from hookline.journal import (

@@ -1,0 +1,264 @@
+"""How a run is resumed: from the state of a paused one, or from its journal. Also what must be resumed elsewhere.
+
+A child run continues with the run above it, and a run of a session in its session. A run whose process died goes
+through its last step again: `recovery.py` has what is on record of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from hookline.agent.approvals import check_answers
+from hookline.agent.children import cancel_idle
+from hookline.agent.loop.drive import drive
+from hookline.agent.recovery import ResumeSource
+from hookline.agent.result import RunResult, recorded_result
+from hookline.agent.run import Continuation, Run, RunSetup, SessionPart
+from hookline.definition import Definition
+from hookline.errors import SessionError, UnknownRunError, UsageError
+from hookline.journal import (
+    STREAM,
+    Durable,
+    FirstAnswer,
+    InboxAnswer,
+    InboxCancel,
+    InboxMessage,
+    JournalStore,
+    Questions,
+    Record,
+    RunStarted,
+    RunTakenUp,
+    SessionStatus,
+    SessionStory,
+    Story,
+    answers_on_record,
+    fold,
+    fold_session,
+    reopen,
+    still_waiting,
+    stream_of,
+)
+from hookline.state import AgentState, Decision
+
+Answers = Mapping[str, Decision | bool]
+"""Answers to the questions of a run, by the id of each."""
+_HALTED = (SessionStatus.SUSPENDED, SessionStatus.DELETED)
+_log = logging.getLogger("hookline")
+
+
+def resume_from_state(definition: Definition, state: AgentState, answers: Answers) -> Run:
+    """The run of a paused state, with its answers."""
+    checked = check_answers(state, answers, definition.toolbox)
+    durable = Durable(definition.listeners, checked)
+    part = SessionPart(ends=state.session_id == state.run_id)
+    return Run(RunSetup.of(definition, drive, session=part), state, durable)
+
+
+def resume_from_journal(
+    definition: Definition,
+    journal: JournalStore,
+    run_id: str,
+    decisions: Answers,
+    *,
+    is_in_session: bool,
+) -> Run | Coroutine[Any, Any, RunResult]:
+    """The run of a journal: paused, or left behind by a process that died. Or the result, if it is over."""
+    durable = reopen(journal, run_id, definition.listeners)
+    try:
+        story = fold(durable.records, journal)
+        if not story.is_finished or story.state.pending_step is not None:
+            refuse_child(story.state, journal)
+        if not is_in_session:
+            refuse_member(journal, story)
+        known = (
+            {} if story.is_finished else answers_on_record(journal, story.state, durable.records)
+        )
+        waiting = still_waiting(story.state, known)
+        posted = journal.inbox(run_id)
+        answers = check_answers(
+            waiting,
+            decisions,
+            definition.toolbox,
+            _first_answers(journal, waiting, decisions, posted),
+            definition.redact,
+        )
+    except BaseException:
+        durable.close()
+        raise
+    durable.take_answers(answers)
+    if story.is_over:
+        durable.close()
+        return _give_result(recorded_result(story, durable.records, definition.plans.output))
+    for message in posted:
+        if isinstance(message, InboxCancel):
+            return _end_cancelled(definition, durable, message.words)
+    _report_version(durable.records, definition.version)
+    paused = story.is_finished
+    part = SessionPart(ends=story.state.session_id == run_id)
+    resumed = Run(
+        RunSetup.of(definition, drive, session=part),
+        story.state if paused else story.settled,
+        durable,
+        None if paused else ResumeSource(story.tail, story.unsettled_seconds),
+    )
+    _take_posted(resumed, posted, journal if paused else None)
+    return resumed
+
+
+async def _give_result(result: RunResult) -> RunResult:
+    """The result of a run that had ended already."""
+    return result
+
+
+async def _end_cancelled(definition: Definition, durable: Durable, why: str) -> RunResult:
+    """End a run that nobody drives, because somebody cancelled it."""
+    try:
+        cancel_idle(durable, definition.clock.now(), why)
+        if durable.commit is not None:
+            await durable.commit()
+    finally:
+        durable.close()
+    story = fold(durable.records, durable.store)
+    return recorded_result(story, durable.records, definition.plans.output)
+
+
+def _report_version(records: Sequence[Record], version: str) -> None:
+    """Say so when another version of the agent continues a run than drove it last. The record says it too."""
+    versions = [each.agent_version for each in records if isinstance(each, RunStarted | RunTakenUp)]
+    if versions[-1] != version:
+        was, now = (
+            f"version {each!r}" if each else "no version" for each in (versions[-1], version)
+        )
+        _log.warning(
+            "run '%s' was driven by %s of its agent, and %s continues it.",
+            records[0].run_id,
+            was,
+            now,
+        )
+
+
+def _first_answers(
+    journal: JournalStore,
+    state: AgentState,
+    decisions: Mapping[str, Decision | bool],
+    posted: Sequence[InboxMessage],
+) -> dict[str, FirstAnswer]:
+    """The answers that the questions of `decisions` have already: on record, or in the inbox if they wait."""
+    waiting = {each.id: each for each in state.pending}
+    first: dict[str, FirstAnswer] = {}
+    if isinstance(decisions, Mapping) and not decisions.keys() <= waiting.keys():
+        first |= Questions(journal, state.run_id).answered
+    for message in posted:
+        if isinstance(message, InboxAnswer):
+            approval = waiting.get(message.question)
+            if approval is not None and approval.fingerprint == message.fingerprint:
+                first[message.question] = FirstAnswer(message.decision, message.by)
+    return first
+
+
+def _take_posted(run: Run, posted: Sequence[InboxMessage], paused: JournalStore | None) -> None:
+    """Take the answers of the inbox. Those to what a paused run neither asks nor has an answer to are void."""
+    if not posted or run.inbox is None:
+        return
+    run.inbox.take(posted)
+    if paused is None:
+        return  # it goes through its step again, and asks again what it had asked
+    known = {each.id for each in run.state.pending}
+    given = [
+        each for each in posted if isinstance(each, InboxAnswer) and each.question not in known
+    ]
+    answered = Questions(paused, run.run_id).answered if given else {}
+    for message in given:
+        if message.question not in answered:
+            run.inbox.report(message, "nothing asks this any more")
+
+
+# --- what is resumed elsewhere ---------------------------------------------------------------------
+
+
+def refuse_child(state: AgentState, journal: JournalStore | None = None) -> None:
+    """A child run continues with the run it is a part of: alone, the policies and limits above it would not hold."""
+    outer = state.parent_run_id
+    if outer is None:
+        return
+    with suppress(UnknownRunError):
+        while journal is not None:
+            started = journal.read(outer)[0]
+            above = started.parent_run_id if isinstance(started, RunStarted) else None
+            if above is None:
+                break
+            outer = above
+    raise UsageError(
+        f"run '{state.run_id}' is a part of run '{outer}', under whose policies and limits it continues.",
+        remedy=f"Resume the outer run, with the same answers: agent.resume('{outer}', decisions).",
+    )
+
+
+class SessionMembership(msgspec.Struct, frozen=True):
+    """Which session a run belongs to, as the session itself says it."""
+
+    session_id: str
+    source: str = ""
+    """Why session_start is asked; empty when the session has started."""
+    continues: Continuation | None = None
+    """The run of the session that it continues."""
+    enter: Callable[[], Awaitable[None]] | None = None
+    """Notes in the session that it has this run, before the run begins. If that fails the run never does."""
+
+
+def refuse_outsider(journal: JournalStore | None, session: str | None, run_id: str | None) -> None:
+    """A run beside a session, under its name, would be one that the session knows nothing of."""
+    if run_id is not None and run_id.startswith(STREAM):
+        raise UsageError(
+            f"run_id={run_id!r}: ids that begin with '{STREAM}' are those of sessions.",
+            remedy="Give the run another id.",
+        )
+    if journal is not None and session is not None and _find_session(journal, session) is not None:
+        raise UsageError(
+            f"session '{session}' is kept in the journal, and would not know of this run.",
+            remedy=f"Run it there: Sessions(journal).get({session!r}).run(agent, prompt).",
+        )
+
+
+def refuse_member(journal: JournalStore, run: Story) -> None:
+    """A run of a session continues in the session, which keeps others off and may have left it behind."""
+    state, session = run.state, run.state.session_id
+    story = find_owner(journal, state)
+    if story is None or state.parent_run_id is not None:
+        return
+    if story.status in _HALTED:
+        raise session_error(story)
+    if run.is_over:
+        return  # it is only looked at
+    raise UsageError(
+        f"run '{state.run_id}' belongs to session '{session}', which is kept in the journal.",
+        remedy=f"Continue it there: Sessions(journal).get({session!r}).resume_run(agent, decisions).",
+    )
+
+
+def session_error(story: SessionStory) -> SessionError:
+    """Why nothing runs in it."""
+    if story.status is SessionStatus.DELETED:
+        return SessionError(
+            f"session '{story.session_id}' was deleted.", remedy="Create another one."
+        )
+    return SessionError(
+        f"session '{story.session_id}' is suspended.", remedy="Take it up again: session.resume()."
+    )
+
+
+def find_owner(journal: JournalStore, state: AgentState) -> SessionStory | None:
+    """The session that a run belongs to, if it is kept in the journal."""
+    return _find_session(journal, state.session_id) if state.session_id != state.run_id else None
+
+
+def _find_session(journal: JournalStore, session: str) -> SessionStory | None:
+    try:
+        return fold_session(journal.read(stream_of(session)))
+    except UnknownRunError:
+        return None
