@@ -52,8 +52,10 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^]\s]*\])?\+?=")
 _FUNCTION = re.compile(
     r"([^ \t\n\\'\"$`<>;&|(){}]+)[ \t]*\([ \t]*\)|function[ \t]+([^ \t\n;&|()]+)"
 )
-_REDIRECT = re.compile(r"[0-9]{0,4}(&>>|&>|<<<|<<-|<<|<>|>\||>>|>&|<&|<(?!\()|>(?!\())[ \t]*")
-_DUPLICATE = re.compile(r"(?:[0-9]+-?|-)(?=[ \t\n;&|()<>]|$)")
+_REDIRECT = re.compile(
+    r"(?:[0-9]*|\{\w+\})(&>>|&>|<<<|<<-|<<|<>|>\||>>|>&|<&|<(?!\()|>(?!\())[ \t]*"
+)
+_DUPLICATE = re.compile(r"-|[0-9]+-?(?=[ \t\n;&|()<>]|$)")
 _OPERATOR = re.compile(r"&&|\|\||;;&|;;|;&|;|&(?!>)|\n")
 _PREFIX = re.compile(
     r"(?:(?:!|then|do|else|elif)(?=[ \t\n(){<>;&|])|time(?:[ \t]+(?:-p|--))*(?=[ \t\n({<>])"
@@ -199,9 +201,13 @@ class _Lines:
         self.is_changed = self.is_changed or bool(inside)
 
     def comment(self, start: int, end: int) -> None:
-        """Note a comment. It ends where the first line ends that was joined in it."""
-        first = bisect_right(self._places, start)
+        """Note a comment."""
         self._comments.append((start, end))
+        self.ends(start, end)
+
+    def ends(self, start: int, end: int) -> None:
+        """Take apart the first line that was joined in a text which ends with its line."""
+        first = bisect_right(self._places, start)
         if first < len(self._places) and self._places[first] <= end:
             # What was found behind it, for a here-document that begins before it, was not the right place.
             ended = self._joined[first]
@@ -385,14 +391,13 @@ class _Reader:
             self.at = self.bodies.get(operator.start(), self.at)
 
     def _skip_comment(self) -> None:
-        start = self.at
-        self._skip_line()
+        start, self.at = self.at, self._line_end()
         if self.lines:
             self.lines.comment(start, self.at)
 
-    def _skip_line(self) -> None:
+    def _line_end(self) -> int:
         end = self.text.find("\n", self.at)
-        self.at = len(self.text) if end < 0 else end
+        return len(self.text) if end < 0 else end
 
     def _read_pipeline(self, whole: Stage) -> None:
         start = self.at
@@ -496,7 +501,13 @@ class _Reader:
         is_test = self.text.startswith("[[ ", start)
         while self.at < len(self.text):
             redirect = None if is_test else _REDIRECT.match(self.text, self.at)
-            assignment = None if words else _ASSIGNMENT.match(self.text, self.at)
+            assignment = _ASSIGNMENT.match(self.text, self.at)
+            if (
+                assignment
+                and words
+                and (is_test or not self.text.startswith("(", assignment.end()))
+            ):
+                assignment = None  # only a list is one behind words: `declare x=(a b)`
             if redirect:
                 self._read_redirect(redirect, stage)
             elif assignment:
@@ -532,14 +543,24 @@ class _Reader:
         while self.at < len(self.text) and self.text[self.at] != ")":
             if self.text[self.at] == "\n":
                 self.at += 1
-            elif self._is_at_meta():  # bash does not run this line, and continues with the next
-                self._expect(False)
-                self._skip_line()
+            elif self._is_at_meta():
+                self._read_broken_line()
                 return " ".join(words)
             words += self._read_words()
         self._expect(self.at < len(self.text))
         self.at += 1
         return " ".join([*words, *self._read_word()])  # `x=(a)b` is one word
+
+    def _read_broken_line(self) -> None:
+        """Read the rest of a line on its own: bash drops it, and continues with the next line, as it is written."""
+        start, end = self.at, self._line_end()
+        self._expect(False)
+        if self.lines:
+            self.lines.ends(start, end)
+        if end < len(self.text):
+            rest = _Reader(self.text[start:end], self.visitor, self.depth)
+            self.inner += rest.read_list("", is_after_command=True).commands
+            self.at = end
 
     def _read_redirect(self, redirect: re.Match[str], stage: Stage) -> None:
         operator = redirect[1]

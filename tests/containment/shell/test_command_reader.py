@@ -26,6 +26,7 @@ READ = {
     "a && b || c; d | e |& f & g": [(name,) for name in "abcdefg"],
     "a\nb\n\n# c\nd # e": [("a",), ("b",), ("d",)],
     "git show HEAD~1:f HEAD@{1} @{u}": [("git", "show", "HEAD~1:f", "HEAD@{1}", "@{u}")],
+    "git log @{u}..HEAD {a},b": [("git", "log", "@{u}..HEAD", "{a},b")],
     "cat f 2>/dev/null >&2 </dev/null": [("cat", "f")],
     "(cd a && ls)": [("cd", "a"), ("ls",)],
     "! grep -q x f": [("grep", "-q", "x", "f")],
@@ -80,6 +81,41 @@ NOT_SURE_TO_RUN = [
 def test_what_may_not_run_is_not_claimed(text: str) -> None:
     """A command whose redirect may fail, or that stands in a branch, is known at best, not static."""
     assert not read_command(text).static
+
+
+KNOWN = {
+    "if a; then b; elif ! c | d; then e; else f; fi | g": "abcdefg",
+    "if (a); then { b; }; fi; c": "abc",
+    "if a\nthen\n  b && if c; then d; fi\nfi": "abcd",
+    "a <<< 'x y' | b": "ab",
+}
+
+
+@pytest.mark.parametrize("text", KNOWN)
+def test_branches_and_here_strings_are_known(text: str) -> None:
+    """Every command of an `if` is found, and so is one that is given a text."""
+    reading = read_command(text)
+    assert reading.known, reading.problem
+    assert [command.words[0].text for command in reading.commands] == list(KNOWN[text])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if a; b; fi", "if a; then fi", "if a; then b; fi c", "if a; then b; else c; else d; fi", "if a; then b",
+        "if a; then b; fi > x", "if; then a; fi", "if a && then b; fi", "x=1 if a; then b; fi", "a <<< $x",
+        "a <<< ~", "a <<<", "cat {v}<<< x", "then a; fi", "a {b{c},d}", "a {b'}',c}", "a {b}{c,d}", "{v}> f",
+    ],
+)  # fmt: skip
+def test_branches_and_braces_that_are_not_plain_are_not_known(text: str) -> None:
+    """What bash refuses, expands or redirects is not claimed."""
+    assert not read_command(text).known
+
+
+@pytest.mark.parametrize("text", ["a | (b; c)", "a | { b && c; }", "a | if b; then c; fi"])
+def test_a_group_passes_its_input_on(text: str) -> None:
+    """Each of its commands may read what is piped to it."""
+    assert [command.piped for command in read_command(text).commands] == [False, True, True]
 
 
 SWALLOWED = [

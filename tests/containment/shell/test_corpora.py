@@ -14,6 +14,12 @@ from hookline.containment import ShellPolicy, read_command
 from hookline.errors import UsageError
 
 
+@pytest.fixture(autouse=True)
+def programs_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No version manager is on PATH: a `python3` of one asks."""
+    monkeypatch.setenv("PATH", "/usr/local/bin:/usr/bin:/bin")
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with one commit."""
@@ -47,10 +53,10 @@ def test_harmless_commands_run_without_asking(project: Path) -> None:
 
 
 def test_everyday_commands_run_without_asking(project: Path) -> None:
-    """Of what agents and people type to look around, 50.1 in 100 were allowed when last measured: the rest asks."""
+    """Of what agents and people type to look around, 51.7 in 100 were allowed when last measured: the rest asks."""
     verdicts = shares("everyday", project)
     assert verdicts.total() >= 600
-    assert verdicts["allow"] >= 0.50 * verdicts.total()
+    assert verdicts["allow"] >= 0.515 * verdicts.total()
     assert verdicts["deny"] == 0
 
 

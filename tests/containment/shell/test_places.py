@@ -322,6 +322,14 @@ def test_xargs_behind_a_find_that_prints_files(project: Path) -> None:
     assert [text for text in allowed if decide(text, project) != "allow"] == []
 
 
+@pytest.mark.parametrize(
+    "given", ["xargs -0 cat <<< x", "xargs -0 cat <&2", "if true; then xargs -0 cat; fi"]
+)
+def test_xargs_that_reads_something_else_asks(project: Path, given: str) -> None:
+    """A redirect is read instead of what find prints, and in a group another command may read that."""
+    assert decide(f"find . -type f -print0 | {given}", project) == "ask"
+
+
 def test_xargs_with_a_program_that_takes_any_word(project: Path) -> None:
     """Behind whatever is allowed itself: these show nothing that is in files, and no option of theirs does harm."""
     allowed = (

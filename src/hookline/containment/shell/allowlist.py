@@ -132,7 +132,7 @@ class Allowlist(msgspec.Struct):
         if name == "xargs" and command:
             return self._xargs(command, words, where)
         if name in _SHELLS:
-            return self._script(name, words)
+            return self._script(name, words, where)
         if name in WRAPPERS:
             return self._wrapped(name, words, where)
         if name in PROGRAMS:
@@ -141,9 +141,14 @@ class Allowlist(msgspec.Struct):
             return self._added(self.programs[name], words, where)
         return f"{name} is not known to be read-only"
 
-    def _script(self, name: str, words: Sequence[Word]) -> str | None:
-        """`bash -c TEXT`: the text is read like a line of its own. A login shell (`-lc`) obeys a profile before."""
+    def _script(self, name: str, words: Sequence[Word], where: str) -> str | None:
+        """`bash -c TEXT`: the text is read like a line of its own. A login shell (`-lc`) obeys a profile before.
+
+        `bash -n FILE` runs nothing, and shows the lines that it cannot parse.
+        """
         texts = [word.text for word in words]
+        if texts[:-1] == ["-n"] and texts[-1][:1] not in {"", "-", "+"}:
+            return self._files(words[1:], [where])
         is_plain = texts[:-1] == ["-c"] and all(word.exact for word in words)
         if not is_plain or self.depth or (name == "sh" and _OF_BASH.search(texts[-1])):
             return "it is not known what it runs"
@@ -246,7 +251,7 @@ class Allowlist(msgspec.Struct):
         if before is None or not all(word.exact for word in before.words):
             return None
         is_fed = all(one.target.text == "/dev/null" for one in before.redirects)
-        is_fed = is_fed and not any(one.operator == "<" for one in command.redirects)
+        is_fed = is_fed and not any(one.operator[0] == "<" for one in command.redirects)
         source, *tests = (word.text for word in before.words)
         return fed_by_find(tests) if is_fed and program_name(source) == "find" else None
 

@@ -28,8 +28,9 @@ _COMMAND_WORDS = frozenset(
 _PLAIN_KINDS = _COMMAND_WORDS | frozenset(
     """
     program list pipeline command string_content redirected_statement file_redirect file_descriptor negated_command
-    subshell compound_statement comment variable_assignment variable_name special_variable_name binary_expression
-    unary_expression test_operator test_command extglob_pattern parenthesized_expression regex
+    subshell compound_statement if_statement elif_clause else_clause herestring_redirect comment variable_assignment
+    variable_name special_variable_name binary_expression unary_expression test_operator test_command extglob_pattern
+    parenthesized_expression regex
     """.split()
 )
 """The kinds of node that a text which is read exactly may have."""

@@ -1,14 +1,15 @@
 """The strict reader: a small part of bash, read exactly, and nothing else read at all.
 
-It knows words, quotes, patterns, pipes, lists, groups, comments, redirects, and lines that continue in the next. It
-knows no variable, brace expansion, control flow, substitution, arithmetic or here-document: at these it raises
-`Unreadable`, and a person is asked. What it accepts it must read as bash does; `benchmarks/shell_fuzz.py` compares it
+It knows words, quotes, patterns, pipes, lists, groups, `if`, comments, redirects, and lines that continue in the next.
+It knows no variable, brace expansion, loop, substitution, arithmetic or here-document: at these it raises `Unreadable`,
+and a person is asked. What it accepts it must read as bash does; `benchmarks/shell_fuzz.py` compares it
 with real bash.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from hookline.containment.shell.words import Command, Redirect, Word
@@ -19,7 +20,15 @@ MAX_COMMANDS = 64
 RESERVED = frozenset(
     "! [[ ]] { } case coproc do done elif else esac fi for function if in select then time until while".split()
 )
-
+_AFTER = {
+    "(": (")",),
+    "{": ("}",),
+    "if": ("then",),
+    "elif": ("then",),
+    "then": ("elif", "else", "fi"),
+    "else": ("fi",),
+}
+"""What opens a list of commands, and what may close it: that may open the next."""
 _META = frozenset(" \t\n|&;<>()")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,=+@%^\]-]+")
 _IN_DOUBLE = re.compile(r"[^\"$`\\\x00-\x08\x0b-\x1f\x7f]+")
@@ -33,7 +42,8 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 _ASSIGNMENT_LIKE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[|\+?=)")
 _OPERATOR = re.compile(r"&&|\|\||\|&|\||;|&(?!>)|\n")
 _COMMENT = re.compile(r"#[\t\x20-\x7e]*")
-_REDIRECT = re.compile(r"&>>|&>|>>|>\||>&|<&|<(?![<>&(])|>(?!\()")
+_REDIRECT = re.compile(r"&>>|&>|>>|>\||>&|<&|<<<|<(?![<>&(])|>(?!\()")
+_NAME_IN_BRACES = re.compile(r"\{\w+\}", re.ASCII)
 _DESCRIPTOR = re.compile(r"[0-9]{1,4}(?=[<>])")
 _DUPLICATE = re.compile(r"(?:[0-9]{1,4}|-)(?=[ \t\n|&;)]|$)")
 
@@ -59,7 +69,7 @@ class Scan(NamedTuple):
 def scan(text: str) -> Scan:
     """Every simple command of a text, in the order in which they end, or `Unreadable`."""
     scanner = _Scanner(text)
-    scanner.read_list("")
+    scanner.read_list(())
     joined = text
     for at in scanner.continued:
         joined = f"{joined[:at]}  {joined[at + 2 :]}"
@@ -106,8 +116,10 @@ class _Parts:
         self.assignments: list[tuple[str, Word]] = []
         self.redirects: list[Redirect] = []
 
-    def found(self, text: str, *, piped: bool, is_fed_by_one: bool) -> FoundCommand:
-        static = not self.assignments and all(word.exact for word in self.words)
+    def found(
+        self, text: str, *, piped: bool, is_fed_by_one: bool, is_in_branch: bool
+    ) -> FoundCommand:
+        static = not (is_in_branch or self.assignments) and all(w.exact for w in self.words)
         static = static and all(redirect.cannot_fail for redirect in self.redirects)
         command = Command(
             argv=tuple(word.text for word in self.words) if static else None,
@@ -128,6 +140,8 @@ class _Scanner:
         self.text = text
         self.at = 0
         self.depth = 0
+        self.branches = 0
+        """How many of the lists that are open belong to an `if`."""
         self.found: list[FoundCommand] = []
         self.feeder: int | None = None
         """How many commands there were when a pipe was read behind a simple command."""
@@ -136,25 +150,29 @@ class _Scanner:
 
     # --- lists ------------------------------------------------------------------------------------
 
-    def read_list(self, closer: str, *, piped: bool = False) -> None:
+    def read_list(self, closers: tuple[str, ...], *, piped: bool = False) -> None:
         """Read commands and the operators between them, up to the end or to what closes the list."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise Unreadable("it is nested too deeply")
-        needed = False
+        needed, is_fed = False, piped
         while True:
             self._skip_blanks(newlines=True)
-            if self._is_at_end(closer):
+            if self._is_at_end(closers):
                 if needed:
                     raise Unreadable("a command is missing at its end")
                 break
             if not needed:
                 self._skip_prefix()
-            is_group = self.text.startswith(("(", "{"), self.at)
-            self._read_command(piped)
-            operator = self._read_operator(closer)
-            self.feeder = len(self.found) if operator == "|" and not is_group else None
-            needed, piped = operator in {"&&", "||", "|", "|&"}, operator in {"|", "|&"}
+            opener = self._opener()
+            if opener:
+                self._read_group(opener, piped)
+            else:
+                self._read_simple(piped)
+            operator = self._read_operator(closers)
+            self.feeder = len(self.found) if operator == "|" and not opener else None
+            needed = operator in {"&&", "||", "|", "|&"}
+            piped = is_fed or operator in {"|", "|&"}
             if not operator:
                 break
         self.depth -= 1
@@ -165,9 +183,9 @@ class _Scanner:
             self.at += 2 if self.text[self.at] == "!" else 5
             self._skip_blanks()
 
-    def _read_operator(self, closer: str) -> str:
+    def _read_operator(self, closers: tuple[str, ...]) -> str:
         self._skip_blanks()
-        if self._is_at_end(closer):
+        if self._is_at_end(closers):
             return ""
         operator = _OPERATOR.match(self.text, self.at)
         if operator is None:
@@ -177,13 +195,16 @@ class _Scanner:
             raise Unreadable("';;' belongs to a case statement")
         return operator[0]
 
-    def _is_at_end(self, closer: str) -> bool:
-        return self.at >= len(self.text) or (bool(closer) and self._stands(closer))
+    def _is_at_end(self, closers: tuple[str, ...]) -> bool:
+        return self.at >= len(self.text) or self._word_of(closers) is not None
 
-    def _stands(self, closer: str) -> bool:
-        if not self.text.startswith(closer, self.at):
-            return False
-        return closer == ")" or self._ends_word(self.at + 1)
+    def _word_of(self, words: Iterable[str]) -> str | None:
+        """The word of the shell at the position, if it is one of these."""
+        return next((each for each in words if self._stands(each)), None)
+
+    def _stands(self, word: str) -> bool:
+        is_here = self.text.startswith(word, self.at)
+        return is_here and (word in "()" or self._ends_word(self.at + len(word)))
 
     def _skip_blanks(self, *, newlines: bool = False) -> None:
         """Skip blanks and comments. In a group a comment is not read: it may hide the end."""
@@ -209,25 +230,28 @@ class _Scanner:
 
     # --- one command ------------------------------------------------------------------------------
 
-    def _read_command(self, piped: bool) -> None:
+    def _opener(self) -> str | None:
+        """What opens a group of commands at the position."""
         if self.text.startswith("((", self.at):
             raise Unreadable("arithmetic, or a group in a group")
-        if self.text.startswith("(", self.at):
-            self._read_group(")", piped)
-        elif self.text.startswith(("{ ", "{\t", "{\n"), self.at):
-            self._read_group("}", piped)
-        else:
-            self._read_simple(piped)
+        return self._word_of(("(", "{", "if"))
 
-    def _read_group(self, closer: str, piped: bool) -> None:
-        self.at += 1
-        count = len(self.found)
-        self.read_list(closer, piped=piped)
-        if len(self.found) == count:
-            raise Unreadable("a list without commands")
-        if not self._stands(closer):
-            raise Unreadable(f"{closer!r} is missing")
-        self.at += 1
+    def _read_group(self, opener: str, piped: bool) -> None:
+        """Read a list in brackets, or those of an `if`, which all have the same input."""
+        self.branches += opener == "if"
+        word: str | None = opener
+        while word in _AFTER:
+            self.at += len(word)
+            count = len(self.found)
+            self.read_list(_AFTER[word], piped=piped)
+            if len(self.found) == count:
+                raise Unreadable("a list without commands")
+            closers = _AFTER[word]
+            word = self._word_of(closers)
+            if word is None:
+                raise Unreadable(f"{closers[-1]!r} is missing")
+        self.branches -= opener == "if"
+        self.at += len(word or "")
         self._skip_blanks()
         if self.at < len(self.text) and self._read_redirect() is not None:
             raise Unreadable("a redirect of a group")
@@ -246,7 +270,12 @@ class _Scanner:
         if len(self.found) >= MAX_COMMANDS:
             raise Unreadable("it has too many commands")
         is_fed_by_one, self.feeder = piped and self.feeder == len(self.found), None
-        found = parts.found(self.text[start:end], piped=piped, is_fed_by_one=is_fed_by_one)
+        found = parts.found(
+            self.text[start:end],
+            piped=piped,
+            is_fed_by_one=is_fed_by_one,
+            is_in_branch=bool(self.branches),
+        )
         self.found.append(found)
 
     def _read_part_of_command(self, parts: _Parts) -> None:
@@ -300,7 +329,7 @@ class _Scanner:
             raise Unreadable(f"{self.text[start : start + 1]!r} stands where a word belongs")
         if self.text.startswith(("(", "<(", ">("), self.at):
             raise Unreadable("a bracket inside a word")
-        if word.brace_at is not None and self.text.startswith((">", "<"), self.at):
+        if self.text.startswith("{", start) and self.text.startswith((">", "<"), self.at):
             raise Unreadable("a redirect into a variable")
         if is_first:
             _check_name(self.text[start : self.at], word)
@@ -340,6 +369,8 @@ class _Scanner:
             is_test = character == "[" and self.at == start and self._ends_word(self.at + 1)
             if not is_test:
                 word.open()
+        elif character == "{" and (name := _NAME_IN_BRACES.match(self.text, self.at)):
+            character = name[0]  # bash expands no brace without a comma or a range in it
         elif character == "{":
             word.brace_at = len(word.text) if word.brace_at is None else word.brace_at
         elif character not in "}!#":
@@ -347,7 +378,7 @@ class _Scanner:
         elif character == "#" and self.at == start:
             raise Unreadable("a comment in a strange place")
         word.text += character
-        self.at += 1
+        self.at += len(character)
 
     def _read_double(self, word: _OpenWord) -> None:
         self.at += 1

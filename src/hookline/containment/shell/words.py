@@ -32,11 +32,12 @@ class Redirect(msgspec.Struct, frozen=True, gc=False):
 
     operator: str
     target: Word
+    """A file, the number of a descriptor, or the text behind `<<<`."""
 
     @property
     def writes(self) -> bool:
         """Whether it may create or change a file."""
-        return self.operator not in {">&", "<&", "<"} and self.target.text != "/dev/null"
+        return self.operator not in {">&", "<&", "<", "<<<"} and self.target.text != "/dev/null"
 
     @property
     def cannot_fail(self) -> bool:
@@ -56,7 +57,7 @@ class Command(msgspec.Struct, frozen=True, gc=False):
     assignments: tuple[tuple[str, Word], ...] = ()
     redirects: tuple[Redirect, ...] = ()
     piped: bool = False
-    """Whether its input comes from the command before it."""
+    """Whether its input comes from a command before it, or from what is piped to the group that it is in."""
     is_fed_by_one: bool = False
     """Whether that is what one simple command prints, and nothing else: no group, and no errors (`|&`)."""
 
