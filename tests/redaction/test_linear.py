@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from hookline.redaction import commands as redaction_commands
 from hookline.redaction import names as redaction_names
 from hookline.redaction import readings as redaction_readings
 from hookline.redaction import tokens as redaction_tokens
+from hookline.secret_tables import STRONG_NAMES, TOKENS, WEAK_NAMES
 
 parser: Any = re._parser  # type: ignore[attr-defined]
 
@@ -97,6 +99,36 @@ def test_twice_the_text_is_twice_the_work(piece: str) -> None:
     redactor = Redactor(values=["hunter2-known"])
     short, long = calls_for(redactor, piece, 2**15), calls_for(redactor, piece, 2**16)
     assert long <= 2.2 * short + 500
+
+
+KEYWORDS = sorted(
+    {*STRONG_NAMES, *WEAK_NAMES, "cookie", "authorization", "pwd", "MY_TOKEN", "_PASS", "_PAT"}
+)
+JOINTS = ["", ":", "=", ": ", ":@", "='", '="', '=\\"', "=a'b'"]
+TOKEN_HINTS = sorted({hint for token in TOKENS for hint in token.hints})
+
+
+@pytest.mark.parametrize("joint", JOINTS)
+def test_a_long_text_costs_what_short_ones_cost(joint: str) -> None:
+    """A text of one keyword, again and again, costs about as much as the same letters in many texts.
+
+    Calls do not count what a pattern reads. So the time of the processor is compared, of both at the same moment. Where
+    each keyword is read to the end of the text, or of a long part of it, the long text costs eight times as much.
+    """
+    redactor = Redactor()
+    for keyword in KEYWORDS if joint else TOKEN_HINTS:
+        piece = (keyword + joint) * (256 // len(keyword + joint))
+        assert any(times_as_much(redactor, piece) < 4 for _ in range(5)), keyword + joint
+
+
+def times_as_much(redactor: Redactor, piece: str) -> float:
+    """How much longer it takes to redact a text that is 32 times a piece than the piece 32 times."""
+    start = time.process_time_ns()
+    for _ in range(32):
+        redactor.text(piece)
+    middle = time.process_time_ns()
+    redactor.text(piece * 32)
+    return (time.process_time_ns() - middle) / max(1, middle - start)
 
 
 @pytest.mark.parametrize(

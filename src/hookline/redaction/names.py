@@ -120,15 +120,48 @@ def is_placeholder(value: str) -> bool:
     return _PLACEHOLDER.fullmatch(value) is not None
 
 
+class _Values:
+    """A text with names and values. What was read as a value once is read again only up to the next name.
+
+    Otherwise a text of names (`key:key:key:`) would be read to its end for each of them.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._seen = 0
+        """How far values have been read."""
+        self._end = len(text)
+        self._next = _IN_TEXT.search(text)
+
+    def names(self) -> Iterator[re.Match[str]]:
+        """Each name, and what assigns its value, outside of the values that are skipped."""
+        while found := self._next:
+            self._next = _IN_TEXT.search(self.text, found.end())
+            following = self._next.start() if self._next else len(self.text)
+            self._end = following if found.end() < self._seen else len(self.text)
+            yield found
+
+    def skip(self, end: int) -> None:
+        """Continue behind a value that is a secret."""
+        if self._next and self._next.start() < end:
+            self._next = _IN_TEXT.search(self.text, end)
+
+    def match(self, pattern: re.Pattern[str], start: int) -> re.Match[str] | None:
+        """What stands for the value of the present name."""
+        found = pattern.match(self.text, start, self._end)
+        self._seen = max(self._seen, found.end() if found else 0)
+        return found
+
+
 def named_spans(text: str) -> Iterator[Span]:
     """Where a text says `name = value`, and the value is a secret."""
-    position = 0
-    while found := _IN_TEXT.search(text, position):
+    values = _Values(text)
+    for found in values.names():
         name = _name_at(text, found)
         strength = is_secret_name(name)
-        span = _value_span(text, found, name, strength) if strength else None
-        position = found.end() if span is None else span[1]
+        span = _value_span(values, found, name, strength) if strength else None
         if span is not None:
+            values.skip(span[1])
             is_literal = bool(found["close"]) and not found["open"]
             # After a quoted name, a bare value is a number, and the mark has to be quoted.
             yield (*span, f"{found['close']}secret" if is_literal else "secret")
@@ -196,14 +229,14 @@ def spans_behind(pattern: re.Pattern[str], text: str) -> Iterator[Span]:
 
 
 def _value_span(
-    text: str, found: re.Match[str], name: str, strength: Strength
+    values: _Values, found: re.Match[str], name: str, strength: Strength
 ) -> tuple[int, int] | None:
-    start, opened = found.end(), found["open"]
+    text, start, opened = values.text, found.end(), found["open"]
     if name in _DIRECTORIES and text.startswith(("/", "~"), start):
         return None
     if default := _DEFAULT.match(text, start):
         return _quoted_span(text, *default.span("value"), name, strength, found[0])
-    if word := _shell_word(text, found, name, strength):
+    if word := _shell_word(values, found, name, strength):
         return word
     if opened:
         end = _find_closing_quote(text, start, opened)
@@ -211,7 +244,7 @@ def _value_span(
     if scheme := _SCHEME.match(text, start):
         start = scheme.end()
     is_header = not found["close"] and _LETTERS.sub("", name.lower()).endswith(_HEADERS)
-    bare = (_LINE if is_header else _BARE).match(text, start)
+    bare = values.match(_LINE if is_header else _BARE, start)
     if bare is None:
         return None
     value, end = bare[0], bare.end()
@@ -250,14 +283,14 @@ def _is_header_value(name: str, value: str) -> bool:
 
 
 def _shell_word(
-    text: str, found: re.Match[str], name: str, strength: Strength
+    values: _Values, found: re.Match[str], name: str, strength: Strength
 ) -> tuple[int, int] | None:
     """The value of a variable of a shell that is written in pieces: `NAME=a"b"`, `NAME=a,b`, `NAME=$'b'`."""
     head = found[0]
     if found["close"] or not name.isupper() or not head.rstrip("\"'").endswith("=") or " " in head:
         return None
     start = found.start() + head.index("=") + 1
-    word = _SHELL_WORD.match(text, start)
+    word = values.match(_SHELL_WORD, start)
     if word is None or _BARE.fullmatch(word[0]) or _ONE_QUOTED.fullmatch(word[0]):
         return None  # written in one piece
     plain = re.sub(r"^\$(?=')|[\"'\\]", "", word[0])
