@@ -9,7 +9,7 @@ _NAMES = (
     "ls", "cat", "grep", "find", "git", "rm", "echo", "sed", "awk", "eval", "exec", "test", "[", "cd", "sh",
     "bash", "env", "sudo", "xargs", "time", "if", "for", "while", "case", "{", "}", "!", "[[", "function",
     "coproc", "/bin/rm", "./x", "..", ".", ":", "%", "%1", "true", "exit", "set", "export", "alias", "printf",
-    "read",
+    "read", "then", "elif", "else", "fi",
 )  # fmt: skip
 _PLAIN = (
     "a", "f", "x", "src", "-la", "-n", "-rf", "--help", "HEAD~1", "HEAD@{1}", "@{u}", "a=b", "k=v", "1", "2",
@@ -32,6 +32,7 @@ _ODD = (
 _MORE_ODD = (
     "$'\\t'", "-t$'\\n'", "$'a\\'b'", "$'\\x41'", "${HOME##*/}", '"${PWD%/*}"', "${#PATH}", "${USER:-a}",
     "${x:-a}", "${x:=a}", "${x/a/b}", '"${HOME#a b}"', "${HOME%%$x}", " \\\n", "$((x+1))", "$(( (1+2)*3 ))",
+    "@{u}..HEAD", "{a}..b", "{a},b", "{a}{b,c}", "{a'}',b}", "{a{b},c}",
     '"$((RANDOM % 9))"', "$(( $(a) + 1 ))", "a$((2**3))b", "$((1)", "$((a[0]))", '"$((1-1))"',
 )  # fmt: skip
 _JOINTS = (
@@ -67,6 +68,9 @@ _FRAMES = (
     'i=2; until [ "$i" -le 0 ]; do echo $i x$i; ((i--)); {}; done', 'x=1 y=a; echo $((x*2)) "$x,$y" x$y; {}; a $x',
     'f=a; b < "$f"; {}', "for i in {{1..2}}; do echo $((i*3)) && {}; done", "x=1; ((x+=2)); {}; a $x",
     "a \\\n# {}\nb", '[ -z "$x" ] && {}', '[[ -n "$x" && ! -z "$(a)" ]] || {}', "test -n $x && {}",
+    "if {}; then b; elif c; then d; else e; fi", "a | if {}; then b; fi | c", "if a\nthen {}\nfi > x",
+    "if {} then b; fi", "if a; then if {}; then b; else c; fi; fi", "if (a) then {}; fi", "{} <<< 'a b' && c",
+    "x=({}\nb", "x=(; {}\nb",
 )  # fmt: skip
 
 

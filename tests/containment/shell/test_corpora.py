@@ -45,7 +45,7 @@ def test_ordinary_commands_are_read() -> None:
 
 
 def test_harmless_commands_run_without_asking(project: Path) -> None:
-    """Of plainly harmless commands, of all kinds of programs, 66.4 in 100 were allowed when last measured."""
+    """Of plainly harmless commands, of all kinds of programs, 66.5 in 100 were allowed when last measured."""
     verdicts = shares("harmless", project)
     assert verdicts.total() >= 600
     assert verdicts["allow"] >= 0.66 * verdicts.total()
