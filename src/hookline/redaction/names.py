@@ -128,21 +128,23 @@ class _Values:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._seen = 0
-        """How far values have been read."""
+        self._seen = self._refused = 0
+        """How far values have been read, and how far those that are no secrets."""
         self._end = len(text)
         self._next = _IN_TEXT.search(text)
 
     def names(self) -> Iterator[re.Match[str]]:
         """Each name, and what assigns its value, outside of the values that are skipped."""
         while found := self._next:
+            self._refused = self._seen
             self._next = _IN_TEXT.search(self.text, found.end())
             following = self._next.start() if self._next else len(self.text)
             self._end = following if found.end() < self._seen else len(self.text)
             yield found
 
     def skip(self, end: int) -> None:
-        """Continue behind a value that is a secret."""
+        """Continue behind a value that is a secret, as if nothing had been read there."""
+        self._seen = self._refused
         if self._next and self._next.start() < end:
             self._next = _IN_TEXT.search(self.text, end)
 
