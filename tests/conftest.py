@@ -1,8 +1,10 @@
 """What every test shares."""
 
+import asyncio
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,31 @@ sys.dont_write_bytecode = False
 # every time, so that a change is judged by what it does; everywhere else new ones are looked for.
 settings.register_profile("hookline", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("hookline")
+
+
+SkipTime = Callable[[float, Callable[[], bool]], asyncio.Task[None]]
+
+
+@pytest.fixture
+def skip_time(monkeypatch: pytest.MonkeyPatch) -> SkipTime:
+    """Let the event loop's time jump ahead once something has happened, however long that takes.
+
+    A test of a time limit has a long one, and does not wait for it: a short one may be over before a slow machine has
+    come to what the test is about.
+    """
+
+    def skip_time(seconds: float, when: Callable[[], bool]) -> asyncio.Task[None]:
+        loop = asyncio.get_running_loop()
+
+        async def skip() -> None:
+            while not when():  # noqa: ASYNC110 - another process may do it
+                await asyncio.sleep(0.01)
+            clock = loop.time
+            monkeypatch.setattr(loop, "time", lambda: clock() + seconds)
+
+        return asyncio.create_task(skip())
+
+    return skip_time
 
 
 @pytest.hookimpl(trylast=True)

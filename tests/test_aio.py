@@ -106,7 +106,7 @@ async def test_a_thread_sees_the_context_it_was_called_in() -> None:
 
 async def test_the_loop_is_free_while_a_thread_works() -> None:
     """Several work at once."""
-    barrier = threading.Barrier(3, timeout=10)
+    barrier = threading.Barrier(3, timeout=60)
     assert sorted(await asyncio.gather(*(call_in_thread(barrier.wait) for _ in range(3)))) == [
         0,
         1,

@@ -82,7 +82,7 @@ def noting(agent: AgentBuilder, log: list[str]) -> AgentBuilder:
 
 async def cancelled(task: asyncio.Task[Any]) -> Any:
     """The result of a run that must not have raised, and must not have left its task half cancelled."""
-    result = await asyncio.wait_for(task, 5)
+    result = await asyncio.wait_for(task, 60)
     assert result.status is RunStatus.CANCELLED
     assert result.stop_reason is StopReason.CANCELLED
     check_transcript(result.state.messages)

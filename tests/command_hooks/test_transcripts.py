@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,51 @@ def test_what_is_settled_is_written_once(tmp_path: Path, dialect: str) -> None:
     assert "two" in text
     assert "thinking" not in text
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_could_not_be_written_is_written_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk may be full for a while, and may take only a part."""
+    made = transcripts(tmp_path / "t", "cursor")
+    state = AgentState(session_id="s", run_id="r").with_user_message("one")
+    path = made.write(state, PLACE)
+    before, state = path.read_bytes(), state.with_user_message("two")
+    write = os.pwrite
+
+    def write_part(descriptor: int, text: bytes, at: int) -> int:
+        if at > len(before):
+            raise OSError(28, "No space left on device")
+        return write(descriptor, text[:5], at)
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "pwrite", write_part)
+        with pytest.raises(OSError, match="No space"):
+            made.write(state, PLACE)
+    assert made.write(state, PLACE) == path
+    assert path.read_bytes().startswith(before)
+    assert len([json.loads(line) for line in path.read_text().splitlines()]) == 2
+
+
+def test_old_ones_are_looked_for_once_a_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not at every event: a project may have thousands of them."""
+    made, old = transcripts(tmp_path, "claude"), tmp_path / "old.jsonl"
+    state = AgentState(session_id="s", run_id="r").with_user_message("one")
+
+    def is_removed_at(moment: float) -> bool:
+        old.touch()
+        os.utime(old, (0, 0))
+        monkeypatch.setattr("time.time", lambda: moment)
+        made.write(state, PLACE)
+        made.forget(state)
+        return not old.exists()
+
+    day, month = 24 * 3600.0, 31 * 24 * 3600.0
+    assert is_removed_at(month)
+    assert not is_removed_at(month + day / 2)
+    assert is_removed_at(month + day)
 
 
 @pytest.mark.parametrize(

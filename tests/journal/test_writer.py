@@ -393,7 +393,7 @@ def test_without_a_thread_to_be_had_everything_is_written_all_the_same(
     monkeypatch.setattr(threading.Thread, "start", refuse)
     with SQLiteJournal(path, synchronous="FULL") as journal:
         claim = journal.claim("r")
-        claim.write(story()).result(timeout=5)
+        claim.write(story()).result(timeout=60)
         claim.give_back()
         assert journal.prune(keep=5) == []
     with SQLiteJournal(path) as journal:

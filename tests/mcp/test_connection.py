@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import traceback
@@ -20,6 +21,7 @@ from hookline.state import ResultStatus
 from hookline.testing import ScriptedDriver, call, calls, say
 
 Plain = Callable[..., McpServer]
+SkipTime = Callable[[float, Callable[[], bool]], asyncio.Task[None]]
 
 
 async def until(path: Path) -> str:
@@ -75,23 +77,38 @@ async def mcp_tool(mcp: McpServers, name: str, **args: Any) -> Any:
     return result.steps[0].results[0]
 
 
-async def test_a_call_has_its_time(plain: Plain, use: Any, notes: Path) -> None:
+async def test_a_call_has_its_time(
+    plain: Plain, use: Any, notes: Path, skip_time: SkipTime
+) -> None:
     """After the time-out the server gets a cancellation, and the result says that the outcome is unknown."""
-    async with McpServers(plain(timeout=0.1)) as mcp:
+    async with McpServers(plain(timeout=60)) as mcp:
+        skipped = skip_time(60, (notes / "called").exists)
         used = await use(mcp, call("mcp__plain__hang"))
+        await skipped
         assert used.results[0].status is ResultStatus.ERROR
-        assert "did not finish within 0.1 s" in used.results[0].text
+        assert "did not finish within 60 s" in used.results[0].text
         assert (await until(notes / "cancelled")).isdecimal()
 
 
-async def test_a_server_that_is_hung_is_started_again(plain: Plain, use: Any) -> None:
+async def test_a_server_that_is_hung_is_started_again(
+    plain: Plain, use: Any, notes: Path, skip_time: SkipTime
+) -> None:
     """The call it hung in has its time; the next one finds out, and finds a new server."""
-    async with McpServers(plain(timeout=1.0, connect_timeout=5.0)) as mcp:
+    async with McpServers(plain(timeout=60, connect_timeout=60)) as mcp:
+        connection = mcp._connections[0]  # type: ignore[index]
+
+        async def skip_both_limits() -> None:
+            await until(notes / "called")
+            await skip_time(60, lambda: "freeze" in (notes / "called").read_text())
+            await skip_time(30, lambda: connection._turn.locked() and not connection._is_stale)
+
+        skipped = asyncio.create_task(skip_both_limits())
         used = await use(
             mcp, call("mcp__plain__pid"), call("mcp__plain__freeze"), call("mcp__plain__pid")
         )
+        await skipped
     first, frozen, second = used.results
-    assert "did not finish within 1 s" in frozen.text
+    assert "did not finish within 60 s" in frozen.text
     assert second.is_success
     assert first.result != second.result
 
@@ -113,22 +130,34 @@ async def test_a_server_that_others_wait_for_is_not_taken_for_hung(
     assert len((notes / "started").read_text().split()) == 1
 
 
-async def test_a_server_that_never_lists_its_tools_is_given_up(plain: Plain, notes: Path) -> None:
+async def test_a_server_that_never_lists_its_tools_is_given_up(
+    plain: Plain, notes: Path, skip_time: SkipTime
+) -> None:
     """The time to connect is for the list as well."""
     (notes / "listless").touch()
-    with pytest.raises(ToolSourceError, match=r"did not list its tools within 0\.5 s") as refused:
-        await McpServers(plain(connect_timeout=0.5)).__aenter__()
+    skipped = skip_time(60, (notes / "unlisted").exists)
+    with pytest.raises(ToolSourceError, match=r"did not list its tools within 60 s") as refused:
+        await McpServers(plain(connect_timeout=60)).__aenter__()
+    await skipped
     assert "connect_timeout=" in refused.value.remedy
 
 
 async def test_a_list_that_does_not_come_in_the_middle_of_a_run_ends_in_time(
-    plain: Plain, use: Any, notes: Path
+    plain: Plain, use: Any, notes: Path, skip_time: SkipTime
 ) -> None:
     """The call is an error, and the run continues."""
-    async with McpServers(plain(timeout=10.0, connect_timeout=0.5)) as mcp:
+    async with McpServers(plain(timeout=600, connect_timeout=60)) as mcp:
+        asked = notes / "unlisted"
+        asked.touch()
         (notes / "listless").touch()
-        async with asyncio.timeout(20):
-            used = await use(mcp, call("mcp__plain__changes"), call("mcp__plain__pid"))
+
+        async def skip_each_limit() -> None:
+            for count in itertools.count():
+                await skip_time(60, lambda: len(asked.read_text().split()) > count)  # noqa: B023 - it is awaited
+
+        skipping = asyncio.create_task(skip_each_limit())
+        used = await use(mcp, call("mcp__plain__changes"), call("mcp__plain__pid"))
+        skipping.cancel()
     assert used.run.status is RunStatus.COMPLETED
     assert "did not list its tools" in used.results[1].text
 

@@ -110,7 +110,10 @@ async def test_the_newer_protocol_asks_alike(
 
 
 async def test_when_it_is_not_known_whom_to_ask_the_answer_is_no(
-    plain: Plain, notes: Path, caplog: pytest.LogCaptureFixture
+    plain: Plain,
+    notes: Path,
+    caplog: pytest.LogCaptureFixture,
+    skip_time: Callable[[float, Callable[[], bool]], asyncio.Task[None]],
 ) -> None:
     """Over pipes a question does not say which call it is about, and two runs may have two approvers."""
     asked: list[PendingApproval] = []
@@ -121,11 +124,12 @@ async def test_when_it_is_not_known_whom_to_ask_the_answer_is_no(
         agent = builder.with_approver(lambda approval: bool(asked.append(approval))).build()
         return await agent.run("go")
 
-    async with McpServers(plain(timeout=1, env={"KEY": "Who are you"})) as mcp:
+    async with McpServers(plain(timeout=60, env={"KEY": "Who are you"})) as mcp:
         other = asyncio.create_task(run(mcp, "mcp__plain__hang"))
         while not (notes / "called").exists():  # noqa: ASYNC110 - the server writes a file
             await asyncio.sleep(0.01)
         result = await run(mcp, "mcp__plain__ask")
+        await skip_time(60, lambda: True)
         await other
     assert json.loads(result.steps[0].results[0].text) == {"action": "decline"}
     assert asked == []

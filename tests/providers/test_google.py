@@ -236,7 +236,7 @@ async def test_closing_the_generator_hangs_up() -> None:
         pieces = provider.ask(asking(), streamed=True)
         assert await anext(pieces) == TextPiece("Well, ")
         await pieces.aclose()
-        await asyncio.wait_for(server.hang_up.wait(), 5)
+        await asyncio.wait_for(server.hang_up.wait(), 60)
         await provider.aclose()
 
 
@@ -251,7 +251,7 @@ async def test_cancelling_hangs_up_while_the_model_is_silent(streamed: bool) -> 
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.wait_for(server.hang_up.wait(), 5)
+        await asyncio.wait_for(server.hang_up.wait(), 60)
         await provider.aclose()
 
 

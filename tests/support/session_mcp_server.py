@@ -19,6 +19,7 @@ class SessionServer:
         self.lists = threading.Event()
         """While it is cleared, requests for the tools are not answered."""
         self.lists.set()
+        self.is_asked_to_list = threading.Event()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}/mcp"
@@ -36,6 +37,7 @@ class SessionServer:
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
         """Answer a request of a session that is known."""
         if message["method"] == "tools/list":
+            self.is_asked_to_list.set()
             self.lists.wait(10)
             schema = {"type": "object", "properties": {"text": {"type": "string"}}}
             return {"tools": [{"name": "echo", "description": "Again.", "inputSchema": schema}]}

@@ -237,6 +237,8 @@ def _occasion(ctx: AgentContext) -> tuple[object, ...]:
 
 async def _all(asks: Sequence[Any]) -> list[HookReply]:
     """All replies. Cancelled, it waits until each of them has ended."""
+    if len(asks) == 1:
+        return [await asks[0]]
     tasks = [asyncio.ensure_future(each) for each in asks]
     try:
         return list(await asyncio.gather(*tasks))

@@ -43,7 +43,8 @@ _NONE: frozenset[str] = frozenset()
 
 # --- the conversation as a file of JSON lines, which hooks read ---------------------------------------
 
-_MONTH = 30 * 24 * 3600.0
+_DAY = 24 * 3600.0
+_MONTH = 30 * _DAY
 """Seconds that a transcript is kept after the last line."""
 _LONGEST_NAME = 200
 
@@ -65,6 +66,7 @@ class Transcripts:
         self.directory = directory
         self._written: dict[Path, tuple[Log[Message], int, str | None]] = {}
         """By file: the messages in it, where they end, and the id of their last line."""
+        self._next_removal = 0.0
         self._lock = threading.Lock()
 
     def path(self, state: AgentState) -> Path:
@@ -88,17 +90,12 @@ class Transcripts:
             added, end, last = tuple(state.messages), 0, None
         if path not in self._written:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not self._written:
-            self._remove_old()
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "r+b") as file:
-            file.truncate(end)
-            file.seek(end)
-            head, last = (b"", last) if end else self._encode(self.head(facts), None)
-            text, last = self._encode(self.lines(added, facts, state), last)
-            file.write(head + text)
-            self._written[path] = (state.messages, file.tell(), last)
-            file.write(self._encode(self.lines(turn, facts, None), last)[0])
+        self._remove_old()
+        head, last = (b"", last) if end else self._encode(self.head(facts), None)
+        text, last = self._encode(self.lines(added, facts, state), last)
+        said, _ = self._encode(self.lines(turn, facts, None), last)
+        _write_from(path, end, head + text + said)
+        self._written[path] = (state.messages, end + len(head) + len(text), last)
 
     def head(self, facts: RunFacts) -> Iterable[Line]:  # noqa: ARG002 - for the forms that have one
         """The lines at the beginning of a file."""
@@ -128,15 +125,31 @@ class Transcripts:
         return text, last
 
     def _remove_old(self) -> None:
-        """Remove what nobody has written to for a month."""
+        """Once a day, remove what nobody has written to for a month."""
+        now = time.time()
+        if now < self._next_removal:
+            return
+        self._next_removal = now + _DAY
         for path in self.directory.rglob("*.jsonl"):
             with contextlib.suppress(OSError):
-                if time.time() - path.stat().st_mtime > _MONTH:
+                if now - path.stat().st_mtime > _MONTH:
                     path.unlink()
 
     def forget(self, state: AgentState) -> None:
         """A conversation is over. The file stays."""
         self._written.pop(self.path(state), None)
+
+
+def _write_from(path: Path, at: int, text: bytes) -> None:
+    """Replace what a file has after a place."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        while text:
+            written = os.pwrite(descriptor, text, at)
+            text, at = text[written:], at + written
+        os.ftruncate(descriptor, at)
+    finally:
+        os.close(descriptor)
 
 
 def timestamp() -> str:

@@ -9,6 +9,7 @@ import os
 import re
 import uuid
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_args
@@ -252,9 +253,11 @@ VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
 """A variable in a text: `$NAME` or `${NAME}`."""
 MOST_OUTPUT = 1 << 20
 """Bytes kept of each stream; the rest is read and dropped, so that the program does not wait for us."""
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
 _NAMESPACE = uuid.UUID("8f6d3c1e-2b7a-4f55-9d0e-6c1a5b0e7a42")
 AnswerWord: TypeAlias = Literal["", "allow", "ask", "defer", "deny"]
 AnswerStatus: TypeAlias = Literal["completed", "blocked", "failed", "timeout", "spawn_error"]
+_ANSWER_WORDS, _ANSWER_STATUSES = get_args(AnswerWord), get_args(AnswerStatus)
 
 UNCHANGED: Any = msgspec.UNSET
 """No replacement; None is one."""
@@ -330,14 +333,14 @@ class ProgramAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What went wrong, if the hook failed."""
 
     def __post_init__(self) -> None:
-        for name, kind in (("decision", AnswerWord), ("status", AnswerStatus)):
-            if getattr(self, name) not in get_args(
-                kind
-            ):  # a misspelt denial would let the call pass
-                known = ", ".join(map(repr, get_args(kind)))
+        for name, word, known in (
+            ("decision", self.decision, _ANSWER_WORDS),
+            ("status", self.status, _ANSWER_STATUSES),
+        ):
+            if word not in known:  # a misspelt denial would let the call pass
                 raise UsageError(
-                    f"a ProgramAnswer has no {name} {getattr(self, name)!r}.",
-                    remedy=f"Use one of {known}.",
+                    f"a ProgramAnswer has no {name} {word!r}.",
+                    remedy=f"Use one of {', '.join(map(repr, known))}.",
                 )
 
     @property
@@ -410,6 +413,7 @@ def wrong_type(found: dict[str, Any], fields: dict[str, tuple[type, ...]]) -> st
     return ""
 
 
+@lru_cache(maxsize=256)
 def as_uuid(name: str) -> str:
     """A name as a UUID: always the same, and the name itself if it is one."""
     with contextlib.suppress(ValueError):
@@ -424,8 +428,7 @@ def session_of(state: AgentState) -> str:
 
 def json_line(value: Any) -> bytes:
     """Compact JSON on one line. Scripts look for `"role":"assistant"` without a blank."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    return text.encode(errors="replace") + b"\n"
+    return _COMPACT.encode(value).encode(errors="replace") + b"\n"
 
 
 def labelled(hook: str, text: str) -> str:

@@ -391,6 +391,8 @@ class Runner:
         return msgspec.structs.replace(answer, terminal="", display="", messages=messages)
 
     def _cut(self, answer: ProgramAnswer) -> ProgramAnswer:
+        if answer.is_silent:
+            return answer
         cut = self._long_texts.cut
         return msgspec.structs.replace(
             answer,

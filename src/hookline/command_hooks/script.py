@@ -12,12 +12,13 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
 
-from hookline.command_hooks.dialect import all_dialects, dialect_of
+from hookline.command_hooks.dialect import Dialect, all_dialects, dialect_of
 from hookline.command_hooks.handler import (
     MOST_OUTPUT,
     VARIABLE,
@@ -59,7 +60,7 @@ _MOST_LINES = 50
 
 def environment(handler: Handler, facts: RunFacts, kept: Mapping[str, str]) -> dict[str, str]:
     """The variables of a hook: ours, without what could leak or mislead; those of its dialect; its own."""
-    ours = dict(_inherited(handler.source.level.is_repository))
+    ours = _inherited(handler.source.level.is_repository)
     dialect = dialect_of(handler)
     own = {name: expanded(value, handler, facts.project) for name, value in handler.env.items()}
     if dialect.expands_env:
@@ -68,33 +69,48 @@ def environment(handler: Handler, facts: RunFacts, kept: Mapping[str, str]) -> d
             for name, value in own.items()
         }
     skill = dict.fromkeys(dialect.skill_variables, handler.source.root) if handler.skill else {}
-    made = {**ours, **kept, **own, **dialect.variables(handler, facts), **skill}
-    return {name: value for name, value in made.items() if "\0" not in name + value and name}
+    made = {**kept, **own, **dialect.variables(handler, facts), **skill}
+    return ours | {k: value for k, value in made.items() if k and "\0" not in k + value}
 
 
-def _inherited(is_repository: bool) -> Iterator[tuple[str, str]]:
+def _inherited(is_repository: bool) -> dict[str, str]:
     """Our own variables, as far as a hook may see them."""
-    dialects = all_dialects().values()
-    others = frozenset[str]().union(
-        *(each.identity_variables | each.root_variables for each in dialects),
-        *(each.data_variables | each.skill_variables for each in dialects),
-    )
-    scrubs = frozenset[str]().union(*(each.scrub_variables for each in dialects))
-    is_scrubbed = any(os.environ.get(each, "").lower() in ("1", "true") for each in scrubs)
-    for name, value in os.environ.items():
-        if name.startswith("OTEL_") or name in others:
-            continue
-        if is_repository:
-            is_proxy = name.lower() in _PROXIES and "@" not in value
-            is_known = name in _KEPT_IN_REPOSITORIES or name.startswith("LC_") or is_proxy
-            is_seen = is_known and not _is_secret(name, value)
-        else:
-            is_credential = is_scrubbed and (CLOUD_VARIABLE.match(name) or _is_secret(name, value))
-            is_seen = not is_credential
-        if is_seen:
-            yield name, value
+    others, scrubs = _variables_of(tuple(all_dialects().values()))
+    ours = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in others and not name.startswith("OTEL_")
+    }
+    if is_repository:
+        return {name: value for name, value in ours.items() if _may_be_known(name, value)}
+    if any(os.environ.get(each, "").lower() in ("1", "true") for each in scrubs):
+        return {name: value for name, value in ours.items() if not _is_credential(name, value)}
+    return ours
 
 
+@cache
+def _variables_of(dialects: tuple[Dialect, ...]) -> tuple[frozenset[str], frozenset[str]]:
+    """The variables by which scripts recognise an agent, and those with which a user keeps credentials from hooks."""
+    own = [
+        each.identity_variables | each.root_variables | each.data_variables | each.skill_variables
+        for each in dialects
+    ]
+    scrubs = [each.scrub_variables for each in dialects]
+    return frozenset[str]().union(*own), frozenset[str]().union(*scrubs)
+
+
+def _may_be_known(name: str, value: str) -> bool:
+    """Whether a repository's hook may see a variable."""
+    is_proxy = name.lower() in _PROXIES and "@" not in value
+    is_known = name in _KEPT_IN_REPOSITORIES or name.startswith("LC_") or is_proxy
+    return is_known and not _is_secret(name, value)
+
+
+def _is_credential(name: str, value: str) -> bool:
+    return bool(CLOUD_VARIABLE.match(name)) or _is_secret(name, value)
+
+
+@lru_cache(maxsize=256)
 def _is_secret(name: str, value: str) -> bool:
     from hookline.redaction import is_secret_name, token_spans  # takes a while to load
 
@@ -135,10 +151,11 @@ def placeholders(handler: Handler, project: str) -> dict[str, str]:
 def make_directories(handler: Handler) -> None:
     """Make the directories that hooks expect: of a plugin's data, and of the agent in the user's home."""
     folder = dialect_of(handler).home_folder
-    wanted = (handler.source.data, str(home_directory() / folder) if folder else "")
-    for each in filter(None, wanted):
-        with contextlib.suppress(OSError):
-            os.makedirs(each, mode=0o700, exist_ok=True)
+    wanted = (handler.source.data, os.path.join(home_directory(), folder) if folder else "")
+    for each in wanted:
+        if each and not os.path.isdir(each):
+            with contextlib.suppress(OSError):
+                os.makedirs(each, mode=0o700, exist_ok=True)
 
 
 def command_line(handler: Handler, facts: RunFacts) -> tuple[str, ...]:
@@ -150,17 +167,24 @@ def command_line(handler: Handler, facts: RunFacts) -> tuple[str, ...]:
         return ("pwsh", "-NoProfile", "-NonInteractive", "-Command", command)
     shell = handler.shell or dialect_of(handler).shell
     # Not a machine's `/bin/sh`: `[[ ... ]]` may be an error to it, and errors look like a refusal.
-    return (shell if shell == "bash" and shutil.which("bash") else "/bin/sh", "-c", command)
+    is_bash = shell == "bash" and _has_bash(os.environ.get("PATH"))
+    return ("bash" if is_bash else "/bin/sh", "-c", command)
+
+
+@cache
+def _has_bash(path: str | None) -> bool:
+    return shutil.which("bash", path=path) is not None
 
 
 def directory_of(handler: Handler, facts: RunFacts) -> str:
     """The directory that it starts in."""
     # In the project, wherever the agent works: hooks name and keep files relative to it.
-    base = Path(facts.project)
-    for each in (base / handler.cwd, base, home_directory()):
-        if each.is_dir():
-            return str(each)
-    return "/"
+    own = str(Path(facts.project) / handler.cwd) if handler.cwd else facts.project
+    for each in (own, facts.project):
+        if os.path.isdir(each):
+            return each
+    home = str(home_directory())
+    return home if os.path.isdir(home) else "/"
 
 
 # --- its execution ------------------------------------------------------------------------------------

@@ -470,7 +470,7 @@ async def test_hooks_around_tools_run_concurrently_and_match_by_name(bench: Benc
 
     batch = calls(call("pure", n=1), call("once", n=2), call("pure", n=3))
     agent = bench.builder(batch, say("ok")).around_tool_use(meet, matcher="pure")
-    result = await asyncio.wait_for(agent.build().run("go"), 5)
+    result = await asyncio.wait_for(agent.build().run("go"), 60)
     assert sorted(seen) == [1, 3]
     assert [each.result for each in result.steps[0].results] == [1, 2, 3]
 

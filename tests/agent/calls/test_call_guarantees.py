@@ -154,7 +154,7 @@ async def test_what_tools_in_threads_charge_is_counted_to_the_last_token() -> No
     @tool
     def spend(n: int, context: ToolContext) -> str:
         """Spend."""
-        ready.wait(5)
+        ready.wait(60)
         for _ in range(200):
             context.charge(Usage(1, 1, 1))
         return "ok"

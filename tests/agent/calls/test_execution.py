@@ -330,7 +330,7 @@ async def test_hooks_are_serial_and_tools_run_together() -> None:
 
 async def test_sync_tools_run_in_threads_beside_each_other() -> None:
     """Two that wait for each other both finish."""
-    gate = threading.Barrier(2, timeout=5)
+    gate = threading.Barrier(2, timeout=60)
 
     def meet(n: int) -> int:
         """Meet."""

@@ -242,37 +242,43 @@ def test_what_can_continue_is_described(tmp_path: Path) -> None:
     assert "background" not in tools["exec"]
 
 
-def test_a_secret_is_not_shown_in_two_pieces(tmp_path: Path) -> None:
+def test_a_secret_is_not_shown_in_two_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A line waits for its end, and a key for its last line: redaction sees them whole."""
-    go = tmp_path / "go"
+    go, bash = tmp_path / "go", Bash(tmp_path, sandbox="host")
     body = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAA"
     (tmp_path / "s.sh").write_text(
         f"""
-        wait_for() {{ until test -e go$1; do sleep 0.02; done; }}
-        echo begun; printf DB_PASSWORD=; wait_for 1
+        wait_for() {{ touch at$1; until test -e go$1; do sleep 0.02; done; }}
+        printf 'begun\\nDB_PASSWORD='; wait_for 1
         echo hunter2-correct-horse; echo -----BEGIN PRIVATE KEY-----; wait_for 2
         echo {body}; wait_for 3
         echo -----END PRIVATE KEY-----; printf 'no end'
         """
     )
+    monkeypatch.setattr("hookline.capabilities.bash.runner._FIRST_LOOK", 30)  # ends with the output
 
     @tool
     def release(number: int) -> str:
         """Let it continue."""
         Path(f"{go}{number}").touch()
-        time.sleep(0.5)
+        background = bash._runner.backgrounds.find("run", "bg-1")
+        while background.running.is_running and not (tmp_path / f"at{number + 1}").exists():
+            time.sleep(0.01)
         return ""
 
     turns: list[Any] = [call("bash", command="bash s.sh", background=True)]
     for number in (1, 2, 3):
         turns += [
             call("release", number=number),
-            call("bash_poll", id="bg-1", wait=5 * (number > 2)),
+            call("bash_poll", id="bg-1", wait=30 * (number > 2)),
         ]
     driver = ScriptedDriver([*turns, say("done")])
     builder = AgentBuilder().with_driver(driver).with_tools(release).with_approver(lambda _: True)
-    builder.with_capability(Bash(tmp_path, sandbox="host")).with_capability(Redaction())
-    first, _, second, _, third, _, fourth = result_texts(builder.build().run_sync("Go."))
+    builder.with_capability(bash).with_capability(Redaction())
+    result = builder.build().run_sync("Go.", run_id="run")
+    first, _, second, _, third, _, fourth = result_texts(result)
     assert first.startswith("begun\n[12 bytes are not shown yet: their line has not ended]\n[bg-1")
     assert second.startswith("DB_PASSWORD=[redacted:secret]\n[28 bytes are not shown yet")
     assert "are not shown yet" in third

@@ -154,9 +154,26 @@ def test_a_helper_left_on_purpose_outlives_us(tmp_path: Path) -> None:
         + f"program = start_program(('/bin/sh', '-c', {line!r}), {ENV!r}, '/', (null,) * 3, leaves=(0,))\n"
     )
     with _a_process_of_ours(code + "time.sleep(60)") as owner:
-        assert until(note.exists)
-        time.sleep(0.2)
+        assert until(lambda: note.exists() and running(f"/bin/sh -c {line}") == [])
         owner.kill()
+    time.sleep(0.2)
+    [left] = running(sleep)
+    os.kill(left, signal.SIGKILL)
+
+
+@on_linux
+def test_a_program_that_did_its_work_has_done_so_before_we_were_gone(tmp_path: Path) -> None:
+    """The supervisor hears of both at once: its helper continues all the same."""
+    sleep, note = f"sleep {number(59)}", tmp_path / "supervisor"
+    line = f"{sleep} >/dev/null 2>&1 & sleep 0.5; echo $PPID > {note}; kill -STOP $PPID"
+    code = (
+        STORY
+        + f"program = start_program(('/bin/sh', '-c', {line!r}), {ENV!r}, '/', (null,) * 3, leaves=(0,))\n"
+    )
+    with _a_process_of_ours(code + "time.sleep(60)") as owner:
+        assert until(lambda: note.exists() and running(f"/bin/sh -c {line}") == [])
+        owner.kill()
+    os.kill(int(note.read_text()), signal.SIGCONT)
     time.sleep(0.2)
     [left] = running(sleep)
     os.kill(left, signal.SIGKILL)

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +166,8 @@ def place(request: pytest.FixtureRequest, helpers: Helpers) -> Iterator[Place]:
     user = None
     if request.param == "nobody":
         user = NOBODY
-        _skip_unless_we_can_be(user)
+        if reason := _why_we_cannot_be(user):
+            pytest.skip(reason)
     base = Path(tempfile.mkdtemp(prefix="sandbox-test-")).resolve()
     base.chmod(0o755)
     try:
@@ -176,13 +178,16 @@ def place(request: pytest.FixtureRequest, helpers: Helpers) -> Iterator[Place]:
         shutil.rmtree(f"{base}-state", ignore_errors=True)
 
 
-def _skip_unless_we_can_be(user: int) -> None:
+@cache
+def _why_we_cannot_be(user: int) -> str:
+    """Why commands cannot run as another user here; empty if they can."""
     if os.geteuid() != 0:
-        pytest.skip("only root can run as somebody else; this user is an ordinary one already")
+        return "only root can run as somebody else; this user is an ordinary one already"
     who = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
     check = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r}); import hookline.containment.sandbox"
     if subprocess.run([*who, SYSTEM_PYTHON, "-I", "-c", check], capture_output=True).returncode:
-        pytest.skip("there is no Python of version 3.11 that an ordinary user may run here")
+        return "there is no Python of version 3.11 that an ordinary user may run here"
+    return ""
 
 
 @pytest.fixture
@@ -198,16 +203,22 @@ def marker(tmp_path: Path) -> Path:
     return tmp_path / "ran"
 
 
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    """A repository with one commit and a nested one beside it that is not part of it."""
-    work = tmp_path / "work"
-    for place in (work, work / "nested"):
+@pytest.fixture(scope="session")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with one commit and a nested one beside it that is not part of it. Tests get copies."""
+    made = tmp_path_factory.mktemp("repository") / "work"
+    for place in (made, made / "nested"):
         subprocess.run(["git", "init", "-q", place], check=True)
         (place / "file").write_text("x\n")
         subprocess.run([*GIT, "-C", place, "add", "file"], check=True)
         subprocess.run([*GIT, "-C", place, "commit", "-qm", "first"], check=True)
-    return work
+    return made
+
+
+@pytest.fixture
+def work(tmp_path: Path, repository: Path) -> Path:
+    """A repository with a nested one."""
+    return shutil.copytree(repository, tmp_path / "work", symlinks=True)
 
 
 def ask_git(work: Path) -> None:

@@ -62,7 +62,7 @@ async def test_others_run_while_the_work_directory_is_looked_at(
     whole = getattr(WorkTree, look)
 
     def waits(tree: WorkTree, *arguments: Any) -> Any:
-        met.append(others.wait(5))
+        met.append(others.wait(60))
         return whole(tree, *arguments)
 
     sandbox = Sandbox(tmp_path, "required")
@@ -86,7 +86,7 @@ async def test_a_look_that_nobody_waits_for_is_given_back(
 
     def waits(tree: WorkTree, *arguments: Any) -> Any:
         looking.set()
-        assert moment == "after" or given_up.wait(5)
+        assert moment == "after" or given_up.wait(60)
         return whole(tree, *arguments)
 
     monkeypatch.setattr(WorkTree, "enter", waits)

@@ -111,7 +111,9 @@ async def use_tools(run: Run, *, again: bool = False) -> None:
         ready = []
     while ready:
         if len(ready) == 1:
-            await _intend_all(run, ready)
+            _intend(run, ready[0])
+            if run.commit is not None:
+                await run.commit()
             await execute_one(run, ready[0])
         else:
             for batch in _batches(ready):
@@ -461,14 +463,6 @@ def _fail_as_before(run: Run) -> None:
 # --- running admitted calls -----------------------------------------------------------------------------
 
 
-async def _intend_all(run: Run, starting: list[CallInProgress]) -> None:
-    """Write down that these calls are about to run, in one commit: it is safe before any of them starts."""
-    for current in starting:
-        _intend(run, current)
-    if run.commit is not None:
-        await run.commit()
-
-
 def _intend(run: Run, current: CallInProgress) -> None:
     """Write down that a call is about to run, once, however often it is tried."""
     current.attempts += 1
@@ -568,7 +562,10 @@ async def _run_together(run: Run, in_progress: list[CallInProgress]) -> None:
             if place is not None:
                 await place.acquire()  # it is free, so this does not wait
             starting.append((current, place))
-    await _intend_all(run, [current for current, _ in starting])
+    for current, _ in starting:
+        _intend(run, current)
+    if run.commit is not None:
+        await run.commit()  # one for all of them, before any of them starts
     tasks = [asyncio.create_task(in_place(*each)) for each in starting]
     tasks += [asyncio.create_task(in_turn(*each)) for each in waiting]
     try:

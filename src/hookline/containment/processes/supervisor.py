@@ -85,12 +85,12 @@ class ProcessSupervisor:
             ready = {fd for fd, _ in self._poll.poll(self._milliseconds())}
             if self._wakeup in ready:
                 os.read(self._wakeup, 4096)
+            self._see_exits()  # first: whether a program did its work decides what a closed channel means
             for fd in ready & self._programs.keys():
                 self._obey(self._programs[fd])
             if self._orders in ready and not self._accept():
                 is_open = False
                 self._poll.unregister(self._orders)
-            self._see_exits()
             self._end_overdue()
 
     # --- starting -----------------------------------------------------------------------------------

@@ -166,7 +166,7 @@ def _entry(message: Message, facts: RunFacts, usage: Usage) -> dict[str, Any]:
         "timestamp": timestamp(),
     }
     if isinstance(message, AssistantMessage):
-        entry["requestId"] = f"req_{uuid.uuid4().hex[:24]}"
+        entry["requestId"] = f"req_{os.urandom(12).hex()}"
     if isinstance(message, UserMessage) and message.by:
         entry["isMeta"] = True
     return entry
@@ -182,7 +182,7 @@ def _message(message: Message, facts: RunFacts, usage: Usage) -> dict[str, Any]:
         ]
         cached = usage.cache_read_tokens + usage.cache_write_tokens
         return {
-            "id": f"msg_{uuid.uuid4().hex[:24]}",
+            "id": f"msg_{os.urandom(12).hex()}",
             "role": "assistant",
             "type": "message",
             "model": facts.model,
