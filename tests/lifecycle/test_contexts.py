@@ -29,7 +29,7 @@ from hookline import (
     ToolHookContext,
     ToolResult,
 )
-from hookline.errors import NotJSONError
+from hookline.errors import NotJSONError, UsageError
 from hookline.flow import ErrorClass
 from hookline.lifecycle import AgentContext
 from hookline.state import ErrorInfo, InferenceRequest, InferenceResponse, ResultStatus, Step
@@ -326,3 +326,11 @@ def test_metadata_handed_in_plain_with_a_state_is_made_immutable() -> None:
     assert result.state.metadata == {"a": [1]}
     with pytest.raises(TypeError, match="read-only"):
         seen[0]["a"].append(2)
+
+
+def test_a_context_without_a_run_says_so() -> None:
+    """Where a hook is asked without an agent, there is no run to ask."""
+    ctx = StopHookContext(point=HookPoint.STOP)
+    assert not ctx.has_run
+    with pytest.raises(UsageError, match=r"belongs to no run.*ctx\.has_run"):
+        _ = ctx.run
