@@ -7,6 +7,8 @@ import pytest
 
 import hookline
 from hookline import (
+    AfterStepHookContext,
+    AfterToolHookContext,
     AgentBuilder,
     AgentState,
     CompactHookContext,
@@ -43,6 +45,8 @@ CONTEXTS: list[AgentContext] = [
     StepHookContext(point=HookPoint.BEFORE_STEP, step_index=2),
     InferenceHookContext(point=HookPoint.BEFORE_INFERENCE),
     ToolHookContext(point=HookPoint.BEFORE_TOOL_USE, tool_call=CALL),
+    AfterStepHookContext(point=HookPoint.AFTER_STEP, step=Step(2)),
+    AfterToolHookContext(point=HookPoint.AFTER_TOOL_USE, tool_call=CALL),
     OutputHookContext(point=HookPoint.OUTPUT, output="5"),
     StopHookContext(point=HookPoint.STOP),
     SubagentHookContext(point=HookPoint.SUBAGENT_START, name="helper"),
@@ -262,7 +266,7 @@ FORBIDDEN: list[tuple[str, str, Any]] = [
     ("after_step", "step", Step(9)),
     ("should_continue", "continuation", ContinuationOutcome(True)),
     ("stop", "step", None),
-    ("output", "verdict", "x"),
+    ("output", "decided", "x"),
     ("execution_end", "status", RunStatus.COMPLETED.value),
 ]
 

@@ -394,7 +394,7 @@ async def test_a_block_where_nothing_can_be_blocked_is_an_error(point: Point[Any
         (InferenceHookContext(point=HookPoint.AFTER_INFERENCE), "request", InferenceRequest()),
         (StepHookContext(point=HookPoint.BEFORE_STEP), "step_index", 7),
         (FailureHookContext(point=HookPoint.ERROR), "exception", ValueError()),
-        (PromptHookContext(point=HookPoint.PROMPT_SUBMIT), "verdict", Verdict()),
+        (PromptHookContext(point=HookPoint.PROMPT_SUBMIT), "decided", Verdict()),
     ],
 )
 async def test_each_point_guards_its_fields(ctx: Any, field: str, value: Any) -> None:
