@@ -228,7 +228,9 @@ def _shape(point: Point[Any], hook: HookLike, where: str) -> Shape:
             f"{where}: a hook takes one argument, the context, and this one {takes}.",
             remedy=(
                 "Written as (call, state), where returning nothing blocked? Read ctx.tool_call and ctx.state, "
-                "and return HookOutcome.block(reason) to block. The second parameter of middleware is named next."
+                "and return HookOutcome.block(reason) to block."
+                + " Middleware is handle(ctx, next)."
+                * (target is not hook)
             ),
         )
     return Shape.PLAIN

@@ -20,7 +20,6 @@ from hookline.state import (
     ContinuationOutcome,
     InferenceRequest,
     InferenceResponse,
-    JSONValue,
     Message,
     RunStatus,
     Step,
@@ -259,7 +258,7 @@ class AgentContext(Context, frozen=True, kw_only=True):
         """The run's metadata: what one hook writes, later hooks read, to the end of the run."""
         return self.state.metadata
 
-    def get(self, key: str, default: JSONValue = None) -> JSONValue:
+    def get(self, key: str, default: Any = None) -> Any:
         """One entry of the metadata."""
         return self.state.metadata.get(key, default)
 
@@ -566,6 +565,11 @@ class FailureHookContext(AgentContext, frozen=True, kw_only=True):
 
     def _decide(self, action: ErrorAction, delay: float = 0.0, **rescued: object) -> Self:
         return msgspec.structs.replace(self, decision=ErrorDecision(action, delay), **rescued)
+
+    @property
+    def step_number(self) -> int:
+        """The number of the step it happened in, counted from one; zero when no step had begun."""
+        return 0 if self.step_index is None else self.step_index + 1
 
     @property
     def error_message(self) -> str:
