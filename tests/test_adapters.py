@@ -83,6 +83,13 @@ async def test_a_state_processor_with_next_wraps_the_step(processor: Any, positi
     assert dict(result.state.metadata) == {"before": 1, "after": 2}
 
 
+def test_a_state_processor_of_two_arguments_names_the_second_next() -> None:
+    """Another name is refused; what has a default and another name is an option of its own."""
+    with pytest.raises(RegistrationError, match="its second parameter is named 'inner'"):
+        StateProcessorAdapter(lambda state, inner: inner(state))
+    assert StateProcessorAdapter(lambda state, limit=3: state).point == "after_step"
+
+
 async def test_a_state_processor_can_hand_on_what_next_gives_or_nothing() -> None:
     """`return next(state)`, also in an async processor, and no `return` at all leave the state as the step made it."""
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     )
     from hookline.journal import SQLiteJournal
     from hookline.lifecycle import (
+        AfterStepHookContext,
+        AfterToolHookContext,
         CompactHookContext,
         ExecutionHookContext,
         FailureHookContext,
@@ -57,6 +59,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AfterStepHookContext",
+    "AfterToolHookContext",
     "Agent",
     "AgentBuilder",
     "AgentState",
@@ -108,6 +112,8 @@ _PACKAGES: dict[str, str] = {
     "AgentState": "state",
     "CallableMatcher": "hooks",
     "Capability": "agent",
+    "AfterStepHookContext": "lifecycle",
+    "AfterToolHookContext": "lifecycle",
     "CompactHookContext": "lifecycle",
     "CompositeMatcher": "hooks",
     "ContinuationDecision": "state",

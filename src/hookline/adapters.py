@@ -8,6 +8,7 @@ from typing import Any
 
 from hookline._aio import call_with_next, is_async_callable
 from hookline.errors import RegistrationError, UsageError
+from hookline.hooks.match import NEXT, positional, second_parameter
 from hookline.lifecycle import AgentContext, StepHookContext, StopHookContext, ToolHookContext
 from hookline.state import (
     AgentState,
@@ -170,13 +171,11 @@ def _method(thing: Any, name: str) -> Callable[..., Any]:
 
 
 def _takes_next(process: Callable[..., Any]) -> bool:
-    """Whether it is `process(state, next)`. What has a default is no `next`, unless it has that name."""
-    parameters = [
-        each
-        for each in inspect.signature(process).parameters.values()
-        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
-    ]
-    second = parameters[1] if len(parameters) > 1 else None
-    return second is not None and (
-        second.default is second.empty or second.name in ("next", "call_next")
-    )
+    """Whether it is `process(state, next)`."""
+    second = second_parameter(process)
+    if second not in NEXT and positional(process)[0] > 1:
+        raise RegistrationError(
+            f"{process!r} takes more than the state, and its second parameter is named {second!r}.",
+            remedy="Write process(state), or process(state, next) to wrap the step.",
+        )
+    return second in NEXT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 _MOST_FRAMES = 20
@@ -227,10 +228,12 @@ class MalformedResponseError(ModelError):
 class ProviderToolError(ModelError):
     """A tool that the provider runs itself (web search, code execution), and that the agent does not allow."""
 
-    def __init__(self, provider: str, name: str, problem: str) -> None:
+    def __init__(self, provider: str, name: str, problem: str, allowed: Iterable[str] = ()) -> None:
         self.tool = name
+        others = ", ".join(map(repr, allowed))
         super().__init__(
-            f"{provider}: {problem} the tool '{name}', which the provider runs itself and this agent does not allow.",
+            f"{provider}: {problem} the tool '{name}', which the provider runs itself and this agent does not allow"
+            + (f" (it allows {others})." if others else "."),
             remedy=f'Allow it with with_provider_tools("{name}"), or take it out of the options.',
         )
 

@@ -25,7 +25,7 @@ from hookline import (
 )
 from hookline.errors import HookError, PastError
 from hookline.flow import ErrorAction, ErrorClass
-from hookline.journal import ChildFinished, ChildStarted
+from hookline.journal import ChildFinished, ChildStarted, MemoryJournal
 from hookline.state import Usage, check_transcript
 from hookline.testing import ScriptedDriver, call, calls, say
 
@@ -615,6 +615,32 @@ async def test_an_invalid_result_is_the_hooks_failure(world: World, wrong: Any) 
     assert result.status is RunStatus.FAILED
     assert "odd" in str(result.error)
     check_transcript(result.state.messages)
+
+
+async def test_a_child_counts_once_though_its_call_is_tried_again() -> None:
+    """A hook fails at its end, and the call is made again: the child is done, and has used what it has used."""
+    child = AgentBuilder().with_id("child").with_driver(ScriptedDriver([say("x", tokens=10)]))
+    failures = iter([RuntimeError("oops")])
+
+    @tool(effect="idempotent")
+    async def delegate(context: ToolContext) -> str:
+        """Delegate."""
+        return str((await context.spawn(child.build(), "go")).text)
+
+    def crash_once(ctx: Any) -> None:
+        for failure in failures:
+            raise failure
+
+    parent = (
+        AgentBuilder()
+        .with_driver(ScriptedDriver([call("delegate"), say("ok", tokens=1)]))
+        .with_tools(delegate)
+        .with_journal(MemoryJournal())
+        .on_subagent_stop(crash_once)
+        .on_error(lambda ctx: ctx.retry(0))
+    )
+    result = await parent.build().run("go")
+    assert (result.status, result.usage.output_tokens) == (RunStatus.COMPLETED, 11)
 
 
 async def test_a_crash_at_subagent_stop_is_an_error(world: World) -> None:

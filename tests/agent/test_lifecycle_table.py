@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from hookline import (
+    AfterStepHookContext,
+    AfterToolHookContext,
     AgentBuilder,
     CompactHookContext,
     ContinuationOutcome,
@@ -71,8 +73,8 @@ TABLE: dict[str, Row] = {
     "after_inference": Row(InferenceHookContext, "state response", GOES_ON, "error"),
     "before_tool_use": Row(ToolHookContext, "state tool_call execution", GOES_ON, "block"),
     "permission_request": Row(ToolHookContext, "state", GOES_ON, "block"),
-    "after_tool_use": Row(ToolHookContext, "state execution", GOES_ON, "block"),
-    "after_step": Row(StepHookContext, "state", None, "error"),
+    "after_tool_use": Row(AfterToolHookContext, "state execution", GOES_ON, "block"),
+    "after_step": Row(AfterStepHookContext, "state", None, "error"),
     "should_continue": Row(StopHookContext, "state", None, "error"),
     "stop": Row(StopHookContext, "state", GOES_ON, "error"),
     "output": Row(
@@ -176,7 +178,8 @@ async def test_a_hook_is_shown_its_own_kind_of_context(point: str) -> None:
         assert type(ctx) is TABLE[point].context
         assert ctx.point == point
         assert ctx.state.run_id
-        assert ctx.run is not None
+        assert ctx.has_run
+        assert ctx.run.run_id == ctx.state.run_id
         with pytest.raises(AttributeError):
             ctx.state = None
 
@@ -241,7 +244,7 @@ CHANGED: dict[str, Any] = {
     "point": lambda ctx: HookPoint.STOP if ctx.point != "stop" else HookPoint.OUTPUT,
     "state": lambda ctx: ctx.state.with_metadata("changed", True),
     "evaluations": lambda ctx: ctx.allow_continue("changed").evaluations,
-    "verdict": lambda ctx: Verdict(),
+    "decided": lambda ctx: Verdict(),
     "live": lambda ctx: object(),
     "session_id": lambda ctx: "changed",
     "source": lambda ctx: "changed",

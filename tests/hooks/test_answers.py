@@ -122,7 +122,7 @@ async def test_a_crash_whose_words_cannot_be_saved_still_blocks_in_words_that_ca
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("sender", "bob"), ("point", WATCH), ("verdict", Verdict())]
+    ("field", "value"), [("sender", "bob"), ("point", WATCH), ("decided", Verdict())]
 )
 @pytest.mark.parametrize(
     "wrap", [lambda ctx: ctx, HookOutcome.proceed, lambda ctx: HookOutcome.block("no", ctx)]

@@ -20,7 +20,6 @@ from hookline.hooks import (
     Kind,
     Point,
     Result,
-    Verdict,
     run_hooks,
 )
 from hookline.lifecycle import HookStack
@@ -28,7 +27,6 @@ from hookline.lifecycle import HookStack
 
 class Parcel(Context, frozen=True, kw_only=True):
     note: str = ""
-    verdict: Verdict | None = None
 
     def noted(self, text: str) -> Parcel:
         return msgspec.structs.replace(self, note=self.note + text)

@@ -135,13 +135,15 @@ def test_an_object_with_handle_of_context_and_next_is_middleware(hook: Any) -> N
     assert register(GATE, hook).shape is Shape.MIDDLEWARE
 
 
-@pytest.mark.parametrize("hook", [two, Middleware(), AsyncMiddleware(), with_anything])
+@pytest.mark.parametrize(
+    "hook", [lambda ctx, call_next: None, Middleware(), AsyncMiddleware(), with_anything]
+)
 def test_around_an_action_a_hook_takes_the_context_and_call_next(hook: Any) -> None:
     """In either spelling: a function, or an object with handle."""
     assert register(AROUND, hook).shape is Shape.AROUND
 
 
-@pytest.mark.parametrize("hook", [plain, Handler(), lambda: None, lambda a, b, c: None])
+@pytest.mark.parametrize("hook", [plain, Handler(), lambda: None, lambda a, next, b: None])
 def test_around_an_action_anything_else_is_refused(hook: Any) -> None:
     """With the signature it should have."""
     error = refused(hook, AROUND, name="timer")
@@ -400,7 +402,7 @@ def test_an_observer_cannot_be_middleware(hook: Any) -> None:
 @pytest.mark.parametrize("tier", ["policy", "observer"])
 def test_only_tier_hook_wraps_an_action(tier: str) -> None:
     """A policy judges before, an observer observes after."""
-    error = refused(two, AROUND, tier=tier)
+    error = refused(with_next, AROUND, tier=tier)
     assert "only tier 'hook' can wrap an action" in str(error)
     assert "before_tool_use" in error.remedy
 
@@ -454,8 +456,26 @@ def test_a_function_of_context_and_next_is_middleware(hook: Any) -> None:
     ],
 )
 def test_every_other_function_of_two_is_refused(hook: Any) -> None:
-    """With the remedy for hooks of the older design."""
+    """With the remedy for hooks of the older design, at every point."""
     assert "ctx.tool_call and ctx.state" in refused(hook).remedy
+    assert "async def around(ctx, call_next)" in refused(hook, AROUND).remedy
+
+
+class Continues:
+    def handle(self, ctx: Context, inner: Any) -> Any:
+        return inner(ctx)
+
+
+@pytest.mark.parametrize("hook", [Continues(), Continues().handle])
+def test_the_name_counts_for_methods_too(hook: Any) -> None:
+    """A method `handle(ctx, inner)` is refused like a function."""
+    assert "takes 2" in str(refused(hook))
+    assert "its second parameter is named 'inner'" in str(refused(hook, AROUND))
+
+
+def test_around_an_action_a_function_of_any_number_is_a_hook() -> None:
+    """A decorator that wraps a hook without keeping its signature still gives one."""
+    assert register(AROUND, lambda *args: args[1](args[0])).shape is Shape.AROUND
 
 
 def test_next_with_a_default_is_not_middleware() -> None:

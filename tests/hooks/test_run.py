@@ -332,7 +332,7 @@ async def test_observers_see_what_was_decided_and_by_whom(answer: Any, verdict: 
     )
     assert [ctx.verdict for ctx in seen] == [verdict, verdict]
     assert [ctx.note for ctx in seen] == ["changed", "changed"]
-    assert result.context.verdict is None
+    assert result.context.decided is None
 
 
 async def test_every_context_has_the_verdict_for_observers() -> None:
@@ -340,7 +340,7 @@ async def test_every_context_has_the_verdict_for_observers() -> None:
     seen: list[Context] = []
     ctx = Context(point=Point("bare", Context))
     await HookStack().with_hook(seen.append, ctx.point, tier="observer").process(ctx)
-    assert seen == [ctx.replace(verdict=Verdict())]
+    assert seen == [ctx.replace(decided=Verdict())]
 
 
 async def changing(ctx: Parcel) -> Parcel:

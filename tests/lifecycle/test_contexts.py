@@ -7,6 +7,8 @@ import pytest
 
 import hookline
 from hookline import (
+    AfterStepHookContext,
+    AfterToolHookContext,
     AgentBuilder,
     AgentState,
     CompactHookContext,
@@ -29,7 +31,7 @@ from hookline import (
     ToolHookContext,
     ToolResult,
 )
-from hookline.errors import NotJSONError
+from hookline.errors import NotJSONError, UsageError
 from hookline.flow import ErrorClass
 from hookline.lifecycle import AgentContext
 from hookline.state import ErrorInfo, InferenceRequest, InferenceResponse, ResultStatus, Step
@@ -43,6 +45,8 @@ CONTEXTS: list[AgentContext] = [
     StepHookContext(point=HookPoint.BEFORE_STEP, step_index=2),
     InferenceHookContext(point=HookPoint.BEFORE_INFERENCE),
     ToolHookContext(point=HookPoint.BEFORE_TOOL_USE, tool_call=CALL),
+    AfterStepHookContext(point=HookPoint.AFTER_STEP, step=Step(2)),
+    AfterToolHookContext(point=HookPoint.AFTER_TOOL_USE, tool_call=CALL),
     OutputHookContext(point=HookPoint.OUTPUT, output="5"),
     StopHookContext(point=HookPoint.STOP),
     SubagentHookContext(point=HookPoint.SUBAGENT_START, name="helper"),
@@ -262,7 +266,7 @@ FORBIDDEN: list[tuple[str, str, Any]] = [
     ("after_step", "step", Step(9)),
     ("should_continue", "continuation", ContinuationOutcome(True)),
     ("stop", "step", None),
-    ("output", "verdict", "x"),
+    ("output", "decided", "x"),
     ("execution_end", "status", RunStatus.COMPLETED.value),
 ]
 
@@ -326,3 +330,11 @@ def test_metadata_handed_in_plain_with_a_state_is_made_immutable() -> None:
     assert result.state.metadata == {"a": [1]}
     with pytest.raises(TypeError, match="read-only"):
         seen[0]["a"].append(2)
+
+
+def test_a_context_without_a_run_says_so() -> None:
+    """Where a hook is asked without an agent, there is no run to ask."""
+    ctx = StopHookContext(point=HookPoint.STOP)
+    assert not ctx.has_run
+    with pytest.raises(UsageError, match=r"belongs to no run.*ctx\.has_run"):
+        _ = ctx.run

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from hookline import (
+    AfterStepHookContext,
+    AfterToolHookContext,
     CompactHookContext,
     ContinuationEvaluation,
     ExecutionHookContext,
@@ -39,8 +41,8 @@ TABLE: dict[str, tuple[type, set[str], bool, bool]] = {
     "before_tool_use": (ToolHookContext, SETTLED | {"tool_call", "execution"}, True, True),
     "permission_request": (ToolHookContext, SETTLED, True, True),
     "around_tool_use": (ToolHookContext, {"tool_call"}, False, False),
-    "after_tool_use": (ToolHookContext, SETTLED | {"execution"}, True, True),
-    "after_step": (StepHookContext, SETTLED, False, False),
+    "after_tool_use": (AfterToolHookContext, SETTLED | {"execution"}, True, True),
+    "after_step": (AfterStepHookContext, SETTLED, False, False),
     "should_continue": (StopHookContext, SETTLED, False, False),
     "stop": (StopHookContext, SETTLED, True, False),
     "output": (OutputHookContext, SETTLED | {"output"}, True, True),

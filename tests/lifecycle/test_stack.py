@@ -12,6 +12,8 @@ import pytest
 
 import hookline
 from hookline import (
+    AfterStepHookContext,
+    AfterToolHookContext,
     AgentBuilder,
     AgentState,
     ContinuationDecision,
@@ -392,7 +394,7 @@ async def test_a_block_where_nothing_can_be_blocked_is_an_error(point: Point[Any
         (InferenceHookContext(point=HookPoint.AFTER_INFERENCE), "request", InferenceRequest()),
         (StepHookContext(point=HookPoint.BEFORE_STEP), "step_index", 7),
         (FailureHookContext(point=HookPoint.ERROR), "exception", ValueError()),
-        (PromptHookContext(point=HookPoint.PROMPT_SUBMIT), "verdict", Verdict()),
+        (PromptHookContext(point=HookPoint.PROMPT_SUBMIT), "decided", Verdict()),
     ],
 )
 async def test_each_point_guards_its_fields(ctx: Any, field: str, value: Any) -> None:
@@ -467,7 +469,7 @@ async def test_an_observer_of_a_blocked_call_sees_which_hook_blocked_it() -> Non
     verdicts: list[Verdict | None] = []
     stack = (
         HookStack()
-        .with_hook(lambda ctx: verdicts.append(ctx.verdict), HookPoint.BEFORE_TOOL_USE, name="eye")
+        .with_hook(lambda ctx: verdicts.append(ctx.decided), HookPoint.BEFORE_TOOL_USE, name="eye")
         .with_hook(
             says(HookOutcome.block("no")), HookPoint.BEFORE_TOOL_USE, tier="policy", name="law"
         )
@@ -477,6 +479,32 @@ async def test_an_observer_of_a_blocked_call_sees_which_hook_blocked_it() -> Non
     )
     await stack.process(using())
     assert verdicts == [None, Verdict(Kind.BLOCK, "no", "law")]
+
+
+async def test_a_hook_that_is_no_observer_learns_that_it_has_no_verdict() -> None:
+    """The error says what to do."""
+    stack = HookStack().with_hook(lambda ctx: ctx.verdict.label, HookPoint.BEFORE_TOOL_USE)
+    result = await stack.process(using())
+    assert "only observers have ctx.verdict" in str(result.failures[0].__cause__)
+    assert "tier='observer'" in str(result.failures[0].__cause__)
+
+
+@pytest.mark.parametrize(
+    ("point", "general", "exact"),
+    [
+        (HookPoint.AFTER_TOOL_USE, ToolHookContext, AfterToolHookContext),
+        (HookPoint.AFTER_STEP, StepHookContext, AfterStepHookContext),
+    ],
+)
+async def test_a_stack_takes_the_general_context_too(point: Any, general: Any, exact: Any) -> None:
+    """Where a point has a context of its own, the one that it extends has the same fields."""
+    seen: list[type] = []
+    stack = HookStack().with_hook(lambda ctx: seen.append(type(ctx)), point)
+    await stack.process(general(point=point))
+    await stack.process(exact(point=point))
+    assert seen == [general, exact]
+    with pytest.raises(UsageError, match=f"are shown a {exact.__name__}, not a StopHookContext"):
+        await stack.process(StopHookContext(point=point))
 
 
 @pytest.mark.parametrize("tier", ["hook", "policy", "observer"])

@@ -39,7 +39,7 @@ class Own:
         return [register(HookPoint.BEFORE_TOOL_USE, self.look, HookOptions(name="whose"))]
 
     def look(self, ctx: ToolHookContext) -> HookOutcome | None:
-        found: Any = None if ctx.run is None else ctx.run.tool(ctx.tool_call.name)
+        found: Any = ctx.run.tool(ctx.tool_call.name)
         is_own = getattr(found.function, "__self__", None) is self
         return None if is_own else HookOutcome.block("whose tool is this?")
 

@@ -128,10 +128,10 @@ async def test_a_call_that_is_tried_again_takes_the_child_that_is_done(
     asked = tuple(("subagent_stop", action) for action in hooks)
     case = lives.Case(script, asked, on_error=ErrorAction.RETRY)
     whole = lives.World(case, lives.Tape())
-    await whole.agent().run("go", run_id="run")
+    used = (await whole.agent().run("go", run_id="run")).usage
     for at in whole.tape.cuts():
         again = lives.World(case, lives.cut(whole.tape, at))
-        await again.agent().resume("run")
+        assert (await again.agent().resume("run")).usage == used, at  # nor does it count twice
         tape: Any = again.tape
         replayed = await replay(tape, "run", lives.World(case, lives.Tape()).agent())
         assert replayed.identical, (at, replayed)

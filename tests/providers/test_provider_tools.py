@@ -149,9 +149,10 @@ async def test_a_policy_that_blocks_everything_is_not_passed_by(name: str) -> No
 
 @EACH
 async def test_another_name_does_not_allow_it(name: str) -> None:
-    """Each tool is allowed by itself."""
-    result, _ = await asked(name, "web_fetch", "google_search", options=OPTIONS[name])
+    """Each tool is allowed by itself, and the error shows the names that are, one of which may be misspelt."""
+    result, _ = await asked(name, "web_fetch", "web_serch", options=OPTIONS[name])
     assert isinstance(result.error, ProviderToolError)
+    assert "(it allows 'web_fetch', 'web_serch')" in str(result.error)
 
 
 # --- allowed ones are visible and recorded -------------------------------------------------------------

@@ -112,7 +112,6 @@ async def test_a_hook_at_the_end_can_ask_a_model(setup: SessionSetup) -> None:
     session = setup.sessions.create(id="s")
 
     async def summarise(ctx: SessionHookContext) -> SessionHookContext:
-        assert ctx.run is not None
         request = InferenceRequest(messages=(UserMessage("Sum up."),))
         answer = await ctx.run.ask_model(request, name="sum")
         return ctx.with_metadata("summary", answer.text)

@@ -243,7 +243,6 @@ def test_contexts_describe_the_agent() -> None:
     seen: list[Any] = []
 
     def describe(ctx: ExecutionHookContext) -> None:
-        assert ctx.run is not None
         seen.append((ctx.state.agent_id, ctx.run.model, ctx.run.system_prompt))
         seen.append([each.name for each in ctx.run.tools])
 
@@ -360,7 +359,7 @@ def test_observing_comes_first_and_changes_nothing() -> None:
     log: list[Any] = []
 
     def observe(ctx: ToolHookContext) -> HookOutcome:
-        log.append((ctx.tool_call.name, ctx.verdict and ctx.verdict.label))
+        log.append((ctx.tool_call.name, ctx.verdict.label))
         return HookOutcome.block("not heard")
 
     agent = builder(call("bash", command="ls")).on_before_tool_use(observe, tier="observer").build()

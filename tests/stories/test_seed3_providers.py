@@ -198,7 +198,6 @@ class SelfCritiqueProvider:
         if ctx.step is None or not ctx.step.is_final_response:
             return None
         approved, feedback = self.critic(ctx.step.text)
-        assert ctx.run is not None
         ctx.run.charge(Usage(output_tokens=10, requests=1))
         return ctx.state.with_metadata("self_critic", {"approved": approved, "feedback": feedback})
 

@@ -147,7 +147,7 @@ def test_tool_call_presence_is_an_ordinary_hook_that_can_be_replaced() -> None:
     """A hook of the default's name stands in its place: here the run ends when a word is said."""
 
     def until_finished(ctx: StopHookContext) -> Any:
-        done = ctx.step is not None and "FINISHED" in ctx.step.text
+        done = "FINISHED" in ctx.step.text
         return ctx.allow_stop("said so") if done else ctx.allow_continue("not yet")
 
     agent = builder(

@@ -14,7 +14,6 @@ from hookline.hooks import (
     HookNames,
     Point,
     Result,
-    Verdict,
 )
 from hookline.lifecycle import HookStack
 
@@ -23,7 +22,6 @@ class Parcel(Context, frozen=True, kw_only=True):
     weight: int = 1
     note: str = ""
     sender: str = "ann"
-    verdict: Verdict | None = None
 
     def weighing(self, weight: int) -> Parcel:
         return msgspec.structs.replace(self, weight=weight)

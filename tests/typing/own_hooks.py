@@ -169,8 +169,7 @@ async def cached(ctx: Request, call_next: Callable[[Request], Awaitable[str]]) -
 
 def watched(ctx: Request) -> None:
     """An observer sees what was decided."""
-    if ctx.verdict is not None:
-        ctx.verdict.reason.upper()
+    ctx.verdict.reason.upper()
 
 
 STACK = (

@@ -88,6 +88,7 @@ async def start_child(
         )
         await _commit(run)  # or nobody would know whose child it is, should the process die
     child = ChildRun(run, definition, key, start.name, current.call.id, objections)
+    child.counted = current.counted.get(key, NO_COUNTERS)
     try:
         result = await child.begin(child_id, saved, start.prompt)
         for _ in range(objections, child.objections):
@@ -95,6 +96,7 @@ async def start_child(
         result = await _ask_to_stop(run, child, start, result)
     finally:
         child.close()
+        current.counted = {**current.counted, key: child.counted}
     current.children = {**current.children, key: result}
     current.objections = {**current.objections, key: child.objections}
     if result.status is not RunStatus.PAUSED:
@@ -302,7 +304,10 @@ def _fresh(run: Run, definition: Definition, child_id: str) -> AgentState:
 
 def recount_children(run: Run, current: CallInProgress, known: RecordedCall) -> None:
     """Count what the children of a call had used that was settled before the process died."""
-    for child in known.finished_children:
+    last = {
+        child.child_run_id: child for child in known.finished_children
+    }  # tried again, it ends again
+    for child in last.values():
         key = child.child_run_id.removeprefix(f"{run.run_id}/{run.step_index}/")
         saved = current.children.get(key)
         counted = saved.state.counters if saved is not None else NO_COUNTERS

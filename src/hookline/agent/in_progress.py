@@ -17,6 +17,7 @@ from hookline.state import (
     EMPTY,
     NO_USAGE,
     CallStage,
+    Counters,
     Decision,
     ErrorInfo,
     InferenceResponse,
@@ -77,6 +78,8 @@ class CallInProgress(msgspec.Struct):
     children: dict[str, RunResult] = EMPTY
     objections: dict[str, int] = EMPTY
     """How often each of its children was sent back to work."""
+    counted: dict[str, Counters] = EMPTY
+    """What each of its children has used of what the run has counted: another attempt does not count it again."""
     # The tool's context: `calls/tool_context.py`.
     failed_hook: HookError | None = None
     """A hook around a child run failed, where that is an error, whatever is made of it inside the call."""

@@ -169,7 +169,7 @@ class Approval:
 
     def _roots_of(self, ctx: ToolHookContext) -> tuple[Root, ...]:
         """Where paths begin for a call: first for its own tool, then for those of the agents above."""
-        tool = None if ctx.run is None else ctx.run.tool(ctx.tool_call.name)
+        tool = ctx.run.tool(ctx.tool_call.name) if ctx.has_run else None
         calls = "" if tool is None else tool.root
         if self._has_root:
             return (Root(self.rules.root, calls),)
@@ -378,7 +378,7 @@ def _only_reads(ctx: ToolHookContext, *, is_vouched: bool = False) -> bool:
     What a tool of an MCP server says of itself counts only if a rule allows the call (`is_vouched`).
     """
     call = ctx.tool_call
-    tool = None if ctx.run is None else ctx.run.tool(call.name)
+    tool = ctx.run.tool(call.name) if ctx.has_run else None
     is_believed = is_vouched or not call.name.startswith("mcp__")
     is_pure = tool is not None and tool.is_pure(call.args) and is_believed
     if is_pure or call.name in _OWN_NOTES or call.name in _COMPANIONS:
@@ -397,7 +397,7 @@ def _only_reads(ctx: ToolHookContext, *, is_vouched: bool = False) -> bool:
 
 def _pure_with(ctx: ToolHookContext) -> Mapping[str, Any]:
     """The arguments with which the tool of a call changes nothing; empty if there are none."""
-    tool = None if ctx.run is None else ctx.run.tool(ctx.tool_call.name)
+    tool = ctx.run.tool(ctx.tool_call.name) if ctx.has_run else None
     return {} if tool is None else tool.pure_with
 
 

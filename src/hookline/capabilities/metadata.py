@@ -12,7 +12,7 @@ from hookline.agent import hook
 from hookline.capabilities.options import check_count, check_names
 from hookline.errors import BuildError, NotJSONError, ToolError
 from hookline.hooks import Registration
-from hookline.lifecycle import ToolHookContext
+from hookline.lifecycle import AfterToolHookContext
 from hookline.state import AgentState, ErrorInfo, JSONValue, ResultStatus, freeze
 from hookline.tools import AnyTool, ToolContext, tool
 from hookline.tools.problems import closest, did_you_mean
@@ -95,8 +95,8 @@ class Metadata:
         name, of = "metadata-persist", "write_metadata"
         return [hook("after_tool_use", self._persist, name=name, matcher=of, priority=-1000)]
 
-    def _persist(self, ctx: ToolHookContext) -> ToolHookContext | None:
-        if ctx.execution is None or not ctx.execution.is_success:
+    def _persist(self, ctx: AfterToolHookContext) -> AfterToolHookContext | None:
+        if not ctx.execution.is_success:
             return None
         args = ctx.tool_call.args
         try:

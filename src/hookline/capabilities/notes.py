@@ -25,7 +25,7 @@ def read_note(state: AgentState, key: str, kind: type[T]) -> T:
 def states_above(ctx: AgentContext) -> Iterator[AgentState]:
     """The state of this run, and of the runs above it."""
     yield ctx.state
-    above = ctx.run.parent if ctx.run is not None else None
+    above = ctx.run.parent if ctx.has_run else None
     while above is not None:
         yield above.state
         above = above.parent

@@ -14,13 +14,13 @@ from hookline.agent import hook
 from hookline.definition import Definition, Note
 from hookline.hooks import HookOptions, Registration
 from hookline.lifecycle import (
+    AfterToolHookContext,
     AgentContext,
     ExecutionHookContext,
     FailureHookContext,
     HookPoint,
     InferenceHookContext,
     PromptHookContext,
-    ToolHookContext,
 )
 from hookline.redaction import Patterns, RedactingFilter, Redactor, Values
 from hookline.state import (
@@ -214,9 +214,9 @@ class Redaction:
         cleaned = self._redact_and_remember(ctx, response)
         return None if cleaned is response else ctx.with_response(cleaned)
 
-    def _result(self, ctx: ToolHookContext) -> ToolHookContext | None:
+    def _result(self, ctx: AfterToolHookContext) -> AfterToolHookContext | None:
         execution = ctx.execution
-        if execution is None or self._is_checked(ctx, execution):
+        if self._is_checked(ctx, execution):
             return None
         cleaned = self._redact_and_remember(ctx, execution)
         return None if cleaned is execution else ctx.with_execution(cleaned)

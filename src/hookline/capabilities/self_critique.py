@@ -19,7 +19,7 @@ from hookline.capabilities.options import check_choice, check_count, check_posit
 from hookline.drivers import Driver, driver_for
 from hookline.errors import BuildError, HooklineError, in_words
 from hookline.hooks import CRASHES, Registration
-from hookline.lifecycle import RunHandle, StepHookContext, StopHookContext
+from hookline.lifecycle import AfterStepHookContext, RunHandle, StopHookContext
 from hookline.state import AgentState, InferenceRequest, Step, StopReason, UserMessage
 
 KEY = "self_critic"
@@ -142,11 +142,9 @@ class SelfCritique:
             hook("should_continue", self._decide, name=self.name),
         ]
 
-    async def _look(self, ctx: StepHookContext) -> StepHookContext | None:
-        step, run = ctx.step, ctx.run
-        if step is None or run is None:
-            return None
-        text = self._answer(step, run, ctx.state)
+    async def _look(self, ctx: AfterStepHookContext) -> AfterStepHookContext | None:
+        run = ctx.run
+        text = self._answer(ctx.step, run, ctx.state)
         if text is None:
             return None
         record = _record(ctx.state)
@@ -190,7 +188,7 @@ class SelfCritique:
     def _decide(self, ctx: StopHookContext) -> StopHookContext | None:
         record = _record(ctx.state)
         said = record.verdicts[-1] if record.verdicts else None
-        if said is None or said.step != len(ctx.state.steps) or said.approved or ctx.step is None:
+        if said is None or said.step != len(ctx.state.steps) or said.approved:
             return None
         if said.failure:
             return ctx.forbid(f"the critic failed: {said.failure}", StopReason.NOT_APPROVED)
@@ -210,8 +208,8 @@ class SelfCritique:
     # --- the critic ---------------------------------------------------------------------------------
 
     async def _criticise(
-        self, ctx: StepHookContext, draft: Draft
-    ) -> tuple[StepHookContext, Critique]:
+        self, ctx: AfterStepHookContext, draft: Draft
+    ) -> tuple[AfterStepHookContext, Critique]:
         critic = self._critic
         if isinstance(critic, str):
             return ctx, await self._ask_model(critic, draft)

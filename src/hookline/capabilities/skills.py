@@ -14,6 +14,7 @@ from hookline.definition import Definition
 from hookline.errors import BuildError, ToolError
 from hookline.hooks import HookOutcome, Registration
 from hookline.lifecycle import (
+    AfterToolHookContext,
     ExecutionHookContext,
     InferenceHookContext,
     PromptHookContext,
@@ -25,7 +26,7 @@ from hookline.state import AgentState, ToolCall
 from hookline.tools import AnyTool, ToolContext, tool
 from hookline.tools.problems import closest, did_you_mean
 
-C = TypeVar("C", PromptHookContext, ToolHookContext)
+C = TypeVar("C", PromptHookContext, AfterToolHookContext)
 
 TOOL = "load_skill"
 _ALWAYS = frozenset({TOOL, "structured_output"})
@@ -168,7 +169,7 @@ class Skills:
     def _start(self, ctx: PromptHookContext) -> PromptHookContext | None:
         """A person may start a skill: `/name` and what it is for."""
         said = _SLASH.fullmatch(ctx.prompt.strip())
-        if said is None or ctx.run is None or ctx.run.depth > 0:
+        if said is None or not ctx.has_run or ctx.run.depth > 0:
             return None
         skill = self.library.get(said["name"])
         if skill is None or not skill.for_people:
@@ -184,9 +185,9 @@ class Skills:
         parts = (request.system, list_skills(offered))
         return ctx.with_request(request.with_system("\n\n".join(part for part in parts if part)))
 
-    def _activate(self, ctx: ToolHookContext) -> ToolHookContext | AgentState | None:
-        args, execution = ctx.tool_call.args, ctx.execution
-        if execution is None or not execution.is_success:
+    def _activate(self, ctx: AfterToolHookContext) -> AfterToolHookContext | AgentState | None:
+        args = ctx.tool_call.args
+        if not ctx.execution.is_success:
             return None
         name = str(args.get("name", ""))
         if args.get("unload"):

@@ -19,11 +19,11 @@ from hookline.capabilities.options import check_count
 from hookline.errors import BuildError, HooklineError, NotJSONError, UsageError
 from hookline.hooks import Registration
 from hookline.lifecycle import (
+    AfterStepHookContext,
+    AfterToolHookContext,
     InferenceHookContext,
     OutputHookContext,
-    StepHookContext,
     StopHookContext,
-    ToolHookContext,
 )
 from hookline.state import (
     AgentState,
@@ -174,11 +174,10 @@ class StructuredOutput(Generic[T]):
         if self._force:
             yield hook("before_inference", self._require_tool, name=f"{name}-demand")
 
-    def _find(self, ctx: StepHookContext) -> StepHookContext | None:
-        step = ctx.step
-        if step is None or not step.is_final_response:
+    def _find(self, ctx: AfterStepHookContext) -> AfterStepHookContext | None:
+        if not ctx.step.is_final_response:
             return None
-        for found in json_in(step.text):
+        for found in json_in(ctx.step.text):
             with contextlib.suppress(UnfitError):
                 value = self._check_output(found)
                 return ctx.with_metadata(
@@ -186,8 +185,8 @@ class StructuredOutput(Generic[T]):
                 )
         return None
 
-    def _persist(self, ctx: ToolHookContext) -> ToolHookContext | None:
-        if ctx.execution is None or not ctx.execution.is_success:
+    def _persist(self, ctx: AfterToolHookContext) -> AfterToolHookContext | None:
+        if not ctx.execution.is_success:
             return None
         args: JSONValue = ctx.tool_call.args
         value = args[WRAPPED] if self._shape.is_wrapped else args
@@ -203,8 +202,6 @@ class StructuredOutput(Generic[T]):
 
     def _require_output(self, ctx: StopHookContext) -> StopHookContext | None:
         step = ctx.step
-        if step is None:
-            return None
         calls = [result for result in step.results if result.name == TOOL]
         if any(result.is_success for result in calls):
             return ctx.allow_stop("the output was given")

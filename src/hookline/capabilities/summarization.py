@@ -114,9 +114,9 @@ class Summarization:
     async def _shorten(
         self, ctx: InferenceHookContext
     ) -> InferenceHookContext | HookOutcome | None:
-        run = ctx.run
-        if run is None or self.tokens(ctx) <= self.budget:
+        if not ctx.has_run or self.tokens(ctx) <= self.budget:
             return None
+        run = ctx.run
         limits = self._limits(ctx)
         cut = self._cut(ctx, limits)
         if cut is None:

@@ -13,7 +13,7 @@ from hookline.capabilities.notes import read_note
 from hookline.capabilities.options import check_count
 from hookline.errors import ToolError
 from hookline.hooks import Registration
-from hookline.lifecycle import InferenceHookContext, StopHookContext, ToolHookContext
+from hookline.lifecycle import AfterToolHookContext, InferenceHookContext, StopHookContext
 from hookline.state import AgentState, Log, StopReason, UserMessage
 from hookline.tools import AnyTool, tool
 
@@ -164,8 +164,8 @@ class TaskPlanning:
         if self._insist:
             yield hook("stop", self._object, name="task-planning-insist")
 
-    def _persist(self, ctx: ToolHookContext) -> ToolHookContext | None:
-        if ctx.execution is None or not ctx.execution.is_success:
+    def _persist(self, ctx: AfterToolHookContext) -> AfterToolHookContext | None:
+        if not ctx.execution.is_success:
             return None
         items = self._check_tasks(ctx.tool_call.args["todos"])
         plan = msgspec.structs.replace(
@@ -198,8 +198,7 @@ class TaskPlanning:
         """Object to an end with open tasks, `insist` times at most."""
         plan = read_note(ctx.state, KEY, _Plan)
         waiting = [item for item in plan.items if item.is_open]
-        step = ctx.step
-        if step is None or ctx.continuation.is_forbidden or not waiting:
+        if ctx.continuation.is_forbidden or not waiting:
             return None
         made = plan.objections if plan.run_id == ctx.state.run_id else 0
         if made >= self._insist:
@@ -212,7 +211,7 @@ class TaskPlanning:
             "Do what is left, or mark with todo_write what is completed or no longer needed."
         )
         ctx = ctx.with_metadata(KEY, counted)
-        if not step.is_final_response:  # otherwise the model gets the reason anyway
+        if not ctx.step.is_final_response:  # otherwise the model gets the reason anyway
             ctx = ctx.with_state(ctx.state.with_user_message(why, by=self.name))
         return ctx.request_continue(why)
 

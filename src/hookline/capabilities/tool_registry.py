@@ -13,7 +13,7 @@ from hookline.capabilities.options import check_names
 from hookline.definition import Definition, Note
 from hookline.errors import ToolError
 from hookline.hooks import HookOutcome, Registration
-from hookline.lifecycle import InferenceHookContext, ToolHookContext
+from hookline.lifecycle import AfterToolHookContext, InferenceHookContext, ToolHookContext
 from hookline.state import AgentState, ToolSpec
 from hookline.tools import AnyTool, ToolContext, tool
 from hookline.tools.problems import closest, did_you_mean
@@ -156,16 +156,11 @@ class ToolRegistry:
             return None
         return HookOutcome.block(f"the tool '{name}' is not enabled. {how_to_enable(name)}")
 
-    def _persist(self, ctx: ToolHookContext) -> ToolHookContext | None:
-        args, execution, run = ctx.tool_call.args, ctx.execution, ctx.run
-        if (
-            execution is None
-            or not execution.is_success
-            or args["action"] != "enable"
-            or run is None
-        ):
+    def _persist(self, ctx: AfterToolHookContext) -> AfterToolHookContext | None:
+        args = ctx.tool_call.args
+        if not ctx.execution.is_success or args["action"] != "enable":
             return None
-        chosen = _choose(_without_own_tool(run.tools), "enable", args["names"])
+        chosen = _choose(_without_own_tool(ctx.run.tools), "enable", args["names"])
         before = self.enabled(ctx.state)
         now = tuple(dict.fromkeys((*before, *(spec.name for spec in chosen))))
         return ctx.with_metadata(KEY, list(now)) if now != before else None

@@ -298,7 +298,7 @@ class HookTester:
             return "stop"
         return "before_tool_use" if self._case.result is None else "after_tool_use"
 
-    async def _replace_tool(self, ctx: ToolHookContext, _call_next: Any) -> ToolResult:
+    async def _replace_tool(self, ctx: ToolHookContext, next: Any) -> ToolResult:  # noqa: ARG002 # the name makes it a hook
         call, result = ctx.tool_call, self._case.result or ""
         return ToolResult(result, call_id=call.id, name=call.name)
 

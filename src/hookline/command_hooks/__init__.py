@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         RunFacts,
     )
     from hookline.command_hooks.tools import (
+        NameTest,
         ShownCall,
         ToolForm,
         ToolNames,
@@ -49,6 +50,7 @@ _HOME: dict[str, str] = {
     "HookSearch": "handler",
     "HookSource": "handler",
     "Level": "handler",
+    "NameTest": "tools",
     "Plugin": "dialects.config_files",
     "ProgramAnswer": "handler",
     "ProgramResult": "handler",
@@ -86,6 +88,7 @@ __all__ = [
     "HookSearch",
     "HookSource",
     "Level",
+    "NameTest",
     "Plugin",
     "ProgramAnswer",
     "ProgramResult",

@@ -453,7 +453,7 @@ class AnswerEffect:
             changed = self._dialect.take_back(
                 call, self._dialect.show(call, self.facts), self.answer
             )
-            tool = None if ctx.run is None else ctx.run.tool(call.name)
+            tool = ctx.run.tool(call.name) if ctx.has_run else None
             if tool is not None:
                 tool.validate_call(changed)
         except HooklineError as error:

@@ -164,7 +164,7 @@ async def _call_tool(
 
 def _found(name: str, ctx: AgentContext) -> Any:
     """The tool, of this run or of one above it: a guard holds in child runs without such a tool, too."""
-    run = ctx.run
+    run = ctx.run if ctx.has_run else None
     while run is not None:
         tool = run.tool(name)
         if tool is not None:
@@ -271,7 +271,7 @@ async def _ask_model(
     handler: Handler, ctx: AgentContext, payload: Mapping[str, Any], driver: Any
 ) -> ProgramResult:
     """Ask a model, with one question or in a child run. Without a `driver` the agent's own model answers."""
-    if ctx.run is None:
+    if not ctx.has_run:
         return not_started("there is no run, and so no model to ask")
     asked = question(handler.prompt, json_line(payload).decode().strip())
     try:
@@ -307,7 +307,7 @@ async def _spawn_agent(handler: Handler, ctx: AgentContext, asked: str, driver: 
 
     run, live = ctx.run, ctx.live
     driver = driver or (None if live is None else live.definition.driver)
-    if run is None or driver is None:
+    if driver is None:
         return ""
     tools = [run.tool(spec.name) for spec in run.tools]
     agent = (

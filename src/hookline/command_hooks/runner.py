@@ -177,7 +177,7 @@ def _listed(state: AgentState, key: str) -> list[Any]:
 def _states(ctx: AgentContext) -> Iterator[AgentState]:
     """The state of this run, and of those above it."""
     yield ctx.state
-    above = None if ctx.run is None else ctx.run.parent
+    above = ctx.run.parent if ctx.has_run else None
     while above is not None:
         yield above.state
         above = above.parent
@@ -369,7 +369,7 @@ class Runner:
             argv, body = (*argv, body.decode().strip()), b""
         env = dialect_of(handler).event_variables(payload)
         env |= environment(handler, facts, self.variables.of(handler, facts))
-        if getattr(ctx.run, "is_replay", False):
+        if ctx.has_run and ctx.run.is_replay:
             env["HOOKLINE_REPLAY"] = "1"
         cwd = directory_of(handler, facts)
         return await run_program(ProgramSpec(argv, body, env, cwd, handler.timeout, watch))
@@ -540,7 +540,7 @@ def _model(ctx: AgentContext) -> str:
     response = getattr(ctx, "response", None)
     if response is not None and response.model:
         return str(response.model)
-    return "" if ctx.run is None else ctx.run.model.partition(", then ")[0]  # of several the first
+    return ctx.run.model.partition(", then ")[0] if ctx.has_run else ""  # of several the first
 
 
 def _empty_file() -> str:

@@ -38,7 +38,7 @@ class ToolCallPresence(ContextFreeHook):
 
     def __call__(self, ctx: StopHookContext) -> ContinuationEvaluation:
         """What that means for the step that was made."""
-        return _MORE_TO_DO if ctx.step is not None and ctx.step.calls else _DONE
+        return _MORE_TO_DO if ctx.step.calls else _DONE
 
     @staticmethod
     def answer_without_context(run: Any) -> ContinuationOutcome:

@@ -4,7 +4,15 @@ from hookline.drivers.base import Driver, Turn
 from hookline.drivers.fallback import FALLBACK_ON, FallbackDriver
 from hookline.drivers.model import ToolCallingDriver
 from hookline.drivers.react import ReActDriver
-from hookline.drivers.scripted import ScriptedCall, ScriptedDriver, ScriptedTurn, call, calls, say
+from hookline.drivers.scripted import (
+    Scripted,
+    ScriptedCall,
+    ScriptedDriver,
+    ScriptedTurn,
+    call,
+    calls,
+    say,
+)
 from hookline.drivers.selection import driver_for
 from hookline.state import InferenceRequest, InferenceResponse
 
@@ -15,6 +23,7 @@ __all__ = [
     "InferenceRequest",
     "InferenceResponse",
     "ReActDriver",
+    "Scripted",
     "ScriptedCall",
     "ScriptedDriver",
     "ScriptedTurn",

@@ -86,7 +86,8 @@ class _AnswerBuilder:
             self._add_reasoning(piece)
         elif isinstance(piece, ProviderToolPiece):
             if piece.name not in self._allowed:
-                raise ProviderToolError(self._provider, piece.name, "the answer has used")
+                problem = "the answer has used"
+                raise ProviderToolError(self._provider, piece.name, problem, self._allowed)
             use = ProviderToolUse(piece.name, piece.data, self._provider)
             self._provider_tools[piece.index] = use
         else:

@@ -24,7 +24,11 @@ from hookline.state import (
 _NAME = "scripted"
 
 
-class ScriptedCall(msgspec.Struct, frozen=True):
+class Scripted(msgspec.Struct, frozen=True):
+    """A turn of a script, as `say(...)`, `call(...)` and `calls(...)` make it."""
+
+
+class ScriptedCall(Scripted, frozen=True):
     """A tool call in a script. Its id is given when it is played, so that it is unique each time."""
 
     tool: str
@@ -32,7 +36,7 @@ class ScriptedCall(msgspec.Struct, frozen=True):
     tokens: int = 0
 
 
-class ScriptedTurn(msgspec.Struct, frozen=True):
+class ScriptedTurn(Scripted, frozen=True):
     """One turn of a script: text, calls, or both."""
 
     text: str = ""
@@ -40,7 +44,7 @@ class ScriptedTurn(msgspec.Struct, frozen=True):
     tokens: int = 0
 
 
-Turnlike: TypeAlias = ScriptedTurn | ScriptedCall | BaseException | Callable[[AgentState], Any]
+Turnlike: TypeAlias = Scripted | BaseException | Callable[[AgentState], Any]
 
 
 def say(text: str, *, tokens: int = 0) -> ScriptedTurn:

@@ -11,7 +11,15 @@ import msgspec
 
 from hookline._aio import is_generator_callable
 from hookline.errors import RegistrationError
-from hookline.hooks.match import MANY, CompositeMatcher, Matcher, as_matcher, positional
+from hookline.hooks.match import (
+    MANY,
+    NEXT,
+    CompositeMatcher,
+    Matcher,
+    as_matcher,
+    positional,
+    second_parameter,
+)
 from hookline.hooks.point_type import Point
 
 HookLike: TypeAlias = Any
@@ -20,8 +28,10 @@ HookLike: TypeAlias = Any
 - a function of the context, sync or async. It returns None to continue, a `HookOutcome`, a changed
   context, or a plain value the point understands. An object with `handle(ctx)` is like a function;
 - a function `(ctx, next)`, or an object with `handle(ctx, next)`: middleware over the rest of its tier.
-  `await next(ctx)` gives what the rest decided. The function's second parameter has that name, or `call_next`;
+  `await next(ctx)` gives what the rest decided;
 - at an `around_*` point, either of these: `await call_next(ctx)` gives the result of the action.
+
+The second parameter is named `next` or `call_next`, at every point.
 
 An object may say where it runs, with `points()` or `event()`, and when, with `matcher()` or `matches(ctx)`.
 """
@@ -197,14 +207,20 @@ def _shape(point: Point[Any], hook: HookLike, where: str) -> Shape:
             remedy="Use a plain or async function that returns its answer instead of yielding.",
         )
     least, most = positional(target)
+    second = second_parameter(target)
     if point.around:
-        if not least <= 2 <= most:
+        # Where the name is unknown (`*args`, as a decorator has it), nothing but `next` can be meant.
+        is_named = second is None or second in NEXT
+        if not (least <= 2 <= most and is_named):
+            remedy = "Write `async def around(ctx, call_next): ...`."
+            if is_named:
+                raise RegistrationError(f"{where}: it must take (ctx, call_next).", remedy=remedy)
             raise RegistrationError(
-                f"{where}: it must take (ctx, call_next).",
-                remedy="Write `async def around(ctx, call_next): ...`.",
+                f"{where}: it must take (ctx, call_next), and its second parameter is named {second!r}.",
+                remedy=f"{remedy} Written as (call, state)? Read ctx.tool_call and ctx.state.",
             )
         return Shape.AROUND
-    if least == 2 and (target is not hook or _second(target) in ("next", "call_next")):
+    if least == 2 and second in NEXT:
         return Shape.MIDDLEWARE
     if not least <= 1 <= most:
         takes = f"takes {least}" if least < MANY else "needs keywords"
@@ -213,14 +229,11 @@ def _shape(point: Point[Any], hook: HookLike, where: str) -> Shape:
             remedy=(
                 "Written as (call, state), where returning nothing blocked? Read ctx.tool_call and ctx.state, "
                 "and return HookOutcome.block(reason) to block."
+                + " Middleware is handle(ctx, next)."
+                * (target is not hook)
             ),
         )
     return Shape.PLAIN
-
-
-def _second(function: Callable[..., Any]) -> str:
-    """The name of the second parameter. It tells `(ctx, next)` from `(call, state)`, which is no hook here."""
-    return list(inspect.signature(function).parameters)[1]
 
 
 def refuse_no_hook(hook: HookLike, where: str) -> None:

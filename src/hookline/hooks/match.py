@@ -386,3 +386,25 @@ def positional(function: Callable[..., Any]) -> tuple[int, int]:
         elif parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty:
             least = MANY  # a required keyword can never be given
     return least, most
+
+
+NEXT = ("next", "call_next")
+"""How the second parameter of middleware is named. It tells `(ctx, next)` from `(call, state)`, which is no hook."""
+
+
+def second_parameter(function: Callable[..., Any]) -> str | None:
+    """The name of the second positional parameter; None if there is none, or if `*args` takes it."""
+    code = getattr(function, "__code__", None)
+    if code is not None and not hasattr(function, "__wrapped__"):
+        at = 1 + isinstance(function, MethodType)
+        return code.co_varnames[at] if at < code.co_argcount else None
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    named = [
+        each
+        for each in parameters
+        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    return named[1].name if len(named) > 1 else None

@@ -11,6 +11,8 @@ from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
+from hookline.errors import UsageError
+
 C = TypeVar("C", bound="Context")
 
 
@@ -51,8 +53,18 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     point: Point[Any]
-    verdict: Verdict | None = None
-    """For observers: what was decided here, and by whom."""
+    decided: Verdict | None = None
+    """What was decided here; None for hooks that are not observers. They use `verdict`."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """For observers: what was decided here, and by whom."""
+        if self.decided is None:
+            raise UsageError(
+                f"only observers have ctx.verdict: at {self.point.value} the other hooks are still being asked.",
+                remedy="Register the hook with tier='observer'.",
+            )
+        return self.decided
 
     def replace(self, **changes: Any) -> Self:
         """This context with other values in some fields. The point says which ones a hook may change."""

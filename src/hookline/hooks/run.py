@@ -221,7 +221,7 @@ def _weigh(
 
 async def observe(plan: Plan, ctx: C, verdict: Verdict, log: HookLog[C] = NO_LOG) -> None:
     """Show what was decided to the observers. Nothing they do reaches the run."""
-    shown = ctx.replace(verdict=verdict)
+    shown = ctx.replace(decided=verdict)
     cancelled: BaseException | None = None
     for entry in plan.observers:
         started = log.monotonic()

@@ -182,7 +182,9 @@ class _Folding:
         self.tail.append(record)
         self.state = after = self._redo_step() or self._apply(state, record)
         if isinstance(record, StatusChanged):
-            self.settled = after  # the run has ended: no step is done again
+            self.state = self.settled = self._without_lost(
+                after
+            )  # the run has ended: no step is done again
         elif _is_between_steps(record, self._last_step):
             assert self.settled is not None
             self.settled = after if self.settled is state else self._apply(self.settled, record)
@@ -199,6 +201,18 @@ class _Folding:
         self.state = self.settled = state
         self.seconds = 0.0
         self.tail.clear()
+
+    def _without_lost(self, state: AgentState) -> AgentState:
+        """The state without what hooks around a step passed on when one inside them failed before the step was made."""
+        tail = [each for each in self.tail if not _is_between_steps(each, self._last_step)]
+        around = [each for each in tail if isinstance(each, HookRan) and _is_around_step(each)]
+        if not around or around[-1].verdict != "failed" or around[-1].is_made:
+            return state
+        assert self.settled is not None
+        state = self.settled
+        for record in tail:
+            state = state if _is_around_step(record) else self._apply(state, record)
+        return state
 
     def _redo_step(self) -> AgentState | None:
         """The state in an unfinished step that another process took up; None where nobody is around it.

@@ -1,6 +1,8 @@
 """Every hook point of an agent, and what hooks are shown there."""
 
 from hookline.lifecycle.contexts import (
+    AfterStepHookContext,
+    AfterToolHookContext,
     AgentContext,
     CompactHookContext,
     ExecutionHookContext,
@@ -21,6 +23,8 @@ from hookline.lifecycle.points import HookPoint, point_named
 from hookline.lifecycle.stack import HookStack
 
 __all__ = [
+    "AfterStepHookContext",
+    "AfterToolHookContext",
     "AgentContext",
     "CompactHookContext",
     "ExecutionHookContext",

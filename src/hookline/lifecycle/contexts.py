@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -20,7 +20,6 @@ from hookline.state import (
     ContinuationOutcome,
     InferenceRequest,
     InferenceResponse,
-    JSONValue,
     Message,
     RunStatus,
     Step,
@@ -32,7 +31,7 @@ from hookline.state import (
     checked_text,
 )
 
-Self = TypeVar("Self", bound="AgentContext")
+A = TypeVar("A", bound="AgentContext")
 
 
 class Spent(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -78,7 +77,7 @@ class RunServices(Protocol):
     async def ask_model(
         self, request: InferenceRequest, name: str, driver: Any
     ) -> InferenceResponse: ...
-    async def spawn(self, ctx: Self, agent: Any, prompt: str, name: str) -> tuple[Self, Any]: ...
+    async def spawn(self, ctx: A, agent: Any, prompt: str, name: str) -> tuple[A, Any]: ...
     async def before_compact(
         self, ctx: AgentContext, messages: Sequence[Message], instructions: str
     ) -> Result[CompactHookContext]: ...
@@ -205,7 +204,7 @@ class RunHandle:
         """
         return await self._live.services.ask_model(request, name, driver)
 
-    async def spawn(self, ctx: Self, agent: Any, prompt: str, *, name: str) -> tuple[Self, Any]:
+    async def spawn(self, ctx: A, agent: Any, prompt: str, *, name: str) -> tuple[A, Any]:
         """Run another agent as a child of this run, under its limits and policies.
 
         Returns the hook's context with the evaluations of hooks around the child, and the child's result.
@@ -235,9 +234,19 @@ class AgentContext(Context, frozen=True, kw_only=True):
     """The run itself. It is the runtime's own: hooks use `run`."""
 
     @property
-    def run(self) -> RunHandle | None:
-        """The run this is about: what it has spent, how deep it is, and a way to charge it. None outside a run."""
-        return None if self.live is None else RunHandle(self.live)
+    def run(self) -> RunHandle:
+        """The run this is about: what it has spent, how deep it is, and a way to charge it."""
+        if self.live is None:
+            raise UsageError(
+                "this context belongs to no run, so there is no ctx.run.",
+                remedy="Where a hook is also asked without an agent, ask ctx.has_run first.",
+            )
+        return RunHandle(self.live)
+
+    @property
+    def has_run(self) -> bool:
+        """Whether it belongs to a run. A context that you make for a HookStack or a test does not."""
+        return self.live is not None
 
     @property
     def now(self) -> float:
@@ -249,39 +258,39 @@ class AgentContext(Context, frozen=True, kw_only=True):
         """The run's metadata: what one hook writes, later hooks read, to the end of the run."""
         return self.state.metadata
 
-    def get(self, key: str, default: JSONValue = None) -> JSONValue:
+    def get(self, key: str, default: Any = None) -> Any:
         """One entry of the metadata."""
         return self.state.metadata.get(key, default)
 
-    def with_state(self: Self, state: AgentState) -> Self:
+    def with_state(self, state: AgentState) -> Self:
         """This context with another state."""
         return msgspec.structs.replace(self, state=state)
 
-    def with_metadata(self: Self, key: str, value: object) -> Self:
+    def with_metadata(self, key: str, value: object) -> Self:
         """This context with one entry of metadata set; it lives for the whole run."""
         return msgspec.structs.replace(self, state=self.state.with_metadata(key, value))
 
-    def forbid(self: Self, reason: str, stop_reason: StopReason | str | None = None) -> Self:
+    def forbid(self, reason: str, stop_reason: StopReason | str | None = None) -> Self:
         """Stop; nothing can override it. Before a step none is made, before an inference the model is not called.
 
         Later in a step, that step finishes first. `stop_reason` is one of ours, or any text.
         """
         return self._evaluate(ContinuationDecision.FORBID_CONTINUATION, reason, stop_reason)
 
-    def request_continue(self: Self, reason: str) -> Self:
+    def request_continue(self, reason: str) -> Self:
         """Ask for another step even if the model is done; a guard still wins."""
         return self._evaluate(ContinuationDecision.REQUEST_CONTINUATION, reason, None)
 
-    def allow_stop(self: Self, reason: str = "") -> Self:
+    def allow_stop(self, reason: str = "") -> Self:
         """There is no objection to stopping."""
         return self._evaluate(ContinuationDecision.ALLOW_STOP, reason, None)
 
-    def allow_continue(self: Self, reason: str = "") -> Self:
+    def allow_continue(self, reason: str = "") -> Self:
         """There is something left to do."""
         return self._evaluate(ContinuationDecision.ALLOW_CONTINUATION, reason, None)
 
     def _evaluate(
-        self: Self,
+        self,
         decision: ContinuationDecision,
         reason: str,
         stop_reason: StopReason | str | None,
@@ -320,11 +329,11 @@ class PromptHookContext(AgentContext, frozen=True, kw_only=True):
     attachments: tuple[Attachment, ...] = ()
     """Images and documents that come with it."""
 
-    def with_prompt(self, prompt: str) -> PromptHookContext:
+    def with_prompt(self, prompt: str) -> Self:
         """This context with another prompt."""
         return msgspec.structs.replace(self, prompt=checked_text(prompt, "the prompt"))
 
-    def with_attachments(self, attachments: Iterable[Attachment]) -> PromptHookContext:
+    def with_attachments(self, attachments: Iterable[Attachment]) -> Self:
         """This context with other attachments."""
         given = tuple(attachments)
         for each in given:
@@ -352,16 +361,22 @@ class ExecutionHookContext(AgentContext, frozen=True, kw_only=True):
 
 
 class StepHookContext(AgentContext, frozen=True, kw_only=True):
-    """before_step, after_step."""
+    """before_step, around_step, after_step."""
 
     step_index: int = 0
     step: Step | None = None
-    """After: the step that was made."""
+    """The step that was made; None before it."""
 
     @property
     def step_number(self) -> int:
         """The step's number, counted from one."""
         return self.step_index + 1
+
+
+class AfterStepHookContext(StepHookContext, frozen=True, kw_only=True):
+    """after_step: the step is there."""
+
+    step: Step = Step(0)
 
 
 class InferenceHookContext(AgentContext, frozen=True, kw_only=True):
@@ -371,11 +386,11 @@ class InferenceHookContext(AgentContext, frozen=True, kw_only=True):
     response: InferenceResponse | None = None
     step_index: int = 0
 
-    def with_request(self, request: InferenceRequest) -> InferenceHookContext:
+    def with_request(self, request: InferenceRequest) -> Self:
         """This context with another request."""
         return msgspec.structs.replace(self, request=request)
 
-    def with_response(self, response: InferenceResponse | str) -> InferenceHookContext:
+    def with_response(self, response: InferenceResponse | str) -> Self:
         """This context with another response. Before the inference: the answer itself, and no model is called."""
         if isinstance(response, str):
             response = InferenceResponse(checked_text(response, "the response"))
@@ -388,6 +403,7 @@ class ToolHookContext(AgentContext, frozen=True, kw_only=True):
     tool_call: ToolCall = ToolCall("", "")
     """Arguments validated, coerced, with defaults filled in, read-only to any depth."""
     execution: ToolResult | None = None
+    """The result; None before the tool has run, unless a hook gave one."""
     response: InferenceResponse | None = None
     """The turn of the model that made the call."""
     reason: str = ""
@@ -407,23 +423,34 @@ class ToolHookContext(AgentContext, frozen=True, kw_only=True):
         """Whether the tool has not run yet."""
         return self.point == "before_tool_use"
 
-    def with_tool_call(self, call: ToolCall) -> ToolHookContext:
+    def with_tool_call(self, call: ToolCall) -> Self:
         """This context with another call; it is validated and judged again."""
         return msgspec.structs.replace(self, tool_call=call)
 
-    def with_args(self, **changes: Any) -> ToolHookContext:
+    def with_args(self, **changes: Any) -> Self:
         """This context with some arguments of the call changed."""
         return msgspec.structs.replace(self, tool_call=self.tool_call.with_args(**changes))
 
-    def with_result(self, value: object) -> ToolHookContext:
+    def with_result(self, value: object) -> Self:
         """This context with this value as the result. Before the call: the tool does not run. None is a value."""
         call = self.tool_call
         execution = self.execution or ToolResult(call_id=call.id, name=call.name)
         return msgspec.structs.replace(self, execution=execution.with_result(value))
 
-    def with_execution(self, execution: ToolResult) -> ToolHookContext:
+    def with_execution(self, execution: ToolResult) -> Self:
         """This context with another execution."""
         return msgspec.structs.replace(self, execution=execution)
+
+
+class AfterToolHookContext(ToolHookContext, frozen=True, kw_only=True):
+    """after_tool_use: the result is there."""
+
+    execution: ToolResult = ToolResult()
+
+    @property
+    def tool_result(self) -> ToolResult:
+        """A second name for `execution`."""
+        return self.execution
 
 
 class OutputHookContext(AgentContext, frozen=True, kw_only=True):
@@ -431,7 +458,7 @@ class OutputHookContext(AgentContext, frozen=True, kw_only=True):
 
     output: Any = ""
 
-    def with_output(self, output: Any) -> OutputHookContext:
+    def with_output(self, output: Any) -> Self:
         """This context with another answer."""
         return msgspec.structs.replace(self, output=output)
 
@@ -441,8 +468,8 @@ class StopHookContext(AgentContext, frozen=True, kw_only=True):
 
     continuation: ContinuationOutcome = ContinuationOutcome()
     """The outcome so far."""
-    step: Step | None = None
-    """The step that was just made."""
+    step: Step = Step(0)
+    """The step that was just made; an empty one if a hook ended the run before it was."""
 
 
 class SubagentHookContext(AgentContext, frozen=True, kw_only=True):
@@ -457,11 +484,11 @@ class SubagentHookContext(AgentContext, frozen=True, kw_only=True):
     continuation: ContinuationOutcome | None = None
     """At the stop: why the child stopped."""
 
-    def with_prompt(self, prompt: str) -> SubagentHookContext:
+    def with_prompt(self, prompt: str) -> Self:
         """This context with another task for the child."""
         return msgspec.structs.replace(self, prompt=checked_text(prompt, "the prompt"))
 
-    def with_result(self, result: Any) -> SubagentHookContext:
+    def with_result(self, result: Any) -> Self:
         """This context with another result of the child."""
         return msgspec.structs.replace(self, result=result)
 
@@ -472,7 +499,7 @@ class CompactHookContext(AgentContext, frozen=True, kw_only=True):
     messages: Sequence[Message] = ()
     instructions: str = ""
 
-    def with_instructions(self, instructions: str) -> CompactHookContext:
+    def with_instructions(self, instructions: str) -> Self:
         """This context with other instructions for the summary."""
         return msgspec.structs.replace(
             self, instructions=checked_text(instructions, "the instructions")
@@ -497,7 +524,7 @@ class FailureHookContext(AgentContext, frozen=True, kw_only=True):
     response: InferenceResponse | None = None
     """With `rescue`: the answer of the model."""
 
-    def retry(self, delay: float | None = None) -> FailureHookContext:
+    def retry(self, delay: float | None = None) -> Self:
         """Try again after so many seconds; None: as long as the error policy would wait.
 
         The limits of the run, and the budgets and `max_delay` of the error policy, hold. A tool that must run once is
@@ -513,11 +540,11 @@ class FailureHookContext(AgentContext, frozen=True, kw_only=True):
             raise UsageError(f"{delay!r} is not a number of seconds.")
         return self._decide(ErrorAction.RETRY, float(delay))
 
-    def ignore(self) -> FailureHookContext:
+    def ignore(self) -> Self:
         """Continue: the model reads what went wrong."""
         return self._decide(ErrorAction.IGNORE)
 
-    def rescue(self, value: object) -> FailureHookContext:
+    def rescue(self, value: object) -> Self:
         """Continue with this as the result of the call, or as the answer of the model, as if nothing had failed.
 
         The hooks after a tool or after the inference judge it like any other.
@@ -536,10 +563,13 @@ class FailureHookContext(AgentContext, frozen=True, kw_only=True):
             value = InferenceResponse(checked_text(value, "the response"))
         return self._decide(ErrorAction.RESCUE, response=value)
 
-    def _decide(
-        self, action: ErrorAction, delay: float = 0.0, **rescued: object
-    ) -> FailureHookContext:
+    def _decide(self, action: ErrorAction, delay: float = 0.0, **rescued: object) -> Self:
         return msgspec.structs.replace(self, decision=ErrorDecision(action, delay), **rescued)
+
+    @property
+    def step_number(self) -> int:
+        """The number of the step it happened in, counted from one; zero when no step had begun."""
+        return 0 if self.step_index is None else self.step_index + 1
 
     @property
     def error_message(self) -> str:

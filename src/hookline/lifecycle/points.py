@@ -33,6 +33,8 @@ from hookline.errors import RegistrationError, UsageError
 from hookline.hooks import HookOutcome, Kind, Point, normalize_name
 from hookline.hooks.point_type import C
 from hookline.lifecycle.contexts import (
+    AfterStepHookContext,
+    AfterToolHookContext,
     AgentContext,
     CompactHookContext,
     ExecutionHookContext,
@@ -213,7 +215,7 @@ class HookPoint(metaclass=_Points):
     )
     AFTER_TOOL_USE = _point(
         "after_tool_use",
-        ToolHookContext,
+        AfterToolHookContext,
         aliases=("post_tool_use", "after_tool_call", "after_tool"),
         changes=("execution",),
         answers=((ToolResult, ToolHookContext.with_execution),),
@@ -224,7 +226,7 @@ class HookPoint(metaclass=_Points):
     )
     AFTER_STEP = _point(
         "after_step",
-        StepHookContext,
+        AfterStepHookContext,
         aliases=("step_end",),
         appends=False,
         unskippable=True,

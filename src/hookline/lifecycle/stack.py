@@ -137,12 +137,20 @@ class HookStack:
             raise UsageError(
                 f"{terminal!r} is not an action.", remedy="Pass a function of the context."
             )
-        if not isinstance(context, point.context):
+        if not _suits(context, point):
             raise UsageError(
                 f"the hooks at {point.value} are shown a {point.context.__name__}, "
                 f"not a {type(context).__name__}.",
                 remedy=f"Pass {point.context.__name__}(point=..., ...).",
             )
+
+
+def _suits(context: Context, point: Point[Any]) -> bool:
+    """Whether it is the point's context, or the general one with the same fields: a ToolHookContext after a tool."""
+    kind = point.context
+    return isinstance(context, kind) or (
+        issubclass(kind, type(context)) and kind.__struct_fields__ == context.__struct_fields__
+    )
 
 
 def _at(registration: Registration, point: Point[Any]) -> Registration:

@@ -46,7 +46,7 @@ def check_provider_tools(provider: str, request: InferenceRequest, names: Iterab
     """Refuse a request that switches on a tool which the provider runs, and which the agent does not allow."""
     for name in names:
         if name not in request.provider_tools:
-            raise ProviderToolError(provider, name, "the options switch on")
+            raise ProviderToolError(provider, name, "the options switch on", request.provider_tools)
 
 
 def check_request(provider: str, request: InferenceRequest, ours: frozenset[str]) -> None:

@@ -14,7 +14,6 @@ from hookline.state.continuation import ContinuationOutcome, RunStatus, StopReas
 from hookline.state.frozen import (
     EMPTY,
     FrozenDict,
-    JSONValue,
     checked_text,
     freeze,
     freeze_dict,
@@ -93,7 +92,7 @@ class AgentState(msgspec.Struct, frozen=True, gc=False):
         step = self.last_step
         return step.outcome if step is not None else None
 
-    def get(self, key: str, default: JSONValue = None) -> JSONValue:
+    def get(self, key: str, default: Any = None) -> Any:
         """One entry of the metadata."""
         return self.metadata.get(key, default)
 

@@ -1,6 +1,6 @@
 """Fakes that ship with Hookline, for testing hooks and agents without a model."""
 
-from hookline.drivers import ScriptedDriver, call, calls, say
+from hookline.drivers import Scripted, ScriptedCall, ScriptedDriver, call, calls, say
 from hookline.hooks import HookOptions
 from hookline.testing.cassette import Cassette
 from hookline.testing.clock import FakeClock
@@ -33,6 +33,8 @@ __all__ = [
     "ProviderReport",
     "Recorder",
     "Report",
+    "Scripted",
+    "ScriptedCall",
     "ScriptedDriver",
     "ScriptedProvider",
     "ScriptedWire",

@@ -166,7 +166,7 @@ class Recorder:
         self._states[state.run_id] = state
         call: ToolCall | None = getattr(ctx, "tool_call", None)
         tool = call.name if call is not None else ""
-        verdict = ctx.verdict or Verdict()
+        verdict = ctx.decided or Verdict()
         here = (tool, verdict.label, verdict.decided_by, verdict.reason)
         ran = self._at_point.pop(state.run_id, [])
         around = [each for each in ran if each.point in _AROUND]
@@ -202,10 +202,10 @@ class Recorder:
 
 def _is_old_news(ctx: AgentContext) -> bool:
     """Whether what was prevented is reported elsewhere: observers see a blocked call again after it did not run."""
-    if not isinstance(ctx, ToolHookContext) or ctx.verdict is None:
+    if not isinstance(ctx, ToolHookContext) or ctx.decided is None:
         return False
     if ctx.point == HookPoint.PERMISSION_REQUEST:
-        return ctx.verdict.kind is Kind.BLOCK  # the answer, from any person, is a record
+        return ctx.decided.kind is Kind.BLOCK  # the answer, from any person, is a record
     return ctx.execution is not None and ctx.execution.status not in _RAN
 
 

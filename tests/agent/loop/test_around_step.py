@@ -13,6 +13,7 @@ from hookline import (
     ErrorPolicy,
     HookOutcome,
     RunStatus,
+    StepHookContext,
     StopReason,
     tool,
 )
@@ -255,6 +256,29 @@ async def test_a_process_that_dies_behind_the_step_loses_nothing() -> None:
 
 
 JUDGED = {"judged 0": "yes", "judged 1": "yes"}
+
+
+@pytest.mark.parametrize("action", [ErrorAction.STOP, ErrorAction.IGNORE])
+async def test_what_is_passed_on_to_a_hook_that_crashes_is_lost_on_record_too(
+    action: ErrorAction,
+) -> None:
+    """The journal gives the state that the run ended with."""
+
+    async def outer(ctx: StepHookContext, next: Any) -> Any:
+        return (await next(ctx.with_metadata("passed_on", 1))).with_metadata("after", 1)
+
+    async def inner(ctx: StepHookContext, next: Any) -> Any:
+        raise ValueError("before the step")
+
+    policy = ErrorPolicy(actions={ErrorClass.HOOK: action})
+    builder = AgentBuilder().with_driver(ScriptedDriver([say("ok")])).with_error_policy(policy)
+    result = await builder.around_step(outer, priority=1).around_step(inner).build().run("go")
+    assert dict(result.state.metadata) == {}
+    settled = fold(result.records).settled
+    assert settled.metadata == result.state.metadata
+    assert [message.text for message in settled.messages] == [
+        message.text for message in result.state.messages
+    ]
 
 
 async def test_the_record_of_a_step_has_what_was_changed_behind_it() -> None:

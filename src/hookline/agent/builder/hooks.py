@@ -20,6 +20,8 @@ from hookline.hooks import (
 )
 from hookline.hooks.hook import refuse_unknown
 from hookline.lifecycle import (
+    AfterStepHookContext,
+    AfterToolHookContext,
     CompactHookContext,
     ExecutionHookContext,
     FailureHookContext,
@@ -203,8 +205,8 @@ class TakesHooks:
     around_step = Registrar[AroundFn[StepHookContext, StepHookContext]](HookPoint.AROUND_STEP)
     on_around_step = around_step
     around_tool_use = Registrar[AroundFn[ToolHookContext, ToolResult]](HookPoint.AROUND_TOOL_USE)
-    on_after_tool_use = Registrar[HookFn[ToolHookContext]](HookPoint.AFTER_TOOL_USE)
-    on_after_step = Registrar[HookFn[StepHookContext]](HookPoint.AFTER_STEP)
+    on_after_tool_use = Registrar[HookFn[AfterToolHookContext]](HookPoint.AFTER_TOOL_USE)
+    on_after_step = Registrar[HookFn[AfterStepHookContext]](HookPoint.AFTER_STEP)
     on_should_continue = Registrar[HookFn[StopHookContext]](HookPoint.SHOULD_CONTINUE)
     on_stop = Registrar[HookFn[StopHookContext]](HookPoint.STOP)
     on_output = Registrar[HookFn[OutputHookContext]](HookPoint.OUTPUT)

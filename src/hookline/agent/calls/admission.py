@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -316,12 +316,15 @@ def _ask_hooks(
     return run.ask(plan, ctx, about=current.call.id, policies_only=policies_only)
 
 
+T = TypeVar("T", bound=ToolHookContext)
+
+
 def tool_context(
     run: Run,
-    point: Point[ToolHookContext],
+    point: Point[T],
     current: CallInProgress,
     execution: ToolResult | None = None,
-) -> ToolHookContext:
+) -> T:
     """The context for a call at one of the tool points: before it ran, as it will run; afterwards, as it is kept."""
     return run.context(
         point,

@@ -64,7 +64,8 @@ async def conclude(run: Run, step: Step | None) -> Ending | None:
 
 def _stop_context(run: Run, point: Point[StopHookContext], step: Step | None) -> StopHookContext:
     outcome = ContinuationOutcome.from_evaluations(run.evaluations)
-    return run.context(point, continuation=outcome, step=step)
+    shown = Step(run.step_index or 0) if step is None else step
+    return run.context(point, continuation=outcome, step=shown)
 
 
 async def _ask_to_stop(

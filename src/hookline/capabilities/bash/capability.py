@@ -24,7 +24,7 @@ from hookline.containment.shell.words import join_words
 from hookline.definition import Definition, Note
 from hookline.errors import BuildError, HooklineError, SandboxError, ToolError
 from hookline.hooks import HookOptions, HookOutcome, Registration
-from hookline.lifecycle import ExecutionHookContext, ToolHookContext
+from hookline.lifecycle import AfterToolHookContext, ExecutionHookContext, ToolHookContext
 from hookline.permissions import names_relative_program
 from hookline.state import AgentState, RunStatus, ToolCall, ToolResult
 from hookline.tools import AnyTool, ToolContext, tool
@@ -243,8 +243,8 @@ class Bash:
         where = str(self.sandbox.root / kept / os.path.expanduser(named))
         return ctx.with_args(cwd=where) if is_there and where != named else None
 
-    def _keep(self, ctx: ToolHookContext) -> ToolHookContext | None:
-        left = None if ctx.execution is None else ctx.execution.metadata.get("session")
+    def _keep(self, ctx: AfterToolHookContext) -> AfterToolHookContext | None:
+        left = ctx.execution.metadata.get("session")
         return None if left is None else ctx.with_metadata(self._key, left)
 
     async def _end(self, ctx: ExecutionHookContext) -> None:
@@ -570,7 +570,7 @@ class ShellGuard:
 
     def owner(self, ctx: ToolHookContext) -> Bash | None:
         """The capability whose tool will run: in a child it may be another one, or none."""
-        tool = None if ctx.run is None else ctx.run.tool(ctx.tool_call.name)
+        tool = ctx.run.tool(ctx.tool_call.name) if ctx.has_run else None
         owner = getattr(getattr(tool, "function", None), "__self__", None)
         return owner if isinstance(owner, Bash) else None
 

@@ -42,7 +42,7 @@ from hookline.errors import (
     UsageError,
 )
 from hookline.hooks import Registration
-from hookline.lifecycle import StepHookContext
+from hookline.lifecycle import AfterStepHookContext
 from hookline.state import AgentState, ToolResult
 from hookline.tools import AnyTool, ToolContext, tool
 from hookline.tools.tool import ToolOptions
@@ -141,7 +141,7 @@ class Files:
         if self.images == "attach":
             yield hook("after_step", self._attach, name="files-images")
 
-    def _attach(self, ctx: StepHookContext) -> StepHookContext | None:
+    def _attach(self, ctx: AfterStepHookContext) -> AfterStepHookContext | None:
         return with_images(self.jail, ctx)
 
     # --- reading ------------------------------------------------------------------------------------

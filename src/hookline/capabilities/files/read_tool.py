@@ -18,7 +18,7 @@ from hookline.capabilities.files.text import (
 )
 from hookline.containment import FileJail
 from hookline.errors import FileJailError, ToolError
-from hookline.lifecycle import StepHookContext
+from hookline.lifecycle import AfterStepHookContext
 from hookline.state import Attachment, ToolResult
 
 LONGEST_LINE = 2_000
@@ -130,10 +130,9 @@ _LARGEST_IMAGE = 5 * 1024 * 1024
 """Bytes of an image that models take."""
 
 
-def with_images(jail: FileJail, ctx: StepHookContext) -> StepHookContext | None:
+def with_images(jail: FileJail, ctx: AfterStepHookContext) -> AfterStepHookContext | None:
     """The conversation with the images that this step has read."""
-    results = ctx.step.results if ctx.step is not None else ()
-    found = [image for each in results if (image := _image(jail, each)) is not None]
+    found = [image for each in ctx.step.results if (image := _image(jail, each)) is not None]
     if not found:
         return None
     words = f"What was read: {', '.join(image.name for image in found)}"

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from hookline.capabilities.files.text import fingerprint_of
 from hookline.containment import FileJail
 from hookline.errors import HooklineError, NoSuchFileError
-from hookline.lifecycle import ToolHookContext
+from hookline.lifecycle import AfterToolHookContext
 from hookline.state import AgentState
 
 KEY = "files"
@@ -69,11 +69,11 @@ class SeenFiles:
             while len(self._fresh) > MOST:  # runs that are over
                 del self._fresh[next(iter(self._fresh))]
 
-    def settle(self, ctx: ToolHookContext) -> ToolHookContext | None:
+    def settle(self, ctx: AfterToolHookContext) -> AfterToolHookContext | None:
         """After a call: what it has seen becomes part of the run."""
         execution = ctx.execution
-        seen = execution.metadata.get(RESULT_KEY) if execution is not None else None
-        if not isinstance(seen, dict) or execution is None or not execution.is_success:
+        seen = execution.metadata.get(RESULT_KEY)
+        if not isinstance(seen, dict) or not execution.is_success:
             return None
         path, fingerprint, lines = seen["path"], seen["fingerprint"], seen.get("lines")
         now = None

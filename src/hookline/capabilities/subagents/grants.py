@@ -200,7 +200,7 @@ def _expand_skill_rule(rule: Rule) -> Rule:
 def _block_changes(ctx: ToolHookContext) -> HookOutcome | None:
     """Block everything that may change something, wherever the tool comes from."""
     name = ctx.tool_call.name
-    tool = ctx.run.tool(name) if ctx.run is not None else None
+    tool = ctx.run.tool(name) if ctx.has_run else None
     if (tool is not None and tool.effect is Effect.PURE) or is_aside(name):
         return None
     return HookOutcome.block(f"this subagent only reads, and {name} may change something.")

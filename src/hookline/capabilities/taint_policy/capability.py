@@ -107,7 +107,7 @@ class TaintPolicy:
             return HookOutcome.block("the notes of Hookline are not for a model to write")
         if not self._is_judged(ctx):
             return None
-        found = self._provenance(ctx.state, ctx.run).findings(ctx.tool_call)
+        found = self._provenance(ctx.state, _run_of(ctx)).findings(ctx.tool_call)
         if not found:
             return None
         reason = _reason(found)
@@ -117,7 +117,7 @@ class TaintPolicy:
         call = ctx.tool_call
         if self._calls is not None:
             return self._calls.judge(call).decision == "ask"
-        tool = ctx.run.tool(call.name) if ctx.run is not None else None
+        tool = ctx.run.tool(call.name) if ctx.has_run else None
         is_pure = tool is not None and tool.is_pure(call.args)
         return not (is_pure or call.name in _NO_ACTS or _only_looks(call, tool, ctx.state))
 
@@ -154,7 +154,7 @@ class TaintPolicy:
     def _keep(self, ctx: CompactHookContext) -> CompactHookContext | None:
         """Note the messages that a summary replaces: who said what still counts, in another process too."""
         notes = self._notes(ctx.state)
-        leaving = self._provenance(ctx.state, ctx.run).select_to_keep(ctx.messages)
+        leaving = self._provenance(ctx.state, _run_of(ctx)).select_to_keep(ctx.messages)
         new = [message for message in leaving if message not in notes.kept]
         return self._save_notes(ctx, replace(notes, kept=(*notes.kept, *new))) if new else None
 
@@ -180,6 +180,10 @@ def _only_looks(call: ToolCall, tool: object, state: AgentState) -> bool:
     """Whether a call is a command line that certainly changes nothing."""
     command = call.args.get("command") if call.name == "bash" else None
     return isinstance(command, str) and is_quiet(command, call, tool, state)
+
+
+def _run_of(ctx: AgentContext) -> RunHandle | None:
+    return ctx.run if ctx.has_run else None
 
 
 def _reason(found: tuple[TaintedValue, ...]) -> str:

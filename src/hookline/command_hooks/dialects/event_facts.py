@@ -161,7 +161,7 @@ def server_of(
     ctx: ToolHookContext, command: Callable[[tuple[str, ...]], dict[str, Any]]
 ) -> dict[str, Any]:
     """The MCP server of a tool, without secrets: its address, or its command in this form. Empty if it has none."""
-    tool = None if ctx.run is None else ctx.run.tool(ctx.tool_call.name)
+    tool = ctx.run.tool(ctx.tool_call.name) if ctx.has_run else None
     if tool is None or not tool.served_by:
         return {}
     from hookline.redaction import redact  # only where there is a server: it takes a while
@@ -334,7 +334,7 @@ class EventFacts:
     @property
     def is_undecided(self) -> bool:
         """No hook has decided yet."""
-        verdict = self.ctx.verdict
+        verdict = self.ctx.decided
         return verdict is None or verdict.kind is Kind.PROCEED
 
     @property
