@@ -15,7 +15,8 @@ from functools import cache
 from types import FrameType
 
 from hookline.cli import watchdog
-from hookline.containment.interpreter import PYTHON, compiled, from_pipe
+from hookline.containment.interpreter import compiled
+from hookline.containment.processes.beside import start_beside
 from hookline.hooks import HookOptions, HookOutcome, Registration, register
 from hookline.lifecycle import HookPoint, StepHookContext, StopHookContext
 from hookline.state import StopReason
@@ -120,20 +121,12 @@ def _start_watchdog() -> int | None:
     if code is None or not hasattr(os, "posix_spawn"):
         return None
     signals, pipe = os.pipe()
-    text, written = os.pipe()
-    for fd in (signals, text):
-        os.set_inheritable(fd, True)
     os.set_blocking(pipe, False)
-    silent = [(os.POSIX_SPAWN_OPEN, n, os.devnull, os.O_RDWR, 0) for n in range(3)]
-    argv = [*from_pipe(text), str(signals), str(os.getpid())]
-    try:  # in a group of its own, out of reach of the keys on the terminal
-        os.posix_spawn(PYTHON, argv, os.environ, file_actions=silent, setpgroup=0)
+    try:
+        start_beside(code, signals, str(os.getpid()))
     except OSError:
-        for fd in (signals, pipe, text, written):
-            os.close(fd)
+        os.close(pipe)
         return None
-    os.close(signals)
-    os.close(text)
-    with open(written, "wb") as file, contextlib.suppress(BrokenPipeError):
-        file.write(code)
+    finally:
+        os.close(signals)
     return pipe

@@ -13,7 +13,6 @@ import os
 import select
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -21,8 +20,9 @@ from functools import cache
 from typing import TypeAlias
 from weakref import WeakSet
 
-from hookline.containment.interpreter import PYTHON, compiled, from_pipe
+from hookline.containment.interpreter import compiled
 from hookline.containment.processes import supervisor
+from hookline.containment.processes.beside import start_beside
 from hookline.containment.processes.child import OwnChild, Standard, end_marked, new_mark
 
 _CODE = compiled(supervisor)
@@ -101,28 +101,14 @@ class _Supervisor:
         self._orders, theirs = socket.socketpair()
         try:
             with theirs:
-                written = self._spawn(theirs.fileno())
+                self._pid = start_beside(code, theirs.fileno())
         except BaseException:
             self._orders.close()
             raise
         self._is_closed = False
-        with open(written, "wb") as file, contextlib.suppress(BrokenPipeError):
-            file.write(code)
         if not _can_be_read(self._orders, _LONGEST_START) or not self._orders.recv(1):
             self.close()
             raise OSError("the process supervisor does not run")
-
-    def _spawn(self, orders: int) -> int:
-        """Start it; gives the pipe from which it reads what to run."""
-        text, written = os.pipe()
-        try:
-            self._pid = _spawn_supervisor(orders, text)
-        except BaseException:
-            os.close(written)
-            raise
-        finally:
-            os.close(text)
-        return written
 
     def start(self, order: bytes, mark: int, fds: Sequence[int]) -> SupervisedProcess:
         """Send an order, and wait until it is carried out."""
@@ -171,17 +157,6 @@ class _Supervisor:
             if os.waitpid(self._pid, os.WNOHANG)[0] == 0:  # else its number may be another's
                 os.kill(self._pid, signal.SIGKILL)
                 os.waitpid(self._pid, 0)
-
-
-def _spawn_supervisor(orders: int, text: int) -> int:
-    """Without our output, whose readers would wait for its end, and out of reach of the keys on our terminal."""
-    for fd in (orders, text):
-        os.set_inheritable(fd, True)
-    argv = [*from_pipe(text), str(orders)]
-    silent = [(os.POSIX_SPAWN_OPEN, n, os.devnull, os.O_RDWR, 0) for n in range(3)]
-    if sys.platform == "linux":  # in our session: hooks look for the terminal of their parent
-        return os.posix_spawn(PYTHON, argv, os.environ, file_actions=silent, setpgroup=0)
-    return os.posix_spawn(PYTHON, argv, os.environ, file_actions=silent, setsid=True)
 
 
 _lock = threading.Lock()
