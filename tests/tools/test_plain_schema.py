@@ -18,7 +18,7 @@ from hookline.errors import ToolArgumentsError
 from hookline.tools import tool
 from hookline.tools.plain_schema import NotPlain, compile_plain
 from hookline.tools.pydantic_schema import compile_signature
-from hookline.tools.schema import Compiled
+from hookline.tools.schema import CompiledSchema
 from hookline.tools.signature import NO_DEFAULT, Parameter, Signature, read_signature
 
 
@@ -83,7 +83,7 @@ def _signatures(draw: st.DrawFn) -> Signature:
     return Signature("f", "here", doc, tuple(parameters), "", False)
 
 
-def _outcome(compiled: Compiled, args: dict[str, Any]) -> Any:
+def _outcome(compiled: CompiledSchema, args: dict[str, Any]) -> Any:
     try:
         made = compiled.arguments.validate(args)
     except ToolArgumentsError as error:

@@ -16,8 +16,8 @@ from hookline.agent.result import RunResult
 from hookline.agent.resume import (
     SessionMembership,
     find_owner,
+    find_session,
     refuse_child,
-    refuse_outsider,
     resume_from_journal,
     resume_from_state,
 )
@@ -27,6 +27,7 @@ from hookline.definition import Definition
 from hookline.errors import JournalError, UnknownRunError, UsageError
 from hookline.inspection import Finding, explain, lint
 from hookline.journal import (
+    STREAM,
     Durable,
     JournalStore,
     Listener,
@@ -202,7 +203,7 @@ class Agent:
         )
         journal = self.definition.journal
         if inside is None:
-            refuse_outsider(journal, session, run_id)
+            _refuse_outsider(journal, session, run_id)
         continues = inside.continues if inside is not None else _continuation(journal, state)
         listeners = (*self.definition.listeners, *extra)
         durable: Durable = (
@@ -345,6 +346,20 @@ def _continuation(journal: JournalStore | None, state: AgentState | None) -> Con
     except (JournalError, UnknownRunError):
         return None
     return Continuation(earlier, (delta,) if delta else ())
+
+
+def _refuse_outsider(journal: JournalStore | None, session: str | None, run_id: str | None) -> None:
+    """A run beside a session, under its name, would be one that the session knows nothing of."""
+    if run_id is not None and run_id.startswith(STREAM):
+        raise UsageError(
+            f"run_id={run_id!r}: ids that begin with '{STREAM}' are those of sessions.",
+            remedy="Give the run another id.",
+        )
+    if journal is not None and session is not None and find_session(journal, session) is not None:
+        raise UsageError(
+            f"session '{session}' is kept in the journal, and would not know of this run.",
+            remedy=f"Run it there: Sessions(journal).get({session!r}).run(agent, prompt).",
+        )
 
 
 def _metadata_changes(before: AgentState, after: AgentState) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from hookline.agent.run import Continuation, Run, RunSetup, SessionPart
 from hookline.definition import Definition
 from hookline.errors import SessionError, UnknownRunError, UsageError
 from hookline.journal import (
-    STREAM,
     Durable,
     FirstAnswer,
     InboxAnswer,
@@ -211,20 +210,6 @@ class SessionMembership(msgspec.Struct, frozen=True):
     """Notes in the session that it has this run, before the run begins. If that fails the run never does."""
 
 
-def refuse_outsider(journal: JournalStore | None, session: str | None, run_id: str | None) -> None:
-    """A run beside a session, under its name, would be one that the session knows nothing of."""
-    if run_id is not None and run_id.startswith(STREAM):
-        raise UsageError(
-            f"run_id={run_id!r}: ids that begin with '{STREAM}' are those of sessions.",
-            remedy="Give the run another id.",
-        )
-    if journal is not None and session is not None and _find_session(journal, session) is not None:
-        raise UsageError(
-            f"session '{session}' is kept in the journal, and would not know of this run.",
-            remedy=f"Run it there: Sessions(journal).get({session!r}).run(agent, prompt).",
-        )
-
-
 def refuse_member(journal: JournalStore, run: Story) -> None:
     """A run of a session continues in the session, which keeps others off and may have left it behind."""
     state, session = run.state, run.state.session_id
@@ -254,10 +239,11 @@ def session_error(story: SessionStory) -> SessionError:
 
 def find_owner(journal: JournalStore, state: AgentState) -> SessionStory | None:
     """The session that a run belongs to, if it is kept in the journal."""
-    return _find_session(journal, state.session_id) if state.session_id != state.run_id else None
+    return find_session(journal, state.session_id) if state.session_id != state.run_id else None
 
 
-def _find_session(journal: JournalStore, session: str) -> SessionStory | None:
+def find_session(journal: JournalStore, session: str) -> SessionStory | None:
+    """A session that is kept in the journal, by its id."""
     try:
         return fold_session(journal.read(stream_of(session)))
     except UnknownRunError:

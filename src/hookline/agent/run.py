@@ -117,7 +117,7 @@ class SessionPart(msgspec.Struct, frozen=True):
     source: str = ""
 
 
-class Uncounted:
+class UncountedUsage:
     """What a run has used since that was last put into its state. Each step writes it: a struct is slower to write."""
 
     __slots__ = ("calls", "child_steps", "usage")
@@ -286,7 +286,7 @@ class Run:
             self.inbox = parent.inbox
         ledger_above = parent.ledger if parent is not None else None
         self.ledger = Ledger(state, self.now, ledger_above, source.active_seconds)
-        self.uncounted = Uncounted()
+        self.uncounted = UncountedUsage()
         self.noted: Counters | None = None
         # The step that is made, and the call that hooks are asked about.
         self.step = StepInProgress(state.messages, state.messages, self.now)

@@ -199,8 +199,6 @@ def _is_over(round_: list[HookRan], following: HookRan) -> bool:
 # --- the index ------------------------------------------------------------------------------------
 
 
-CallKey: TypeAlias = tuple[int, str]
-"""A call: the step it was made in, and its id."""
 _SPENT = frozenset({StopReason.TOKEN_LIMIT, StopReason.TIME_LIMIT, StopReason.COST_LIMIT})
 """What a run stops for when its turn leaves no room for calls."""
 _CUT_SHORT = (ResultStatus.CANCELLED, ResultStatus.NOT_RUN)

@@ -20,7 +20,14 @@ from hookline.lifecycle import (
     PromptHookContext,
     ToolHookContext,
 )
-from hookline.markdown import PageHooks, Skill, SkillLibrary, has_commands, is_aside, means_tool
+from hookline.markdown import (
+    PageHooks,
+    Skill,
+    SkillLibrary,
+    has_commands,
+    is_control_tool,
+    means_tool,
+)
 from hookline.permissions import Rules
 from hookline.state import AgentState, ToolCall
 from hookline.tools import AnyTool, ToolContext, tool
@@ -222,7 +229,9 @@ class Skills:
         if rules.judge(call).decision == "allow":
             return True
         # Tools for a command in the background have no arguments that a rule could be about.
-        return is_aside(call.name) and any(means_tool(rule, call.name) for rule in rules.allow)
+        return is_control_tool(call.name) and any(
+            means_tool(rule, call.name) for rule in rules.allow
+        )
 
     def __repr__(self) -> str:
         return f"<Skills {', '.join(self.library.skills)}>"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hookline.markdown.skill import Skill, SkillLibrary
     from hookline.markdown.tool_names import (
         grants_tool,
-        is_aside,
+        is_control_tool,
         is_known_elsewhere,
         means_tool,
     )
@@ -32,7 +32,7 @@ _HOME: dict[str, str] = {
     "agent_pages": "document",
     "grants_tool": "tool_names",
     "has_commands": "document",
-    "is_aside": "tool_names",
+    "is_control_tool": "tool_names",
     "is_known_elsewhere": "tool_names",
     "means_tool": "tool_names",
     "names_in": "document",
@@ -48,7 +48,7 @@ __all__ = [
     "agent_pages",
     "grants_tool",
     "has_commands",
-    "is_aside",
+    "is_control_tool",
     "is_known_elsewhere",
     "means_tool",
     "names_in",

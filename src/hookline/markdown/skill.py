@@ -36,7 +36,7 @@ _NAMED_ARGUMENT = re.compile(r"\$ARGUMENTS(?:\[(?P<index>\d+)\])?(?P<number>)")
 _FOLDER = re.compile(r"\$\{(?:CLAUDE_)?SKILL_DIR\}")
 
 
-class Bundled(msgspec.Struct, frozen=True):
+class BundledFile(msgspec.Struct, frozen=True):
     """A file that comes with a skill."""
 
     path: str
@@ -56,7 +56,7 @@ class Skill(msgspec.Struct, frozen=True):
     """Its real path."""
     allowed_tools: tuple[str, ...] | None = None
     """The tools that may be called while it is active, as written; None for all."""
-    files: tuple[Bundled, ...] = ()
+    files: tuple[BundledFile, ...] = ()
     for_models: bool = True
     """Whether a model may load it; otherwise only people can."""
     for_people: bool = True
@@ -153,7 +153,7 @@ class Skill(msgspec.Struct, frozen=True):
                 remedy=f"It is at {Path(self.folder) / wanted}, for tools that can use it.",
             ) from None
 
-    def _contents(self, known: Bundled) -> bytes | None:
+    def _contents(self, known: BundledFile) -> bytes | None:
         try:
             with FileJail(self.folder) as jail:
                 return _read(jail, known.path)[0]
@@ -230,7 +230,7 @@ def _words(arguments: str) -> list[str]:
 # --- the files beside it ----------------------------------------------------------------------------
 
 
-def _bundled(jail: FileJail, page: str) -> Iterator[Bundled]:
+def _bundled(jail: FileJail, page: str) -> Iterator[BundledFile]:
     """Its files, in order, without hidden ones and links that lead out of the folder."""
     root = jail.root
     for place, folders, names in os.walk(root):
@@ -242,7 +242,7 @@ def _bundled(jail: FileJail, page: str) -> Iterator[Bundled]:
             data, size = _read(jail, path)
             if size is not None:
                 digest = "" if data is None else hashlib.sha256(data).hexdigest()
-                yield Bundled(path, size, digest)
+                yield BundledFile(path, size, digest)
 
 
 def _read(jail: FileJail, path: str) -> tuple[bytes | None, int | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hookline.permissions import Rule
 from hookline.state import ToolCall
 
-_ASIDE = {"bash_poll": "bash", "bash_stop": "bash"}
+_CONTROLS = {"bash_poll": "bash", "bash_stop": "bash"}
 """Tools that control what another tool started: who may use that one may use these."""
 _ALSO = {"BashOutput": "bash_poll", "KillBash": "bash_stop", "KillShell": "bash_stop"}
 _JUST = {"Read": "read", "Edit": "edit", "MultiEdit": "edit", "Write": "write"}
@@ -26,7 +26,7 @@ def means_tool(rule: Rule, tool: str) -> bool:
     if _ALSO.get(rule.tool) == tool:
         return True
     named = Rule(rule.tool)
-    return any(named.covers(ToolCall("", name)) for name in (tool, _ASIDE.get(tool)) if name)
+    return any(named.covers(ToolCall("", name)) for name in (tool, _CONTROLS.get(tool)) if name)
 
 
 def grants_tool(rule: Rule, tool: str) -> bool:
@@ -35,9 +35,9 @@ def grants_tool(rule: Rule, tool: str) -> bool:
     return tool in (just, rule.tool) if just is not None else means_tool(rule, tool)
 
 
-def is_aside(tool: str) -> bool:
+def is_control_tool(tool: str) -> bool:
     """Whether a tool only controls what another tool started."""
-    return tool in _ASIDE
+    return tool in _CONTROLS
 
 
 def is_known_elsewhere(name: str) -> bool:

@@ -23,7 +23,7 @@ from hookline.tools.arguments import Codec, Defaults
 from hookline.tools.schema import (
     SCALARS,
     UNIONS,
-    Compiled,
+    CompiledSchema,
     add_descriptions,
     exact_types,
     exact_types_of,
@@ -35,7 +35,7 @@ class NotPlain(Exception):
     """A type whose schema only pydantic knows."""
 
 
-def compile_plain(signature: Signature, name: str) -> Compiled:
+def compile_plain(signature: Signature, name: str) -> CompiledSchema:
     """Compile a signature for the tool called `name`. Raises NotPlain where that takes pydantic."""
     seen: set[Any] = set()
     properties = {

@@ -17,13 +17,13 @@ from typing_extensions import TypedDict
 from hookline.errors import ToolDefinitionError
 from hookline.tools.arguments import ArgumentsRefused, Codec, settle_defaults
 from hookline.tools.problems import ArgumentProblem
-from hookline.tools.schema import Compiled, add_descriptions, exact_types, notes_of
+from hookline.tools.schema import CompiledSchema, add_descriptions, exact_types, notes_of
 from hookline.tools.signature import NO_DEFAULT, Parameter, Signature
 
 _CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-def compile_signature(signature: Signature, name: str) -> Compiled:
+def compile_signature(signature: Signature, name: str) -> CompiledSchema:
     """Compile a signature for the tool called `name`, or say which parameter cannot be used."""
     for parameter in signature.parameters:
         _refuse_field_tricks(parameter, signature.origin)

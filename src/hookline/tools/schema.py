@@ -23,7 +23,7 @@ _HAS_SECTIONS = re.compile(r":\s*$|^\s*[:@.-]", re.MULTILINE)
 """Whether something in a docstring may begin a section, in any style. What has none is one description."""
 
 
-class Compiled(msgspec.Struct, frozen=True):
+class CompiledSchema(msgspec.Struct, frozen=True):
     """What a signature becomes."""
 
     description: str
@@ -34,7 +34,7 @@ class Compiled(msgspec.Struct, frozen=True):
 
 def add_descriptions(
     signature: Signature, name: str, generated: dict[str, Any], codec: Codec, defaults: Defaults
-) -> Compiled:
+) -> CompiledSchema:
     """The schemas of the parameters as one schema, with all that is said about them."""
     description, texts = read_doc(signature.doc)
     for parameter in signature.parameters:
@@ -47,7 +47,9 @@ def add_descriptions(
     schema = freeze_dict(
         inline_definitions({**parts, "additionalProperties": False, "$defs": definitions})
     )
-    return Compiled(description, schema, Arguments(name, schema["properties"], codec, defaults))
+    return CompiledSchema(
+        description, schema, Arguments(name, schema["properties"], codec, defaults)
+    )
 
 
 def read_doc(doc: str) -> tuple[str, dict[str, str]]:

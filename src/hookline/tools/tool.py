@@ -21,7 +21,7 @@ from hookline.tools.arguments import ArgumentCheck, Validated
 from hookline.tools.context import ToolContext
 from hookline.tools.plain_schema import NotPlain, compile_plain
 from hookline.tools.problems import closest, did_you_mean, malformed_error
-from hookline.tools.schema import Compiled
+from hookline.tools.schema import CompiledSchema
 from hookline.tools.signature import Signature, read_signature
 
 P = ParamSpec("P")
@@ -223,7 +223,7 @@ def _make(function: Callable[..., Any], **options: Unpack[ToolOptions]) -> AnyTo
     )
 
 
-def _compile(signature: Signature, name: str) -> Compiled:
+def _compile(signature: Signature, name: str) -> CompiledSchema:
     try:
         return compile_plain(signature, name)
     except NotPlain:

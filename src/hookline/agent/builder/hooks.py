@@ -83,7 +83,7 @@ C = TypeVar("C", bound=Context)
 C_contra = TypeVar("C_contra", bound=Context, contravariant=True)
 F = TypeVar("F")
 R = TypeVar("R")
-B = TypeVar("B", bound="Registering")
+B = TypeVar("B", bound="HookRegistrar")
 
 
 class HookObject(Protocol[C_contra]):
@@ -126,7 +126,7 @@ AroundFn: TypeAlias = Callable[[C, Next[C, R]], Awaitable[R]]
 """A hook around an action: `async (ctx, call_next) -> result`."""
 
 
-class Registering(Protocol):
+class HookRegistrar(Protocol):
     """A builder, as far as its `on_…` methods know it."""
 
     def _add(self: B, registration: Registration) -> B:

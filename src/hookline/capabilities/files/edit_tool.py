@@ -30,7 +30,7 @@ class Replacement:
     replace_all: bool = False
 
 
-class Edited(NamedTuple):
+class EditedText(NamedTuple):
     """A text after its replacements."""
 
     text: str
@@ -46,7 +46,7 @@ class _Placement(NamedTuple):
     new: str
 
 
-def apply_edits(found: Text, replacements: Sequence[Replacement], name: str) -> Edited:
+def apply_edits(found: Text, replacements: Sequence[Replacement], name: str) -> EditedText:
     """The text with every replacement made, each on what the one before it made."""
     text, starts = found.text, list[int]()
     for number, each in enumerate(replacements, 1):
@@ -57,7 +57,7 @@ def apply_edits(found: Text, replacements: Sequence[Replacement], name: str) -> 
             _Placement(*span, _match_line_ends(new, old, text, span, found)) for span in spans
         ]
         text, starts = _replace_at(text, places, starts)
-    return Edited(text, _lines_at(text, starts))
+    return EditedText(text, _lines_at(text, starts))
 
 
 def _match_line_ends(new: str, old: str, text: str, span: tuple[int, int], found: Text) -> str:

@@ -13,7 +13,7 @@ from hookline.definition import Definition
 from hookline.errors import BuildError
 from hookline.hooks import HookOutcome, Registration
 from hookline.lifecycle import ToolHookContext
-from hookline.markdown import grants_tool, is_aside, is_known_elsewhere, means_tool, names_in
+from hookline.markdown import grants_tool, is_control_tool, is_known_elsewhere, means_tool, names_in
 from hookline.permissions import Rule, Rules
 from hookline.tools import AnyTool, Effect, as_tool
 from hookline.tools.problems import closest, did_you_mean
@@ -95,7 +95,11 @@ def _is_listed(rules: list[Rule], tool: str) -> bool:
 
 def _is_narrowed(rules: list[Rule], tool: str) -> bool:
     about = [rule for rule in rules if grants_tool(rule, tool)]
-    return bool(about) and all(rule.argument is not None for rule in about) and not is_aside(tool)
+    return (
+        bool(about)
+        and all(rule.argument is not None for rule in about)
+        and not is_control_tool(tool)
+    )
 
 
 def _find_missing(
@@ -201,6 +205,6 @@ def _block_changes(ctx: ToolHookContext) -> HookOutcome | None:
     """Block everything that may change something, wherever the tool comes from."""
     name = ctx.tool_call.name
     tool = ctx.run.tool(name) if ctx.has_run else None
-    if (tool is not None and tool.effect is Effect.PURE) or is_aside(name):
+    if (tool is not None and tool.effect is Effect.PURE) or is_control_tool(name):
         return None
     return HookOutcome.block(f"this subagent only reads, and {name} may change something.")

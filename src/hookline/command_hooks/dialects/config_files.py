@@ -26,7 +26,7 @@ from hookline.command_hooks.handler import (
 from hookline.errors import BuildError, UsageError
 
 
-class Dropped(str):
+class DroppedHook(str):
     """A warning that a hook is not in force."""
 
     __slots__ = ()
@@ -57,10 +57,10 @@ def load_file(path: Path, warn: Warn) -> dict[str, Any] | None:
     try:
         found = _parse_toml(text) if form == "TOML" else _parse_json(text)
     except (ValueError, RecursionError) as error:
-        warn(Dropped(f"it is not valid {form} ({error}), so none of it is read"))
+        warn(DroppedHook(f"it is not valid {form} ({error}), so none of it is read"))
         return None
     if not isinstance(found, dict):
-        warn(Dropped("it is not a JSON object, so none of it is read"))
+        warn(DroppedHook("it is not a JSON object, so none of it is read"))
         return None
     return found
 
@@ -87,7 +87,7 @@ def load_text(path: Path, warn: Warn) -> str | None:
     try:
         facts = path.stat()
         if not stat.S_ISREG(facts.st_mode):
-            warn(Dropped("it is not a plain file, so it is not read"))
+            warn(DroppedHook("it is not a plain file, so it is not read"))
             return None
         if facts.st_size > _LARGEST:
             warn(f"it is larger than {_LARGEST >> 20} MB, so it is not read")
@@ -96,7 +96,7 @@ def load_text(path: Path, warn: Warn) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        warn(Dropped(f"it cannot be read ({error})"))
+        warn(DroppedHook(f"it cannot be read ({error})"))
         return None
 
 
@@ -149,13 +149,15 @@ class HookFile(NamedTuple):
     def _listed(self, value: Any, what: str) -> Iterator[dict[str, Any]]:
         """The objects of a list; anything else is reported."""
         if not isinstance(value, list):
-            self.warn(Dropped(f"{what} is not a list, so it is left out"))
+            self.warn(DroppedHook(f"{what} is not a list, so it is left out"))
             return
         for each in value:
             if isinstance(each, dict):
                 yield each
             else:
-                self.warn(Dropped(f"{what} has an entry that is not an object, which is left out"))
+                self.warn(
+                    DroppedHook(f"{what} has an entry that is not an object, which is left out")
+                )
 
 
 class HookEntry(NamedTuple):
@@ -215,7 +217,7 @@ def hook_file(source: HookSource, warn: Warn, content: Any = None) -> HookFile:
     label, path = source.label, Path(source.path)
 
     def about_it(said: str) -> None:
-        if isinstance(said, Dropped) and source.level is Level.MANAGED:
+        if isinstance(said, DroppedHook) and source.level is Level.MANAGED:
             raise BuildError(
                 f"a hook that the administrator of this machine requires cannot be loaded: {label}: {said}",
                 remedy="Have the file corrected.",
@@ -238,7 +240,7 @@ def _checked(handler: Handler | None, warn: Warn) -> Iterator[Handler]:
 
             check_rule(handler.rule)
     except UsageError as error:
-        warn(Dropped(f"{handler.event}: the hook '{handler.runs[:80]}' is left out: {error}"))
+        warn(DroppedHook(f"{handler.event}: the hook '{handler.runs[:80]}' is left out: {error}"))
         return
     yield handler
 

@@ -21,7 +21,7 @@ from hookline.command_hooks.dialects import event_facts
 from hookline.command_hooks.dialects.claude.settings import make_hook as make_claude_hook
 from hookline.command_hooks.dialects.claude.tools import SEARCH_KEYS
 from hookline.command_hooks.dialects.config_files import (
-    Dropped,
+    DroppedHook,
     HookEntry,
     HookFile,
     Plugin,
@@ -571,11 +571,11 @@ def _is_the_administrators(path: Path, warn: Warn) -> bool:
     try:
         facts = path.stat()
     except OSError as error:
-        warn(Dropped(f"{path}: it cannot be read ({error})"))
+        warn(DroppedHook(f"{path}: it cannot be read ({error})"))
         return False
     if facts.st_uid == 0 and not facts.st_mode & 0o022:
         return True
-    warn(Dropped(f"{path}: others than the administrator can write it, so it is not read"))
+    warn(DroppedHook(f"{path}: others than the administrator can write it, so it is not read"))
     return False
 
 
@@ -594,7 +594,7 @@ def _read_file(path: Path, level: Level, search: HookSearch) -> list[Handler]:
     file = hook_file(search.source("copilot", level, path), search.warn)
     if "hooks" not in file.content and not _COMMANDS.isdisjoint(file.content):
         said = "it has no 'hooks' object with the names of events in it, so nothing of it runs"
-        file.warn(Dropped(said))
+        file.warn(DroppedHook(said))
     return _handlers(file, search.project)
 
 
@@ -612,7 +612,7 @@ def _handlers(file: HookFile, project: Path) -> list[Handler]:
     if file.content.get("disableAllHooks") is True:
         return []
     if hooks and version != 1:
-        file.warn(Dropped(f"version {version!r} is not known, so none of it is read"))
+        file.warn(DroppedHook(f"version {version!r} is not known, so none of it is read"))
         return []
     if not isinstance(hooks, dict):
         file.warn("'hooks' is not an object, so it has none")
@@ -670,7 +670,7 @@ def _make_hook(entry: HookEntry) -> Handler | None:
     elif kind == "command" and _line(entry).strip():
         what = {"command": _line(entry), "shell": usual_shell()}
     else:
-        entry.warn(Dropped("a hook has no command for this machine, so it is left out"))
+        entry.warn(DroppedHook("a hook has no command for this machine, so it is left out"))
         return None
     return entry.handler(
         **what,

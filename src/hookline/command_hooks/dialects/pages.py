@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from hookline.command_hooks.dialects.claude.settings import make_hook
-from hookline.command_hooks.dialects.config_files import Dropped, hook_file
+from hookline.command_hooks.dialects.config_files import DroppedHook, hook_file
 from hookline.command_hooks.dialects.copilot import read_vscode_entries
 from hookline.command_hooks.handler import HookPage, HookSearch, Level, Warn, level_of
 from hookline.errors import DocumentError
@@ -104,7 +104,7 @@ def _events(page: HookPage, hooks: dict[str, Any], warn: Warn) -> dict[str, Any]
         elif isinstance(found[name], list) and isinstance(groups, list):
             found[name] = [*found[name], *groups]
         else:  # one of the two is no list
-            warn(Dropped(f"{event} is not a list, so it is left out"))
+            warn(DroppedHook(f"{event} is not a list, so it is left out"))
             found[name] = groups if isinstance(groups, list) else found[name]
     return found
 

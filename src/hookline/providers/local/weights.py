@@ -165,7 +165,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 _WORK_FOLDER = ".fetch-"
 
 
-class Stopped(Exception):
+class FetchStopped(Exception):
     """Nobody waits for the model any more."""
 
 
@@ -178,7 +178,7 @@ class FetchState(msgspec.Struct, frozen=True):
     def check(self) -> None:
         """Stop when nobody waits any more."""
         if self.stop.is_set():
-            raise Stopped
+            raise FetchStopped
 
 
 def fetch(

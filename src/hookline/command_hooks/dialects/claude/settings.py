@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hookline.command_hooks.dialects.config_files import (
-    Dropped,
+    DroppedHook,
     HookEntry,
     Plugin,
     about,
@@ -282,7 +282,7 @@ def _with_options(handler: Handler, options: Mapping[str, str], warn: Warn) -> H
     """A plugin's hook with its options: as variables, and in the words of a program without a shell."""
     if _OPTION.search(handler.command):
         why = f"{handler.event}: '${{user_config...}}' in a line for a shell is read by the shell, so the hook is"
-        warn(Dropped(f"{why} left out: use ${_OPTION_VARIABLE}NAME, or 'args'"))
+        warn(DroppedHook(f"{why} left out: use ${_OPTION_VARIABLE}NAME, or 'args'"))
         return None
     if not options and handler.argv is None:
         return handler
@@ -301,7 +301,7 @@ def make_hook(entry: HookEntry) -> Handler | None:
     event, hook = entry.event, entry.fields
     kind: Any = hook.get("type", "command")
     if not isinstance(kind, str) or kind not in _KINDS:
-        entry.warn(Dropped(f"hooks of type {kind!r} are not run here"))
+        entry.warn(DroppedHook(f"hooks of type {kind!r} are not run here"))
         return None
     if "if" in hook and event not in _TOOL_EVENTS:
         entry.warn("a hook with 'if' runs for tools only, so this one never runs")
@@ -312,7 +312,7 @@ def make_hook(entry: HookEntry) -> Handler | None:
         timeout = max(timeout, _ASYNC_TIMEOUT)
     what = _KINDS[kind](entry, kind)
     if isinstance(what, str):
-        entry.warn(Dropped(f"{what}, so it is left out"))
+        entry.warn(DroppedHook(f"{what}, so it is left out"))
         return None
     fields = {
         "kind": kind,
