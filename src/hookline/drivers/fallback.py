@@ -9,7 +9,7 @@ import msgspec
 from hookline.drivers.base import Driver, Turn, awaitable
 from hookline.errors import BuildError
 from hookline.flow import ErrorClass, classify, retry_delay
-from hookline.providers.options import portable
+from hookline.providers.request import portable
 from hookline.state import InferenceRequest, InferenceResponse
 
 FALLBACK_ON = frozenset(

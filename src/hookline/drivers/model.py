@@ -18,8 +18,7 @@ from hookline.providers import (
     provider_names,
     split_name,
 )
-from hookline.providers.options import portable, translate_options
-from hookline.providers.tool_results import fit_result
+from hookline.providers.request import fit_result, portable, translate_options
 from hookline.state import (
     EMPTY,
     Attachment,

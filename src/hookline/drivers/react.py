@@ -14,7 +14,7 @@ from hookline.drivers.model import ModelDriver, check_features, fit_results, ful
 from hookline.drivers.protocol import AnswerStream, Spoken, SpokenCall, read, write
 from hookline.errors import BuildError, MalformedResponseError
 from hookline.providers import Feature, Provider
-from hookline.providers.schemas import move_definitions
+from hookline.providers.request import move_definitions
 from hookline.state import (
     EMPTY,
     NO_USAGE,

@@ -13,7 +13,7 @@ from hookline.drivers.scripted import ScriptedDriver
 from hookline.errors import BuildError
 from hookline.flow import ErrorClass
 from hookline.providers import Feature, split_name
-from hookline.providers.options import PORTABLE, portable
+from hookline.providers.request import PORTABLE, portable
 from hookline.state import EMPTY
 
 _SCRIPT = "script:"

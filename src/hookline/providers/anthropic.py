@@ -29,9 +29,8 @@ from hookline.providers.base import (
 from hookline.providers.connections import TransportSource
 from hookline.providers.failures import add_usage_to_errors, clean_text
 from hookline.providers.http import GeneratedClientProvider
-from hookline.providers.options import check_provider_tools, check_request
 from hookline.providers.prices import with_cost
-from hookline.providers.tool_results import fit_result
+from hookline.providers.request import check_provider_tools, check_request, fit_result
 from hookline.state import (
     NO_USAGE,
     AssistantMessage,

@@ -42,9 +42,8 @@ from hookline.providers.failures import (
     retry_after,
 )
 from hookline.providers.http import CONNECT_TIMEOUT, HTTPProvider
-from hookline.providers.options import check_provider_tools
 from hookline.providers.prices import with_cost
-from hookline.providers.tool_results import fit_result
+from hookline.providers.request import check_provider_tools, fit_result
 from hookline.state import (
     NO_USAGE,
     AssistantMessage,

@@ -31,8 +31,8 @@ from hookline.providers.base import (
 )
 from hookline.providers.failures import add_usage_to_errors, clean_text, end_sentence
 from hookline.providers.http import GeneratedClientProvider
-from hookline.providers.options import check_provider_tools, check_request
 from hookline.providers.prices import with_cost
+from hookline.providers.request import check_provider_tools, check_request
 from hookline.state import (
     AssistantMessage,
     Attachment,

@@ -14,7 +14,7 @@ from typing import Any
 from hookline.errors import BuildError, MalformedResponseError, UnsupportedError
 from hookline.providers.base import CallPiece, TextPiece
 from hookline.providers.json_text import StringDecoder
-from hookline.providers.schemas import move_definitions
+from hookline.providers.request import move_definitions
 from hookline.state import ToolSpec
 
 _ANSWER = re.compile(r'\s*,\s*"answer"\s*:\s*')

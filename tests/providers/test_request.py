@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hookline.providers.options import portable, translate_options
+from hookline.providers.request import portable, translate_options
 
 ALL = {"max_tokens": 5, "temperature": 0, "top_p": 1.0, "stop": "END", "seed": 7}
 
