@@ -200,7 +200,7 @@ class Run:
 
     `setup` is what it was given. `step` is what is known of the step that is made; `loop/step.py` replaces it. What is
     known of a call in progress is in `step.calls`. Drivers speak through it (`emit_text`), and hooks are put on record
-    by it (`passed`, `appended`, `judged`).
+    by it (`report_passed`, `report_appended`, `report_answer`).
     """
 
     __slots__ = (
@@ -484,7 +484,7 @@ class Run:
         return any(said.decision is forbid for said in self.evaluations)
 
     def become(self, state: AgentState) -> None:
-        """This is the settled state now. Nothing but hooks (`take`, `left`) and this changes it."""
+        """This is the settled state now. Nothing but hooks (`take`, `report_context`) and this changes it."""
         self.state = state
 
     def replace_evaluations(self, evaluations: tuple[ContinuationEvaluation, ...]) -> None:

@@ -97,8 +97,8 @@ async def _chat(
     invocation: Any,
 ) -> int:
     console, found = Console(arguments, settings), dict[str, Any]()
-    extras = console.extras(journal, InvocationRecorder(invocation), found=found)
-    async with open_agent(settings, extras) as agent:
+    additions = console.additions(journal, InvocationRecorder(invocation), found=found)
+    async with open_agent(settings, additions) as agent:
         conversation = Conversation(agent, session, console, found)
         if sys.stdin.isatty() and not arguments.quiet:
             console.screen.say(f"session {session.id}; /help lists the commands, Ctrl-D ends it")

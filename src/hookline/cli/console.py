@@ -101,7 +101,7 @@ class Console:
         if settings.trust_hint:
             self.screen.note(settings.trust_hint)
 
-    def extras(
+    def additions(
         self, journal: JournalStore | None, *capabilities: Any, **more: Any
     ) -> AgentAdditions:
         """What the command adds to an agent that is shown here."""

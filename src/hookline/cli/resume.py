@@ -52,7 +52,7 @@ async def _resume(
         console.screen.note(wider)
     answers = answers_from_flags(story.state.pending, arguments.yes, arguments.no, arguments.reason)
     played = invocation.played + count_turns(journal, run_id)
-    async with open_agent(settings, console.extras(journal, played=played)) as agent:
+    async with open_agent(settings, console.additions(journal, played=played)) as agent:
         ended = _why_it_ended(story, records[-1], flags)
         if ended:
             # The record of the old run stays. Another run continues from its end, without a new prompt.

@@ -127,7 +127,7 @@ async def _run_from(
         if not arguments.no_save:
             state = Invocation.current(flags, settings).add_to(state)
             journal = stack.enter_context(open_journal(journal_path(settings)))
-        async with open_agent(settings, console.extras(journal)) as agent:
+        async with open_agent(settings, console.additions(journal)) as agent:
             result = await console.drive(
                 agent, lambda: agent.run(prompt, state=state, run_id=run_id), agent.resume
             )

@@ -56,34 +56,34 @@ class AgentAdditions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def without_model(*capabilities: Any, **more: Any) -> AgentAdditions:
-    """The extras of a command that asks no model."""
+    """The additions of a command that asks no model."""
     return AgentAdditions(driver=ScriptedDriver([]), capabilities=capabilities, **more)
 
 
 @contextlib.asynccontextmanager
-async def open_agent(settings: Settings, extras: AgentAdditions) -> AsyncIterator[Agent]:
+async def open_agent(settings: Settings, additions: AgentAdditions) -> AsyncIterator[Agent]:
     """The agent of the configuration, or the user's own if `agent` is `module:agent`."""
     with contextlib.ExitStack() as leaving:
         async with contextlib.AsyncExitStack() as stack:
             with user_code():
-                agent = await _open(settings, extras, stack)
+                agent = await _open(settings, additions, stack)
             stack.callback(leaving.enter_context, user_code())  # closing runs user code, too
-            _warn_of_missing_tools(agent, settings, extras)
+            _warn_of_missing_tools(agent, settings, additions)
             yield agent
 
 
-def _warn_of_missing_tools(agent: Agent, settings: Settings, extras: AgentAdditions) -> None:
+def _warn_of_missing_tools(agent: Agent, settings: Settings, additions: AgentAdditions) -> None:
     configuration = settings.configuration
     approvals = configuration.approvals
     has_match = any(hook.match is not None for hook in configuration.hooks)
     if approvals.deny or approvals.ask or approvals.allow or has_match:
         from hookline.cli.assembly.hooks import warn_of_missing_tools
 
-        warn_of_missing_tools(agent.definition.toolbox, settings, extras.warn)
+        warn_of_missing_tools(agent.definition.toolbox, settings, additions.warn)
 
 
 async def _open(
-    settings: Settings, extras: AgentAdditions, stack: contextlib.AsyncExitStack
+    settings: Settings, additions: AgentAdditions, stack: contextlib.AsyncExitStack
 ) -> Agent:
     target = settings.target
     if target:
@@ -93,35 +93,35 @@ async def _open(
         if not where.startswith("--"):  # a mistake in a file is reported with the file
             with locate_errors(where):
                 find_target(target)
-        own = open_target(target, lambda builder: _equip(builder, settings, extras))
+        own = open_target(target, lambda builder: _equip(builder, settings, additions))
         agent = await stack.enter_async_context(own)
     else:
         builder = AgentBuilder()
-        _add_model(builder, settings, extras)
-        await _configure(builder, settings, extras, stack)
+        _add_model(builder, settings, additions)
+        await _configure(builder, settings, additions, stack)
         agent = builder.build()
-    return await stack.enter_async_context(_with_extras(agent, extras))
+    return await stack.enter_async_context(_with_additions(agent, additions))
 
 
-def _with_extras(agent: Agent, extras: AgentAdditions) -> Agent:
+def _with_additions(agent: Agent, additions: AgentAdditions) -> Agent:
     """The agent with what the command adds: hooks, listeners, the journal. The agent may be the user's own."""
     definition = agent.definition
     registrations = (
         *definition.registrations,
         *(
             msgspec.structs.replace(registration, source=each.name)
-            for each in extras.capabilities
+            for each in additions.capabilities
             for registration in each.hooks()
         ),
     )
     return Agent(
         msgspec.structs.replace(
             definition,
-            driver=definition.driver if extras.driver is None else extras.driver,
+            driver=definition.driver if additions.driver is None else additions.driver,
             registrations=registrations,
             plans=Plans(registrations),
-            listeners=(*definition.listeners, *extras.listeners),
-            journal=extras.journal if definition.journal is None else definition.journal,
+            listeners=(*definition.listeners, *additions.listeners),
+            journal=additions.journal if definition.journal is None else definition.journal,
         )
     )
 
@@ -129,7 +129,7 @@ def _with_extras(agent: Agent, extras: AgentAdditions) -> Agent:
 # --- the user's own agent -----------------------------------------------------------------------------
 
 
-def _equip(builder: AgentBuilder | None, settings: Settings, extras: AgentAdditions) -> None:
+def _equip(builder: AgentBuilder | None, settings: Settings, additions: AgentAdditions) -> None:
     """Apply the flags to the user's builder. An agent that is built already cannot be changed."""
     flags = {
         path: origin
@@ -151,8 +151,8 @@ def _equip(builder: AgentBuilder | None, settings: Settings, extras: AgentAdditi
         return
     configuration = settings.configuration
     names = {path[0] for path in flags}
-    if "model" in names or extras.driver is not None:
-        _add_model(builder, settings, extras)
+    if "model" in names or additions.driver is not None:
+        _add_model(builder, settings, additions)
     if "system_prompt" in names:
         builder.with_system_prompt(configuration.system_prompt)
     if "capabilities" in names:
@@ -161,13 +161,13 @@ def _equip(builder: AgentBuilder | None, settings: Settings, extras: AgentAdditi
         limited = msgspec.structs.replace(
             settings, configuration=msgspec.structs.replace(configuration, capabilities=tables)
         )
-        for capability in capabilities_of(limited, extras.folder, []):
+        for capability in capabilities_of(limited, additions.folder, []):
             builder.with_capability(capability)
     limits = {str(path[1]) for path in flags if path[0] == "limits"}
     if limits:
         builder.with_limits(**{name: getattr(configuration.limits, name) for name in limits})
     if "approvals" in names:
-        builder.with_capability(_approval(settings, extras))
+        builder.with_capability(_approval(settings, additions))
 
 
 # --- an agent of the configuration --------------------------------------------------------------------
@@ -176,7 +176,7 @@ def _equip(builder: AgentBuilder | None, settings: Settings, extras: AgentAdditi
 async def _configure(
     builder: AgentBuilder,
     settings: Settings,
-    extras: AgentAdditions,
+    additions: AgentAdditions,
     stack: contextlib.AsyncExitStack,
 ) -> None:
     configuration = settings.configuration
@@ -192,20 +192,20 @@ async def _configure(
     builder.with_error_policy(_error_policy(configuration))
     builder.with_approval_expiry(configuration.approvals.expire_after or None)
     skipped: list[str] = []
-    commands = command_hooks(settings, extras.folder, extras.warn)
-    for capability in capabilities_of(settings, extras.folder, skipped, commands):
+    commands = command_hooks(settings, additions.folder, additions.warn)
+    for capability in capabilities_of(settings, additions.folder, skipped, commands):
         builder.with_capability(capability)
     for text in skipped:
-        extras.note(text)
-    approval = _approval(settings, extras)
-    extras.found["approval"] = approval
+        additions.note(text)
+    approval = _approval(settings, additions)
+    additions.found["approval"] = approval
     builder.with_capability(approval)
     if configuration.hooks:
         from hookline.cli.assembly.hooks import ConfiguredHooks
 
-        builder.with_capability(ConfiguredHooks(settings, extras.folder))
+        builder.with_capability(ConfiguredHooks(settings, additions.folder))
     if commands is not None:
-        commands.runner.terminal, commands.runner.display = extras.terminal, extras.display
+        commands.runner.terminal, commands.runner.display = additions.terminal, additions.display
         if commands.counts_objections:
             commands.cap_of_others = _OBJECTIONS
             builder.with_limits(objections=_MANY)
@@ -215,10 +215,10 @@ async def _configure(
         builder.with_capability(await _open_servers(settings, stack))
 
 
-def _add_model(builder: AgentBuilder, settings: Settings, extras: AgentAdditions) -> None:
+def _add_model(builder: AgentBuilder, settings: Settings, additions: AgentAdditions) -> None:
     configuration = settings.configuration
-    if extras.driver is not None:
-        builder.with_driver(extras.driver)
+    if additions.driver is not None:
+        builder.with_driver(additions.driver)
         return
     wire = msgspec.structs.asdict(configuration.model_settings)
     given = {name: value for name, value in wire.items() if value is not None}
@@ -226,7 +226,7 @@ def _add_model(builder: AgentBuilder, settings: Settings, extras: AgentAdditions
     try:
         if isinstance(model, str) and model.startswith(_SCRIPT):
             driver = ScriptedDriver.from_file(model.removeprefix(_SCRIPT))
-            driver.turns = driver.turns[extras.played :]
+            driver.turns = driver.turns[additions.played :]
             builder.with_driver(driver)
             return
         named = model if isinstance(model, str) else list(model)
@@ -259,7 +259,7 @@ def _error_policy(configuration: AgentSettings) -> ErrorPolicy:
     return ErrorPolicy(actions=actions, **numbers)
 
 
-def _approval(settings: Settings, extras: AgentAdditions) -> Any:
+def _approval(settings: Settings, additions: AgentAdditions) -> Any:
     from hookline.capabilities import Approval
 
     approvals = settings.configuration.approvals
@@ -268,7 +268,7 @@ def _approval(settings: Settings, extras: AgentAdditions) -> Any:
         ask=approvals.ask,
         deny=approvals.deny,
         mode=approvals.mode,
-        root=extras.folder,
+        root=additions.folder,
     )
 
 
