@@ -1294,7 +1294,7 @@ def test_a_change_within_one_second_is_seen_where_times_are_whole_seconds(
     second = 1_000_000_000
     monkeypatch.setattr(
         tree_index,
-        "_identity",
+        "identity_of",
         lambda facts: (facts.st_dev, facts.st_ino, facts.st_ctime_ns // second * second),
     )
     index = TreeIndex(str(tmp_path))
