@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 
+from hookline.containment.git_directory import is_git_directory
 from hookline.containment.interpreter import environments_below
 from hookline.containment.links import inside_any
 from hookline.containment.protected import (
@@ -22,7 +23,6 @@ from hookline.containment.protected import (
 )
 from hookline.containment.sandbox.home import dot_entry, homes
 from hookline.containment.sandbox.listing import listing
-from hookline.containment.sandbox.repositories import is_git_directory
 from hookline.containment.sandbox.tables import (
     EMPTIED,
     GIT_FILES,

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from hookline.containment.git_directory import is_git_directory
 from hookline.containment.protected import (
     OBEYED,
     RUN_BELOW,
@@ -26,7 +27,6 @@ from hookline.containment.sandbox.repositories import (
     DIRECTORIES_OF_GIT,
     Part,
     git_parts,
-    is_git_directory,
     led_to_by,
     linked_ways,
     other_parts,
