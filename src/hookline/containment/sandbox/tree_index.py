@@ -7,6 +7,7 @@ A watch by the kernel (inotify) was rejected: it has to be set for every directo
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -39,6 +40,9 @@ _LISTING = stat.S_IRUSR | stat.S_IXUSR
 _LONGEST_PATH, _DEEPEST = 3000, 100
 """What is longer or deeper is not looked into, but moved aside as a whole where it is new."""
 _POINTERS = frozenset({".git", "commondir"})
+_CACHES_OF_MERCURIAL = ("/.hg/wcache", "/.hg/cache")
+_CHECK, _CHECKED = "checklink", "checklink-target"
+"""By this link Mercurial finds out whether there can be links. It never writes through it."""
 _NOTHING: frozenset[str] = frozenset()
 _NOTED = OBEYED.union(VERSION_CONTROL, RUN_BELOW, _POINTERS, {"objects"})
 _HINTS = ("env", "mise", ".dev.vars", ".code-workspace", ".sublime-project")
@@ -179,6 +183,13 @@ class TreeIndex:
 _CLOSED = _Directory((0, 0, 0), is_closed=True)
 
 
+def _leads(directory: int, link: str) -> str:
+    """Where a link in a directory leads; nowhere if it is gone."""
+    with contextlib.suppress(OSError):
+        return os.readlink(link, dir_fd=directory)
+    return ""
+
+
 def _is_too_long(path: str) -> bool:
     """Counted in bytes, of which a character has up to four."""
     return len(path) > _LONGEST_PATH // 4 and len(os.fsencode(path)) > _LONGEST_PATH
@@ -197,6 +208,8 @@ def _read(path: str, place: str) -> _Directory:
                 entries = {entry.name: entry for entry in listed}
             below = [name for name, each in entries.items() if each.is_dir(follow_symlinks=False)]
             links = [name for name, each in entries.items() if each.is_symlink()]
+            if _CHECK in links and path.endswith(_CACHES_OF_MERCURIAL):
+                links = [name for name in links if name != _CHECK or _leads(fd, name) != _CHECKED]
         finally:
             os.close(fd)
     except OSError as error:
