@@ -23,7 +23,7 @@ from hookline.containment.processes import OwnChild, run_briefly
 from hookline.containment.sandbox.cgroups import Group
 from hookline.containment.sandbox.command import Job, SandboxGrant
 from hookline.containment.sandbox.limits import Enforcement
-from hookline.containment.sandbox.mount_table import misplaced
+from hookline.containment.sandbox.mount_table import misplaced, mounts_of
 from hookline.containment.sandbox.mounts import (
     FileView,
     MountPlan,
@@ -64,8 +64,8 @@ _LAST = 2_000
 """Bytes of what was said last that tell why a sandbox could not be made."""
 _NO_PROGRAM = b"bwrap: execvp "
 _FIRST = re.compile(rb'"child-pid": ([0-9]+)')
-_OWN_ROOT = re.compile(rb"(?m)^\d+ \d+ \S+ \S+ / ro,nosuid")
-_BEING_MADE = re.compile(rb"(?m)^\d+ \d+ \S+ \S+ /(?:newroot|oldroot)[/ ]")
+_OWN_ROOT = re.compile(r"(?m)^\d+ \d+ \S+ \S+ / ro,nosuid")
+_BEING_MADE = re.compile(r"(?m)^\d+ \d+ \S+ \S+ /(?:newroot|oldroot)[/ ]")
 _TOO_MANY = "Exceeded maximum number of arguments"
 INSTALL = (
     "Install it: `apt-get install bubblewrap`, `dnf install bubblewrap`, or your system's like."
@@ -176,15 +176,15 @@ class Arrangement:
             os.close(self._rules)
             self._rules = -1
 
-    def verify(self, first: int) -> None:
-        """Raise if something else than what was meant is mounted in a sandbox, by its first process."""
+    def verify(self, first: int, table: str) -> None:
+        """Raise if something else than what was meant is mounted in a sandbox, by its first process and its table."""
         for inside, fd in self._roots.items():
             if not os.path.samestat(os.stat(f"/proc/{first}/root{inside}"), os.fstat(fd)):
                 raise _ReplacedError(inside)
         kept = (path for each in self._held for path in (*each.pinned, *each.kept))
         expected = list(map(os.path.normpath, kept))
         exempt = {*self._roots, os.devnull, empty_file(), *own_devices().values()}
-        if (wrong := misplaced(first, exempt, expected)) is not None:
+        if (wrong := misplaced(table, exempt, expected)) is not None:
             raise _ReplacedError(wrong)
 
     def _file(self, content: bytes) -> int:
@@ -292,13 +292,6 @@ def _facts_of(pid: int) -> list[str]:
     return []
 
 
-def _mounts_of(pid: int) -> bytes:
-    """The table of mounts of a process; empty when it cannot be read."""
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/mountinfo", "rb") as table:
-        return table.read()
-    return b""
-
-
 def end_children(pid: int, held: int) -> None:
     """End what a bubblewrap has started, before we know what that is. Its own end may come too early for that.
 
@@ -314,10 +307,9 @@ def end_children(pid: int, held: int) -> None:
                 os.kill(int(name), signal.SIGKILL)
 
 
-def _is_made(first: int) -> bool:
+def _is_made(table: str) -> bool:
     """Whether everything is mounted: its own root, which is read-only, and no longer what it makes that from."""
-    mounts = _mounts_of(first)
-    return bool(_OWN_ROOT.search(mounts)) and not _BEING_MADE.search(mounts)
+    return bool(_OWN_ROOT.search(table)) and not _BEING_MADE.search(table)
 
 
 class BubblewrapCommand(RunningCommand):
@@ -387,8 +379,9 @@ class BubblewrapCommand(RunningCommand):
                 self._restrict(first)
                 if not await within(_SETUP, readable(made.fileno())):
                     raise _late()
-                if _is_made(first):  # else it has ended, and its output says why
-                    self._arrangement.verify(first)
+                table = mounts_of(first)
+                if _is_made(table):  # else it has ended, and its output says why
+                    self._arrangement.verify(first, table)
                     self._arrangement.go()
         except BaseException as error:
             await self._abandon()  # before it continues: it has no limits yet

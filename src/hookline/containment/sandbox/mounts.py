@@ -310,7 +310,8 @@ class MountPlan:
 
     def _secrets(self) -> list[str]:
         """What would be seen but for what hides it: not what lies in a place that is hidden as a whole."""
-        found = list(filter(self._is_seen, secrets(self._paths.hide, self._job.grant.reveal)))
+        known = filter(is_open_to_us, secrets(self._paths.hide, self._job.grant.reveal))
+        found = list(filter(self._is_seen, known))
         # What the user names is shown as it is, with the keys in it.
         named = [path for path in self._named if dot_entry(path, self._homes)]
         for path in (each for home in self._homes for each in linked_entries(home)):
@@ -398,6 +399,20 @@ def _env_files_of_others(home: str) -> Iterator[str]:
 @cache
 def _index_of_home(home: str) -> TreeIndex:
     return TreeIndex(home, _OTHERS)
+
+
+def is_open_to_us(path: str) -> bool:
+    """Whether we could look into a file or directory, or as its owner give ourselves the right to.
+
+    What is closed to us is closed to a command, as `/etc/shadow` is to all but root. Each mount takes its time.
+    """
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return True
+    rights = (os.R_OK, os.X_OK) if stat.S_ISDIR(facts.st_mode) else (os.R_OK,)
+    is_own = facts.st_uid == os.geteuid()
+    return is_own or any(os.access(path, right, effective_ids=True) for right in rights)
 
 
 def _can_be_entered(directory: str) -> bool:
