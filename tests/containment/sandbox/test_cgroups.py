@@ -6,6 +6,7 @@ import os
 import select
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,6 +73,54 @@ def test_a_group_counts_and_is_removed() -> None:
     assert "fork" in complaint
     _until_removed(group)
     assert set(home.glob(f"hookline-{os.getpid()}-*")) == before
+
+
+@pytest.fixture(params=[("pids", 100), ("memory", 100 * MIB)])
+def group(request: pytest.FixtureRequest) -> Iterator[Group]:
+    """One of each kind."""
+    controller, limit = request.param
+    made = Group({controller: (_home(controller), limit)})
+    yield made
+    _until_removed(made)
+
+
+def test_what_a_thread_in_the_group_starts_is_born_there(group: Group) -> None:
+    """In the old hierarchy. The thread itself, and what it starts later, is where it was."""
+    (path,) = group._paths
+    if not path.joinpath("tasks").exists():
+        pytest.skip("the new hierarchy moves whole processes")
+    commands = []
+
+    def start() -> None:
+        with group.joined():
+            commands.append(subprocess.Popen(["sleep", "60"]))
+        commands.append(subprocess.Popen(["sleep", "60"]))
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    thread.join()
+    try:
+        assert path.joinpath("cgroup.procs").read_text().split() == [str(commands[0].pid)]
+        group.add(commands[1].pid)  # it is not the first one's, whose number nobody has to know
+        assert path.joinpath("tasks").read_text().split() == [str(commands[0].pid)]
+    finally:
+        for command in commands:
+            command.kill()
+            command.wait()
+
+
+def test_the_main_thread_stays_where_it_is(group: Group) -> None:
+    """All memory of our own process would be counted as the group's."""
+    (path,) = group._paths
+    with group.joined():
+        assert path.joinpath("cgroup.procs").read_text() == ""
+        command = subprocess.Popen(["sleep", "60"])
+    try:
+        group.add(command.pid)
+        assert path.joinpath("cgroup.procs").read_text().split() == [str(command.pid)]
+    finally:
+        command.kill()
+        command.wait()
 
 
 def test_memory_is_counted_for_all_together(group_of_memory: Group) -> None:

@@ -636,3 +636,38 @@ def test_a_link_with_such_a_name_hides_no_program_of_the_system(project: Path) -
     sandbox = Sandbox(project, "required")
     sandbox.run_sync("ln -s /bin/bash x.env; ln -s /usr/bin/env y.env")
     assert sandbox.run_sync("env true && echo done").text == "done\n"
+
+
+AS_NOBODY = """
+import os, sys
+from hookline.containment.sandbox.mounts import is_open_to_us
+os.setgroups([])
+os.setegid(65534)
+os.seteuid(65534)
+print([is_open_to_us(path) for path in sys.argv[1:]])
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_what_is_closed_to_us_need_not_be_hidden() -> None:
+    """Neither a file that we cannot read nor a directory that we cannot enter; but what is ours we can open."""
+    modes = {
+        "closed": 0o640,
+        "open": 0o644,
+        "own": 0o000,
+        "closed-dir": 0o700,
+        "entered-dir": 0o711,
+    }
+    with tempfile.TemporaryDirectory() as made:  # not below a directory that others cannot enter
+        place = Path(made)
+        place.chmod(0o755)
+        for name, mode in modes.items():
+            path = place / name
+            path.mkdir() if name.endswith("-dir") else path.touch()
+            path.chmod(mode)
+        os.chown(place / "own", 65534, 65534)
+        paths = [str(place / name) for name in modes]
+        said = subprocess.run(
+            [sys.executable, "-c", AS_NOBODY, *paths], capture_output=True, text=True, check=True
+        )
+    assert said.stdout == "[False, True, True, False, True]\n"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hookline.containment import Sandbox
-from hookline.containment.sandbox import bubblewrap
+from hookline.containment.sandbox import bubblewrap, mount_table
 from hookline.containment.sandbox.bubblewrap import BubblewrapCommand
 from hookline.containment.sandbox.mounts import MountPlan
 from hookline.errors import SandboxError
@@ -84,3 +84,28 @@ def test_what_nobody_replaces_is_no_reason_to_refuse(tmp_path: Path) -> None:
     (work / ".env").write_text("A=1")
     assert asyncio.run(Sandbox(work, "required").run("cat .env; touch made")).exit_code == 0
     assert (work / "made").exists()
+
+
+def test_names_with_odd_ends_of_lines() -> None:
+    """The kernel escapes a line feed in a name, and nothing else that ends a line elsewhere."""
+    name = "a\rb\x0bc\x0cd\x85e\u2028f"
+    line = f"30 1 8:1 /{name} /mnt/{name}\\040x rw - ext4 /dev/sda rw\n"
+    (mount,) = mount_table._parsed(line)
+    assert (mount.root, mount.place) == (f"/{name}", f"/mnt/{name} x")
+
+
+@pytest.mark.parametrize(
+    ("mounts", "root", "expected"),
+    [
+        (["/ /"], "/home/me", ["/home/me"]),
+        (["/ /"], "/", ["/"]),
+        (["/ /", "/home /mnt"], "/home/me", ["/home/me", "/mnt/me"]),
+        (["/home /mnt"], "/home", ["/mnt"]),
+        (["/home /mnt"], "/homes", []),
+        (["/ /mnt"], "/", ["/mnt"]),
+    ],
+)
+def test_paths_of_what_is_mounted(mounts: list[str], root: str, expected: list[str]) -> None:
+    """By each mount of the same disk that holds it."""
+    outside = [mount_table._Mount("8:1", *each.split()) for each in mounts]
+    assert list(mount_table._paths(mount_table._Mount("8:1", root, "/x"), outside)) == expected

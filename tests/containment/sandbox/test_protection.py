@@ -398,3 +398,54 @@ def test_a_second_directory_to_write_in_is_protected_too(tmp_path: Path) -> None
     sandbox = Sandbox(work, "required", paths=SandboxPaths(write=(other,)))
     sandbox.run_sync(f"touch {other}/file; mkdir {other}/.claude; mkdir -p {other}/.vscode")
     assert [path.name for path in other.iterdir()] == ["file"]
+
+
+def test_names_are_held_by_one_socket(tmp_path: Path) -> None:
+    """A file system takes long to find a number for a new file, and little to give it another name."""
+    protection = Protection(tmp_path).hold()
+    try:
+        held = [tmp_path / name for name in NAMES]
+        assert {path.is_socket() for path in held} == {True}
+        assert len({path.stat().st_ino for path in held}) == 1
+    finally:
+        protection.release()
+    assert os.listdir(tmp_path) == []
+
+
+def test_names_are_held_where_files_have_one_name_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then each by a socket of its own."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "link", refuse)
+    protection = Protection(tmp_path).hold()
+    try:
+        assert {(tmp_path / name).is_socket() for name in NAMES} == {True}
+    finally:
+        protection.release()
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_somebody_makes_meanwhile_gets_no_second_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that was not there a moment ago is not ours to give names to."""
+    real = os.mknod
+    first = []
+
+    def too_late(path: str, *args: int) -> None:
+        if not first:
+            first.append(Path(path))
+            first[0].write_text("of the user")
+        real(path, *args)
+
+    monkeypatch.setattr(os, "mknod", too_late)
+    protection = Protection(tmp_path).hold()
+    try:
+        assert first[0].stat().st_nlink == 1
+    finally:
+        protection.release()
+    assert [entry.read_text() for entry in tmp_path.iterdir()] == ["of the user"]

@@ -16,7 +16,7 @@ import pytest
 
 from hookline._aio import within
 from hookline.containment import Sandbox
-from hookline.containment.sandbox.bubblewrap import BubblewrapCommand
+from hookline.containment.sandbox.bubblewrap import Arrangement, BubblewrapCommand
 from hookline.containment.sandbox.work_tree import WorkTree, work_tree
 from hookline.errors import SandboxError
 
@@ -122,6 +122,19 @@ async def test_a_sandbox_that_is_given_up_before_it_was_met_does_not_take_that_f
     await asyncio.sleep(0.2)
     assert not os.listdir(tmp_path)
     assert not [number for number in range(5) if runs(f"sleep {marker(number)}")]
+
+
+@pytest.mark.skipif("required" not in MODES, reason="bubblewrap is not installed")
+async def test_a_sandbox_that_is_not_let_go_runs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits for its filter of system calls, and without one it ends: our death is no go."""
+    sandbox = Sandbox(tmp_path, "required")
+    assert sandbox.status.contained  # it has passed its own test before
+    monkeypatch.setattr(Arrangement, "go", Arrangement._close_rules)
+    with pytest.raises(SandboxError, match="could not be made"):
+        await sandbox.run("touch ran")
+    assert not os.listdir(tmp_path)
 
 
 def marker(number: int) -> str:

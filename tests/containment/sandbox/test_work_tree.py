@@ -1287,6 +1287,27 @@ def test_each_name_is_found_alone_in_its_directory(tmp_path: Path) -> None:
     assert secrets == set(index.env_files())
 
 
+@pytest.mark.parametrize(
+    ("path", "target", "is_part"),
+    [
+        (".hg/wcache/checklink", "checklink-target", False),
+        (".hg/cache/checklink", "checklink-target", False),
+        (".hg/wcache/checklink", "../hgrc", True),
+        (".hg/wcache/other", "checklink-target", True),
+        (".git/wcache/checklink", "checklink-target", True),
+    ],
+)
+def test_the_link_by_which_mercurial_tries_links_is_left(
+    tmp_path: Path, path: str, target: str, is_part: bool
+) -> None:
+    """Every new repository has one. Other links inside of version control count."""
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).symlink_to(target)
+    index = TreeIndex(str(tmp_path))
+    index.refresh()
+    assert (path in {part.path for part in index.parts()}) == is_part
+
+
 def test_a_change_within_one_second_is_seen_where_times_are_whole_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1294,7 +1315,7 @@ def test_a_change_within_one_second_is_seen_where_times_are_whole_seconds(
     second = 1_000_000_000
     monkeypatch.setattr(
         tree_index,
-        "_identity",
+        "identity_of",
         lambda facts: (facts.st_dev, facts.st_ino, facts.st_ctime_ns // second * second),
     )
     index = TreeIndex(str(tmp_path))

@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from hookline.containment.jail.faults import fault, not_a_file, second_name
@@ -76,16 +76,9 @@ def has_file(directory: int, name: str) -> bool:
         return False
 
 
-def is_git_directory(directory: int) -> bool:
-    """Whether a directory is one of git's by what is in it, whatever it is called.
-
-    A part may be missing: a command can move it away, and put it back later.
-    """
-    has_head, has_objects, has_refs, has_config, has_commondir = (
-        has_entry(directory, name) for name in ("HEAD", "objects", "refs", "config", "commondir")
-    )
-    stores = has_objects + has_refs
-    return has_commondir or (has_head and stores > 0) or (has_config and stores > 1)
+def present(directory: int, names: Iterable[str]) -> set[str]:
+    """Those of the names that a directory has."""
+    return {name for name in names if has_entry(directory, name)}
 
 
 def _kind(mode: int) -> str:

@@ -13,15 +13,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
+from hookline.containment.git_directory import PARTS_OF_GIT, is_git_directory
 from hookline.containment.interpreter import environments_below
 from hookline.containment.jail import openat2
 from hookline.containment.jail.directory import (
     FileEntry,
     entries_of,
-    has_entry,
     has_file,
-    is_git_directory,
     make_directories,
+    present,
     remove,
     write_file,
 )
@@ -36,8 +36,7 @@ from hookline.containment.jail.faults import (
     secret,
 )
 from hookline.containment.jail.paths import (
-    GIT_SETTINGS,
-    GIT_STORES,
+    GIT_NAMES,
     JailPath,
     Parts,
     first_of,
@@ -398,7 +397,7 @@ class FileJail:
         """Whether a path leads to a part of a git repository under another name than `.git`, if that is protected.
 
         The order in which the parts are written makes no difference, nor what a command in the sandbox adds: a `HEAD`
-        and a `commondir` always are such parts, and settings never come together with both stores.
+        and a `commondir` always are such parts, and no part is written that makes a git directory.
         """
         if ".git" not in self.protected or not true:
             return False
@@ -417,26 +416,22 @@ class FileJail:
         """
         for depth in reversed(range(len(true))):
             with contextlib.suppress(OSError), self._directory(true[:depth]) as fd:
-                if is_git_directory(fd):
+                if is_git_directory(present(fd, PARTS_OF_GIT)):
                     return True
                 if has_file(fd, ".git"):
                     return False
         return False
 
     def _makes_repository(self, directory: Parts, name: str) -> bool:
-        """Whether a directory with this name in it is one whose settings git obeys, or will with a `HEAD`."""
-        parts = GIT_SETTINGS | GIT_STORES
-        if name not in parts:
+        """Whether a directory is git's with this name in it, or is about to be: with a `HEAD`, only git has such."""
+        if name not in GIT_NAMES:
             return False
         try:
             with self._directory(directory) as fd:
-                there = {each for each in (*parts, "HEAD") if has_entry(fd, each)}
+                there = present(fd, PARTS_OF_GIT)
         except OSError:  # it is missing, or a link is in the way, behind which it is judged again
             return False
-        if not there.isdisjoint(("HEAD", "commondir")):
-            return True
-        there.add(name)
-        return there >= GIT_STORES and not there.isdisjoint(GIT_SETTINGS)
+        return "HEAD" in there or is_git_directory({*there, name})
 
     def _refuse_protected_below(self, asked: JailPath, true: Parts) -> None:
         places = self._protected_places()
@@ -492,7 +487,7 @@ def _system_around(real: str) -> Parts:
         if os.path.basename(path) in VERSION_CONTROL:
             return (os.path.basename(path),)
         with contextlib.suppress(OSError), closing(os.open(path, _READ_DIRECTORY)) as fd:
-            if is_git_directory(fd):
+            if is_git_directory(present(fd, PARTS_OF_GIT)):
                 return (".git",)
     return ()
 

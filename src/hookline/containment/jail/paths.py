@@ -114,10 +114,8 @@ _IGNORED = dict.fromkeys(
 _SHORT = {"git~1": ".git"}
 """What NTFS calls them in eight characters."""
 _WILD = re.compile(r"[*?\[]")
-GIT_SETTINGS = frozenset({"config", "config.worktree", "commondir", "hooks"})
-"""What names programs in a repository of git."""
-GIT_STORES = frozenset({"objects", "refs"})
-"""What makes a directory a repository of git, with a `HEAD`, which others can add later."""
+GIT_NAMES = frozenset({"config", "config.worktree", "commondir", "hooks", "objects", "refs"})
+"""What is in a repository of git, and in projects too: what names programs, and the stores."""
 
 
 def plain(name: str) -> str:

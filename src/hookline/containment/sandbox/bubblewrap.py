@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import stat
 import threading
 import time
@@ -22,7 +23,7 @@ from hookline.containment.processes import OwnChild, run_briefly
 from hookline.containment.sandbox.cgroups import Group
 from hookline.containment.sandbox.command import Job, SandboxGrant
 from hookline.containment.sandbox.limits import Enforcement
-from hookline.containment.sandbox.mount_table import misplaced
+from hookline.containment.sandbox.mount_table import misplaced, mounts_of
 from hookline.containment.sandbox.mounts import (
     FileView,
     MountPlan,
@@ -63,8 +64,8 @@ _LAST = 2_000
 """Bytes of what was said last that tell why a sandbox could not be made."""
 _NO_PROGRAM = b"bwrap: execvp "
 _FIRST = re.compile(rb'"child-pid": ([0-9]+)')
-_OWN_ROOT = re.compile(rb"(?m)^\d+ \d+ \S+ \S+ / ro,nosuid")
-_BEING_MADE = re.compile(rb"(?m)^\d+ \d+ \S+ \S+ /(?:newroot|oldroot)[/ ]")
+_OWN_ROOT = re.compile(r"(?m)^\d+ \d+ \S+ \S+ / ro,nosuid")
+_BEING_MADE = re.compile(r"(?m)^\d+ \d+ \S+ \S+ /(?:newroot|oldroot)[/ ]")
 _TOO_MANY = "Exceeded maximum number of arguments"
 INSTALL = (
     "Install it: `apt-get install bubblewrap`, `dnf install bubblewrap`, or your system's like."
@@ -129,12 +130,15 @@ class Arrangement:
         self._held: list[Protection] = []
         self._roots: dict[str, int] = {}
         """What can be written, by its path inside, held open: a command of a directory above could put a link there."""
+        rules, self._rules = os.pipe()
+        self._fds.append(rules)
+        self._filter = filter_program(unix_sockets=job.grant.unix_sockets)
         try:
             for inside, path in view.places(job.place):
                 self._roots[inside] = open_directory(path)
             for protection in view.protections(job.grant, job.place):
                 self._held.append(protection.hold())
-            self.argv = self._arrange(view, job)
+            self.argv = self._arrange(view, job, rules)
         except BaseException:
             self.give_back()
             raise
@@ -144,9 +148,8 @@ class Arrangement:
         """What the program is to inherit."""
         return tuple(self._fds)
 
-    def _arrange(self, view: FileView, job: Job) -> list[str]:
+    def _arrange(self, view: FileView, job: Job, rules: int) -> list[str]:
         program, grant = installed(), job.grant
-        rules = self._file(filter_program(unix_sockets=grant.unix_sockets))
         sizes = "--size" in program.options
         plan = MountPlan(view, self._held, job, sizes=sizes, file=self._file)
         options = [
@@ -160,15 +163,28 @@ class Arrangement:
         # Not on the command line, where everybody could read them.
         return [program.path, "--args", str(self._file(text)), "--", *job.argv]
 
-    def verify(self, first: int) -> None:
-        """Raise if something else than what was meant is mounted in a sandbox, by its first process."""
+    def go(self) -> None:
+        """Hand over the filter of system calls, which is all that a sandbox waits for once it is made.
+
+        Without a filter it ends: it does not take our death, or a pipe that we close, for a go.
+        """
+        os.write(self._rules, self._filter)
+        self._close_rules()
+
+    def _close_rules(self) -> None:
+        if self._rules >= 0:
+            os.close(self._rules)
+            self._rules = -1
+
+    def verify(self, first: int, table: str) -> None:
+        """Raise if something else than what was meant is mounted in a sandbox, by its first process and its table."""
         for inside, fd in self._roots.items():
             if not os.path.samestat(os.stat(f"/proc/{first}/root{inside}"), os.fstat(fd)):
                 raise _ReplacedError(inside)
         kept = (path for each in self._held for path in (*each.pinned, *each.kept))
         expected = list(map(os.path.normpath, kept))
         exempt = {*self._roots, os.devnull, empty_file(), *own_devices().values()}
-        if (wrong := misplaced(first, exempt, expected)) is not None:
+        if (wrong := misplaced(table, exempt, expected)) is not None:
             raise _ReplacedError(wrong)
 
     def _file(self, content: bytes) -> int:
@@ -186,6 +202,7 @@ class Arrangement:
     def give_back(self) -> list[str]:
         """Take away what was made for the command, and say what of the command's own was moved aside."""
         self.started()
+        self._close_rules()
         close(*self._roots.values())
         self._roots.clear()
         for protection in self._held:
@@ -275,13 +292,6 @@ def _facts_of(pid: int) -> list[str]:
     return []
 
 
-def _mounts_of(pid: int) -> bytes:
-    """The table of mounts of a process; empty when it cannot be read."""
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/mountinfo", "rb") as table:
-        return table.read()
-    return b""
-
-
 def end_children(pid: int, held: int) -> None:
     """End what a bubblewrap has started, before we know what that is. Its own end may come too early for that.
 
@@ -295,6 +305,11 @@ def end_children(pid: int, held: int) -> None:
         for name in filter(str.isdigit, os.listdir("/proc")):
             if _parent_of(int(name)) == pid:
                 os.kill(int(name), signal.SIGKILL)
+
+
+def _is_made(table: str) -> bool:
+    """Whether everything is mounted: its own root, which is read-only, and no longer what it makes that from."""
+    return bool(_OWN_ROOT.search(table)) and not _BEING_MADE.search(table)
 
 
 class BubblewrapCommand(RunningCommand):
@@ -335,11 +350,14 @@ class BubblewrapCommand(RunningCommand):
     async def _start(self) -> BubblewrapCommand:
         """Start it: the sandbox first, which then waits until its limits are set."""
         self._status, said = os.pipe()
-        waits, go = os.pipe()
+        made, theirs = socket.socketpair()
+        made.send(
+            b"1"
+        )  # what it reads when it is made. It closes its end then, and we hear of that
         nothing = os.open(null_device(), os.O_RDONLY)
         program, *words = self._arrangement.argv
-        argv = [program, "--json-status-fd", str(said), "--block-fd", str(waits), *words]
-        fds = (said, waits, *self._arrangement.fds, *self._job.pass_fds)
+        argv = [program, "--json-status-fd", str(said), "--block-fd", str(theirs.fileno()), *words]
+        fds = (said, theirs.fileno(), *self._arrangement.fds, *self._job.pass_fds)
         try:
             self._group = self._enforcement.make_group()
             try:
@@ -350,7 +368,8 @@ class BubblewrapCommand(RunningCommand):
                     )
                 )
             finally:
-                close(said, waits, nothing)
+                close(said, nothing)
+                theirs.close()
                 self._arrangement.started()
             with contextlib.suppress(ProcessLookupError):  # it has ended already
                 self._monitor = os.pidfd_open(pid)
@@ -358,16 +377,19 @@ class BubblewrapCommand(RunningCommand):
             if first is not None:
                 self._first = os.pidfd_open(first)
                 self._restrict(first)
-                if await self._is_made(first):
-                    self._arrangement.verify(first)
-                    os.write(go, b"1")
+                if not await within(_SETUP, readable(made.fileno())):
+                    raise _late()
+                table = mounts_of(first)
+                if _is_made(table):  # else it has ended, and its output says why
+                    self._arrangement.verify(first, table)
+                    self._arrangement.go()
         except BaseException as error:
             await self._abandon()  # before it continues: it has no limits yet
             if isinstance(error, OSError | ValueError):
                 raise SandboxError(f"the sandbox could not be started ({error}).") from None
             raise
         finally:
-            close(go)
+            made.close()
         self._supervise()
         return self
 
@@ -385,20 +407,6 @@ class BubblewrapCommand(RunningCommand):
             found = _FIRST.search(said)
             if found is not None and _parent_of(int(found[1])) == monitor:
                 return int(found[1])
-
-    async def _is_made(self, first: int) -> bool:
-        """Wait until everything is mounted; False if that failed, and the sandbox has ended."""
-        began = time.monotonic()
-        while (passed := time.monotonic() - began) < _SETUP:
-            mounts = _mounts_of(first)
-            # Its own root, which is read-only, and no longer what it makes that from.
-            if _OWN_ROOT.search(mounts) and not _BEING_MADE.search(mounts):
-                return True
-            if _state_of(first) in "ZX":  # only then: the end of our pipe would count as a go
-                return False
-            # Hundreds of mounts take longer, and the table is longer too: it is not read all the time.
-            await asyncio.sleep(max(0.0005, passed / 10))
-        raise _late()
 
     def _restrict(self, first: int) -> None:
         self._enforcement.restrict(first)
@@ -429,20 +437,23 @@ class BubblewrapCommand(RunningCommand):
             self.kill()
 
     def _spawn(self, start: Callable[[], OwnChild]) -> OwnChild:
+        group = self._group
+
         def start_in_group() -> OwnChild:
-            process = start()
+            if group is None:
+                return start()
+            with group.joined():
+                process = start()
             # The first process has to be in the group, and is put there when it is known. But after a pause the kernel
             # takes 10 ms to move one, and then moves others at once. Now it does so while the sandbox is being made.
-            if self._group is not None:
-                with contextlib.suppress(OSError):  # it has ended already
-                    self._group.add(process.pid)
+            with contextlib.suppress(OSError):  # it has ended already
+                group.add(process.pid)
             return process
 
         return start_in_group() if self._spawner is None else self._spawner.start(start_in_group)
 
     async def _abandon(self) -> None:
         if self._first is None and self._process is not None and self._monitor is not None:
-            # It would take the end of our pipe for a go.
             end_children(self._process.pid, self._monitor)
         await super()._abandon()
 

@@ -6,6 +6,8 @@ import atexit
 import contextlib
 import os
 import secrets
+import threading
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -14,6 +16,10 @@ from hookline.containment.processes import OwnChild
 
 Controller: TypeAlias = Literal["pids", "memory"]
 
+_TASKS = "tasks"
+"""The threads of a group, in the old hierarchy."""
+_SELF = 0
+"""The thread that writes it."""
 _left: set[Path] = set()
 """Groups that could not be removed at the end of their command: the last process in them was still exiting."""
 
@@ -26,6 +32,9 @@ class Group:
         # In a container, the process that is started again may have our number, and left groups behind.
         name = f"hookline-{os.getpid()}-{secrets.token_hex(6)}"
         self._paths: list[Path] = []
+        self._parents: list[Path] = []
+        self._has_started = False
+        """Whether a process was started in it, so that it has all that this process starts."""
         self._memory: Path | None = None
         self.oom: int | None = None
         """A file descriptor that is readable once memory ran out, where the kernel does not end the whole group."""
@@ -37,6 +46,7 @@ class Group:
                 ):  # the new hierarchy has one directory for all controllers
                     path.mkdir()
                     self._paths.append(path)
+                    self._parents.append(parent)
                 if controller == "pids":
                     _write(path / "pids.max", limit)
                 else:
@@ -59,9 +69,28 @@ class Group:
             with open(path / "memory.oom_control") as control:
                 _write(path / "cgroup.event_control", f"{self.oom} {control.fileno()}")
 
+    @contextlib.contextmanager
+    def joined(self) -> Iterator[None]:
+        """Have this thread in the group, so that what it starts now is born there. It must not be the main thread.
+
+        A thread that moves itself moves at once. To move another process, the kernel waits 10 ms for all processors:
+        one might just be starting something. But the new hierarchy only moves whole processes; there nothing is done.
+        """
+        if not all(os.path.exists(path / _TASKS) for path in self._paths) or _is_main_thread():
+            yield
+            return
+        try:
+            for path in self._paths:
+                _write(path / _TASKS, _SELF)
+            yield
+            self._has_started = True
+        finally:
+            for parent in self._parents:
+                _write(parent / _TASKS, _SELF)
+
     def add(self, pid: int) -> None:
-        """Put a process into the group; what it starts will be in it too."""
-        for path in self._paths:
+        """Put a process into the group, unless it was born there; what it starts will be in it too."""
+        for path in () if self._has_started else self._paths:
             _write(path / "cgroup.procs", pid)
 
     @property
@@ -87,6 +116,11 @@ class Group:
                 path.rmdir()
             if not path.exists():
                 _left.discard(path)
+
+
+def _is_main_thread() -> bool:
+    """Whether this is the thread whose group is charged with the memory of all threads."""
+    return threading.get_native_id() == os.getpid()
 
 
 def homes(*controllers: Controller) -> dict[Controller, Path]:

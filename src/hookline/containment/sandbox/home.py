@@ -16,12 +16,14 @@ from functools import lru_cache
 
 from hookline.containment.git_settings import settings_of_user
 from hookline.containment.links import MOST_LINKS, inside_any, links_and_target
+from hookline.containment.sandbox.listing import listing
 from hookline.containment.sandbox.mount_table import second_paths
 from hookline.containment.sandbox.tables import EMPTIED, INSTALLATIONS, SYSTEM, TOOL_VARIABLES
 from hookline.secret_tables import SECRET_ENDINGS, SECRET_FILES
 
 _FIRST_PERSON, _NOBODY = 1000, 65534
 """Numbers of users who are people."""
+_PACKAGES = tuple(f"/{name}" for name in INSTALLATIONS)
 
 
 def homes() -> list[str]:
@@ -73,24 +75,29 @@ def _checked(paths: Iterable[str]) -> list[str]:
 
 def entries(home: str) -> tuple[list[str], list[str]]:
     """The paths of the entries of a home: those that begin with a dot, and the others."""
-    try:
-        names = os.listdir(home)
-    except OSError:
-        return [], []
-    paths = [os.path.join(home, name) for name in names]
+    names = listing(home).names
     return (
-        [path for path in paths if os.path.basename(path).startswith(".")],
-        [path for path in paths if not os.path.basename(path).startswith(".")],
+        [os.path.join(home, name) for name in names if name.startswith(".")],
+        [os.path.join(home, name) for name in names if not name.startswith(".")],
     )
 
 
-def linked_entries(home: str) -> list[str]:
-    """Where entries that begin with a dot lead, and those of `.config`, if they are links into the same home.
+def hidden_links(home: str) -> list[str]:
+    """The entries that begin with a dot and are links, and the links in `.config`.
 
     People keep such files in a directory of their own, as `~/.aws -> dotfiles/aws`.
     """
-    hidden = [*entries(home)[0], *itertools.chain(*entries(f"{home}/.config"))]
-    targets = (os.path.realpath(path) for path in hidden if os.path.islink(path))
+    config = os.path.join(home, ".config")
+    top = [name for name in listing(home).links if name.startswith(".")]
+    return [
+        *(os.path.join(home, name) for name in top),
+        *(os.path.join(config, name) for name in listing(config).links),
+    ]
+
+
+def linked_entries(home: str) -> list[str]:
+    """Where hidden links of a home lead, if that is in the same home."""
+    targets = map(os.path.realpath, hidden_links(home))
     return [path for path in targets if path.startswith(f"{home}/") and os.path.exists(path)]
 
 
@@ -109,12 +116,14 @@ def needed_paths(writable: tuple[str, ...], known: list[str], env: Mapping[str, 
     They are given as they are and where they lead. `env` are the variables of the command, `writable` the directories
     that commands can write in.
     """
-    directories = [each for each in _search_path(env) if _target(each, writable) is not None]
-    wanted = [*directories, *_named(env)]
+    searched = dict.fromkeys(filter(os.path.exists, _search_path(env)))
+    directories = {path: both for path in searched if (both := both_paths(path, writable))}
+    found = dict.fromkeys(itertools.chain(*directories.values()))
+    wanted = _named(env)
     wanted += (sys.prefix, sys.base_prefix, sys.exec_prefix)  # the interpreter that runs us
     wanted += [os.path.join(home, name) for home in _own_homes() for name in INSTALLATIONS]
     there = filter(os.path.exists, dict.fromkeys(wanted))
-    found = dict.fromkeys(each for path in there for each in both_paths(path, writable))
+    found |= dict.fromkeys(each for path in there for each in both_paths(path, writable))
     for directory in directories:
         with contextlib.suppress(OSError):
             changed = os.stat(directory).st_ctime_ns
@@ -141,14 +150,14 @@ def _target(path: str, writable: tuple[str, ...]) -> str | None:
 
 def credentials_in(path: str) -> list[str]:
     """The files of a shown directory whose names say that they hold credentials."""
-    is_packages = any(path.endswith(f"/{name}") for name in INSTALLATIONS)
-    deepest = path.count("/") if is_packages else path.count("/") + 1
-    found = []
-    for place, directories, files in os.walk(path):
-        names = (*directories, *files)
-        found += [f"{place}/{name}" for name in names if _is_credential(name.lower())]
-        if place.count("/") >= deepest:
-            directories.clear()  # deeper, there are the files of packages
+    deepest = path.count("/") if path.endswith(_PACKAGES) else path.count("/") + 1
+    found, pending = [], [path]
+    while pending:
+        place = pending.pop()
+        inside = listing(place)
+        found += [f"{place}/{name}" for name in inside.names if _is_credential(name)]
+        if place.count("/") < deepest:  # deeper, there are the files of packages
+            pending += (f"{place}/{name}" for name in inside.directories)
     return found
 
 
@@ -201,8 +210,10 @@ def _named(env: Mapping[str, str]) -> list[str]:
     return [path for path in named if os.path.isabs(path)]
 
 
+@lru_cache(maxsize=8192)
 def _is_credential(name: str) -> bool:
-    return name in SECRET_FILES or name.endswith(SECRET_ENDINGS)
+    small = name.lower()
+    return small in SECRET_FILES or small.endswith(SECRET_ENDINGS)
 
 
 def _interpreter(path: str) -> str:

@@ -14,6 +14,7 @@ import secrets
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -199,5 +200,9 @@ def _key(root: str) -> str:
 
 def _place() -> Path:
     state = os.environ.get("XDG_STATE_HOME", "")
-    base = Path(state) if os.path.isabs(state) else Path(os.path.expanduser("~/.local/state"))
-    return base / "hookline" / "sandbox"
+    return _place_below(state if os.path.isabs(state) else os.path.expanduser("~/.local/state"))
+
+
+@lru_cache(maxsize=16)
+def _place_below(state: str) -> Path:
+    return Path(state) / "hookline" / "sandbox"

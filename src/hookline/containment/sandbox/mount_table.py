@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from hookline.containment.links import is_below
@@ -22,18 +23,25 @@ class _Mount(NamedTuple):
     """Where."""
 
 
-def misplaced(process: int, exempt: Collection[str], expected: Collection[str]) -> str | None:
-    """A path in the sandbox of a process with something else than what has that path outside, or without its mount.
+def mounts_of(process: int) -> str:
+    """The table of mounts of a process; empty when it has ended."""
+    with contextlib.suppress(OSError):
+        return _text_of(f"/proc/{process}/mountinfo")
+    return ""
+
+
+def misplaced(table: str, exempt: Collection[str], expected: Collection[str]) -> str | None:
+    """A path in a sandbox, by its table, with something else than what has that path outside, or without its mount.
 
     bubblewrap finds what it mounts by paths, and a command that runs meanwhile may put a link into one. The kernel's
     table has what was mounted, whatever led there. Descriptors instead of paths were rejected: bubblewrap makes paths
     of them. `exempt` are paths inside that are checked otherwise, and paths outside that may be anywhere inside.
     """
     outside: dict[str, list[_Mount]] = {}
-    for mount in _mounts(_TABLE):
+    for mount in _parsed(_text_of(_TABLE)):
         outside.setdefault(mount.device, []).append(mount)
     missing = set(expected)
-    for mount in _mounts(f"/proc/{process}/mountinfo"):
+    for mount in map(_read, _lines(table)):
         missing.discard(mount.place)
         # A file system that is not outside was made for the sandbox, and is empty.
         if mount.device in outside and mount.place not in exempt:
@@ -46,13 +54,24 @@ def misplaced(process: int, exempt: Collection[str], expected: Collection[str]) 
 def _paths(mount: _Mount, outside: list[_Mount]) -> Iterator[str]:
     """The paths outside of what is mounted."""
     for each in outside:
-        if is_below(mount.root, each.root):
-            yield _joined(each.place, os.path.relpath(mount.root, each.root))
+        if mount.root == each.root:
+            yield each.place
+        elif mount.root.startswith(inside := f"{each.root.rstrip('/')}/"):
+            yield f"{each.place.rstrip('/')}/{mount.root[len(inside) :]}"
 
 
-def _mounts(table: str) -> list[_Mount]:
-    with open(table, encoding="utf-8", errors="surrogateescape") as file:
-        return [_read(line) for line in file]
+def _text_of(table: str) -> str:
+    with open(table, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+        return file.read()
+
+
+def _lines(table: str) -> list[str]:
+    return [line for line in table.split("\n") if line]  # other ends of lines are parts of names
+
+
+@lru_cache(maxsize=4)
+def _parsed(text: str) -> tuple[_Mount, ...]:
+    return tuple(map(_read, _lines(text)))
 
 
 def second_paths(directories: tuple[str, ...]) -> list[str]:
@@ -66,15 +85,19 @@ def second_paths(directories: tuple[str, ...]) -> list[str]:
 
 def all_paths(path: str) -> list[str]:
     """A path, and all others that lead to the same place by another mount, whether or not there is something."""
-    try:
-        mounts = _mounts(_TABLE)
-    except OSError:
-        return [path]
+    with contextlib.suppress(OSError):
+        return list(_all_paths(path, _text_of(_TABLE)))
+    return [path]
+
+
+@lru_cache(maxsize=256)
+def _all_paths(path: str, table: str) -> tuple[str, ...]:
+    mounts = _parsed(table)
     own = _mount_of(path, mounts)
     if own is None:
-        return [path]
+        return (path,)
     inside = _Mount(own.device, _joined(own.root, os.path.relpath(path, own.place)), path)
-    return [path, *_paths(inside, [each for each in mounts if each.device == own.device])]
+    return (path, *_paths(inside, [each for each in mounts if each.device == own.device]))
 
 
 def _mount_of(path: str, mounts: Sequence[_Mount]) -> _Mount | None:

@@ -131,6 +131,8 @@ class MountPlan:
         scratch = job.limits.scratch
         self._size = ("--size", str(scratch)) if sizes and scratch is not None else ()
         self._small = ("--size", str(_SMALL)) if sizes else ()
+        self._reached: dict[str, bool] = {}
+        """The directories that were looked at, with whether a command could reach what is in them."""
         self._needed = view.needed(job.own_env)
         self._named = view.named(job.grant)
         self._shown = view.shown(job.grant, self._needed)
@@ -181,7 +183,7 @@ class MountPlan:
 
     def _cover(self, path: str, *, sealed: bool = True) -> tuple[str, ...]:
         """Put nothing in the place of something."""
-        if not _can_be_reached(os.path.dirname(path)):
+        if not self._can_be_reached(os.path.dirname(path)):
             return ()
         if os.path.isdir(path):
             seal = ("--remount-ro", path) if sealed else ()
@@ -189,6 +191,28 @@ class MountPlan:
         if os.path.islink(path):
             return ()  # what it leads to is hidden where it is
         return ("--ro-bind", empty_file(), path)
+
+    def _unchanged_entry(self, path: str) -> Iterator[str]:
+        """An entry of a directory that was replaced: links as links."""
+        if not self._can_be_reached(os.path.dirname(path)):
+            return
+        try:
+            mode = os.lstat(path).st_mode
+            target = os.readlink(path) if stat.S_ISLNK(mode) else ""
+        except OSError:  # it was removed
+            return
+        if target:
+            yield from ("--symlink", target, path)
+        elif stat.S_ISDIR(mode) or stat.S_ISREG(mode):
+            yield from ("--ro-bind-try", path, path)
+
+    def _can_be_reached(self, directory: str) -> bool:
+        """Whether a command of ours could reach what is in a directory, and bubblewrap can mount something there."""
+        if directory not in self._reached:
+            above = os.path.dirname(directory)
+            is_reached = above == directory or self._can_be_reached(above)
+            self._reached[directory] = is_reached and _can_be_entered(directory)
+        return self._reached[directory]
 
     def _is_seen(self, path: str) -> bool:
         """Whether a path is seen: not in a place that is hidden as a whole."""
@@ -247,9 +271,9 @@ class MountPlan:
             else:
                 yield from (*self._size, "--tmpfs", str(place))
         wanted = (*_SYSTEM, *(_names() if self._job.grant.network else ()), *self._shown)
-        for path in outermost(
-            str(path) for path in existing(wanted) if inside_any(path, emptied())
-        ):
+        # A link that leads there from elsewhere need not be followed: what is shown is there with where it leads.
+        inside = existing(path for path in wanted if inside_any(path, emptied()))
+        for path in outermost(str(path) for path in inside if inside_any(path, emptied())):
             yield from ("--ro-bind", path, path)
 
     def _home(self, home: str) -> Iterator[str]:
@@ -257,10 +281,10 @@ class MountPlan:
         is_seen = self._is_seen(home)
         yield from (*self._size, "--tmpfs", home)
         for path in entries(home)[1] if is_seen else ():
-            yield from _unchanged_entry(path)
+            yield from self._unchanged_entry(path)
         for path in outermost(path for path in self._shown if path.startswith(f"{home}/")):
             if dot_entry(path, [home]) or not is_seen:
-                yield from _unchanged_entry(path)
+                yield from self._unchanged_entry(path)
         is_own = home == os.path.realpath(os.path.expanduser("~"))
         if is_own and f"{home}/.gitconfig" not in self._shown:
             text = git_configuration(str(self._roots[0]))
@@ -282,11 +306,12 @@ class MountPlan:
             yield from self._cover(path, sealed=False)
             for inner in self._shown:
                 if inner.startswith(f"{path}/"):
-                    yield from _unchanged_entry(inner)
+                    yield from self._unchanged_entry(inner)
 
     def _secrets(self) -> list[str]:
         """What would be seen but for what hides it: not what lies in a place that is hidden as a whole."""
-        found = list(filter(self._is_seen, secrets(self._paths.hide, self._job.grant.reveal)))
+        known = filter(is_open_to_us, secrets(self._paths.hide, self._job.grant.reveal))
+        found = list(filter(self._is_seen, known))
         # What the user names is shown as it is, with the keys in it.
         named = [path for path in self._named if dot_entry(path, self._homes)]
         for path in (each for home in self._homes for each in linked_entries(home)):
@@ -376,37 +401,33 @@ def _index_of_home(home: str) -> TreeIndex:
     return TreeIndex(home, _OTHERS)
 
 
-def _unchanged_entry(path: str) -> Iterator[str]:
-    """An entry of a directory that was replaced: links as links."""
-    if not _can_be_reached(os.path.dirname(path)):
-        return
+def is_open_to_us(path: str) -> bool:
+    """Whether we could look into a file or directory, or as its owner give ourselves the right to.
+
+    What is closed to us is closed to a command, as `/etc/shadow` is to all but root. Each mount takes its time.
+    """
     try:
-        mode = os.lstat(path).st_mode
-        target = os.readlink(path) if stat.S_ISLNK(mode) else ""
-    except OSError:  # it was removed
-        return
-    if target:
-        yield from ("--symlink", target, path)
-    elif stat.S_ISDIR(mode) or stat.S_ISREG(mode):
-        yield from ("--ro-bind-try", path, path)
+        facts = os.stat(path)
+    except OSError:
+        return True
+    rights = (os.R_OK, os.X_OK) if stat.S_ISDIR(facts.st_mode) else (os.R_OK,)
+    is_own = facts.st_uid == os.geteuid()
+    return is_own or any(os.access(path, right, effective_ids=True) for right in rights)
 
 
-def _can_be_reached(directory: str) -> bool:
-    """Whether a command of ours could reach what is in a directory, and bubblewrap can mount something there.
+def _can_be_entered(directory: str) -> bool:
+    """Whether a command of ours could reach what is in a directory, as far as that depends on the directory itself.
 
     In a namespace of its own, root has no rights to the files of other users but those that everybody has.
     """
-    for each in (directory, *map(str, Path(directory).parents)):
-        try:
-            facts = os.stat(each)
-        except OSError:  # it was removed
-            return False
-        if facts.st_uid == os.geteuid():
-            continue
-        needed = stat.S_IXGRP if facts.st_gid in (os.getegid(), *os.getgroups()) else stat.S_IXOTH
-        if not facts.st_mode & needed:
-            return False
-    return True
+    try:
+        facts = os.stat(directory)
+    except OSError:  # it was removed
+        return False
+    if facts.st_uid == os.geteuid():
+        return True
+    needed = stat.S_IXGRP if facts.st_gid in (os.getegid(), *os.getgroups()) else stat.S_IXOTH
+    return bool(facts.st_mode & needed)
 
 
 def _names() -> list[str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 
+from hookline.containment.git_directory import is_git_directory
 from hookline.containment.interpreter import environments_below
 from hookline.containment.links import inside_any
 from hookline.containment.protected import (
@@ -21,7 +22,7 @@ from hookline.containment.protected import (
     run_by_pattern,
 )
 from hookline.containment.sandbox.home import dot_entry, homes
-from hookline.containment.sandbox.repositories import is_git_directory
+from hookline.containment.sandbox.listing import listing
 from hookline.containment.sandbox.tables import (
     EMPTIED,
     GIT_FILES,
@@ -164,7 +165,7 @@ def emptied() -> tuple[Path, ...]:
 
 def held_names(root: Path, paths: SandboxPaths) -> list[str]:
     """What can neither be changed nor made at the top of a directory that can be written, relative to it."""
-    linked = [name for name in sorted(OBEYED) if os.path.islink(f"{root}/{name}")]
+    linked = sorted(OBEYED & listing(str(root)).links)
     linked = [name for name in linked if is_kept_by_its_target(root, name, paths)]
     names = [name for name in HELD if name not in linked]
     names += [*_targets(root, linked), *environments_below(root), *paths.protect]

@@ -61,6 +61,8 @@ class Protection:
         self.visit: TreeVisit | None = None
         """What was found in the directory."""
         self._lock: int | None = None
+        self._socket: str | None = None
+        """The first name that we hold by a socket."""
         self.pinned: list[str] = []
         """Directories to be mounted on themselves: they hold a protected name, and must not be moved with it."""
         self.kept: list[str] = []
@@ -147,7 +149,7 @@ class Protection:
             path = f"{path}/{part}"
             mode = _mode(path)
             if mode is None and depth == len(parents):
-                if not _hold_place(path):
+                if not self._hold_place(path):
                     return
                 break
             if mode is None:
@@ -160,6 +162,24 @@ class Protection:
             if depth < len(parents):
                 self.pinned.append(path)
         self.kept.append(path)
+
+    def _hold_place(self, path: str) -> bool:
+        """Make something on which to mount; False if nobody can make anything there.
+
+        All names are names of one socket: file systems take longer to find a free number for a file than for the rest.
+        """
+        if self._socket is not None:
+            with contextlib.suppress(OSError):  # a file system without second names
+                os.link(self._socket, path, follow_symlinks=False)
+                return True
+        try:
+            os.mknod(path, stat.S_IFSOCK | _PLACEHOLDER)
+        except FileExistsError:
+            return True
+        except OSError:  # a file system without sockets; some say that we are not allowed to
+            return _make(path, _PLACEHOLDER)
+        self._socket = path
+        return True
 
     def release(self) -> None:
         """Take away what was made, unless another command still needs it."""
@@ -200,17 +220,6 @@ def _mode(path: str) -> int | None:
         return os.lstat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
         return None
-
-
-def _hold_place(path: str) -> bool:
-    """Make something on which to mount; False if nobody can make anything there."""
-    try:
-        os.mknod(path, stat.S_IFSOCK | _PLACEHOLDER)
-    except FileExistsError:
-        return True
-    except OSError:  # a file system without sockets; some say that we are not allowed to
-        return _make(path, _PLACEHOLDER)
-    return True
 
 
 def _make(path: str, mode: int) -> bool:

@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 from hookline.containment.git_settings import LARGEST, is_plain, settings_in
@@ -61,14 +61,6 @@ _MOST_SYMBOLIC = 10
 """Symbolic refs that lead to one another. git follows five."""
 _TO_BRANCH = re.compile(rb"ref:[ \t]*(refs/heads/(?![^\s]*\.\.)[^\s\0]+)\s*")
 _NOT_PACKED = re.compile(rb"\n(?![0-9a-f]+ refs/|[#^]|\Z)")
-
-
-def is_git_directory(names: Container[str]) -> bool:
-    """Whether git may read settings from a directory with these entries, whatever it is called.
-
-    `HEAD` says nothing: a directory that others share needs none, and a command can remove it and put it back later.
-    """
-    return "commondir" in names or ("objects" in names and "refs" in names)
 
 
 def git_directories(top: str) -> tuple[str, str]:

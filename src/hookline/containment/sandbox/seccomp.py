@@ -13,6 +13,7 @@ import platform
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from hookline.errors import SandboxError
 
@@ -121,6 +122,7 @@ MACHINES = {
 Block = list[tuple[int, int, int, int]]
 
 
+@cache
 def filter_program(*, unix_sockets: bool = False, machine: str | None = None) -> bytes:
     """The filter for this machine, or another, as bytes for `--seccomp`."""
     known = known_machine(machine)

@@ -179,6 +179,7 @@ def _run(arrangement: Arrangement) -> tuple[int, bytes, bytes]:
     ):
         standard = (nothing.fileno(), output.fileno(), errors.fileno())
         process = start_program(arrangement.argv, {}, "/", standard, pass_fds=arrangement.fds)
+        arrangement.go()
         until = time.monotonic() + _SECONDS
         try:
             while (code := process.poll()) is None and time.monotonic() < until:

@@ -7,6 +7,7 @@ A watch by the kernel (inotify) was rejected: it has to be set for every directo
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -14,18 +15,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from hookline.containment.git_directory import is_git_directory
 from hookline.containment.protected import (
     OBEYED,
     RUN_BELOW,
     VERSION_CONTROL,
     run_by_pattern,
 )
+from hookline.containment.sandbox.listing import Identity, identity_of, settled
 from hookline.containment.sandbox.quarantine import IS_ASIDE, open_to_us
 from hookline.containment.sandbox.repositories import (
     DIRECTORIES_OF_GIT,
     Part,
     git_parts,
-    is_git_directory,
     led_to_by,
     linked_ways,
     other_parts,
@@ -35,13 +37,12 @@ from hookline.secret_tables import is_env_file
 
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _LISTING = stat.S_IRUSR | stat.S_IXUSR
-_TICK = 50_000_000
-"""Nanoseconds in which a second change may leave the same time behind: a directory that young is read again."""
-_WHOLE_SECOND, _LONG_TICK = 1_000_000_000, 2_000_000_000
-"""Some file systems keep whole seconds only, FAT every second one of them."""
 _LONGEST_PATH, _DEEPEST = 3000, 100
 """What is longer or deeper is not looked into, but moved aside as a whole where it is new."""
 _POINTERS = frozenset({".git", "commondir"})
+_CACHES_OF_MERCURIAL = ("/.hg/wcache", "/.hg/cache")
+_CHECK, _CHECKED = "checklink", "checklink-target"
+"""By this link Mercurial finds out whether there can be links. It never writes through it."""
 _NOTHING: frozenset[str] = frozenset()
 _NOTED = OBEYED.union(VERSION_CONTROL, RUN_BELOW, _POINTERS, {"objects"})
 _HINTS = ("env", "mise", ".dev.vars", ".code-workspace", ".sublime-project")
@@ -49,7 +50,7 @@ _HINTS = ("env", "mise", ".dev.vars", ".code-workspace", ".sublime-project")
 
 
 class _Directory(NamedTuple):
-    identity: tuple[int, int, int]
+    identity: Identity
     below: tuple[str, ...] = ()
     """The directories in it, by their paths."""
     parts: tuple[str, ...] = ()
@@ -98,7 +99,7 @@ class TreeIndex:
             path = f"{self._root}/{place}" if place else self._root
             record = known.get(place)
             try:
-                if record is None or record.identity != _identity(os.lstat(path)):
+                if record is None or record.identity != identity_of(os.lstat(path)):
                     if _is_too_long(path) or place.count("/") > _DEEPEST:
                         self._too_deep.append(place)
                         continue
@@ -182,17 +183,16 @@ class TreeIndex:
 _CLOSED = _Directory((0, 0, 0), is_closed=True)
 
 
+def _leads(directory: int, link: str) -> str:
+    """Where a link in a directory leads; nowhere if it is gone."""
+    with contextlib.suppress(OSError):
+        return os.readlink(link, dir_fd=directory)
+    return ""
+
+
 def _is_too_long(path: str) -> bool:
     """Counted in bytes, of which a character has up to four."""
     return len(path) > _LONGEST_PATH // 4 and len(os.fsencode(path)) > _LONGEST_PATH
-
-
-def _identity(facts: os.stat_result) -> tuple[int, int, int]:
-    return facts.st_dev, facts.st_ino, facts.st_ctime_ns
-
-
-def _tick(changed_at: int) -> int:
-    return _TICK if changed_at % _WHOLE_SECOND else _LONG_TICK
 
 
 def _read(path: str, place: str) -> _Directory:
@@ -203,11 +203,13 @@ def _read(path: str, place: str) -> _Directory:
     try:
         fd = os.open(path, _DIRECTORY)
         try:
-            identity = _identity(os.stat(".", dir_fd=fd))  # an error if it cannot be entered
+            identity = identity_of(os.stat(".", dir_fd=fd))  # an error if it cannot be entered
             with os.scandir(fd) as listed:
                 entries = {entry.name: entry for entry in listed}
             below = [name for name, each in entries.items() if each.is_dir(follow_symlinks=False)]
             links = [name for name, each in entries.items() if each.is_symlink()]
+            if _CHECK in links and path.endswith(_CACHES_OF_MERCURIAL):
+                links = [name for name in links if name != _CHECK or _leads(fd, name) != _CHECKED]
         finally:
             os.close(fd)
     except OSError as error:
@@ -217,7 +219,7 @@ def _read(path: str, place: str) -> _Directory:
         return _CLOSED._replace(is_git=is_git, is_closed=is_closed)
     before = f"{place}/" if place else ""
     record = _Directory(
-        identity if now - identity[2] >= _tick(identity[2]) else (0, 0, 0),
+        settled(identity, now),
         tuple([before + name for name in below]),
         links=tuple([before + name for name in links]),
     )

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from hookline.containment.protected import is_accepted
-from hookline.containment.sandbox.home import entries, homes
+from hookline.containment.sandbox.home import hidden_links, homes
 from hookline.containment.sandbox.inventory import Inventory, records
 from hookline.containment.sandbox.named_files import (
     hooks_of_user,
@@ -387,8 +387,7 @@ class WorkTree:
         for top in tops or [self.root]:
             yield from self._named_by_git(top)
         for home in homes():  # people keep the files that are there in a directory of their own
-            hidden = itertools.chain(entries(home)[0], *entries(f"{home}/.config"))
-            yield from itertools.chain(*map(_link_ways, filter(os.path.islink, hidden)))
+            yield from itertools.chain(*map(_link_ways, hidden_links(home)))
 
     def _named_in(self, part: Part) -> Iterator[str]:
         """What one part names. A link may lead to what is not there yet: who makes it decides what is obeyed."""
