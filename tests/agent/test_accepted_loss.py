@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hookline import AgentBuilder, SQLiteJournal, tool
+from hookline import AgentBuilder, SQLiteJournal, ToolContext, tool
 from hookline.agent import Agent
 from hookline.definition import Doubt
 from hookline.errors import JournalError
@@ -118,3 +119,80 @@ async def test_a_new_run_after_a_loss_is_not_in_doubt(lost: Path, tmp_path: Path
         result = await agent_of(journal, tmp_path / "ledger").run("Pay.", run_id="new")
         assert [each.status for each in result.steps[0].results] == [ResultStatus.OK] * 2
         assert isinstance(journal.read("new")[0], RunStarted)
+
+
+# Drives a run of eight steps, each of which pays, in the run itself or in a child, and is killed in the last one.
+LONG_LIFE = """
+import os, sys
+sys.path.insert(0, sys.argv[4])
+from pathlib import Path
+from test_accepted_loss import payer
+from hookline import SQLiteJournal
+
+die = lambda n: n == 8 and os.kill(os.getpid(), 9)
+payer(SQLiteJournal(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], die).run_sync("Pay.", run_id="r")
+"""
+
+
+class ByStep:
+    """A model that answers by how far the conversation is, so that any process can continue with it."""
+
+    def __init__(self, *turns: Any) -> None:
+        self.turns = turns
+
+    async def infer(self, request: Any, turn: Any) -> Any:
+        """The turn for this step."""
+        return await ScriptedDriver([self.turns[turn.state.step_count]]).infer(request, turn)
+
+
+def payer(
+    journal: SQLiteJournal, ledger: Path, who: str, then: Callable[[int], object] = lambda n: None
+) -> Agent:
+    """An agent that pays eight times; `who` does it: the `run` or a `child` of it."""
+
+    @tool
+    def pay(n: int) -> str:
+        """Pay."""
+        with ledger.open("a") as file:
+            file.write(f"{n}\n")
+        then(n)
+        return "paid"
+
+    turns = [*(call("pay", n=n) for n in range(1, 9)), say("done")]
+    builder = AgentBuilder().with_driver(ByStep(*turns)).with_tools(pay).with_limits(steps=40)
+    if who == "child":
+        child = builder.build()
+
+        @tool(effect="idempotent")
+        async def delegate(context: ToolContext) -> str:
+            """Hand it on."""
+            return (await context.spawn(child, "Pay.")).text
+
+        driver = ByStep(call("delegate"), say("done"))
+        builder = AgentBuilder().with_driver(driver).with_tools(delegate).with_limits(steps=40)
+    return builder.with_journal(journal).build()
+
+
+@pytest.mark.parametrize("who", ["run", "child"])
+def test_no_step_that_may_have_been_made_pays_again(tmp_path: Path, who: str) -> None:
+    """Steps that were lost as a whole are made again, and their calls may have run: of a child that is gone, all."""
+    path, ledger = tmp_path / "journal.db", tmp_path / "ledger"
+    command = [sys.executable, "-c", LONG_LIFE, path, ledger, who, Path(__file__).parent]
+    assert subprocess.run(command, check=False).returncode == -9
+    size = 4096 + 24
+    frames = (path.with_name("journal.db-wal").stat().st_size - 32) // size
+    assert frames > 20
+    paid = ledger.read_text()
+    for number in range(frames // 2, frames, 3):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for end in ("", "-wal", "-commits"):
+            shutil.copyfile(f"{path}{end}", folder / f"journal.db{end}")
+        log = folder / "journal.db-wal"
+        content = bytearray(log.read_bytes())
+        content[32 + number * size + 300] ^= 1
+        log.write_bytes(content)
+        with SQLiteJournal(folder / "journal.db", accept_loss=True) as journal:
+            result = payer(journal, ledger, who).resume_sync("r")
+            assert ledger.read_text() == paid, number
+            assert result.text == "done"

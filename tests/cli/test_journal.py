@@ -77,6 +77,21 @@ def test_resume_accepts_a_loss_when_it_is_told_to(place: Any, journal: Path) -> 
     assert (done.returncode, done.stdout) == (0, "Hello.\n"), done.stderr
 
 
+def test_resume_accepts_a_log_that_is_gone(place: Any, journal: Path) -> None:
+    """Only the database was copied while it was in use: it cannot even be read before that."""
+    with SQLiteJournal(journal) as opened:
+        (info, *_) = opened.runs()
+        opened.vacuum()  # so that the file has everything
+        copy = journal.read_bytes()
+    journal.write_bytes(copy)
+    journal.with_name("journal.db-commits").unlink()
+    refused = place.run("resume", info.run_id)
+    assert refused.returncode == Exit.FAILED
+    assert "was not closed, and its write-ahead log" in refused.stderr
+    done = place.run("resume", info.run_id, "--accept-loss")
+    assert (done.returncode, done.stdout) == (0, "Hello.\n"), done.stderr
+
+
 def test_without_a_journal_there_is_nothing_to_check(place: Any) -> None:
     """It says so, and makes none."""
     done = place.run("journal", "check")

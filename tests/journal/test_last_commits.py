@@ -25,8 +25,12 @@ def test_what_was_noted_last_is_read(path: Path, commits: LastCommits) -> None:
     commits.note(LIST, 3, HEAD)
     commits.note(1, 4, HEAD)
     commits.note(2, 8, HEAD)
-    commits.note(1, 9, HEAD[::-1])
-    assert read_commits(str(path)) == [(LIST, 3, HEAD), (1, 9, HEAD[::-1]), (2, 8, HEAD)]
+    commits.note(1, 9, HEAD[::-1], 2)
+    assert read_commits(str(path)) == [
+        (LIST, 3, HEAD, 0),
+        (1, 9, HEAD[::-1], 2),
+        (2, 8, HEAD, 0),
+    ]
     commits.close()
 
 

@@ -17,7 +17,8 @@ import pytest
 from damage import content_of, copy_journal, harm, is_silent
 
 from hookline.errors import JournalError
-from hookline.journal import Record, SQLiteJournal
+from hookline.journal import InboxCancel, Record, SQLiteJournal
+from hookline.sessions import Sessions
 
 Story = Callable[..., list[Record]]
 DAMAGES = int(os.environ.get("HOOKLINE_DAMAGES", "40"))
@@ -29,7 +30,7 @@ WRITER = """
 import sys, time
 sys.path.insert(0, sys.argv[2])
 from conftest import make_records
-from hookline.journal import SQLiteJournal
+from hookline.journal import InboxCancel, SQLiteJournal
 
 journal = SQLiteJournal(sys.argv[1])
 for name in ("a", "b", "c"):
@@ -37,6 +38,8 @@ for name in ("a", "b", "c"):
     records = make_records(name, steps=3, ending=None)
     for start in range(0, len(records), 4):
         claim.write(records[start : start + 4]).result()
+if len(sys.argv) > 3:
+    journal.post(InboxCancel(run_id="c", by="anna"))
 print("written", flush=True)
 time.sleep(60)
 """
@@ -104,6 +107,19 @@ def test_a_flip_in_any_frame_is_reported(killed: Path, tmp_path: Path) -> None:
         shutil.rmtree(path.parent)
 
 
+def test_a_message_that_is_lost_is_reported(path: Path, program: Callable[..., Any]) -> None:
+    """It was the last commit."""
+    writer = program(WRITER, path, Path(__file__).parent, "posts")
+    assert writer.line() == "written"
+    writer.process.send_signal(signal.SIGKILL)
+    writer.process.wait()
+    flip(beside(path, "-wal"), beside(path, "-wal").stat().st_size - 200)
+    with SQLiteJournal(path) as journal:
+        assert not journal.check().ok
+        with pytest.raises(JournalError, match="is lost"):
+            journal.claim("c")
+
+
 def test_no_damage_of_the_log_is_silent(killed: Path, tmp_path: Path) -> None:
     """Flips, truncations and garbage at random places of a killed process's log."""
     before = content_of(copy_journal(killed, tmp_path / "before"))
@@ -122,6 +138,8 @@ def test_no_damage_of_the_database_is_silent(path: Path, tmp_path: Path, story: 
             claim = journal.claim(f"run {number}")
             claim.write(story(f"run {number}", steps=3)).result()
             claim.give_back()
+            journal.post(InboxCancel(run_id=f"run {number}", by="anna", reason="too long " * 9))
+            Sessions(journal).create(title=f"session {number}")
     before = content_of(path)
     chance = random.Random(17)
     for _ in range(DAMAGES * 8 // 3):
@@ -129,6 +147,28 @@ def test_no_damage_of_the_database_is_silent(path: Path, tmp_path: Path, story: 
         what = harm(damaged, chance)
         assert not is_silent(damaged, before), what
         shutil.rmtree(damaged.parent)
+
+
+def test_a_file_whose_ids_are_out_of_order_is_checked_to_the_end(path: Path, story: Story) -> None:
+    """Whoever asks such a file for the next run may get the one before, again and again."""
+    with SQLiteJournal(path) as journal:
+        for number in range(30):
+            claim = journal.claim(f"run {number}")
+            claim.write(story(f"run {number}", steps=3)).result()
+            claim.give_back()
+        journal.vacuum()
+    with closing(sqlite3.connect(path)) as connection:
+        query = "SELECT rootpage FROM sqlite_master WHERE name = 'batches'"
+        ((page,),) = connection.execute(query)
+    content = bytearray(path.read_bytes())
+    start = (page - 1) * 4096
+    assert content[start] == 5  # a page that names others
+    places = [start + int.from_bytes(content[start + n : start + n + 2]) for n in (12, 14)]
+    one, other = (slice(place, place + 4) for place in places)
+    content[one], content[other] = content[other], content[one]
+    path.write_bytes(content)
+    with SQLiteJournal(path) as journal:
+        assert not journal.check().ok
 
 
 def test_a_log_without_its_database_is_refused(killed: Path) -> None:
@@ -185,27 +225,59 @@ def test_a_lost_log_is_noticed(killed: Path) -> None:
 
 
 def test_a_loss_can_be_accepted(killed: Path) -> None:
-    """Then the journal continues with what is left, and says since when; each claim says what was left of its run."""
+    """Then the journal continues with what is left, and says since when; a claim says how far its run may have been."""
     flip(beside(killed, "-wal"), beside(killed, "-wal").stat().st_size - 200)
     with SQLiteJournal(killed, accept_loss=True) as journal:
         report = journal.check()
         assert report.ok
         assert "its end was lost, and that was accepted on" in str(report)
-        left = len(journal.read("c"))
         claim = journal.claim("c")
-        assert claim.records_before_loss == left
+        assert claim.steps_before_loss == 3
         claim.give_back()
-        assert journal.claim("new").records_before_loss is None
+        assert journal.claim("new").steps_before_loss is None
     with SQLiteJournal(killed) as journal:
         assert journal.check().ok
-        assert journal.claim("c").records_before_loss == left
+        assert journal.claim("c").steps_before_loss == 3
+
+
+def test_the_steps_before_a_loss_are_known_from_the_file_of_last_commits(killed: Path) -> None:
+    """So many may have been made, whatever is left of them. Without the file, a lost commit may be a step each."""
+    log = beside(killed, "-wal").read_bytes()
+    frames = (len(log) - 32) // FRAME
+    place = 32 + (frames - 6) * FRAME + 200
+    for has_commits in (True, False):
+        beside(killed, "-wal").write_bytes(log)
+        flip(beside(killed, "-wal"), place)
+        path = copy_journal(killed, killed.parent / str(has_commits))
+        if not has_commits:
+            beside(path, "-commits").unlink()
+        with SQLiteJournal(path, accept_loss=True) as journal:
+            (info,) = [info for info in journal.runs() if info.run_id == "c"]
+            claim = journal.claim("c")
+            assert info.steps < 3
+            assert claim.steps_before_loss is not None
+            assert claim.steps_before_loss >= 3
+            assert has_commits is (claim.steps_before_loss == 3)
+
+
+def test_another_run_with_the_id_of_a_deleted_one_has_lost_nothing(
+    killed: Path, story: Story
+) -> None:
+    """What was lost of the one before it is over."""
+    flip(beside(killed, "-wal"), beside(killed, "-wal").stat().st_size - 200)
+    with SQLiteJournal(killed, accept_loss=True) as journal:
+        journal.delete("c")
+        claim = journal.claim("c")
+        claim.write(story("c", ending=None)).result()
+        claim.give_back()
+        assert journal.claim("c").steps_before_loss is None
 
 
 def test_without_a_loss_there_is_nothing_to_accept(killed: Path) -> None:
     """The list does not mention one."""
     with SQLiteJournal(killed, accept_loss=True) as journal:
         assert journal.check().notes == ()
-        assert journal.claim("c").records_before_loss is None
+        assert journal.claim("c").steps_before_loss is None
 
 
 def test_a_damaged_file_of_last_commits_is_no_damage(killed: Path, tmp_path: Path) -> None:

@@ -41,7 +41,9 @@ def content_of(path: Path) -> object:
     """Everything in a journal."""
     with SQLiteJournal(path) as journal:
         infos = journal.runs()
-        return infos, journal.sessions(), [journal.read(info.run_id) for info in infos]
+        run_ids = [info.run_id for info in infos]
+        records = [journal.read(run_id) for run_id in run_ids]
+        return infos, journal.sessions(), records, journal.inbox(*run_ids)
 
 
 def is_silent(path: Path, before: object) -> bool:

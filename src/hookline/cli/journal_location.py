@@ -46,15 +46,21 @@ def open_run(arguments: argparse.Namespace) -> tuple[SQLiteJournal, str, Layer]:
     """The journal with the run that a command names, its whole id, and the flags."""
     flags = flags_of(arguments)
     settings = load(Path.cwd(), flags=flags, bare=arguments.bare)
-    return (*find_run(settings, arguments.run_id), flags)
+    accept_loss = getattr(arguments, "accept_loss", False)
+    return (*find_run(settings, arguments.run_id, accept_loss=accept_loss), flags)
 
 
-def find_run(settings: Settings, given: str) -> tuple[SQLiteJournal, str]:
-    """The journal with a run, and its whole id: here, else in another project. `last` is the last one here."""
+def find_run(
+    settings: Settings, given: str, *, accept_loss: bool = False
+) -> tuple[SQLiteJournal, str]:
+    """The journal with a run, and its whole id: here, else in another project. `last` is the last one here.
+
+    `accept_loss` is for a journal of this project that has lost so much that it cannot even be read.
+    """
     if not given.strip():
         raise UsageError("the name of the run is empty.", remedy="Give its id, or `last`.")
     others = given != "last" and not settings.configuration.journal
-    for journal in journals(journal_path(settings), others=others):
+    for journal in journals(journal_path(settings), others=others, accept_loss=accept_loss):
         found = _find_matching(journal, given)
         if len(found) == 1 or (found and given == "last"):
             return journal, found[0].run_id
@@ -70,10 +76,16 @@ def find_run(settings: Settings, given: str) -> tuple[SQLiteJournal, str]:
     )
 
 
-def journals(here: Path, *, others: bool) -> Iterator[SQLiteJournal]:
+def journals(here: Path, *, others: bool, accept_loss: bool = False) -> Iterator[SQLiteJournal]:
     """The journal of this project, if there is one, and those of all others. A broken other one is reported."""
     if here.exists():
-        yield open_journal(here)
+        try:
+            journal = open_journal(here)
+        except JournalError:
+            if not accept_loss:
+                raise
+            journal = open_journal(here, accept_loss=True)
+        yield journal
     elsewhere = sorted((data_folder(os.environ) / "projects").glob("*/journal.db"))
     for path in elsewhere if others else ():
         if path == here:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -217,7 +218,7 @@ def _with_text(messages: tuple[Message, ...], before: str, text: str) -> tuple[M
 class Stored(Durable):
     """Records are kept in memory and written in batches: `flush` queues them, `commit` waits for them."""
 
-    __slots__ = ("_claim", "_is_due", "_left", "_store", "_unwritten", "_written")
+    __slots__ = ("_claim", "_is_due", "_lost_steps", "_store", "_unwritten", "_written")
 
     def __init__(
         self,
@@ -235,16 +236,15 @@ class Stored(Durable):
         self._unwritten: list[Record] = []
         self._is_due = False
         self._written: Future[None] | None = None
-        self._left: int | None = getattr(claim, "records_before_loss", None)
-        """How many records a loss has left. A store that cannot tell has none."""
+        self._lost_steps: float | None = getattr(claim, "steps_before_loss", None)
+        """How many steps it may have made before a loss. A store that cannot tell has none."""
 
     @property
     def is_after_loss(self) -> bool:
-        """Until a step is settled that began after the loss."""
-        left = self._left
-        return left is not None and not any(
-            isinstance(record, StepFinished) for record in self.records[left:]
-        )
+        """Until it has settled the steps that it may have made, and the one that may have begun then."""
+        if self._lost_steps is None:
+            return False
+        return sum(isinstance(each, StepFinished) for each in self.records) <= self._lost_steps
 
     def _append(self, record: Record) -> None:
         self._unwritten.append(record)
@@ -298,7 +298,7 @@ class Stored(Durable):
             known = _records(self._store, run_id)
             child = Stored(self._store, claim, known, (*self._listeners, *listeners), self._answers)
             if not known and self.is_after_loss:
-                child._left = 0  # all of it may be lost
+                child._lost_steps = math.inf  # all of it may be lost
             return child
 
     def close(self) -> None:

@@ -1,21 +1,24 @@
 """The list of all that was created and deleted in a journal, so that a run or a session that is gone is missed.
 
 Each entry is linked to the one before it, like the records of a run, and is written in the transaction of what it is
-about. A third kind of entry says that the end of the journal was lost and somebody accepted that: one for each run that
-had not ended, with the number of records that are left of it.
+about. A message that was posted has an entry with its digest. Another kind of entry says that the end of the journal
+was lost and somebody accepted that: one for each run that had not ended, with the steps that it may have made.
 """
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from hookline.journal.chain import Damage, anchor, link
 
+# The column `records` has the records of a run that was deleted, the steps of one whose end was lost, and the digest of
+# a message.
 TABLE = """
 CREATE TABLE history (
     number INTEGER PRIMARY KEY,
@@ -30,9 +33,8 @@ CREATE INDEX losses ON history (run_id) WHERE event = 'lost';
 _START = anchor("")
 _END = "SELECT number, CAST(link AS BLOB) FROM history ORDER BY number DESC LIMIT 1"
 _ADD = "INSERT INTO history (number, event, run_id, records, at, link) VALUES (?, ?, ?, ?, ?, ?)"
-_LOST = (
-    "SELECT records FROM history WHERE event = 'lost' AND run_id = ? ORDER BY number DESC LIMIT 1"
-)
+_LOST = "SELECT number, records FROM history WHERE event = 'lost' AND run_id = ?"
+_CREATED = "SELECT max(number) FROM history WHERE event = 'created' AND run_id = ?"
 
 
 class HistoryEvent(NamedTuple):
@@ -41,7 +43,8 @@ class HistoryEvent(NamedTuple):
     number: int
     event: str
     run_id: str
-    records: int
+    value: int
+    """What it says of that: a number of records or of steps, or a digest."""
     at: float
     link: bytes
 
@@ -51,16 +54,16 @@ _Database = sqlite3.Connection | sqlite3.Cursor
 
 def add_event(
     cursor: _Database,
-    event: Literal["created", "deleted", "lost"],
+    event: Literal["created", "deleted", "posted", "lost"],
     run_id: str,
-    records: int = 0,
+    value: int = 0,
     at: float | None = None,
 ) -> tuple[int, bytes]:
     """Write an entry, in the open transaction. Returns its number and link."""
     number, previous = end_of_history(cursor)
     at = time.time() if at is None else at
-    new = _link(previous, event, run_id, records, at)
-    cursor.execute(_ADD, (number + 1, event, run_id, records, at, new))
+    new = _link(previous, event, run_id, value, at)
+    cursor.execute(_ADD, (number + 1, event, run_id, value, at, new))
     return number + 1, new
 
 
@@ -77,21 +80,37 @@ def list_existing(connection: sqlite3.Connection) -> None:
         add_event(connection, "created", run_id, at=started_at)
 
 
-def accept_loss(connection: sqlite3.Connection) -> None:
-    """Write which runs may have lost their end: all that had not ended."""
+def accept_loss(connection: sqlite3.Connection, committed: Mapping[int, int], hidden: int) -> None:
+    """Write which runs may have lost their end, and how many steps they may have made: all that had not ended.
+
+    `committed` has the steps of runs whose last commit is known, by their number. Of others it is known that no more
+    than `hidden` commits are lost, and each step that has an effect has one.
+    """
     connection.execute("BEGIN IMMEDIATE")
     query = (
-        "SELECT run_id, records FROM runs WHERE kind = 'run' AND status IN ('running', 'paused')"
+        "SELECT id, run_id, steps FROM runs WHERE kind = 'run' AND status IN ('running', 'paused')"
     )
-    for run_id, records in [("", 0), *connection.execute(query).fetchall()]:
-        add_event(connection, "lost", run_id, records)
+    unended = connection.execute(query).fetchall()
+    add_event(connection, "lost", "")
+    for number, run_id, steps in unended:
+        made = max(steps, committed.get(number, steps + hidden))
+        add_event(connection, "lost", run_id, made)
     connection.execute("COMMIT")
 
 
-def records_before_loss(connection: sqlite3.Connection, run_id: str) -> int | None:
-    """How many records were left of a run when the end of the journal was lost; None if none was."""
-    found = connection.execute(_LOST, (run_id,)).fetchone()
-    return None if found is None else int(found[0])
+def steps_before_loss(connection: sqlite3.Connection, run_id: str) -> int | None:
+    """How many steps a run may have made before the end of the journal was lost; None if none was."""
+    losses = connection.execute(_LOST, (run_id,)).fetchall()
+    if not losses:
+        return None
+    ((created,),) = connection.execute(_CREATED, (run_id,))
+    # Another run may have had the id, and was deleted.
+    return max((steps for number, steps in losses if number > (created or 0)), default=None)
+
+
+def digest(message: bytes) -> int:
+    """What the list keeps of a message."""
+    return int.from_bytes(hashlib.sha256(message).digest()[:8], signed=True)
 
 
 def read_history(connection: sqlite3.Connection) -> Iterator[HistoryEvent]:
@@ -100,9 +119,13 @@ def read_history(connection: sqlite3.Connection) -> Iterator[HistoryEvent]:
         yield HistoryEvent(*row)
 
 
-def examine_history(events: Iterable[HistoryEvent], run_ids: Iterable[str]) -> Iterator[Damage]:
-    """What is wrong with the list, and which of these runs do not agree with it."""
-    previous, listed = _START, dict[str, None]()
+def examine_history(
+    events: Iterable[HistoryEvent], run_ids: Iterable[str], messages: Iterable[tuple[str, bytes]]
+) -> Iterator[Damage]:
+    """What is wrong with the list, and which of these runs, and of the messages for runs, do not agree with it."""
+    previous = _START
+    listed: dict[str, list[int]] = {}
+    """By run, the digests of the messages for it."""
     for expected, entry in enumerate(events, start=1):
         if entry.number != expected:
             words = f"entry {expected} of the list of what was created and deleted is missing"
@@ -113,15 +136,29 @@ def examine_history(events: Iterable[HistoryEvent], run_ids: Iterable[str]) -> I
             yield Damage("?", "edited", words)
         previous = entry.link
         if entry.event == "created":
-            listed[entry.run_id] = None
+            listed[entry.run_id] = []
         elif entry.event == "deleted":
             listed.pop(entry.run_id, None)
+        elif entry.event == "posted" and entry.run_id in listed:
+            listed[entry.run_id].append(entry.value)
     found = set(run_ids)
     for run_id in listed:
         if run_id not in found:
             yield Damage(run_id, "missing", "it was created and not deleted, and it is not there")
     for run_id in found - listed.keys():
         yield Damage(run_id, "added", "it is there, and the list does not say that it was created")
+    yield from _examine_messages(listed, messages)
+
+
+def _examine_messages(
+    listed: Mapping[str, list[int]], messages: Iterable[tuple[str, bytes]]
+) -> Iterator[Damage]:
+    posted: dict[str, list[int]] = {run_id: [] for run_id in listed}
+    for run_id, text in messages:
+        posted.setdefault(run_id, []).append(digest(text))
+    for run_id, digests in posted.items():
+        if digests != listed.get(run_id, []):
+            yield Damage(run_id, "edited", "a message in its inbox was edited, lost or added")
 
 
 def _link(previous: bytes, *values: object) -> bytes:

@@ -1,9 +1,9 @@
 """The file beside a journal that says what was committed last, so that a lost end of the journal is noticed.
 
-For a run it says how many records it has and the last link of their chain. It is written after the commit and before
-anybody learns of the commit: it may be behind the journal, and is ahead of it only if the journal has lost something.
-(After a power cut with `synchronous="NORMAL"` it has.) A process that is killed between the two leaves a commit that
-nobody knew of.
+For a run it says how many records and steps it has, and the last link of their chain. It is written after the commit
+and before anybody learns of the commit: it may be behind the journal, and is ahead of it only if the journal has lost
+something. (After a power cut with `synchronous="NORMAL"` it has.) A process that is killed between the two leaves a
+commit that nobody knew of.
 
 Every run has one of 255 places, and the list of what was created and deleted has one of its own. Runs that are written
 at the same time have numbers close together, so they rarely share one. A place has a checksum: one that cannot be read
@@ -19,15 +19,15 @@ from contextlib import suppress
 
 from hookline.journal.lease import copy_mode
 
-_COMMIT = struct.Struct("<QQ32s")
-"""The number of the run, its records, the last link. A checksum follows."""
+_COMMIT = struct.Struct("<QQ32sI")
+"""The number of the run, its records, the last link, its steps. A checksum follows."""
 _PLACE = 64
 """Bytes of each, so that no write is in two sectors."""
 _PLACES = 256
 LIST = 0
 """The number that stands for the list; runs have others."""
-Commit = tuple[int, int, bytes]
-"""The number of a run, how many records it has, and the last link."""
+Commit = tuple[int, int, bytes, int]
+"""The number of a run, how many records it has, the last link, and how many steps it has."""
 
 
 def commits_file(journal: str) -> str:
@@ -64,9 +64,9 @@ class LastCommits:
             self._descriptor = os.open(commits_file(journal), flags, 0o600)
             copy_mode(self._descriptor, journal)
 
-    def note(self, number: int, records: int, head: bytes) -> None:
+    def note(self, number: int, records: int, head: bytes, steps: int = 0) -> None:
         """A run, or the list, was committed up to here."""
-        commit = _COMMIT.pack(number, records, head)
+        commit = _COMMIT.pack(number, records, head, steps)
         try:  # noqa: SIM105 - `suppress` costs as much as the rest of this
             os.pwrite(self._descriptor, commit + _checksum(commit), _offset(number))
         except OSError:

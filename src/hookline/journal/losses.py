@@ -28,6 +28,8 @@ class End(NamedTuple):
     losses: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """What cannot be found out."""
+    hidden_commits: int = 0
+    """Commits in the log that cannot be read."""
 
 
 def examine_end(path: str, *, accept_loss: bool = False) -> End:
@@ -57,7 +59,8 @@ def examine_end(path: str, *, accept_loss: bool = False) -> End:
             if not accept_loss:
                 raise _log_is_gone(path)
             losses = (*losses, "its write-ahead log is gone")
-        return End(losses, tuple(_notes(path, tables, is_unknown)))
+        hidden = 0 if log is None else log.hidden_commits
+        return End(losses, tuple(_notes(path, tables, is_unknown)), hidden)
 
 
 def _in_log(log: LogReport | None, *, has_commits: bool) -> list[str]:
@@ -78,7 +81,7 @@ def find_missing(path: str, tables: Tables, commits: list[Commit]) -> list[str]:
         "runs or sessions that were created or deleted last are missing from its list"
         if number == LIST
         else f"{tables.name_of(number)} had {records} records, and the last of them is not there"
-        for number, records, _ in missing
+        for number, records, *_ in missing
     ]
 
 

@@ -100,12 +100,12 @@ class Journal(ABC):
         except BaseException:
             release()
             raise
-        info, tail, left = known or (
+        info, tail, lost = known or (
             RunInfo(run_id=run_id),
-            RunEnd(run=0, records=0, head=anchor(run_id)),
+            RunEnd(run=0, records=0, head=anchor(run_id), steps=0),
             None,
         )
-        claim = RunClaim(info, tail, release, writer, self, left)
+        claim = RunClaim(info, tail, release, writer, self, lost)
         self._claims.add(claim)
         return claim
 
@@ -497,7 +497,7 @@ class SQLiteJournal(Journal):
         if is_writable(self.path) and (accept_loss or not self._end.losses):
             writer = _open_writer(self.path, synchronous)
             if self._end.losses:
-                writer.accept_loss()
+                writer.accept_loss(self._end.hidden_commits)
                 self._end = End()
         else:
             self._check_readable()

@@ -14,9 +14,10 @@ from hookline.journal.chain import DAMAGE_REMEDY, LINK, Damage, StoredRun, unpac
 from hookline.journal.connection import convert_errors
 from hookline.journal.history import (
     add_event,
+    digest,
     examine_history,
     read_history,
-    records_before_loss,
+    steps_before_loss,
 )
 from hookline.journal.inbox import InboxMessage, decode_message, encode_message, is_new
 from hookline.journal.last_commits import LIST, Commit
@@ -45,7 +46,6 @@ _BATCHES_OF_RUN = "batches WHERE id BETWEEN ? AND ?"
 _LINKS = "CAST(links AS BLOB)"
 _RECORDS = "CAST(records AS BLOB)"
 _POSITION_BITS = 32
-_LAST_RUN = 2**31 - 1
 _IMPORTED_BATCH = 50
 """Records in a batch of an imported run: about as many as a few steps make."""
 
@@ -55,17 +55,13 @@ def first_id(run: int) -> int:
     return run << _POSITION_BITS
 
 
-def run_of(batch: int) -> int:
-    """The run that a batch belongs to."""
-    return batch >> _POSITION_BITS
-
-
 class RunEnd(NamedTuple):
-    """The end of a run: its number in the file (0 before it has one), its number of records, their last link."""
+    """The end of a run: its number in the file (0 before it has one), its records, their last link, its steps."""
 
     run: int
     records: int
     head: bytes
+    steps: int
 
 
 class Tables:
@@ -121,7 +117,7 @@ class Tables:
         return StoredRun(info=info, head=tail.head, rows=found)
 
     def end_of(self, run_id: str) -> tuple[RunInfo, RunEnd, int | None] | None:
-        """A run's summary, where it ends, and what a loss has left of it. Raises when its last record is not there."""
+        """A run's summary, where it ends, and its steps before a loss. Raises when its last record is not there."""
         entry = self._entry(run_id)
         if entry is None:
             return None
@@ -134,11 +130,11 @@ class Tables:
                 f"the journal '{self._path}' is damaged: run '{run_id}' does not end where it ended.",
                 remedy=DAMAGE_REMEDY,
             )
-        return info, tail, records_before_loss(self._connection, run_id)
+        return info, tail, steps_before_loss(self._connection, run_id)
 
     def has_commit(self, commit: Commit) -> bool:
         """Whether something that was committed is there. Records that are damaged are there."""
-        number, records, head = commit
+        number, records, head, _ = commit
         if number == LIST:
             query = "SELECT CAST(link AS BLOB) FROM history WHERE number = ?"
             return self._rows(query, records) == [(head,)]
@@ -163,10 +159,12 @@ class Tables:
         return f"run '{rows[0][0]}'" if rows else f"a run that is not in the list (number {number})"
 
     def find_missing(self) -> Iterator[Damage]:
-        """Where the runs and the list of what was created and deleted do not agree."""
+        """Where the runs, their messages and the list of what was created and deleted do not agree."""
         run_ids = [str(run_id) for (run_id,) in self._rows("SELECT run_id FROM runs")]
         with convert_errors(self._path, "read"):
-            yield from examine_history(read_history(self._connection), run_ids)
+            query = "SELECT CAST(run_id AS TEXT), CAST(message AS BLOB) FROM inbox ORDER BY id"
+            messages = [(run_id, _bytes(text)) for run_id, text in self._rows(query)]
+            yield from examine_history(read_history(self._connection), run_ids, messages)
 
     def accepted_losses(self) -> list[float]:
         """When somebody accepted that the end of the journal is lost."""
@@ -207,18 +205,12 @@ class Tables:
     def find_orphans(self) -> Iterator[Damage]:
         """Records whose run is not in the list."""
         known = {number for (number,) in self._rows("SELECT id FROM runs")}
-        start = -(2**63)
-        while True:
-            ((found,),) = self._rows("SELECT min(id) FROM batches WHERE id >= ?", start)
-            if found is None:
-                return
-            number = run_of(found)
+        # Not from each run to the next: in a damaged file the next one can be the one before.
+        query = f"SELECT DISTINCT id >> {_POSITION_BITS} FROM batches"
+        for (number,) in self._rows(query):
             if number not in known:
                 words = f"there are records of a run that is not in the list (number {number})"
                 yield Damage("?", "stray", words)
-            if number >= _LAST_RUN:
-                return
-            start = first_id(number + 1)
 
     def copy_to(self, path: str) -> None:
         """Copy everything into an empty file."""
@@ -243,7 +235,7 @@ class Tables:
             return None
         (number, head, *fields) = rows[0]
         (info,) = self._to_infos([fields])
-        return RunEnd(run=number, records=info.records, head=_bytes(head)), info
+        return RunEnd(number, info.records, _bytes(head), info.steps), info
 
     def _to_infos(self, rows: list[Any]) -> list[RunInfo]:
         """The entries in these rows. An edit of the file may have put anything there."""
@@ -369,8 +361,10 @@ def add_message(connection: sqlite3.Connection, path: str, message: InboxMessage
     if connection.execute("SELECT 1 FROM runs WHERE run_id = ?", run).fetchone() is None:
         return False
     if is_new(message, Tables(connection, path).messages(run)):
-        row = (message.run_id, encode_message(message).decode())
+        text = encode_message(message)
+        row = (message.run_id, text.decode())
         connection.execute("INSERT INTO inbox (run_id, message) VALUES (?, ?)", row)
+        add_event(connection, "posted", message.run_id, digest(text))
     connection.execute("COMMIT")
     return True
 

@@ -34,7 +34,7 @@ from hookline.journal.connection import (
 )
 from hookline.journal.history import accept_loss as write_loss
 from hookline.journal.history import end_of_history
-from hookline.journal.last_commits import LIST, LastCommits
+from hookline.journal.last_commits import LIST, LastCommits, read_commits
 from hookline.journal.record import Record
 from hookline.journal.run_info import RunInfo, check_records, summarise
 from hookline.journal.stored_form import StoredForm
@@ -207,9 +207,10 @@ class Writer:
                 if batch.is_first:
                     self._note_history()
 
-    def accept_loss(self) -> None:
+    def accept_loss(self, hidden_commits: int) -> None:
         """Write that the end of the journal is lost, and go on with what is there."""
-        self.run_exclusively(write_loss)
+        steps = {number: steps for number, _, _, steps in read_commits(self._file) or []}
+        self.run_exclusively(lambda connection: write_loss(connection, steps, hidden_commits))
         if self._commits is not None:
             self._commits.clear()
             self._note_history()
@@ -391,11 +392,11 @@ class RunClaim:
         release: Release,
         writer: Writer,
         journal: _Reads,
-        records_before_loss: int | None = None,
+        steps_before_loss: int | None = None,
     ) -> None:
         self._info = info
-        self.records_before_loss = records_before_loss
-        """How many records were left when the end of the journal was lost; None if none was."""
+        self.steps_before_loss = steps_before_loss
+        """How many steps it may have made when the end of the journal was lost; None if it was not."""
         self.tail = tail
         """Changed only while the writing connection is in use."""
         self._release = release
@@ -501,7 +502,7 @@ class Batch:
         links = link_all(tail.head, self._bodies)
         number = self._list_run(cursor, tail, links[-1])
         insert_batch(cursor, number, tail.records, links, self._records)
-        claim.tail = RunEnd(run=number, records=tail.records + len(links), head=links[-1])
+        claim.tail = RunEnd(number, tail.records + len(links), links[-1], self._after.steps)
 
     def _list_run(self, cursor: sqlite3.Cursor, tail: RunEnd, head: bytes) -> int:
         """Update the run in the list, or insert it. Returns its number."""
