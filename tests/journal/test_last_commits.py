@@ -83,3 +83,10 @@ def test_garbage_says_nothing(tmp_path_factory: pytest.TempPathFactory, content:
     path = tmp_path_factory.mktemp("garbage") / "journal.db"
     Path(commits_file(str(path))).write_bytes(content)
     assert read_commits(str(path)) == []
+
+
+def test_a_number_of_a_damaged_file_is_left_out(path: Path, commits: LastCommits) -> None:
+    """The journal itself is what counts: it was committed."""
+    commits.note(1, 4, HEAD, -1)
+    commits.note(2, 2**70, HEAD)
+    assert read_commits(str(path)) == []

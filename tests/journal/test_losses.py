@@ -23,6 +23,7 @@ from hookline.sessions import Sessions
 Story = Callable[..., list[Record]]
 DAMAGES = int(os.environ.get("HOOKLINE_DAMAGES", "40"))
 """How often a log is damaged; a database 8/3 as often. The full number is 300: HOOKLINE_DAMAGES=300."""
+LONG = pytest.mark.timeout(1200)
 FRAME = 4096 + 24
 
 # Writes runs, says so, and waits to be killed.
@@ -120,6 +121,7 @@ def test_a_message_that_is_lost_is_reported(path: Path, program: Callable[..., A
             journal.claim("c")
 
 
+@LONG
 def test_no_damage_of_the_log_is_silent(killed: Path, tmp_path: Path) -> None:
     """Flips, truncations and garbage at random places of a killed process's log."""
     before = content_of(copy_journal(killed, tmp_path / "before"))
@@ -131,6 +133,7 @@ def test_no_damage_of_the_log_is_silent(killed: Path, tmp_path: Path) -> None:
         shutil.rmtree(path.parent)
 
 
+@LONG
 def test_no_damage_of_the_database_is_silent(path: Path, tmp_path: Path, story: Story) -> None:
     """The same for the file of a journal that was closed."""
     with SQLiteJournal(path) as journal:
@@ -340,6 +343,7 @@ for line in sys.stdin:
 """
 
 
+@LONG
 @pytest.mark.parametrize("is_watched", [True, False], ids=["watched", "alone"])
 def test_kills_give_no_false_alarm(
     path: Path, program: Callable[..., Any], is_watched: bool
@@ -364,6 +368,7 @@ def test_kills_give_no_false_alarm(
         assert journal.check().ok
 
 
+@LONG
 def test_a_log_that_is_being_written_is_not_damaged(
     path: Path, program: Callable[..., Any]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 SUPPORT = Path(__file__).parents[1] / "support"
 EACH = 15
 """Deaths at each place, in each of two processes: 210 and more."""
+EVERY = int(os.environ.get("HOOKLINE_KILL_EVERY", "13"))
+"""The distance between two records at which a process is killed. HOOKLINE_KILL_EVERY=1 kills at each."""
 
 
 @pytest.mark.timeout(900)
@@ -37,6 +40,21 @@ def test_no_death_loses_or_repeats_anything(tmp_path: Path) -> None:
         assert len(report["deaths"]) == 7
         assert "no damage" in report["journal"]
     assert sum(sum(report["deaths"].values()) for report in reports) >= 200
+
+
+@pytest.mark.timeout(3600)
+def test_no_kill_at_a_record_or_a_commit_loses_or_repeats_anything(tmp_path: Path) -> None:
+    """Of tools, parallel calls, approvals, children, sessions, hooks around steps and retries.
+
+    The first kill is at a known record or commit, and a second one somewhere after it. The run ends, no effect is
+    missing or there twice, no more calls are in doubt than were running, and the record replays.
+    """
+    command = [sys.executable, str(SUPPORT / "kill_everywhere.py"), str(tmp_path), str(EVERY)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    report: dict[str, Any] = json.loads(done.stdout)
+    assert [words for each in report.values() for words in each["wrong"]] == []
+    assert len(report) == 11
+    assert min(each["deaths"] for each in report.values()) >= 60 // EVERY
 
 
 def _report(process: subprocess.Popen[str]) -> dict[str, Any]:

@@ -218,7 +218,7 @@ def _with_text(messages: tuple[Message, ...], before: str, text: str) -> tuple[M
 class Stored(Durable):
     """Records are kept in memory and written in batches: `flush` queues them, `commit` waits for them."""
 
-    __slots__ = ("_claim", "_is_due", "_lost_steps", "_store", "_unwritten", "_written")
+    __slots__ = ("_claim", "_flushed", "_is_due", "_lost_steps", "_store", "_written")
 
     def __init__(
         self,
@@ -230,10 +230,11 @@ class Stored(Durable):
     ) -> None:
         super().__init__(listeners, answers)
         self.records = records
-        self.append = self._append
+        self.append = self._append if self._listeners else records.append
         self._store = store
         self._claim: Claim | None = claim
-        self._unwritten: list[Record] = []
+        self._flushed = len(records)
+        """How many of the records were passed to the store."""
         self._is_due = False
         self._written: Future[None] | None = None
         self._lost_steps: float | None = getattr(claim, "steps_before_loss", None)
@@ -246,12 +247,6 @@ class Stored(Durable):
             return False
         return sum(isinstance(each, StepFinished) for each in self.records) <= self._lost_steps
 
-    def _append(self, record: Record) -> None:
-        self._unwritten.append(record)
-        self.records.append(record)
-        if self._listeners:
-            self._tell(record)
-
     @property
     def store(self) -> JournalStore:
         """Where the record is kept."""
@@ -263,8 +258,9 @@ class Stored(Durable):
 
     def flush(self) -> None:
         """Write what is not written yet, or queue it. The next commit reports whether that worked."""
-        if self._unwritten and self._claim is not None:
-            batch, self._unwritten = self._unwritten, []
+        count = len(self.records)
+        if count > self._flushed and self._claim is not None:
+            batch, self._flushed = self.records[self._flushed :], count
             self._written = self._claim.write(batch)
 
     def flush_soon(self) -> None:
@@ -303,10 +299,9 @@ class Stored(Durable):
 
     def close(self) -> None:
         """Let others have the run."""
+        self.flush()
         claim, self._claim = self._claim, None
         if claim is not None:
-            if self._unwritten:
-                claim.write(self._unwritten)
             claim.give_back()
 
     def __del__(self) -> None:

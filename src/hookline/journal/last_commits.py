@@ -66,10 +66,10 @@ class LastCommits:
 
     def note(self, number: int, records: int, head: bytes, steps: int = 0) -> None:
         """A run, or the list, was committed up to here."""
-        commit = _COMMIT.pack(number, records, head, steps)
-        try:  # noqa: SIM105 - `suppress` costs as much as the rest of this
+        try:  # not `suppress`: it costs as much as the rest of this
+            commit = _COMMIT.pack(number, records, head, steps)
             os.pwrite(self._descriptor, commit + _checksum(commit), _offset(number))
-        except OSError:
+        except (OSError, struct.error):  # a number of a damaged file may be any
             pass
 
     def forget(self, number: int) -> None:

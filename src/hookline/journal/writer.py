@@ -47,8 +47,7 @@ Release: TypeAlias = Callable[[], None]
 _SMALL = 64 * 1024
 """Bytes of a batch that the caller writes itself: about a tenth of a millisecond."""
 _SLOW_SECONDS = 0.05
-_PAUSE_SECONDS = 0.5
-"""How long the thread takes over after a commit was that slow: an event loop must not wait for the disk."""
+"""After a commit that took so long the thread takes over until one is quick: no event loop waits for a slow disk."""
 _PAGE = 4096
 _LOG_PAGES = 1000
 """Pages in the log before a checkpoint, as SQLite's own default. The count is approximate."""
@@ -94,7 +93,7 @@ class Writer:
         self._identity = _identity(path)
         self._pid = os.getpid()
         self._waits_for_disk = waits_for_disk
-        self._not_before = 0.0
+        self._is_slow = False
         self._log_pages = _log_pages(path) if path else -math.inf  # memory has no log
         connection.execute("PRAGMA wal_autocheckpoint = 0")  # the caller would wait for it
         if not waits_for_disk:
@@ -161,7 +160,7 @@ class Writer:
             size <= _SMALL
             and not self._waits_for_disk
             and self._log_pages < _LOG_PAGES
-            and time.monotonic() >= self._not_before
+            and not self._is_slow
         )
 
     def _has_written(self, batch: Batch) -> bool:
@@ -172,11 +171,7 @@ class Writer:
             if not self._is_open:
                 return False
             self._user = threading.get_ident()
-            began = time.monotonic()
             self._transact((batch,))
-            now = time.monotonic()
-            if now - began > _SLOW_SECONDS:
-                self._not_before = now + _PAUSE_SECONDS
             return True
         except Exception:
             return False
@@ -189,6 +184,7 @@ class Writer:
 
     def _transact(self, batches: Sequence[Batch]) -> None:
         cursor = self._cursor
+        began = time.monotonic()
         try:
             self._check_in_place()
             cursor.execute("BEGIN IMMEDIATE")
@@ -201,6 +197,7 @@ class Writer:
             for batch in reversed(batches):
                 batch.undo()
             raise
+        self._is_slow = time.monotonic() - began > _SLOW_SECONDS
         if self._commits is not None:
             for batch in batches:
                 self._commits.note(*batch.end)
